@@ -1,0 +1,55 @@
+# `make demo` and `make test` need git, make and Python 3.11+; the first run builds .venv (a minute), later ones use it.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+BIN := .venv/bin
+STAMP := .venv/.installed
+REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
+PYTEST_ARGS ?=
+
+.PHONY: help demo test check golden rulebook bench clean
+
+help:
+	@echo "make demo      diagnose a real capture in the terminal"
+	@echo "make test      all tests"
+	@echo "make check     ruff, mypy --strict, import layers"
+	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
+	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
+	@echo "make bench     speed and memory against a bare ncu_report script"
+	@echo "make clean     remove .venv and caches"
+
+demo: $(STAMP)
+	@$(BIN)/kscope analyze $(REPORT)
+
+test: $(STAMP)
+	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
+
+check: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+golden: $(STAMP)
+	$(BIN)/python tools/golden.py
+
+rulebook: $(STAMP)
+	$(BIN)/python tools/rulebook.py
+
+bench: $(STAMP)
+	@$(BIN)/python tools/bench.py
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .bench build dist
+	find kscope tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Set up again whenever the project file or the pinned versions change. PYTHON=... picks an interpreter.
+$(STAMP): pyproject.toml constraints.txt
+	@for python in $(PYTHON) python3 python3.14 python3.13 python3.12 python3.11; do \
+		if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then echo "kscope needs Python 3.11 or later; none found (PYTHON=/path/to/python3 names one)" >&2; exit 1; fi; \
+	if ! $$found -c 'import ensurepip, venv' 2>/dev/null; then \
+		echo "$$found cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; fi; \
+	echo "setting up .venv with $$($$found -c 'import platform; print("Python", platform.python_version())')" >&2; \
+	$$found -m venv --clear .venv
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

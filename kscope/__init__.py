@@ -1,0 +1,31 @@
+"""kscope: why is this GPU kernel slow, which instruction is responsible, what should the next version do.
+
+The library mirrors the command line::
+
+    import kscope
+    analysis = kscope.analyze("report.ncu-rep")      # kscope.model.analysis.Analysis (JSON v1)
+    for kernel in analysis.kernels:
+        print(kernel.verdict.sentence)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kscope.model.analysis import Analysis
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "analyze"]
+
+
+def analyze(*paths: str | Path) -> Analysis:
+    """Analyse profiler reports (or folders of them) and return one Analysis.
+
+    Raises kscope.model.errors.KscopeError for input that is missing, unreadable or of an unknown kind.
+    """
+    from kscope.engine.run import analyze_paths  # heavy imports only when used
+
+    return analyze_paths(paths)

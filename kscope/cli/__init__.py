@@ -1,0 +1,1 @@
+"""The command line. Nothing heavy is imported at module level: `kscope --help` must stay instant."""

@@ -1,0 +1,131 @@
+"""`kscope analyze`: reports in, one diagnosis out."""
+
+from __future__ import annotations
+
+import re
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import Analysis
+
+FORMATS = ("text", "json", "md", "llm")
+SEVERITIES = ("info", "minor", "major", "critical")
+
+
+@click.command()
+@click.argument("paths", metavar="PATH...", nargs=-1)
+@click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
+@click.option("--select", metavar="CODE", multiple=True, help="Only these rules: code, slug or prefix (MEM), commas.")
+@click.option("--ignore", metavar="CODE", multiple=True, help="Not these rules.")
+@click.option("--top", metavar="N", type=click.IntRange(min=1), help="Only the N kernels that take the most time.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option("--fail-on", metavar="RULE|SEVERITY", multiple=True,
+              help="Exit 1 when this rule fires, or anything of at least this severity: minor, major, critical.")
+@click.option("--budget", metavar="TOKENS", type=click.IntRange(min=100), default=2000, show_default=True,
+              help="Size of the llm format, at 4 characters a token.")
+@click.option("-v", "--verbose", is_flag=True, help="All kernels, all evidence, what passed, what was not applicable.")
+@click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of --format json and exit.")
+def analyze(
+    paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
+    format_: str | None, output: Path | None, force: bool, fail_on: tuple[str, ...], budget: int, verbose: bool,
+    no_color: bool, schema: bool,
+) -> int:  # fmt: skip
+    """Diagnose profiler reports: what is slow, which instruction, what to change.
+
+    PATH is an .ncu-rep or .ncu-repz (also .gz, .xz, .zst), or a folder of them.
+
+    Exit status: 0 analysed, 1 --fail-on was met, 2 wrong usage, 3 unreadable input, 4 missing tool.
+    """
+    if schema:
+        return _print_schema()
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
+    _check_regex(kernel)
+    output = None if str(output) == "-" else output
+    format_ = format_ or _format_of(output)
+
+    from kscope.cli import _output
+
+    if output:
+        _output.check_target(output, paths, force=force)
+    codes, severity = _thresholds(fail_on)
+    selected, ignored = _codes(select), _codes(ignore)
+
+    from kscope.cli._progress import progress_bar
+    from kscope.engine.run import analyze_paths
+
+    with progress_bar() or nullcontext() as report:
+        analysis = analyze_paths(paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report)
+
+    from kscope.reports import Options, render
+
+    if output:
+        _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget)), force=force)
+    else:
+        options = Options(
+            width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
+            verbose=verbose, budget=budget,
+        )  # fmt: skip
+        _output.write_stdout(render(format_, analysis, options))
+    return int(_met(analysis, codes, severity))
+
+
+def _print_schema() -> int:
+    import json
+
+    from kscope.cli._output import write_stdout
+    from kscope.model.analysis import json_schema
+
+    write_stdout(json.dumps(json_schema(), indent=1) + "\n")
+    return 0
+
+
+def _check_regex(kernel: str | None) -> None:
+    try:
+        re.compile(kernel or "")
+    except re.error as error:
+        raise click.BadParameter(f"{kernel!r} is no regular expression: {error}", param_hint="--kernel") from None
+
+
+def _format_of(output: Path | None) -> str:
+    """The format that the suffix of -o asks for; text on standard output."""
+    if output is None:
+        return "text"
+    from kscope.reports import SUFFIXES
+
+    if (format_ := SUFFIXES.get(output.suffix.lower())) is None:
+        known = ", ".join(SUFFIXES)
+        raise click.UsageError(f"Cannot tell the format from '{output}' ({known} are known): give --format.")
+    return format_
+
+
+def _codes(names: tuple[str, ...]) -> list[str]:
+    """Codes of a repeatable, comma-separated option; `MEM` is the whole family. Raises KscopeError for an unknown."""
+    words = [part.strip() for value in names for part in value.split(",") if part.strip()]
+    if not words:
+        return []
+    from kscope.rules.registry import matching
+
+    return sorted(frozenset().union(*(matching(word) for word in words)))
+
+
+def _thresholds(fail_on: tuple[str, ...]) -> tuple[list[str], int | None]:
+    """--fail-on as rule codes and the lowest severity that fails (an index into SEVERITIES)."""
+    names = [part.strip() for value in fail_on for part in value.split(",") if part.strip()]
+    levels = [SEVERITIES.index(name.lower()) for name in names if name.lower() in SEVERITIES]
+    codes = _codes(tuple(name for name in names if name.lower() not in SEVERITIES))
+    return codes, min(levels, default=None)
+
+
+def _met(analysis: Analysis, codes: list[str], severity: int | None) -> bool:
+    """Whether a finding meets a threshold: a rule named counts at any severity."""
+    findings = [f for kernel in analysis.kernels for f in kernel.findings]
+    severe = severity is not None and any(SEVERITIES.index(f.severity) >= severity for f in findings)
+    return severe or any(f.code in codes for f in findings)

@@ -1,0 +1,116 @@
+"""Entry point: a group whose commands are imported only when run, and the one place where faults become messages."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from itertools import pairwise
+from typing import NoReturn
+
+import click
+
+from kscope import __version__
+from kscope.model.errors import EXIT_OK, EXIT_USAGE, KscopeError, one_line
+
+COMMANDS = {
+    "analyze": "Diagnose profiler reports: what is slow, which instruction, what to change.",
+    "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
+    "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
+    "rules": "List the rules.",
+}
+"""Command name (and module kscope.cli.NAME with the command of that name) -> short help."""
+
+EXIT_INTERNAL = 70
+EXIT_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports one when it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(f"kscope.cli.{cmd_name}"), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kscope", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Why is this GPU kernel slow, which instruction is responsible, what should the next version do?
+
+    Start with: kscope analyze report.ncu-rep
+    """
+
+
+def main(args: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit with the status of the contract (0 ok, 1 threshold, 2 usage, 3 input, 4 tool)."""
+    argv = sys.argv[1:] if args is None else args
+    sys.exit(_run(argv, json_errors=_wants_json(argv)))
+
+
+def _run(argv: list[str], *, json_errors: bool) -> int:
+    try:
+        status = cli.main(argv, prog_name="kscope", standalone_mode=False)
+        sys.stdout.flush()
+        return status if isinstance(status, int) else EXIT_OK
+    except click.UsageError as error:
+        if json_errors:
+            _report_json("usage", error.format_message(), "kscope --help")
+        else:
+            error.show()
+        return EXIT_USAGE
+    except KscopeError as error:
+        if json_errors:
+            _report_json(error.code, error.message, error.hint)
+        else:
+            print(_printable(f"kscope: {error}"), file=sys.stderr)
+        return error.status
+    except (click.Abort, KeyboardInterrupt):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:  # the reader had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the flush at exit finds an open stream
+        return EXIT_OK
+    except Exception as error:
+        return _internal(error, json_errors=json_errors)
+
+
+def _internal(error: Exception, *, json_errors: bool) -> int:
+    if os.environ.get("KSCOPE_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exc()
+        return EXIT_INTERNAL
+    what = one_line(f"{type(error).__name__}: {error}")
+    hint = "please report; run with KSCOPE_DEBUG=1 for the traceback"
+    if json_errors:
+        _report_json("internal", what, hint)
+    else:
+        print(_printable(f"kscope: internal error ({what}): {hint}"), file=sys.stderr)
+    return EXIT_INTERNAL
+
+
+def _wants_json(argv: list[str]) -> bool:
+    """Whether errors go out as JSON. Read from the raw arguments: it must hold for a usage error as well."""
+    return "--format=json" in argv or ("--format", "json") in pairwise(argv)
+
+
+def _report_json(code: str, message: str, hint: str) -> None:
+    import json
+
+    print(json.dumps({"error": {"code": code, "message": one_line(message), "hint": hint}}), file=sys.stderr)
+
+
+def _printable(text: str) -> str:
+    """What the stream cannot encode is replaced: an error message must never fail itself."""
+    encoding = sys.stderr.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

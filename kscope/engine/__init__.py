@@ -1,0 +1,1 @@
+"""Runs the rules, names the regime, caps and ranks."""

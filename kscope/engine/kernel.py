@@ -1,0 +1,145 @@
+"""One kernel to its KernelAnalysis: rules, regime, ranking."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kscope.engine.rank import ranked
+from kscope.engine.regime import decide, headroom, verdict
+from kscope.features.facts import Facts
+from kscope.features.units import ELAPSED
+from kscope.model.analysis import (
+    DeviceInfo,
+    Finding,
+    HotInstruction,
+    KernelAnalysis,
+    LaunchInfo,
+    NotApplicable,
+    NvidiaFinding,
+    Roofline,
+    RuleError,
+    Stall,
+    Utilization,
+)
+from kscope.model.errors import one_line
+from kscope.model.kernel import Kernel
+from kscope.rules.base import Missing
+from kscope.rules.registry import all_rules
+
+HOT = 12
+
+
+def analyze_kernel(kernel: Kernel, ident: str, codes: Collection[str] | None = None) -> KernelAnalysis:
+    """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`."""
+    facts = Facts(kernel)
+    findings: list[Finding] = []
+    passed: list[str] = []
+    missing: list[NotApplicable] = []
+    errors: list[RuleError] = []
+    for rule in all_rules():
+        if codes is not None and rule.code not in codes:
+            continue
+        try:
+            outcome = rule().run(facts)
+        except Exception as e:  # one broken rule never costs the others
+            errors.append(RuleError(code=rule.code, message=one_line(f"{type(e).__name__}: {e}")))
+            continue
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        elif isinstance(outcome, Missing):
+            missing.append(NotApplicable(code=rule.code, why=outcome.why))
+        else:
+            passed.append(rule.code)
+    findings = ranked(findings)
+    regimen = decide(facts)
+    launch, device = kernel.launch, kernel.device
+    return KernelAnalysis(
+        id=ident,
+        name=kernel.name or kernel.demangled or "(unnamed)",
+        demangled=kernel.demangled,
+        input=kernel.path,
+        duration_us=facts.launch.duration_us,
+        device=DeviceInfo(name=device.name, cc=f"{device.cc[0]}.{device.cc[1]}", sms=device.sms),
+        launch=LaunchInfo(
+            grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
+            shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
+        ),
+        verdict=verdict(facts, regimen, findings),
+        headroom=headroom(facts),
+        roofline=_roofline(facts),
+        utilization=_utilization(facts),
+        stalls=_stalls(facts),
+        findings=findings,
+        passed=passed,
+        not_applicable=missing,
+        errors=errors,
+        nvidia=[
+            NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
+            for n in kernel.nvidia
+        ],
+        nvtx=list(kernel.nvtx),
+        hot=_hot(facts),
+        notes=[one_line(n) for n in kernel.notes],
+        workload=kernel.workload,
+    )  # fmt: skip
+
+
+def _roofline(facts: Facts) -> Roofline | None:
+    point = facts.roofline
+    if point is None:
+        return None
+    main = point.main
+    return Roofline(
+        flops_per_s=main.flops if main else 0.0,
+        bytes_per_s=point.bytes_per_s,
+        intensity=point.intensity,
+        ridge=point.ridge,
+        pct_of_roof=round(100 * point.share_of_roof, 2),
+        precision=main.precision if main else "none",
+        peak_flops_per_s=main.peak if main else None,
+        peak_bytes_per_s=point.bandwidth,
+    )
+
+
+def _utilization(facts: Facts) -> list[Utilization]:
+    rows = [Utilization(unit=u.title, pct=round(100 * u.busy, 2), metric=u.parts[0].metric) for u in facts.units.values()]
+    issue = facts.kernel.metrics.get("smsp__issue_active" + ELAPSED)
+    if "issue" not in facts.units and issue is not None:
+        rows.append(Utilization(unit="issue slots", pct=round(issue, 2), metric="smsp__issue_active" + ELAPSED))
+    return sorted(rows, key=lambda r: -r.pct)
+
+
+def _stalls(facts: Facts) -> list[Stall]:
+    """Raw shares; where they come from samples, low and high are two standard errors of the count."""
+    mix = facts.stalls
+    out = []
+    for reason, share in sorted(mix.share.items(), key=lambda row: -row[1]):
+        error = 0.0 if mix.exact or not mix.samples else 2 * (share * (1 - share) / mix.samples) ** 0.5
+        low, high = max(0.0, share - error), min(1.0, share + error)
+        out.append(
+            Stall(
+                reason=reason, share_raw=round(share, 4), share_adjusted=round(share, 4),
+                low=round(low, 4), high=round(high, 4),
+            )
+        )  # fmt: skip
+    return out
+
+
+def _hot(facts: Facts) -> list[HotInstruction]:
+    code = facts.code
+    total = float(code.samples.sum()) if code is not None else 0.0
+    if code is None or not total:
+        return []
+    out = []
+    for i in code.hottest(range(len(code)), code.samples)[:HOT]:
+        if not code.samples[i]:
+            break
+        stall = max(code.stall, key=lambda r: float(code.stall[r][i]))
+        ins = code[i]
+        out.append(
+            HotInstruction(
+                pc=ins.pc, sass=ins.text, share=round(float(code.samples[i]) / total, 4), stall=stall,
+                file=ins.file, line=ins.line, source=code.source_line(ins),
+            )
+        )  # fmt: skip
+    return out

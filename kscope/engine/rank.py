@@ -1,0 +1,53 @@
+"""Severity, order and overlap of findings. Nothing is added up: each estimate stands for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from kscope.model.analysis import Finding, Severity
+
+ROOFS = ("MEM107", "CMP208")
+"""Findings that say the kernel is at its roof: they lead where nothing else pays."""
+PAYS = 1.25
+
+
+def severity(finding: Finding) -> Severity:
+    """From the promised gain: below 3 % is information only. Findings without a figure keep their own."""
+    if finding.estimate is None:
+        return finding.severity
+    gain = finding.estimate.speedup
+    if gain < 1.03:
+        return "info"
+    return "critical" if gain >= 2 else "major" if gain >= 1.25 else "minor"
+
+
+def worth(finding: Finding) -> float:
+    """Expected gain times confidence, on a log scale so that 2x is twice as good as 1.41x."""
+    gain = finding.estimate.speedup if finding.estimate is not None else 1.0
+    return math.log(max(gain, 1.0)) * finding.confidence
+
+
+def ranked(found: Iterable[Finding]) -> list[Finding]:
+    """Best first, with severities and overlaps filled in; a kernel at its roof leads with that, unless something
+    else promises a real gain."""
+    findings = [msgspec.structs.replace(f, severity=severity(f)) for f in found]
+    paying = any(f.estimate is not None and f.estimate.speedup >= PAYS for f in findings)
+
+    def key(f: Finding) -> tuple[int, float, str]:
+        group = 2 if f.severity == "info" else 0 if f.code in ROOFS and not paying else 1
+        return group, -worth(f), f.code
+
+    return _overlaps(sorted(findings, key=key))
+
+
+def _overlaps(findings: list[Finding]) -> list[Finding]:
+    """Name, for each finding, the others that blame the same instructions: their gains cannot be added."""
+    places = [{(p.function, p.pc) for p in f.locations} for f in findings]
+    out = []
+    for i, f in enumerate(findings):
+        shared = [g.code for j, g in enumerate(findings) if j != i and places[i] & places[j]]
+        out.append(msgspec.structs.replace(f, overlaps=shared))
+    return out

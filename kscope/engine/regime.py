@@ -1,0 +1,214 @@
+"""The regime: compute, memory or overhead, always one, and the unit or wait that limits.
+
+In this order, because each step explains the time left by the one before:
+1. most of the time no SM has work at all: the launch itself;
+2. a unit is full over the whole kernel: that unit (the roofline's answer);
+3. SMs stand idle, by a small grid, a partial last wave or uneven blocks: the launch shape;
+4. a unit is well used but not full: that unit, with less confidence;
+5. nothing is: what the warps wait for, memory latency counting as memory, dependencies and issue as compute,
+   barriers as overhead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kscope.features.facts import Facts
+from kscope.features.units import Unit
+from kscope.model.analysis import Finding, Headroom, Limiter, Regime, Verdict
+
+FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
+USED = 0.60  # load from which it is the likely limit when nothing else explains the time
+IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
+WORDS: dict[Limiter, str] = {
+    "dram_bandwidth": "device-memory bandwidth",
+    "l2_bandwidth": "L2 bandwidth",
+    "l1_throughput": "L1 throughput",
+    "shared_memory": "shared memory",
+    "memory_latency": "memory latency",
+    "atomics": "atomics",
+    "tensor_pipe": "the tensor pipe",
+    "fp32_pipe": "the FP32 pipe",
+    "fp64_pipe": "the FP64 pipe",
+    "integer_pipe": "the integer pipe",
+    "special_function": "special functions",
+    "instruction_issue": "instruction issue",
+    "dependency_latency": "dependent instructions",
+    "instruction_fetch": "instruction fetch",
+    "divergence": "divergent warps",
+    "launch": "its own launch",
+    "small_grid": "a grid too small for the device",
+    "tail": "a partial last wave",
+    "imbalance": "uneven work across SMs",
+    "barrier": "barriers",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Regimen:
+    """Regime, limiter, confidence (0..1) and the measured reason in words."""
+
+    regime: Regime
+    limiter: Limiter
+    confidence: float
+    reason: str
+
+
+def decide(facts: Facts) -> Regimen:
+    launch, unit = facts.launch, facts.busiest
+    if launch.cycles and launch.outside > 0.5:
+        reason = f"SMs have work in only {launch.active_max:.0%} of the kernel's {_us(facts)}"
+        return Regimen("overhead", "launch", 0.9, reason)
+    if unit is not None and unit.load >= FULL:
+        return _by_unit(facts, unit, 0.95)
+    if launch.cycles and launch.active < IDLE:
+        return _by_shape(facts)
+    if unit is not None and unit.load >= USED:
+        return _by_unit(facts, unit, 0.75)
+    return _by_waits(facts)
+
+
+def _us(facts: Facts) -> str:
+    return f"{facts.launch.duration_us:.1f} us" if facts.launch.duration_us is not None else "time"
+
+
+def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
+    limiter: Limiter = unit.limiter
+    if unit.name in ("l1", "lsu") and _shared_share(facts) > 0.5:
+        limiter = "shared_memory"
+    if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and _lanes(facts) < 20:
+        limiter = "divergence"
+    return Regimen(unit.regime, limiter, confidence, f"{unit.title} {unit.busy:.0%} busy")
+
+
+def _by_shape(facts: Facts) -> Regimen:
+    launch = facts.launch
+    busy = f"SMs have work in {launch.active:.0%} of the time on average"
+    if launch.idle_sms:
+        text = f"{launch.blocks} blocks leave {launch.idle_sms} of {launch.sms} SMs empty; {busy}"
+        return Regimen("overhead", "small_grid", 0.9, text)
+    if launch.waves > 1 and launch.tail_gain > 1.1:
+        return Regimen("overhead", "tail", 0.85, f"{launch.waves:.2f} waves of blocks; {busy}")
+    return Regimen("overhead", "imbalance", 0.75, f"the busiest SM works {launch.imbalance:.1f}x the mean; {busy}")
+
+
+def _by_waits(facts: Facts) -> Regimen:
+    """Nothing is saturated: the group of waits with the largest share of warp time names the regime."""
+    stalls = facts.stalls
+    memory_mio = _shared_share(facts)
+    mio = stalls.of("short_scoreboard", "mio_throttle")
+    memory = stalls.of("long_scoreboard", "lg_throttle", "tex_throttle", "drain", "membar", "imc_miss")
+    memory += mio * memory_mio
+    compute = stalls.of("wait", "math_pipe_throttle", "dispatch_stall", "branch_resolving", "no_instructions")
+    compute += stalls.of("selected", "not_selected") + mio * (1 - memory_mio)
+    overhead = stalls.of("barrier", "sleeping")
+    total = memory + compute + overhead
+    if not total:
+        return Regimen("overhead", "launch", 0.2, "no unit utilisation and no warp states were collected")
+    share, regime = max((memory, "memory"), (compute, "compute"), (overhead, "overhead"))
+    confidence = min(0.9, 0.4 + 0.5 * share / total)
+    reason = ", ".join(f"{r.replace('_', ' ')} {s:.0%}" for r, s in stalls.waiting()[:2])
+    reason = f"no unit is full; warps wait for {reason}"
+    if regime == "memory":
+        return Regimen("memory", _memory_wait(facts, mio * memory_mio), confidence, reason)
+    if regime == "overhead":
+        return Regimen("overhead", "barrier", confidence, reason)
+    return Regimen("compute", _compute_wait(facts), confidence, reason)
+
+
+def _memory_wait(facts: Facts, shared: float) -> Limiter:
+    stalls, code = facts.stalls, facts.code
+    if code is not None and code.samples.any():
+        atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
+        if code.blamed_share(atomics) > 0.3:
+            return "atomics"
+    if shared > stalls.of("long_scoreboard", "lg_throttle"):
+        return "shared_memory"
+    return "l1_throughput" if stalls.of("lg_throttle") > stalls.of("long_scoreboard") else "memory_latency"
+
+
+def _compute_wait(facts: Facts) -> Limiter:
+    stalls = facts.stalls
+    if _lanes(facts) < 16:
+        return "divergence"
+    if stalls.of("no_instructions") > stalls.of("wait", "math_pipe_throttle"):
+        return "instruction_fetch"
+    if stalls.of("not_selected", "math_pipe_throttle", "dispatch_stall") > stalls.of("wait", "short_scoreboard"):
+        return "instruction_issue"
+    return "dependency_latency"
+
+
+def _lanes(facts: Facts) -> float:
+    """Active lanes an executed instruction, 0..32."""
+    return facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") or 32.0
+
+
+def _shared_share(facts: Facts) -> float:
+    """Share of the memory-instruction queue's work that is shared memory, by wavefronts: 0..1."""
+    m = facts.kernel.metrics
+    shared = facts.traffic.shared_wavefronts
+    every = m.get("l1tex__data_pipe_lsu_wavefronts.sum")
+    if every is None and facts.code is not None:
+        code = facts.code
+        mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")
+        lds = np.array([i for i in mio if code.classes[i].space == "shared"], dtype=np.int64)
+        total = float(code.executed[mio].sum())
+        return float(code.executed[lds].sum()) / total if total else 0.0
+    return min(1.0, shared / every) if every else float(shared > 0)
+
+
+def headroom(facts: Facts) -> Headroom | None:
+    """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable,
+    the same bytes and operations."""
+    roof = facts.roofline
+    loads = [(facts.units["dram"].load, "device-memory bandwidth")] if "dram" in facts.units else []
+    if roof is not None:
+        loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
+    for name in ("fma", "alu", "fp64", "xu", "tensor", "issue"):
+        if name in facts.units:
+            loads.append((facts.units[name].load, facts.units[name].title))
+    load, by = max(loads, default=(0.0, ""))
+    if load <= 0:
+        return None
+    return Headroom(speedup_bound=round(1 / min(1.0, max(load, 1e-4)), 2), bounded_by=by)
+
+
+def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verdict:
+    """One sentence: the resource with its figures, the others for contrast, the next step with its gain."""
+    parts = [f"{regimen.regime.capitalize()}-bound on {WORDS.get(regimen.limiter, regimen.limiter)}: {regimen.reason}"]
+    contrast = _contrast(facts, regimen)
+    if contrast:
+        parts[0] += f", {contrast}"
+    first = findings[0] if findings else None
+    if first is not None and first.severity != "info" and first.estimate is not None:
+        step = f"next: {first.title[0].lower()}{first.title[1:]}" if first.title else first.rule
+        parts.append(f"{step} ({first.code}), up to {first.estimate.speedup:.2g}x, capped by {first.estimate.capped_by}")
+    elif first is not None and first.severity != "info":
+        parts.append(f"{first.title[0].lower()}{first.title[1:]} ({first.code})")
+    else:
+        parts.append("no rule promises more than 3 %")
+    return Verdict(
+        regime=regimen.regime,
+        limiter=regimen.limiter,
+        confidence=round(regimen.confidence, 2),
+        sentence="; ".join(parts) + ".",
+    )
+
+
+def _contrast(facts: Facts, regimen: Regimen) -> str:
+    """What is not the limit, for scale: device memory with its rate, then issue slots."""
+    words = []
+    roof, units = facts.roofline, facts.units
+    if "dram" in units:
+        text = f"device memory at {units['dram'].busy:.0%} of peak"
+        if roof is not None and roof.bandwidth:
+            text += f" ({roof.bytes_per_s / 1e12:.2f} of {roof.bandwidth / 1e12:.2f} TB/s)"
+        words.append(text)
+    if roof is not None and roof.main is not None and regimen.regime == "memory":
+        words.append(f"{roof.main.flops / roof.main.peak:.0%} of {roof.main.precision.upper()} peak")
+    elif "issue" in units and regimen.limiter != "instruction_issue":
+        words.append(f"issue slots {units['issue'].busy:.0%}")
+    return ", ".join(words)

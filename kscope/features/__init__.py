@@ -1,0 +1,1 @@
+"""What several rules need, computed once from a Kernel: see `kscope.features.facts.Facts`."""

@@ -1,0 +1,180 @@
+"""Stalls to the instructions that cause them, after GPA (Zhou et al., CGO 2021, section 4).
+
+A warp that waits for a scoreboard is sampled at the consumer; the cause is the load, special function or copy that
+it waits for. Samples of a consumer are shared among the producers that reach it, by likelihood: a producer counts
+more the fewer instructions lie between, and the more of the consumer's executions it takes part in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kscope.features.cfg import Cfg
+from kscope.features.defuse import DefUse
+from kscope.features.opcodes import OpClass, classify
+from kscope.model.program import Instruction, Program
+
+Array = np.ndarray[Any, Any]
+_Test = Callable[[OpClass, Instruction], bool]
+SCOREBOARDS = {"long_scoreboard": "long", "short_scoreboard": "short"}
+_WINDOW = 256  # instructions searched backwards where no operand explains a wait
+_FIXED = 16  # instructions within which a fixed-latency producer can still be waited for
+
+
+@dataclass(frozen=True, slots=True)
+class Blame:
+    """Blamed samples. `by_producer[reason]` is an array over the instructions; with `unattributed[reason]`, samples
+    for which no cause was found, it sums to the stall's samples. `edges[reason]` gives the samples of each
+    (producer, consumer) pair."""
+
+    by_producer: Mapping[str, Array]
+    unattributed: Mapping[str, float]
+    edges: Mapping[str, Mapping[tuple[int, int], float]]
+
+    def top(self, reason: str, count: int = 5) -> tuple[tuple[int, float], ...]:
+        """The instructions with most blamed samples of one reason, as (index, samples)."""
+        samples = self.by_producer.get(reason)
+        if samples is None:
+            return ()
+        order = np.argsort(-samples, kind="stable")[:count]
+        return tuple((int(i), float(samples[i])) for i in order if samples[i] > 0)
+
+
+def blame(
+    program: Program,
+    cfg: Cfg,
+    defuse: DefUse,
+    stalls: Mapping[str, Array],
+    executions: Array | None = None,
+) -> Blame:
+    """Share the stall samples of every instruction among their causes.
+
+    `stalls[reason]`: samples per instruction (float array of the program's length), reasons as Nsight Compute names
+    them without prefix (`long_scoreboard`, `wait`, `barrier`). Scoreboard waits go to producers, `gmma` to the wgmma
+    waited for, `wait` to the fixed-latency producer where it is near; all others are the instruction's own.
+    `executions`: warp-level executions per instruction, if known.
+    """
+    n = len(program)
+    finder = _Finder(program, cfg, defuse, executions)
+    by_producer: dict[str, Array] = {}
+    unattributed: dict[str, float] = {}
+    edges: dict[str, dict[tuple[int, int], float]] = {}
+    for reason, samples in stalls.items():
+        blamed = np.zeros(n)
+        lost = 0.0
+        pairs: dict[tuple[int, int], float] = {}
+        for i in np.flatnonzero(samples).tolist():
+            amount = float(samples[i])
+            shares = finder.causes(i, reason)
+            if not shares:
+                lost += amount
+            for producer, share in shares.items():
+                blamed[producer] += amount * share
+                pairs[(producer, i)] = amount * share
+        by_producer[reason], unattributed[reason], edges[reason] = blamed, lost, pairs
+    return Blame(by_producer, unattributed, edges)
+
+
+class _Finder:
+    """Causes of one instruction's stall, as shares that sum to one (empty: none found)."""
+
+    def __init__(self, program: Program, cfg: Cfg, defuse: DefUse, executions: Array | None) -> None:
+        self._code = program.instructions
+        self._cfg, self._defuse, self._executions = cfg, defuse, executions
+        self._classes = [classify(ins, program.sm) for ins in program.instructions]
+
+    def causes(self, i: int, reason: str) -> dict[int, float]:
+        board = SCOREBOARDS.get(reason)
+        if board is not None:
+            return self._shares(i, self._scoreboard(i, board))
+        if reason == "gmma":
+            return self._shares(i, self._first_before(i, lambda c, _: "wgmma" in c.kind)) or {i: 1.0}
+        if reason == "wait":
+            return self._shares(i, self._fixed(i)) or {i: 1.0}
+        return {i: 1.0}
+
+    def _scoreboard(self, i: int, board: str) -> list[int]:
+        reads = self._defuse.sources(i)
+        direct = {p for found in reads.values() for p in found if self._classes[p].scoreboard == board}
+        if direct:
+            return sorted(direct)
+        ins = self._code[i]
+        if ins.opcode in ("DEPBAR", "LDGDEPBAR"):
+            copies = self._all_before(i, lambda c, _: c.access == "async_copy")
+            if copies:
+                return copies
+        if ins.opcode == "BAR":
+            return [i]
+        written = set(ins.defs)
+        if written:  # the register is still being read by a store, or written by an earlier load
+            overlap = self._first_before(
+                i, lambda c, x: _goes_to(c, board) and not written.isdisjoint((*x.uses, *x.defs))
+            )
+            if overlap:
+                return overlap
+        # No operand explains it: the nearest instruction of that kind (a scoreboard is shared by several).
+        return self._first_before(i, lambda c, _: _goes_to(c, board))
+
+    def _fixed(self, i: int) -> list[int]:
+        """The nearest fixed-latency producer in the same block: the one whose latency the wait covers."""
+        start = self._cfg.blocks[self._cfg.block_of[i]].start
+        near = [
+            p for found in self._defuse.sources(i).values() for p in found
+            if start <= p < i and i - p <= _FIXED and self._classes[p].scoreboard is None
+        ]  # fmt: skip
+        return [max(near)] if near else []
+
+    def _shares(self, i: int, producers: Iterable[int]) -> dict[int, float]:
+        weights = {p: self._likelihood(p, i) for p in producers}
+        total = sum(weights.values())
+        return {p: w / total for p, w in weights.items()} if total > 0 else {}
+
+    def _likelihood(self, producer: int, consumer: int) -> float:
+        weight = 1.0 / self._distance(producer, consumer)
+        if self._executions is not None and self._executions[consumer] > 0:
+            # Never quite zero: counters of a replayed pass may miss what samples have seen.
+            weight *= min(1.0, max(1e-3, float(self._executions[producer] / self._executions[consumer])))
+        return weight
+
+    def _distance(self, producer: int, consumer: int) -> int:
+        if producer < consumer:
+            return consumer - producer
+        loop = self._cfg.loop_of[consumer]
+        size = len(self._cfg.loops[loop].instructions) if loop is not None else len(self._code)
+        return max(1, size - (producer - consumer))
+
+    def _before(self, i: int) -> Iterator[int]:
+        """Instructions before i, nearest first: the block, then its predecessors breadth first."""
+        left = _WINDOW
+        seen: set[int] = set()
+        queue = [(self._cfg.block_of[i], i)]
+        for block, stop in queue:
+            for at in range(stop - 1, self._cfg.blocks[block].start - 1, -1):
+                yield at
+                left -= 1
+                if left <= 0:
+                    return
+            for p in self._cfg.blocks[block].predecessors:
+                if p not in seen:
+                    seen.add(p)
+                    queue.append((p, self._cfg.blocks[p].end))
+
+    def _first_before(self, i: int, wanted: _Test) -> list[int]:
+        return next(([at] for at in self._before(i) if wanted(self._classes[at], self._code[at])), [])
+
+    def _all_before(self, i: int, wanted: _Test) -> list[int]:
+        return sorted({at for at in self._before(i) if wanted(self._classes[at], self._code[at])})
+
+
+def _goes_to(op: OpClass, board: str) -> bool:
+    """Whether an instruction occupies the long (L1TEX) or short (MIO) scoreboard, stores included: their operands
+    are read late."""
+    if op.scoreboard is not None:
+        return op.scoreboard == board
+    if op.access in ("store", "reduction"):
+        return (board == "long") == (op.space in ("global", "local", "generic"))
+    return False

@@ -1,0 +1,104 @@
+"""What a fix can gain: stall elimination and latency hiding, capped by whatever stops the kernel next.
+
+Two kinds of fix, one form of answer (time after the fix as a share of the time now):
+
+relieve: a fix removes work (wavefronts, sectors, instructions, spills). The samples blamed on that work shrink, the
+    others stay (stall elimination T / (T - B), Zhou et al., GPA, CGO 2021). Where the unit that did the work was full,
+    part of the other waits was queueing for it and goes too. The result cannot be shorter than any unit's remaining
+    load (next limiter) nor than the latency floor (kscope.features.path).
+overlap: a fix keeps more work in flight (occupancy, grid, independent instructions). The part of the time that is
+    latency shrinks by that factor, the load of the fullest unit does not. Near saturation latency grows with load;
+    adding the two as squares is the usual smooth form of that (time^2 = load^2 + latency^2).
+
+low and high: low assumes that half of the saving comes true; high that nothing but the harder cap resists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kscope.features.launch import Geometry
+from kscope.features.path import LatencyPath
+from kscope.features.stalls import StallMix
+from kscope.features.units import Unit
+from kscope.model.analysis import Estimate
+
+SMOOTH = 3.0  # power in which caps add up: units that are each half full slow each other down a little
+FULL, FREE = 0.9, 0.6  # load above which all, below which none of the other waits is queueing for the unit
+REST = "the rest of the kernel"
+LATENCY = "latency at this launch shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Caps of one kernel. All times are shares of its present time."""
+
+    units: Mapping[str, Unit]
+    stalls: StallMix
+    launch: Geometry
+    path: LatencyPath | None
+
+    @property
+    def floor(self) -> float:
+        """Share of the time that only latency explains (0..1); 0 where it cannot be told."""
+        return min(1.0, self.path.share) if self.path is not None else 0.0
+
+    def next_limit(self, scale: Mapping[str, float], skip: tuple[str, ...] = ()) -> tuple[float, str]:
+        """Load and title of the fullest unit when demands are scaled."""
+        loads = [(u.load_after(scale), u.title) for n, u in self.units.items() if n not in skip]
+        return max(loads, default=(0.0, REST))
+
+    def relieve(
+        self,
+        touched: float,
+        remaining: float,
+        scale: Mapping[str, float],
+        *,
+        unit: str | None = None,
+        latency: float = 1.0,
+    ) -> Estimate:
+        """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
+        scale: demand -> factor on the units; unit: the unit that the fault loads; latency: factor on the floor."""
+        full = self.units[unit].load if unit in self.units else 0.0
+        queueing = min(1.0, max(0.0, (full - FREE) / (FULL - FREE))) / 2
+        outside = self.launch.outside
+        inside = 1.0 - outside
+        residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * remaining)
+        load, name = self.next_limit(scale)
+        floor = self.floor * latency
+        after = _smooth(residual, load, floor)
+        cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
+        hardest = max(load * 0.95, outside + inside * touched * remaining, 0.8 * floor, 1e-4)
+        return _estimate(after, hardest, cap)
+
+    def overlap(self, factor: float, scale: Mapping[str, float] | None = None) -> Estimate:
+        """factor: how many times more work is in flight; the waiting part of the time shrinks by it."""
+        load, name = self.next_limit(scale or {})
+        outside = self.launch.outside
+        load = min(load, 1.0)
+        waiting = max(0.0, 1.0 - load * load) ** 0.5
+        after = outside + (1 - outside) * (load * load + (waiting / factor) ** 2) ** 0.5
+        cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
+        return _estimate(after, max(load * 0.95, 1 / factor, outside), cap)
+
+    def balance(self, factor: float, cap: str) -> Estimate:
+        """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full."""
+        load, name = self.next_limit({})
+        after = max(1 / factor, load if load > 1 / factor else 0.0)
+        return _estimate(min(1.0, after), 1 / factor, name if load > 1 / factor else cap)
+
+
+def _smooth(*loads: float) -> float:
+    return float(sum(max(0.0, x) ** SMOOTH for x in loads) ** (1 / SMOOTH))
+
+
+def _estimate(after: float, hardest: float, cap: str) -> Estimate:
+    """after: expected time over present time; hardest: the least it can be."""
+    after = min(1.0, max(after, 1e-4))
+    point = 1 / after
+    low = 1 / (1 - 0.5 * (1 - after))
+    high = max(point, 1 / min(1.0, hardest))
+    return Estimate(
+        speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled"
+    )

@@ -1,0 +1,64 @@
+"""Everything the rules ask about one kernel, computed once, on first use."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from kscope.features.bounds import Bounds
+from kscope.features.code import Code
+from kscope.features.launch import Geometry, geometry
+from kscope.features.memory import Traffic, traffic
+from kscope.features.occupancy import Occupancy, occupancy
+from kscope.features.path import LatencyPath, latency_path
+from kscope.features.roofline import RooflinePoint, roofline
+from kscope.features.stalls import StallMix, stall_mix
+from kscope.features.units import Unit, busiest, units
+from kscope.model.kernel import Kernel
+
+
+class Facts:
+    """Memoised features of one kernel. Parts whose inputs the report lacks are None or empty."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    @cached_property
+    def units(self) -> dict[str, Unit]:
+        return units(self.kernel.metrics)
+
+    @cached_property
+    def busiest(self) -> Unit | None:
+        return busiest(self.units)
+
+    @cached_property
+    def stalls(self) -> StallMix:
+        return stall_mix(self.kernel)
+
+    @cached_property
+    def launch(self) -> Geometry:
+        return geometry(self.kernel)
+
+    @cached_property
+    def occupancy(self) -> Occupancy | None:
+        return occupancy(self.kernel, self.launch)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        return traffic(self.kernel)
+
+    @cached_property
+    def roofline(self) -> RooflinePoint | None:
+        return roofline(self.kernel)
+
+    @cached_property
+    def code(self) -> Code | None:
+        return Code(self.kernel, self.kernel.program) if self.kernel.program is not None else None
+
+    @cached_property
+    def path(self) -> LatencyPath | None:
+        """The unloaded latency of one warp's way through the code; None without SASS and execution counts."""
+        return latency_path(self.code, self.launch, self.traffic) if self.code is not None else None
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        return Bounds(self.units, self.stalls, self.launch, self.path)

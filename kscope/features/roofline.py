@@ -1,0 +1,103 @@
+"""The roofline point: work and traffic over the kernel's time, against peaks taken from the report itself.
+
+Operations count as NVIDIA's own roofline section counts them (fadd + fmul + 2 ffma; packed half doubles that;
+tensor paths in multiply-add pairs already counted as two). Source: Nsight Compute's SpeedOfLight_*RooflineChart
+section files; Williams, Waterman, Patterson, CACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kscope.model.kernel import Kernel, Metrics
+
+EXECUTED = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
+PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
+SCALAR = {  # precision -> (add, mul, fma, operations an instruction of one lane)
+    "fp32": ("fadd", "fmul", "ffma", 1),
+    "fp64": ("dadd", "dmul", "dfma", 1),
+    "fp16": ("hadd", "hmul", "hfma", 2),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """One precision: what was executed and what the chip sustains, both in FLOP/s (or integer op/s)."""
+
+    precision: str
+    flops: float
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class RooflinePoint:
+    """bytes and bandwidth in byte/s of device memory; `ceilings` are the precisions that did work, most of their own
+    peak first; `precision` is the first of them, "none" when nothing but data moved."""
+
+    bytes_per_s: float
+    bandwidth: float | None
+    ceilings: tuple[Ceiling, ...]
+
+    @property
+    def main(self) -> Ceiling | None:
+        return self.ceilings[0] if self.ceilings else None
+
+    @property
+    def intensity(self) -> float | None:
+        """Operations of the main precision a byte of device memory."""
+        return self.main.flops / self.bytes_per_s if self.main and self.bytes_per_s else None
+
+    @property
+    def ridge(self) -> float | None:
+        return self.main.peak / self.bandwidth if self.main and self.bandwidth else None
+
+    @property
+    def share_of_roof(self) -> float:
+        """Of the roof above the point, 0..1: the larger of bandwidth and compute share."""
+        shares = [c.flops / c.peak for c in self.ceilings if c.peak]
+        if self.bandwidth:
+            shares.append(self.bytes_per_s / self.bandwidth)
+        return min(1.0, max(shares, default=0.0))
+
+
+def roofline(kernel: Kernel) -> RooflinePoint | None:
+    """None where neither traffic nor operations were collected."""
+    m = kernel.metrics
+    seconds = (kernel.duration_ns or 0.0) / 1e9
+    read, written = m.get("dram__bytes_read.sum"), m.get("dram__bytes_write.sum")
+    moved = ((read or 0.0) + (written or 0.0)) / seconds if seconds else 0.0
+    clock = m.first("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")
+    ceilings = _scalar(m, clock) + _tensor(m, clock)
+    if read is None and not ceilings:
+        return None
+    width, memory_clock = m.get("dram__bytes.sum.peak_sustained"), m.get("dram__cycles_elapsed.avg.per_second")
+    bandwidth = width * memory_clock if width and memory_clock else None
+    done = sorted((c for c in ceilings if c.flops > 0 and c.peak > 0), key=lambda c: -c.flops / c.peak)
+    return RooflinePoint(moved, bandwidth, tuple(done))
+
+
+def _scalar(m: Metrics, clock: float | None) -> list[Ceiling]:
+    out = []
+    for precision, (add, mul, fma, lanes) in SCALAR.items():
+        rate = [m.get(EXECUTED.format(op)) for op in (add, mul, fma)]
+        peak = m.get(PEAK.format(fma))
+        if clock and peak and rate[2] is not None:
+            work = (rate[0] or 0.0) + (rate[1] or 0.0) + 2 * rate[2]
+            out.append(Ceiling(precision, work * lanes * clock, 2 * peak * lanes * clock))
+    return out
+
+
+def _tensor(m: Metrics, clock: float | None) -> list[Ceiling]:
+    """Tensor work by input type. wgmma counts under hgmma names, older paths under hmma: the same type adds up, and
+    the higher peak is the chip's."""
+    work: dict[str, float] = {}
+    peaks: dict[str, float] = {}
+    prefix, suffix = "sm__ops_path_tensor_op_", ".sum.per_cycle_elapsed"
+    for name, value in m.items():
+        if name.startswith(prefix) and name.endswith(suffix) and "_src_" in name:
+            stem = name.removesuffix(suffix)
+            kind = "tensor " + stem.split("_src_")[1].split("_")[0]
+            work[kind] = work.get(kind, 0.0) + value
+            if not stem.endswith("sparsity_on"):
+                peaks[kind] = max(peaks.get(kind, 0.0), m.get(stem + ".sum.peak_sustained") or 0.0)
+    return [Ceiling(k, w * clock, peaks.get(k, 0.0) * clock) for k, w in work.items() if w and clock]

@@ -1,0 +1,90 @@
+"""How busy each unit of the chip is, part by part: the roofs that a kernel can hit.
+
+A part is one hardware counter as a share of its peak over the whole kernel (0..1); a unit is as busy as its busiest
+part. Keeping the parts apart is what makes caps honest: a fix that halves the requests leaves the sectors alone, and
+the estimate of what stops the kernel next must know the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kscope.arch import table
+from kscope.model.analysis import Limiter, Regime
+from kscope.model.kernel import Metrics
+
+ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+ACTIVE = ".avg.pct_of_peak_sustained_active"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One counter: share of its peak (0..1), what it counts (`demand`), its metric name."""
+
+    demand: str
+    busy: float
+    metric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """One unit with the parts that were collected, busiest first."""
+
+    name: str
+    title: str
+    regime: Regime
+    limiter: Limiter
+    attainable: float
+    parts: tuple[Part, ...]
+
+    @property
+    def busy(self) -> float:
+        return self.parts[0].busy
+
+    @property
+    def load(self) -> float:
+        """Share of what real kernels attain, 0..1: the unit is full at 1."""
+        return min(1.0, self.busy / self.attainable)
+
+    def load_after(self, scale: Mapping[str, float]) -> float:
+        """Load if each part's demand were multiplied by scale[demand] (1 where absent), same kernel time."""
+        return max(p.busy * scale.get(p.demand, 1.0) for p in self.parts) / self.attainable
+
+
+def units(metrics: Metrics) -> dict[str, Unit]:
+    """The units whose counters were collected, by name."""
+    active = _active_fraction(metrics)
+    out: dict[str, Unit] = {}
+    for name, spec in table("units").items():
+        parts = []
+        for counter, demand in spec["parts"].items():
+            value = metrics.get(counter + ELAPSED)
+            metric = counter + ELAPSED
+            if value is None:
+                value = metrics.get(counter + ACTIVE)
+                metric = counter + ACTIVE
+                if value is not None:
+                    value *= active
+            if value is not None:
+                parts.append(Part(demand, min(value / 100, 1.0), metric))
+        if parts:
+            parts.sort(key=lambda p: -p.busy)
+            out[name] = Unit(name, spec["title"], spec["regime"], spec["limiter"], spec["attainable"], tuple(parts))
+    return out
+
+
+def _active_fraction(metrics: Metrics) -> float:
+    """Share of the kernel's cycles in which an SM had work, averaged over SMs."""
+    active, elapsed = metrics.get("sm__cycles_active.avg"), elapsed_cycles(metrics)
+    return min(1.0, active / elapsed) if active and elapsed else 1.0
+
+
+def elapsed_cycles(metrics: Metrics) -> float | None:
+    """SM clock cycles from start to end of the kernel."""
+    return metrics.first("sm__cycles_elapsed.max", "gpc__cycles_elapsed.max", "sm__cycles_elapsed.avg")
+
+
+def busiest(all_units: Mapping[str, Unit]) -> Unit | None:
+    """The unit nearest to what it can attain."""
+    return max(all_units.values(), key=lambda u: u.load, default=None)

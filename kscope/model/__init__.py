@@ -1,0 +1,1 @@
+"""Plain frozen values, no I/O. Nothing here imports another kscope layer."""

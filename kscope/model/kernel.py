@@ -1,0 +1,152 @@
+"""One profiled launch, as read from a report: names, launch, device, metrics, per-instruction counters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from kscope.model.program import Program
+
+
+class Metrics(Mapping[str, float]):
+    """Whole-kernel metrics by name. Indexing gives numbers; `text` and `unit` give the rest.
+
+    A metric that is absent, not a number (NaN) or text reads as None through `get`, never as zero: a rule must be
+    able to tell "none" from "not collected".
+    """
+
+    def __init__(self, numbers: dict[str, float], texts: dict[str, str], units: dict[str, str]) -> None:
+        self._numbers, self._texts, self._units = numbers, texts, units
+
+    def __getitem__(self, name: str) -> float:
+        return self._numbers[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._numbers)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def text(self, name: str) -> str | None:
+        return self._texts.get(name)
+
+    def unit(self, name: str) -> str:
+        return self._units.get(name, "")
+
+    def first(self, *names: str) -> float | None:
+        """The first of several names that was collected: metric names differ between chips and versions."""
+        for name in names:
+            value = self._numbers.get(name)
+            if value is not None:
+                return value
+        return None
+
+    def total(self, *names: str) -> float:
+        """Sum over the names that were collected; absent ones count as zero."""
+        return sum(self._numbers.get(n, 0.0) for n in names)
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The GPU of the capture, from the report's own device attributes."""
+
+    name: str
+    cc: tuple[int, int]
+    sms: int
+    attributes: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def sm(self) -> int:
+        """Compute capability as one number: 90 for sm_90."""
+        return self.cc[0] * 10 + self.cc[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Launch geometry. Shared memory in bytes a block; waves = blocks over what the device holds at once."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    cluster: tuple[int, int, int]
+    registers: int
+    shared_static: int
+    shared_dynamic: int
+    waves: float | None
+
+    @property
+    def blocks(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+    @property
+    def warps(self) -> int:
+        """Warps a block (32 threads each, the last one possibly partial)."""
+        return -(-self.threads // 32)
+
+
+@dataclass(frozen=True, slots=True)
+class NvidiaRule:
+    """A finding of Nsight Compute's own rules, kept beside ours."""
+
+    rule: str
+    title: str
+    message: str
+    speedup_pct: float | None
+    kind: str  # "global" | "local" | ""
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Per-instruction counters: `pcs` are byte offsets from the kernel's entry (ascending), `columns[name]` is a
+    float64 array of the same length. A counter that the report has no instance of is absent, not zero."""
+
+    pcs: np.ndarray[Any, Any]
+    columns: Mapping[str, np.ndarray[Any, Any]]
+
+    def get(self, name: str) -> np.ndarray[Any, Any] | None:
+        return self.columns.get(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Timelines:
+    """PM-sampled series on one clock: `t_ns` (from the start of the workload) and one array a metric."""
+
+    t_ns: Mapping[str, np.ndarray[Any, Any]]
+    values: Mapping[str, np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One profiled launch. `program`, `counters`, `sources` and `timelines` are empty or None where the report
+    was collected without them; `notes` says what could not be read and why."""
+
+    index: int
+    name: str
+    demangled: str
+    mangled: str
+    workload: str  # "kernel" | "graph" | "range" | "cmdlist" | "subgrid"
+    path: str
+    device: Device
+    launch: Launch
+    metrics: Metrics
+    counters: Counters | None = None
+    opcodes: Mapping[str, float] = field(default_factory=dict)
+    program: Program | None = None
+    sources: Mapping[str, str] = field(default_factory=dict)
+    timelines: Timelines | None = None
+    nvtx: tuple[str, ...] = ()
+    nvidia: tuple[NvidiaRule, ...] = ()
+    sections: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    tool_version: str | None = None
+
+    @property
+    def duration_ns(self) -> float | None:
+        return self.metrics.get("gpu__time_duration.sum")

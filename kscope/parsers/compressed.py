@@ -1,0 +1,362 @@
+"""From what people pass on the command line to plain files that a reader can open: folders are expanded, compressed
+files (gzip, xz, zstd, told by their content) unpacked within a bound, and everything else refused in one line.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from kscope.model.errors import KscopeError
+from kscope.parsers import container
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+UNPACK_LIMIT = 4 << 30
+"""Bytes that one input may unpack to; the environment variable KSCOPE_UNPACK_LIMIT overrides it."""
+HEAD = 160 << 10
+"""Bytes that tell the kind of a file: a first zstd block is up to 128 KB."""
+
+_MEMORY = 512 << 20  # up to here unpacked bytes stay in memory
+_WINDOW = 512 << 20  # bytes of history that a compressed stream may ask for
+_LAYERS = 3  # report.ncu-repz.xz is two
+_SUFFIXES = tuple(s + z for s in (".ncu-rep", ".ncu-repz") for z in ("", ".gz", ".xz", ".zst"))
+_AGAIN = "copy it again, or record it again"
+_READS = "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), plain or as .gz, .xz or .zst"
+
+_MAGICS = (
+    (container.MAGIC, "ncu"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"SQLite format 3\0", "sqlite"),
+    (b"\x7fELF", "elf"),
+    (b"\x50\xed\x55\xba", "fatbin"),
+    (b"%PDF", "pdf"),
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+)
+_UNSUPPORTED = {
+    "sqlite": "an SQLite file; `kscope analyze` of Nsight Systems timelines (.sqlite) is not in this version yet",
+    "nsys": "an Nsight Systems report; `kscope analyze` of Nsight Systems timelines is not in this version yet",
+    "json": "JSON; `kscope analyze` of torch profiler traces (.json, .json.gz) is not in this version yet",
+    "elf": "machine code (ELF); `kscope sass` of cubins, objects and executables is not in this version yet",
+    "fatbin": "a CUDA fat binary; `kscope sass` is not in this version yet",
+    "pdf": "a PDF document",
+    "zip": "a ZIP archive",
+    "text": "text",
+    "gzip": "a compressed file inside compressed files",
+    "xz": "a compressed file inside compressed files",
+    "zstd": "a compressed file inside compressed files",
+}
+
+
+def sniff(head: bytes) -> str:
+    """What a file is by its first bytes: "ncu", "ncu-repz" (zstd of a report), "gzip", "xz", "zstd", "sqlite", "json",
+    "elf", "fatbin", "pdf", "zip", "empty", "text" or "unknown"."""
+    if not head:
+        return "empty"
+    kind = next((kind for magic, kind in _MAGICS if head.startswith(magic)), None)
+    if kind == "zstd":
+        return "ncu-repz" if _peel(head, kind)[:4] == container.MAGIC else kind
+    if kind:
+        return kind
+    start = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    try:
+        text = head[: HEAD - 4].decode("utf-8")
+    except UnicodeDecodeError as e:
+        if e.start < len(head) - 4:
+            return "unknown"
+        text = head[: e.start].decode("utf-8")  # the head ends within a character
+    if any(c < " " and c not in "\t\n\r\f\x1b" for c in text):
+        return "unknown"
+    return "json" if start in (b"{", b"[") else "text"
+
+
+def collect(
+    paths: Iterable[str | Path], skipped: list[tuple[str, KscopeError]] | None = None
+) -> list[tuple[Path, str]]:
+    """The input files that `paths` name, with their kind ("ncu"); folders give the reports below them, sorted.
+
+    A file that is named twice counts once. Raises KscopeError (status 3) for a path that is missing, unreadable, empty
+    or of an unknown kind, and for a folder without reports. With `skipped`, faulty files found in a folder are
+    appended to it as (path, fault) as long as the folder has a good one.
+    """
+    found: dict[tuple[int, int] | str, tuple[Path, str]] = {}
+    for path in map(Path, paths):
+        if not stat.S_ISDIR(_stat(path).st_mode):
+            found.setdefault(_identity(path), (path, kind_of(path)))
+            continue
+        faults: list[tuple[str, KscopeError]] = []
+        good = 0
+        for member in _reports(path):
+            try:
+                kind = kind_of(member)
+            except KscopeError as e:
+                if skipped is None:
+                    raise
+                faults.append((str(member), e))
+                continue
+            good += 1
+            found.setdefault(_identity(member), (member, kind))
+        if not good:
+            if faults:
+                raise faults[0][1]
+            message = f"{path}: no Nsight Compute report in this folder"
+            raise KscopeError("no-reports", message, "name a .ncu-rep or .ncu-repz file, or the folder that has them")
+        if skipped is not None:
+            skipped += faults
+    return list(found.values())
+
+
+def kind_of(path: Path) -> str:
+    """The kind of one file, looking through compression: "ncu". Raises KscopeError for anything else."""
+    _regular(path)
+    with _open(path) as file:
+        head = file.read(HEAD)
+    kind = sniff(head)
+    for _ in range(_LAYERS):
+        if kind not in ("gzip", "xz", "zstd", "ncu-repz"):
+            break
+        outer, head = kind, _peel(head, kind)
+        if not head:
+            raise _cut(path, f"the {outer} stream in it is empty or broken")
+        kind = sniff(head)
+    if kind == "ncu":
+        return kind
+    if kind == "empty":
+        raise KscopeError("empty-file", f"{path}: the file is empty", _AGAIN)
+    if kind == "unknown" and path.name.endswith((".nsys-rep", ".qdrep")):
+        kind = "nsys"
+    if kind == "unknown" and path.name.endswith(_SUFFIXES):
+        raise KscopeError("corrupt", f"{path}: not an Nsight Compute report, whatever its name says", _AGAIN)
+    what = _UNSUPPORTED.get(kind)
+    if what is None:
+        raise KscopeError("unknown-kind", f"{path}: not a kind of file that kscope knows", _READS)
+    code = "unsupported" if "not in this version" in what else "unknown-kind"
+    raise KscopeError(code, f"{path}: looks like {what}", _READS)
+
+
+@contextlib.contextmanager
+def open_input(path: Path | str, limit: int | None = None) -> Iterator[str]:
+    """A path that gives the plain bytes of `path` for as long as the context lasts, in this process and its forks.
+
+    A plain file is used in place. A compressed one is unpacked, to at most `limit` bytes, into a file without a name,
+    so nothing is left behind however the process ends. An Nsight Compute report is checked for completeness, which
+    NVIDIA's reader does not do. Raises KscopeError: "too-large", "truncated", "corrupt", and what `collect` raises.
+    """
+    path = Path(path)
+    _regular(path)
+    bound = _limit() if limit is None else limit
+    with contextlib.ExitStack() as stack:
+        plain: IO[bytes] = stack.enter_context(_open(path))
+        name, kind = str(path), ""
+        for _ in range(_LAYERS):
+            kind = sniff(plain.read(HEAD))
+            plain.seek(0)
+            if kind not in ("gzip", "xz", "zstd", "ncu-repz"):
+                break
+            plain, name = _unpack(stack, plain, kind, path, bound)
+        if kind == "ncu":
+            _check(plain, path)
+            if name.lower().endswith(".ncu-repz") and _has_proc(plain):
+                name = f"/proc/self/fd/{plain.fileno()}"  # the reader takes anything of that name for compressed
+        yield name
+
+
+def _check(file: IO[bytes], path: Path) -> None:
+    try:
+        container.check(file, os.fstat(file.fileno()).st_size)
+    except container.Damage as e:
+        if e.cut:
+            raise _cut(path, str(e)) from None
+        raise KscopeError("corrupt", f"{path}: the report is damaged: {e}", _AGAIN) from None
+
+
+def _unpack(
+    stack: contextlib.ExitStack, packed: IO[bytes], kind: str, path: Path, limit: int
+) -> tuple[IO[bytes], str]:
+    """Unpack into memory, beyond _MEMORY into a temporary file; both live as long as `stack`."""
+    kind = "zstd" if kind == "ncu-repz" else kind
+    out: IO[bytes] = stack.enter_context(_memory_file())
+    total = 0
+    try:
+        for piece in _pieces(packed, kind):
+            total += len(piece)
+            if total > limit:
+                message = f"{path}: unpacks to more than {limit:,} bytes"
+                raise KscopeError("too-large", message, "unpack it by hand, or raise KSCOPE_UNPACK_LIMIT (bytes)")
+            if total > _MEMORY and total - len(piece) <= _MEMORY:
+                out = _spill(stack, out)
+            out.write(piece)
+        out.flush()
+    except EOFError:
+        raise _cut(path, f"the {kind} stream in it ends early") from None
+    except _stream_errors() as e:
+        raise KscopeError("corrupt", f"{path}: the {kind} stream in it is damaged ({e})", _AGAIN) from None
+    except OSError as e:
+        message = f"{path}: cannot be unpacked ({e.strerror})"
+        raise KscopeError("too-large", message, "make room, or set TMPDIR") from None
+    except MemoryError:
+        raise KscopeError("too-large", f"{path}: not enough memory to unpack it", "unpack it by hand") from None
+    out.seek(0)
+    name = f"/proc/self/fd/{out.fileno()}" if _has_proc(out) else str(out.name)
+    return out, name
+
+
+def _pieces(packed: IO[bytes], kind: str) -> Iterator[bytes]:
+    """The unpacked bytes, in pieces of bounded size: the decoders get little at a time, since a hostile byte of zstd
+    can stand for 32 KB, one of xz for 7 and one of gzip for 1."""
+    if kind == "gzip":
+        import zlib
+
+        yield from _frames(packed, partial(zlib.decompressobj, wbits=31), 16384)
+    elif kind == "xz":
+        import lzma
+
+        yield from _frames(packed, partial(lzma.LZMADecompressor, memlimit=_WINDOW), 4096)
+    else:
+        yield from _frames(packed, _zstd_decoder, 2048)
+
+
+def _frames(packed: IO[bytes], start: Callable[[], Any], size: int) -> Iterator[bytes]:
+    """Decode streams that follow one another. Raises EOFError where the last one is not whole."""
+    decoder = start()
+    for data in iter(partial(packed.read, size), b""):
+        while data:
+            if decoder.eof:
+                data = data.lstrip(b"\0")  # padding between and after streams
+                if not data:
+                    break
+                decoder = start()
+            yield decoder.decompress(data)
+            data = decoder.unused_data if decoder.eof else b""
+    if not decoder.eof:
+        raise EOFError
+
+
+def _peel(head: bytes, kind: str) -> bytes:
+    """What the head of a compressed file unpacks to, as far as it goes; empty when it is damaged."""
+    import io
+
+    out = bytearray()
+    try:
+        for piece in _pieces(io.BytesIO(head), kind):
+            out += piece
+            if len(out) >= HEAD:
+                break
+    except EOFError:
+        pass  # the head of a longer stream
+    except _stream_errors():
+        pass
+    return bytes(out[:HEAD])
+
+
+def _zstd_decoder() -> Any:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: 29})
+    import zstandard
+
+    return zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
+
+
+def _stream_errors() -> tuple[type[Exception], ...]:
+    """What the decoders raise on damaged bytes, of those that are loaded."""
+    names = {"lzma": "LZMAError", "zlib": "error", "zstandard": "ZstdError", "compression.zstd": "ZstdError"}
+    return tuple(getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules)
+
+
+def _memory_file() -> IO[bytes]:
+    if hasattr(os, "memfd_create"):
+        with contextlib.suppress(OSError):
+            file = os.fdopen(os.memfd_create("kscope"), "w+b")
+            if _has_proc(file):
+                return file
+            file.close()
+    return _disk_file()
+
+
+def _disk_file() -> IO[bytes]:
+    if os.path.isdir("/proc/self/fd"):
+        return tempfile.TemporaryFile(prefix="kscope-")  # without a name: gone with the process, whatever happens
+    return tempfile.NamedTemporaryFile(prefix="kscope-", suffix=".ncu-rep")
+
+
+def _spill(stack: contextlib.ExitStack, memory: IO[bytes]) -> IO[bytes]:
+    """Move what was unpacked so far to disk."""
+    import shutil
+
+    disk = stack.enter_context(_disk_file())
+    memory.seek(0)
+    shutil.copyfileobj(memory, disk, 1 << 20)
+    memory.close()
+    return disk
+
+
+def _has_proc(file: IO[bytes]) -> bool:
+    return os.path.exists(f"/proc/self/fd/{file.fileno()}")
+
+
+def _limit() -> int:
+    value = os.environ.get("KSCOPE_UNPACK_LIMIT", "")
+    return int(value) if value.isdecimal() else UNPACK_LIMIT
+
+
+def _reports(folder: Path) -> Iterator[Path]:
+    """Reports below a folder, sorted; hidden folders and links to folders are left out."""
+    for root, folders, files in os.walk(folder):
+        folders[:] = sorted(f for f in folders if not f.startswith("."))
+        yield from (Path(root, f) for f in sorted(files) if f.endswith(_SUFFIXES))
+
+
+def _regular(path: Path) -> None:
+    """Refuse what is not a file: opening a pipe would wait for a writer."""
+    mode = _stat(path).st_mode
+    if not stat.S_ISREG(mode):
+        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
+        raise KscopeError("not-a-file", f"{path}: {what}, not a file", "save the report to a file and name that")
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path") from None
+    except PermissionError:
+        raise _denied(path) from None
+    except (OSError, ValueError) as e:  # a loop of links, a name that is too long, a null byte
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        raise KscopeError("missing-file", f"{path}: cannot be opened ({reason})", "check the path") from None
+
+
+def _open(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except FileNotFoundError:
+        raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path") from None
+    except PermissionError:
+        raise _denied(path) from None
+    except OSError as e:
+        raise KscopeError("unreadable", f"{path}: cannot be read ({e.strerror})", "check the path") from None
+
+
+def _denied(path: Path) -> KscopeError:
+    return KscopeError("no-permission", f"{path}: no permission to read it", "chmod +r it, or run as its owner")
+
+
+def _cut(path: Path, what: str) -> KscopeError:
+    return KscopeError("truncated", f"{path}: the file is cut short: {what}", _AGAIN)
+
+
+def _identity(path: Path) -> tuple[int, int] | str:
+    about = path.stat()
+    return (about.st_dev, about.st_ino) if about.st_ino else str(path.resolve())

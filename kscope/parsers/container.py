@@ -1,0 +1,140 @@
+"""The .ncu-rep container: is the file whole? NVIDIA's reader does not say: cut files open as empty or partial reports.
+
+Layout, little-endian: `NVR\\0`, u32 length of the file header, file header; then blocks up to the end of the file,
+each a u32 length of its block header, the block header, and a payload of the size that the block header names.
+Headers are Protocol Buffers messages. Field 5 of a block header is the payload's size in bytes, field 2 the number of
+results in it; a payload without results is a table of strings and sources.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAGIC = b"NVR\0"
+_RESULTS, _PAYLOAD = 2, 5
+_VERSION = re.compile(rb"Nsight Compute[^\n]{0,40}?(20\d\d\.\d+(?:\.\d+)*)", re.DOTALL)
+_HEADER_LIMIT = 256 << 20  # bytes; block headers hold string tables of some 100 KB
+
+
+class Damage(Exception):
+    """The container breaks off or contradicts itself; `cut` tells the two apart."""
+
+    def __init__(self, what: str, *, cut: bool) -> None:
+        super().__init__(what)
+        self.cut = cut
+
+
+class Block(NamedTuple):
+    """Where a block lies: byte offsets in the file, and the number of results in its payload."""
+
+    start: int
+    payload: int
+    end: int
+    results: int
+
+
+def header_end(file: IO[bytes], size: int) -> int:
+    """Offset of the first block. Raises Damage."""
+    file.seek(0)
+    head = file.read(8)
+    if len(head) < 8:
+        raise Damage("it ends within the file header", cut=True)
+    end = 8 + int(struct.unpack_from("<I", head, 4)[0])
+    if end > size:
+        raise Damage("it ends within the file header", cut=True)
+    return end
+
+
+def blocks(file: IO[bytes], size: int) -> Iterator[Block]:
+    """The blocks of a report of `size` bytes, in order. Raises Damage where the next one is not whole."""
+    start = header_end(file, size)
+    while start < size:
+        file.seek(start)
+        length = file.read(4)
+        if not any(length) and _only_zeros(file):  # padding, which the native reader tolerates too
+            return
+        if len(length) < 4:
+            raise Damage(f"it ends within a block at byte {start} of {size}", cut=True)
+        count = int(struct.unpack("<I", length)[0])
+        payload = start + 4 + count
+        if payload > size:
+            raise Damage(f"it ends within a block at byte {start} of {size}", cut=True)
+        if count > _HEADER_LIMIT:
+            raise Damage(f"the block at byte {start} is not one", cut=False)
+        try:
+            results, bytes_ = _sizes(file.read(count))
+        except (IndexError, ValueError):
+            raise Damage(f"the block at byte {start} is not one", cut=False) from None
+        end = payload + bytes_
+        if end > size:
+            raise Damage(f"{end - size} of its {end} bytes or more are missing", cut=True)
+        yield Block(start, payload, end, results)
+        start = end
+
+
+def check(file: IO[bytes], size: int) -> None:
+    """Walk all blocks (reads headers only). Raises Damage."""
+    if not list(blocks(file, size)):
+        raise Damage("it ends after the file header", cut=True)
+
+
+def tool_version(file: IO[bytes], size: int) -> str | None:
+    """The version of Nsight Compute that recorded a report, e.g. 2025.3.1.0: its session blocks name it in text."""
+    for block in blocks(file, size):
+        if block.end == block.payload:
+            file.seek(block.start)
+            found = _VERSION.search(file.read(block.end - block.start))
+            if found:
+                return found.group(1).decode()
+    return None
+
+
+def _only_zeros(file: IO[bytes]) -> bool:
+    while part := file.read(1 << 16):
+        if part.count(0) != len(part):
+            return False
+    return True
+
+
+def _sizes(message: bytes) -> tuple[int, int]:
+    """Results and payload bytes of a block header. Raises ValueError or IndexError for what is no message."""
+    results = payload = at = 0
+    while at < len(message):
+        tag, at = _varint(message, at)
+        field, wire = tag >> 3, tag & 7
+        if field == 0:
+            raise ValueError(tag)
+        if wire == 0:
+            value, at = _varint(message, at)
+            if field == _RESULTS:
+                results = value
+            elif field == _PAYLOAD:
+                payload = value
+        elif wire == 2:
+            length, at = _varint(message, at)
+            at += length
+        elif wire in (1, 5):
+            at += 8 if wire == 1 else 4
+        else:
+            raise ValueError(tag)
+    if at != len(message):
+        raise ValueError(at)
+    return results, payload
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+        if shift > 63:
+            raise ValueError("varint")

@@ -1,0 +1,242 @@
+"""The half of the .ncu-rep reader that touches NVIDIA's native library: one IAction to plain Python values.
+
+It runs in a process of its own (kscope.parsers.ncu_worker) and imports nothing heavy besides ncu_report: what it
+returns is built from str, int, float, list, dict and array, cheap to send to the parent, which meanwhile imports
+numpy and the rules. kscope.parsers.ncu turns it into a Kernel.
+
+Lazy by `Want`: the library decodes a part only when it is asked for. Its disassembler takes 0.4 s to start and
+0.1 ms an instruction, so it is asked only for code that the cache does not hold. Costs measured by `make bench`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from kscope.parsers.sasscache import SassCache
+
+Raw = dict[str, Any]
+"""Plain values of one IAction; the keys are the fields of kscope.model.kernel.Kernel."""
+
+STALLS = "smsp__pcsamp_warps_issue_stalled_"
+PER_PC = (
+    "inst_executed",
+    "thread_inst_executed",
+    "thread_inst_executed_true",
+    "smsp__pcsamp_sample_count",
+    "memory_l2_theoretical_sectors_global",
+    "memory_l2_theoretical_sectors_global_ideal",
+    "memory_l2_theoretical_sectors_local",
+    "memory_l1_wavefronts_shared",
+    "memory_l1_wavefronts_shared_ideal",
+    "memory_l1_tag_requests_global",
+    "memory_access_size_type",
+    "smsp__branch_targets_threads_divergent",
+)
+WORKLOADS = {0: "kernel", 1: "range", 2: "cmdlist", 3: "graph", 4: "subgrid"}  # IAction.WorkloadType_*
+ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")
+MARKUP = re.compile(r"@(?:section|url|source):([^:@]*)(?::[^@]*)?@")
+RUN_GAP = 4096  # bytes: code further apart than this belongs to another function; the gap is not disassembled
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names."""
+
+    counters: bool = True
+    sass: bool = True
+    sources: bool = True
+    nvidia: bool = True
+    timelines: tuple[str, ...] = ()
+
+
+def extract(action: Any, index: int, want: Want, cache: SassCache | None = None) -> Raw:
+    """One IAction as plain values. A part that fails to decode is left out and named in `notes`; none is fatal."""
+    notes: list[str] = []
+
+    def part(what: str, read: Callable[[], Any], default: Any) -> Any:
+        try:
+            return read()
+        except Exception as e:  # the native wrapper raises bare RuntimeError, ValueError, KeyError, ...
+            notes.append(f"{what} could not be read ({type(e).__name__}: {e})")
+            return default
+
+    mangled = part("mangled name", lambda: action.name(action.NameBase_MANGLED), "")
+    entry = part("entry address", lambda: _entry(action), 0)
+    counters = part("per-instruction counters", lambda: _counters(action), {}) if want.counters else {}
+    pcs = sorted({pc for column, _ in counters.values() for pc in column})
+    entry = entry or (pcs[0] if pcs else 0)
+    rows = []
+    if want.sass and pcs:
+        rows = part("SASS", lambda: _sass(action, entry, pcs, mangled, cache), [])
+    files = {row[2] for row in rows if row[2]}
+    return {
+        "index": index,
+        "name": part("name", lambda: action.name(), ""),
+        "demangled": part("demangled name", lambda: action.name(action.NameBase_DEMANGLED), ""),
+        "mangled": mangled,
+        "workload": WORKLOADS.get(part("workload type", lambda: action.workload_type(), 0), "kernel"),
+        "metrics": part("metrics", lambda: _metrics(action), ({}, {}, {})),
+        "entry": entry,
+        "pcs": pcs,
+        "counters": counters,
+        "rows": rows,
+        "opcodes": part("opcode counts", lambda: _opcodes(action), {}),
+        "sources": part("sources", lambda: _sources(action, files), {}) if want.sources else {},
+        "timelines": part("timelines", lambda: _timelines(action, want.timelines), {}) if want.timelines else {},
+        "nvtx": part("NVTX ranges", lambda: _nvtx(action), []),
+        "nvidia": part("NVIDIA's rule results", lambda: _nvidia(action), []) if want.nvidia else [],
+        "sections": part("sections", lambda: [s.identifier() for s in action.sections()], []),
+        "notes": notes,
+    }
+
+
+def _metrics(action: Any) -> tuple[dict[str, float], dict[str, str], dict[str, str]]:
+    """(numbers, texts, units). Left out, because no rule reads them and they are two thirds of all names: the
+    spread over units of derived rates (x.max.pct_of_peak...) and tensor-rate peaks other than the sum."""
+    numbers: dict[str, float] = {}
+    texts: dict[str, str] = {}
+    units: dict[str, str] = {}
+    by_name = action.metric_by_name
+    for name in action.metric_names():
+        if ".max." in name or ".min." in name or ("ops_path" in name and ".sum" not in name):
+            continue
+        metric = by_name(name)
+        value = metric.value()
+        if isinstance(value, str):
+            texts[name] = value
+        elif value is not None and not math.isnan(value):
+            numbers[name] = float(value)
+            units[name] = metric.unit()
+    return numbers, texts, units
+
+
+def _entry(action: Any) -> int:
+    metric = action.metric_by_name("launch__function_pcs")
+    return int(metric.as_uint64(0)) if metric is not None and metric.num_instances() else 0
+
+
+def _counters(action: Any) -> dict[str, tuple[list[int], array[float]]]:
+    """(absolute addresses, values) a counter. Counters of one family share their address list."""
+    raw: dict[str, tuple[list[int], array[float]]] = {}
+    stalls = [n for n in action.metric_names() if n.startswith(STALLS) and not n.endswith("_not_issued")]
+    shared: dict[tuple[int, int, int], list[int]] = {}
+    for name in (*PER_PC, *stalls):
+        metric = action.metric_by_name(name)
+        n = metric.num_instances() if metric is not None else 0
+        if not n or not metric.has_correlation_ids():
+            continue
+        if name.startswith(STALLS) and not metric.value():
+            continue  # a reason that was never sampled: its zeros need no reading
+        ids = metric.correlation_ids()
+        get_id, get = ids.as_uint64, metric.as_double
+        # The stall columns come from one collection and share their addresses: reading them once halves the calls.
+        family = (n, get_id(0), get_id(n - 1))
+        pcs = shared.get(family) if name.startswith("smsp__pcsamp") else None
+        if pcs is None:
+            pcs = [get_id(i) for i in range(n)]
+            if name.startswith("smsp__pcsamp"):
+                shared[family] = pcs
+        raw[name] = (pcs, array("d", [get(i) for i in range(n)]))
+    return raw
+
+
+def _sass(
+    action: Any, entry: int, pcs: list[int], mangled: str, cache: SassCache | None
+) -> list[tuple[int, str, str | None, int | None]]:
+    """(offset, text, file, line) for every instruction between the first and last counted address of each run of
+    code: instructions that never executed are part of the control flow too."""
+    runs: list[list[int]] = [[pcs[0], pcs[0]]]
+    for pc in pcs[1:]:
+        if pc - runs[-1][1] > RUN_GAP:
+            runs.append([pc, pc])
+        runs[-1][1] = pc
+    wanted = [pc - entry for first, last in runs for pc in range(first, last + 16, 16)]
+    texts = cache.load(mangled) if cache is not None else None
+    if texts is None or any(offset not in texts for offset in wanted):
+        by_pc = action.sass_by_pc
+        texts = {offset: _relative(by_pc(entry + offset).strip(), entry) for offset in wanted}
+        if cache is not None and any(texts.values()):
+            cache.store(mangled, texts)
+    if not any(texts[offset] for offset in wanted):
+        return []
+    rows: list[tuple[int, str, str | None, int | None]] = []
+    for offset in wanted:
+        info = action.source_info(entry + offset)
+        rows.append((offset, texts[offset], info.file_name() if info else None, int(info.line()) if info else None))
+    return rows
+
+
+def _relative(text: str, entry: int) -> str:
+    """Absolute code addresses as offsets from the entry, as every other SASS listing prints them."""
+
+    def offset(m: re.Match[str]) -> str:
+        d = int(m[0], 16) - entry
+        return hex(d) if abs(d) < 1 << 32 else m[0]
+
+    return ADDRESS.sub(offset, text) if "0x" in text else text
+
+
+def _opcodes(action: Any) -> dict[str, float]:
+    """Executed warp instructions by opcode with its modifiers."""
+    metric = action.metric_by_name("sass__inst_executed_per_opcode_with_modifier_all")
+    n = metric.num_instances() if metric is not None else 0
+    if not n or not metric.has_correlation_ids():
+        return {}
+    ids = metric.correlation_ids()
+    return {ids.as_string(i): metric.as_double(i) for i in range(n)}
+
+
+def _sources(action: Any, files: set[str]) -> dict[str, str]:
+    """Text of the imported source files that the code's lines come from."""
+    return {f: text for f, text in action.source_files().items() if text and f in files} if files else {}
+
+
+def _timelines(action: Any, names: Iterable[str]) -> dict[str, tuple[list[int], array[float]]]:
+    """PM-sampled series: (ns from the series' own first sample, values). Stamps are absolute and differ between
+    pass groups, so each series starts at its own zero."""
+    lines = action.timelines()
+    out: dict[str, tuple[list[int], array[float]]] = {}
+    if lines is None:
+        return out
+    for name in names:
+        metric = action.metric_by_name(name)
+        aligned = lines.aligned_metric(metric) if metric is not None and metric.num_instances() else None
+        n = aligned.num_instances() if aligned is not None else 0
+        if n:
+            ids = aligned.correlation_ids()
+            start = ids.as_uint64(0)
+            out[name] = ([ids.as_uint64(i) - start for i in range(n)], array("d", map(aligned.as_double, range(n))))
+    return out
+
+
+def _nvtx(action: Any) -> list[str]:
+    """Names of the NVTX ranges open at the launch: push/pop from the outermost in, then start/end, by domain."""
+    state = action.nvtx_state()
+    if state is None:
+        return []
+    names: list[str] = []
+    for key in state.domains():
+        domain = state.domain_by_id(key)
+        names += [str(r) for r in domain.push_pop_ranges()] + [str(r) for r in domain.start_end_ranges()]
+    return names
+
+
+def _nvidia(action: Any) -> list[tuple[str, str, str, float | None, str]]:
+    """NVIDIA's own findings: (rule, title, message, estimated speed-up in percent, global | local)."""
+    out = []
+    for r in action.rule_results_as_dicts():
+        message = r.get("rule_message") or {}
+        speedup = r.get("speedup_estimation") or {}
+        text = MARKUP.sub(r"\1", message.get("message", ""))
+        if text or speedup:
+            kind = {1: "local", 2: "global"}.get(int(speedup.get("type", 0)), "")  # ncu_report.SpeedupType
+            pct = float(speedup["speedup"]) if speedup else None
+            out.append((r["rule_identifier"], message.get("title", "") or r.get("name", ""), text, pct, kind))
+    return out

@@ -1,0 +1,225 @@
+"""Runs the native .ncu-rep reader in a process of its own and hands its values over a pipe.
+
+Three reasons: a fault of native code on a damaged file must not take the analysis down (it becomes one line about
+one kernel); the native library never frees a decoded kernel, so a reader that has grown past a bound is replaced by
+a fresh one and long reports stay within it; and while it decodes, the parent imports numpy and the rules.
+
+Frames on the pipe are marshal values, which carry data only: (tag, ...).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import marshal
+import os
+import select
+import signal
+import struct
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from kscope.model.errors import KscopeError, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kscope.parsers.ncu_native import Raw, Want
+
+MEMORY_BOUND = 600 << 20  # bytes resident after which a reader is replaced
+SILENCE = 300.0  # seconds without a frame after which a reader is given up
+RECOLLECT = "copy or record it again"
+
+
+class Skipped:
+    """One kernel that could not be read, while others could."""
+
+    def __init__(self, index: int, message: str) -> None:
+        self.index, self.message = index, message
+
+
+class Reader:
+    """A started reader process of one report. Starting early lets the parent import while it decodes."""
+
+    def __init__(self, path: str, want: Want, display: str | None = None) -> None:
+        """path: the plain file to read; display: its name in messages."""
+        self._path, self._want, self._display = path, want, display or path
+        self.count: int | None = None
+        self._start(0)
+
+    def _start(self, first: int) -> None:
+        self._next = first
+        if hasattr(os, "fork"):
+            read_end, write_end = os.pipe()
+            pid = os.fork()
+            if pid == 0:
+                os.close(read_end)
+                _child(self._path, first, self._want, os.fdopen(write_end, "wb"))
+            os.close(write_end)
+            self._pid, self._process, self._pipe = pid, None, os.fdopen(read_end, "rb")
+        else:
+            arguments = [sys.executable, "-m", "kscope.parsers.ncu_worker", self._path, str(first)]
+            self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            assert self._process.stdout is not None
+            self._pid, self._pipe = self._process.pid, self._process.stdout
+
+    def kernels(self) -> Iterator[Raw | Skipped]:
+        """Raw kernels in file order. Raises KscopeError when the report as a whole cannot be read."""
+        try:
+            while True:
+                tag, *rest = self._frame() or ("died",)
+                if tag == "open":
+                    self.count = rest[0]
+                elif tag == "begin":
+                    self._next = rest[0]
+                elif tag == "kernel":
+                    yield rest[0]
+                elif tag == "skip":
+                    yield Skipped(rest[0], rest[1])
+                elif tag == "fault":
+                    raise KscopeError("unreadable", f"{self._display}: {rest[0]}", RECOLLECT)
+                elif tag == "pause":
+                    self._reap()
+                    self._start(rest[0])
+                elif tag == "done":
+                    return
+                else:
+                    how = self._reap()
+                    if self.count is None:
+                        message = f"{self._display}: NVIDIA's report reader {how}: the file is damaged"
+                        raise KscopeError("reader-crash", message, RECOLLECT)
+                    yield Skipped(self._next, f"NVIDIA's report reader {how} on kernel {self._next}")
+                    if self._next + 1 >= self.count:
+                        return
+                    self._start(self._next + 1)
+        finally:
+            self.close()
+
+    def _frame(self) -> tuple[Any, ...] | None:
+        head = self._read(8)
+        if len(head) < 8:
+            return None
+        body = self._read(struct.unpack("<Q", head)[0])
+        try:
+            return tuple(marshal.loads(body))
+        except (ValueError, EOFError, TypeError):
+            return None
+
+    def _read(self, size: int) -> bytes:
+        """Exactly `size` bytes, fewer at the end of the stream or after a silence that is too long."""
+        parts: list[bytes] = []
+        while size:
+            if os.name == "posix":  # select works on pipes only there
+                ready, _, _ = select.select([self._pipe], [], [], SILENCE)
+                if not ready:
+                    self._kill()
+                    break
+            part = os.read(self._pipe.fileno(), min(size, 1 << 20))
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _kill(self) -> None:
+        with contextlib.suppress(OSError):
+            os.kill(self._pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+
+    def _reap(self) -> str:
+        """Wait for the reader and say in words how it ended."""
+        if self._pid < 0:
+            return "stopped"
+        if self._process is not None:
+            code = self._process.wait()
+        else:
+            code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        self._pid = -1
+        self._pipe.close()
+        if code < 0:
+            return f"crashed ({signal.Signals(-code).name})"
+        return f"ended early (status {code})"
+
+    def close(self) -> None:
+        if self._pid >= 0:
+            self._kill()
+            self._reap()
+
+
+def extract_all(path: str, want: Want, display: str | None = None) -> Iterator[Raw]:
+    """Every readable kernel of one report."""
+    for item in Reader(path, want, display).kernels():
+        if not isinstance(item, Skipped):
+            yield item
+
+
+def _child(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
+    """Body of the forked reader: never returns, so that no handler or buffer of the parent runs twice."""
+    status = 1
+    try:
+        quiet = os.open(os.devnull, os.O_WRONLY)  # the native library prints to both streams
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        serve(path, first, want, pipe)
+        status = 0
+    except BaseException:  # reported by the exit status; the parent words it
+        status = 1
+    finally:
+        os._exit(status)
+
+
+def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
+    """Decode kernels from `first` on and write frames until the end or until memory has grown past the bound."""
+
+    def send(*frame: Any) -> None:
+        body = marshal.dumps(frame)
+        pipe.write(struct.pack("<Q", len(body)))
+        pipe.write(body)
+        pipe.flush()
+
+    try:
+        actions, version = _open(path)
+    except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
+        send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
+        return
+    from kscope.parsers.ncu_native import extract
+    from kscope.parsers.sasscache import SassCache
+
+    cache = SassCache(path)
+    send("open", len(actions))
+    for index in range(first, len(actions)):
+        send("begin", index)
+        try:
+            raw = extract(actions[index](), index, want, cache)
+            raw["tool_version"] = version
+            send("kernel", raw)
+        except Exception as e:
+            send("skip", index, one_line(f"{type(e).__name__}: {e}"))
+        if index + 1 < len(actions) and _resident() > MEMORY_BOUND:
+            send("pause", index + 1)
+            return
+    send("done")
+
+
+def _open(path: str) -> tuple[list[Callable[[], Any]], str | None]:
+    """One function an action, so that nothing is decoded before its turn."""
+    import ncu_report
+
+    context = ncu_report.load_report(path)
+    actions: list[Callable[[], Any]] = []
+    for r in range(context.num_ranges()):
+        actions += [lambda r=r, a=a: context[r][a] for a in range(context[r].num_actions())]  # type: ignore[misc]
+    return actions, None
+
+
+def _resident() -> int:
+    try:
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+if __name__ == "__main__":
+    from kscope.parsers.ncu_native import Want as _Want
+
+    serve(sys.argv[1], int(sys.argv[2]), _Want(), sys.stdout.buffer)

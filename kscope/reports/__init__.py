@@ -1,0 +1,39 @@
+"""Reporters: each one is a function of an Analysis and of nothing else."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import Analysis
+
+REPORTERS = {
+    "text": "kscope.reports.text",
+    "json": "kscope.reports.jsonv1",
+    "md": "kscope.reports.markdown",
+    "llm": "kscope.reports.llm",
+}
+"""Format name -> module with `render(analysis, options) -> str`; imported when asked for."""
+
+SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
+"""File suffix -> format, for `-o FILE` without `--format`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to render. `width` is in terminal columns (text only); `budget` in tokens of about 4 characters (llm)."""
+
+    width: int = 80
+    color: bool = False
+    unicode: bool = True
+    verbose: bool = False
+    budget: int = 2000
+
+
+def render(format: str, analysis: Analysis, options: Options | None = None) -> str:
+    """The report in one of REPORTERS' formats, ending in a newline. Raises KeyError for an unknown format."""
+    module = importlib.import_module(REPORTERS[format])
+    text: str = module.render(analysis, options or Options())
+    return text

@@ -1,0 +1,208 @@
+"""The blocks of the report for a language model: each one stands alone, so that any of them can be left out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+from kscope.reports import words
+from kscope.reports.escape import code, fence
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import Finding, HotInstruction, KernelAnalysis, Stall
+
+KERNEL_STEP = 30
+"""Each kernel further down the list by time makes its blocks this much less important."""
+TEXT_LIMIT = 700
+NAME_LIMIT = 160
+UNITS_SHOWN = 6
+CLOSE_PCT = 30
+"""A second unit at least this busy is worth a remark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A piece of the report. Lower `priority` stays longer; `kind` (a plural) names it when it is left out."""
+
+    priority: int
+    kind: str
+    heading: str
+    text: str
+
+
+def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
+    """The blocks of one kernel in document order; `index` is its rank by time."""
+    base = index * KERNEL_STEP
+    return [
+        *_verdict(kernel, base, index),
+        *_measured(kernel, base, index),
+        *_hot(kernel, base, index),
+        *_findings(kernel, base, index),
+        *_unknown(kernel, base, index),
+        *_changes(kernel, base, index),
+    ]
+
+
+def said(text: str) -> str:
+    """Prose of the analysis, which may carry names from the report: one line, no fence, no HTML, bounded."""
+    text = one_line(text).replace("`", "'").replace("<", "&lt;")
+    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+
+
+def _quote(text: str) -> str:
+    return code(words.middle(one_line(text), NAME_LIMIT))
+
+
+def _title(index: int, part: str) -> str:
+    return f"## Kernel {index + 1}: {part}"
+
+
+def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    heading = _title(index, "verdict")
+    word, sentence = words.badge(kernel)
+    name = _quote(words.shorten(kernel.demangled or kernel.name, 100))
+    about = f"Kernel {name}, {words.time(kernel.duration_us)}. {word} {said(sentence)}"
+    limits = f"Limiter: {kernel.verdict.limiter}, confidence {kernel.verdict.confidence:.2f}."
+    if kernel.headroom:
+        bound = words.times(kernel.headroom.speedup_bound)
+        limits += f" Headroom: {bound} at most, bounded by {said(kernel.headroom.bounded_by)}."
+    blocks = [Block(base, "verdicts", heading, about), Block(base + 3, "limiters", heading, limits)]
+    shape = f"On {_quote(words.device(kernel))}, {words.launch(kernel)}."
+    if many := words.repeats(kernel):
+        shape += f" {many}."
+    if kernel.workload != "kernel":
+        shape += f" Profiled as one {_quote(kernel.workload)}, not as single kernels."
+    if kernel.nvtx:
+        shape += f" NVTX {_quote(' / '.join(kernel.nvtx))}."
+    return [*blocks, Block(base + 6, "launch shapes", heading, shape)]
+
+
+def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    heading = _title(index, "measured")
+    blocks = []
+    if kernel.duration_us is not None:
+        line = f"- gpu__time_duration.sum = {words.number(kernel.duration_us)} us"
+        blocks.append(Block(base + 4, "measurements", heading, line))
+    for rank, unit in enumerate(sorted(kernel.utilization, key=lambda u: -u.pct)[:UNITS_SHOWN]):
+        line = f"- {_quote(f'{unit.metric} = {unit.pct:.3g} %')} ({said(unit.unit)})"
+        blocks.append(Block(base + 3 + rank, "measurements", heading, line))
+    if roof := kernel.roofline:
+        line = f"- roofline: {roof.pct_of_roof:.3g} % of the roof, {said(words.rates(roof))}"
+        if roof.intensity is not None and roof.ridge is not None:
+            line += f", intensity {roof.intensity:.3g} FLOP/B, ridge {roof.ridge:.3g} FLOP/B"
+        blocks.append(Block(base + 7, "measurements", heading, line + " (derived)"))
+    stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
+    if stalls:
+        listed = ", ".join(_stall(s) for s in stalls[:6])
+        blocks.append(Block(base + 5, "measurements", heading, f"- warp-state samples: {listed}"))
+    return blocks
+
+
+def _stall(stall: Stall) -> str:
+    moved = abs(stall.share_raw - stall.share_adjusted) >= 0.01
+    adjusted = f" (adjusted {words.percent(stall.share_adjusted)})" if moved else ""
+    return f"{said(stall.reason)[:40]} {words.percent(stall.share_raw)}{adjusted}"
+
+
+def _hot(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    heading = _title(index, "hot instructions (share of samples, pc, SASS, main wait)")
+    lines = [_hot_line(hot, before) for hot, before in zip(kernel.hot, [None, *kernel.hot], strict=False)]
+    blocks = []
+    for start, step in ((0, 10), (3, 22), (8, 60)):  # the hottest three first, then five, then the rest
+        if some := lines[start : {0: 3, 3: 8, 8: len(lines)}[start]]:
+            text = fence([line for pair in some for line in pair], "sass")
+            blocks.append(Block(base + step, "SASS listings", heading, text))
+    return blocks
+
+
+def _hot_line(hot: HotInstruction, before: HotInstruction | None) -> list[str]:
+    """The instruction, and its source line unless that is the one already shown."""
+    sass, stall = words.middle(one_line(hot.sass), 90), words.middle(one_line(hot.stall), 40)
+    line = f"{words.percent(hot.share):>5} {hot.pc:06x} {sass}  [{stall}]"
+    if not hot.line or (before and (before.file, before.line) == (hot.file, hot.line)):
+        return [line]
+    at = f"{words.basename(one_line(hot.file or ''))}:{hot.line}"
+    return [line, f"      {words.middle(at, 60)}  {words.middle(one_line(hot.source or ''), 120)}"]
+
+
+def _findings(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    heading = _title(index, "findings, best first (gains never add up)")
+    ranked = [f for f in kernel.findings if f.severity != "info"]
+    blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]
+    if not ranked:
+        text = "None: no rule found a fault worth 3 % or more."
+        blocks.append(Block(base + 2, "findings", heading, text))
+    if info := [f for f in kernel.findings if f.severity == "info"]:
+        listed = ", ".join(f"{f.code} {said(f.rule)}" for f in info)
+        blocks.append(Block(base + 70, "minor findings", heading, f"Minor: {listed}."))
+    if kernel.nvidia:
+        top = sorted(kernel.nvidia, key=lambda n: -(n.speedup_pct or 0.0))
+        listed = ", ".join(_quote(n.rule) + (f" {n.speedup_pct:.0f} %" if n.speedup_pct is not None else "")
+                           for n in top[:8])  # fmt: skip
+        text = f"NVIDIA's own rules say (their estimates, unverified): {listed}."
+        blocks.append(Block(base + 80, "NVIDIA's findings", heading, text))
+    return blocks
+
+
+def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[Block]:
+    """Evidence first, then where, then what it means and the fix; the places and further evidence may be left out."""
+    gain = said(words.expectation(finding.estimate))
+    head = [f"{rank + 1}. {finding.code} {said(finding.rule)} ({finding.severity}): {gain}"]
+    evidence = []
+    for item in finding.evidence[:8]:
+        note = f" ({said(item.note)[:120]})" if item.note else ""
+        evidence.append(f"   - evidence {_quote(words.evidence(item))}{note}")
+    places, previous = [], None
+    for place in finding.locations[:3]:
+        share = f" {words.percent(place.share)} of samples" if place.share is not None else ""
+        source = f" {_quote(place.source)}" if place.source and place.source != previous else ""
+        previous = place.source
+        places.append(f"   - at {_quote(words.place(place))} {_quote(place.sass or place.opcode)}{share}{source}")
+    if more := max(len(finding.locations) - 3, 0):
+        places.append(f"   - and {more} more")
+    tail = [f"   - means {said(finding.why or finding.title)}"]
+    if finding.overlaps:
+        tail.append(f"   - explains the same samples as {said(', '.join(finding.overlaps))}")
+    if finding.fix:
+        tail.append(f"   - fix {said(finding.fix)}")
+    blocks = [Block(priority, "findings", heading, "\n".join(head + evidence[:2]))]
+    if evidence[2:] or places:
+        blocks.append(Block(priority + 2, "places", heading, "\n".join(evidence[2:] + places)))
+    return [*blocks, Block(priority, "explanations", heading, "\n".join(tail))]
+
+
+def _unknown(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    heading = _title(index, "not known")
+    grouped: dict[str, list[str]] = {}
+    for item in kernel.not_applicable:
+        grouped.setdefault(said(item.why)[:200], []).append(item.code)
+    lines = [f"- {', '.join(codes)}: {why}" for why, codes in grouped.items()]
+    blocks = [Block(base + 14, "missing inputs", heading, line) for line in lines]
+    for error in kernel.errors:
+        blocks.append(Block(base + 15, "failed rules", heading, f"- {error.code} failed: {said(error.message)[:200]}"))
+    for note in kernel.notes:
+        blocks.append(Block(base + 14, "notes", heading, f"- {said(note)[:300]}"))
+    if not blocks:
+        blocks.append(Block(base + 40, "notes", heading, "- Every rule had its inputs."))
+    return blocks
+
+
+def _changes(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    heading = _title(index, "what would change the verdict")
+    lines = []
+    units = sorted(kernel.utilization, key=lambda u: -u.pct)
+    if len(units) > 1 and units[1].pct >= CLOSE_PCT:
+        first, second = units[:2]
+        loads = f"{said(second.unit)} is next at {second.pct:.0f} % after {said(first.unit)} at {first.pct:.0f} %"
+        lines.append(f"{loads}: it takes over once the first is relieved.")
+    top = next((f for f in kernel.findings if f.severity != "info" and f.estimate), None)
+    if top and top.estimate:
+        low = words.times(top.estimate.low)
+        lines.append(f"If fixing {top.code} gives less than {low}, its samples have another cause.")
+    if kernel.verdict.confidence < 0.6:
+        sure = f"{kernel.verdict.confidence:.2f}"
+        lines.append(f"Confidence is only {sure}: profile again with --set full before acting.")
+    if not kernel.repeats or kernel.repeats.count < 2:
+        lines.append("One launch was measured: another input size or clock can move the limiter.")
+    return [Block(base + 16 + i, "remarks", heading, f"- {line}") for i, line in enumerate(lines)]

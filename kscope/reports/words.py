@@ -1,0 +1,232 @@
+"""Words and numbers that every reporter for people shares: labels, units, names made short."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kscope.model.analysis import Estimate, Evidence, KernelAnalysis, Location, Roofline
+
+LIMITERS = {
+    "dram_bandwidth": "DRAM bandwidth", "l2_bandwidth": "L2 bandwidth", "l1_throughput": "L1 throughput",
+    "shared_memory": "shared memory", "memory_latency": "memory latency", "atomics": "atomics",
+    "tensor_pipe": "tensor pipe", "fp32_pipe": "FP32 pipe", "fp64_pipe": "FP64 pipe", "integer_pipe": "integer pipe",
+    "special_function": "XU pipe", "instruction_issue": "instr. issue",
+    "dependency_latency": "dependencies", "instruction_fetch": "instr. fetch", "divergence": "divergence",
+    "launch": "launch", "small_grid": "small grid", "tail": "tail", "imbalance": "imbalance", "barrier": "barrier",
+    "pipeline_fill": "pipeline fill", "host": "host", "synchronization": "host sync", "transfer": "transfer",
+}  # fmt: skip
+
+
+def limiter(name: str) -> str:
+    """Words for a limiter of the contract: at most 14 characters."""
+    return LIMITERS.get(name, name.replace("_", " "))
+
+
+def badge(kernel: KernelAnalysis) -> tuple[str, str]:
+    """The regime as a badge and the rest of the sentence, whether or not the sentence already opens with one."""
+    verdict = kernel.verdict
+    sentence = one_line(verdict.sentence)
+    word = verdict.regime.upper()
+    if sentence.upper().startswith(word):
+        head = re.match(r"[\w-]+", sentence)
+        assert head is not None  # the sentence starts with a word
+        return head[0].upper(), sentence[head.end() :].lstrip()
+    joint = "by" if verdict.regime == "overhead" else "on"
+    return f"{word}-BOUND", f"{joint} {limiter(verdict.limiter)}: {sentence}"
+
+
+def total_us(kernel: KernelAnalysis) -> float:
+    """Time of all identical launches together, 0 where the report has none."""
+    return kernel.repeats.total_us if kernel.repeats else kernel.duration_us or 0.0
+
+
+def by_time(kernels: Sequence[KernelAnalysis]) -> list[KernelAnalysis]:
+    return sorted(kernels, key=total_us, reverse=True)
+
+
+def time(us: float | None) -> str:
+    """Microseconds as ns, us, ms or s, three digits or more."""
+    if us is None:
+        return "time unknown"
+    for scale, unit in ((1e6, "s"), (1e3, "ms"), (1.0, "us")):
+        if us >= scale:
+            return f"{us / scale:.{1 if us / scale >= 9.995 else 2}f} {unit}"
+    return f"{us * 1e3:.0f} ns"
+
+
+def number(value: float | str | None) -> str:
+    """A measured value: thousands separated, four significant digits, None as `not collected`."""
+    if value is None:
+        return "not collected"
+    if isinstance(value, str):
+        return one_line(value)
+    if value != value or value in (float("inf"), float("-inf")):
+        return "not a number"
+    if value == int(value) or abs(value) >= 1e4:
+        return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
+    return f"{value:.4g}"
+
+
+def si(value: float, unit: str) -> str:
+    """1.58 TB/s from 1.58e12."""
+    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
+def rates(roof: Roofline) -> str:
+    """Arithmetic and memory rates of a roofline point, each against its peak where that is known."""
+    flops, moved = si(roof.flops_per_s, "FLOP/s"), si(roof.bytes_per_s, "B/s")
+    if roof.peak_flops_per_s:
+        flops += f" of {si(roof.peak_flops_per_s, 'FLOP/s')}"
+    if roof.peak_bytes_per_s:
+        moved += f" of {si(roof.peak_bytes_per_s, 'B/s')}"
+    arithmetic = f"{one_line(roof.precision)} {flops}" if roof.flops_per_s else "no floating-point work"
+    return f"{arithmetic}, DRAM {moved}"
+
+
+def percent(share: float) -> str:
+    """A share 0..1 as whole percent, `<1 %` rather than a zero that is none."""
+    return "<1 %" if 0 < share < 0.01 else f"{share * 100:.0f} %"
+
+
+def times(speedup: float) -> str:
+    """A speed-up: 1.09x, 2.2x, 21x."""
+    return f"{speedup:.{_digits(speedup)}f}x"
+
+
+def _digits(speedup: float) -> int:
+    return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
+
+
+def expectation(estimate: Estimate | None) -> str:
+    """`expect 2.2x (1.8 - 2.4, capped by L2)`, with a word more where the gain was measured, not modelled."""
+    if estimate is None:
+        return "gain not estimated"
+    digits = _digits(estimate.speedup)
+    cap = f", capped by {one_line(estimate.capped_by)}" if estimate.capped_by else ""
+    kind = ", measured" if estimate.kind == "measured" else ""
+    return f"expect {times(estimate.speedup)} ({estimate.low:.{digits}f} - {estimate.high:.{digits}f}{cap}{kind})"
+
+
+def evidence(item: Evidence) -> str:
+    """`metric = value unit`, the form in which every number is quoted."""
+    unit = one_line(item.unit)
+    return f"{one_line(item.metric)} = {number(item.value)}{' ' + unit if unit else ''}"
+
+
+def place(location: Location, *, full: bool = False) -> str:
+    """`file.cu:75`, or the program counter where the report has no line for it."""
+    if location.file and location.line:
+        name = one_line(location.file)
+        return f"{name if full else basename(name)}:{location.line}"
+    return f"pc {location.pc:#06x}"
+
+
+def basename(path: str) -> str:
+    """The last part of a path of either system: reports travel."""
+    return path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def dims(shape: Sequence[int]) -> str:
+    """256x256 from (256, 256, 1): trailing ones are left out."""
+    kept = list(shape)
+    while len(kept) > 1 and kept[-1] == 1:
+        kept.pop()
+    return "x".join(str(n) for n in kept)
+
+
+def launch(kernel: KernelAnalysis) -> str:
+    """Grid, block, cluster, registers, shared memory and waves in words."""
+    at = kernel.launch
+    parts = [f"grid {dims(at.grid)}", f"block {dims(at.block)}"]
+    if max(at.cluster, default=1) > 1:
+        parts.append(f"cluster {dims(at.cluster)}")
+    parts.append(f"{at.registers} registers")
+    if shared := at.shared_static + at.shared_dynamic:
+        parts.append(f"{shared / 1024:.3g} KiB shared")
+    if at.waves is not None:
+        parts.append(f"{at.waves:.3g} waves")
+    return ", ".join(parts)
+
+
+def device(kernel: KernelAnalysis) -> str:
+    """`NVIDIA H200 (sm_90)`."""
+    return f"{one_line(kernel.device.name)} (sm_{kernel.device.cc.replace('.', '')})"
+
+
+def repeats(kernel: KernelAnalysis) -> str:
+    """Count and spread of identical launches, empty for a single one."""
+    many = kernel.repeats
+    if many is None or many.count < 2:
+        return ""
+    return f"{many.count} launches, {time(many.min_us)} to {time(many.max_us)}, median {time(many.median_us)}"
+
+
+def shorten(name: str, limit: int) -> str:
+    """A demangled name in at most `limit` characters: parameters go first, then template arguments, then the
+    return type and the namespaces; what is still too long loses its middle."""
+    name = one_line(name).removeprefix("void ")
+    if len(name) <= limit:
+        return name
+    head, arguments = _split_parameters(name)
+    tries = [f"{head}(...)" if arguments else head, head]
+    if (bare := _elide_templates(head)) is not None:
+        tries += [f"{bare}(...)" if arguments else bare, bare]
+        tail = re.split(r"::(?!.*::)", bare)[-1]
+        if not tail.startswith(("operator", "{", "(")):  # which would say nothing alone
+            tries += [tail, tail.replace("<...>", "")]
+    for attempt in tries:
+        if len(attempt) <= limit:
+            return attempt
+    return middle(tries[-1], limit)
+
+
+def middle(text: str, limit: int) -> str:
+    """Cut the middle out: the ends tell two kernels apart."""
+    if len(text) <= limit:
+        return text
+    keep = max(limit - 3, 1)
+    return f"{text[: keep - keep // 2]}...{text[len(text) - keep // 2 :] if keep // 2 else ''}"[:limit]
+
+
+def without_parameters(name: str) -> str:
+    """The demangled name as far as its parameter list."""
+    return _split_parameters(one_line(name))[0]
+
+
+def _split_parameters(name: str) -> tuple[str, bool]:
+    """The name without its last balanced (...), and whether there was one."""
+    if not name.endswith(")"):
+        return name, False
+    depth = 0
+    for i in range(len(name) - 1, 0, -1):
+        depth += (name[i] == ")") - (name[i] == "(")
+        if depth == 0:
+            return name[:i], True
+    return name, False
+
+
+def _elide_templates(name: str) -> str | None:
+    """Outermost template arguments as <...>; None where the brackets do not balance (operators, hostile names)."""
+    text = re.sub(r"operator\s*(<=>|<<=?|>>=?|<=?|>=?|->\*?)", lambda m: "\0" * len(m[0]), name)
+    out, depth = [], 0
+    for shown, char in zip(name, text, strict=True):
+        if char == "<":
+            if depth == 0:
+                out.append("<...>")
+            depth += 1
+        elif char == ">":
+            depth -= 1
+            if depth < 0:
+                return None
+        elif depth == 0:
+            out.append(shown)
+    return "".join(out) if depth == 0 else None

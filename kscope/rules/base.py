@@ -1,0 +1,101 @@
+"""What a rule is: metadata, and one function from facts to an outcome.
+
+A rule module defines one subclass of Rule. Its docstring is the rule's page (`kscope explain CODE`, rules/CODE.md)
+and has the sections that `tests/test_rulebook.py` demands: What it does, Why it costs, Evidence, Fix, When it is
+wrong, Source.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
+
+if TYPE_CHECKING:
+    from kscope.features.facts import Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """The rule had what it needs and found nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The rule lacks an input; `why` names it and the flag or section that collects it."""
+
+    why: str
+
+
+Outcome = Finding | Passed | Missing
+PASSED = Passed()
+
+
+def measured(facts: Facts, metric: str, note: str = "") -> Evidence:
+    """Evidence straight from a metric of the report; value null where it was not collected."""
+    metrics = facts.kernel.metrics
+    value = metrics.get(metric)
+    return Evidence(metric=metric, value=value, unit=metrics.unit(metric), note=note)
+
+
+def derived(name: str, value: float, unit: str, note: str = "") -> Evidence:
+    """Evidence that kscope computed; `note` says from what."""
+    return Evidence(metric=name, value=round(value, 4), unit=unit, note=note)
+
+
+def percent(share: float) -> str:
+    """A share (0..1) as people read it: 0.5 % under one, whole percent above ten."""
+    return f"{100 * share:.1f} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
+
+
+class Rule:
+    """Base of all rules. Subclasses set the class variables and implement `check`."""
+
+    code: ClassVar[str]
+    slug: ClassVar[str]
+    title: ClassVar[str]
+    regime: ClassVar[Regime]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """Metric names without which the rule is not applicable (any one of a|b|c counts)."""
+    needs_sass: ClassVar[bool] = False
+    needs_samples: ClassVar[bool] = False
+    collect: ClassVar[str] = "--set full"
+    """What collects the needs: an ncu flag."""
+
+    def check(self, facts: Facts) -> Outcome:
+        raise NotImplementedError(self.code)
+
+    def run(self, facts: Facts) -> Outcome:
+        """Check the needs, then the rule itself."""
+        missing = self.missing(facts)
+        return missing or self.check(facts)
+
+    def missing(self, facts: Facts) -> Missing | None:
+        metrics = facts.kernel.metrics
+        for need in self.needs:
+            if metrics.first(*need.split("|")) is None:
+                return Missing(f"{need.split('|')[0]} was not collected; profile with {self.collect}")
+        if self.needs_sass and facts.kernel.program is None:
+            return Missing("the report holds no SASS; profile with --set full (section SourceCounters)")
+        if self.needs_samples and facts.stalls.samples == 0:
+            return Missing("no warp-state samples; profile with --section SourceCounters --section WarpStateStats")
+        return None
+
+    def finding(
+        self,
+        *,
+        title: str | None = None,
+        why: str,
+        fix: str,
+        evidence: list[Evidence],
+        locations: list[Location] | None = None,
+        estimate: Estimate | None = None,
+        confidence: float = 0.7,
+        regime: Regime | None = None,
+    ) -> Finding:
+        return Finding(
+            rule=self.slug, code=self.code, title=title or self.title, regime=regime or self.regime,
+            estimate=estimate, evidence=evidence, locations=locations or [], why=why, fix=fix,
+            confidence=round(confidence, 2),
+        )  # fmt: skip

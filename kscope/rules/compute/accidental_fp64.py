@@ -1,0 +1,93 @@
+"""Single-precision data is computed in double precision.
+
+## What it does
+
+Finds FP64 arithmetic that is fed by conversions from single precision (or whose results are converted back), the sign
+of a double literal or a double math function in float code.
+
+## Why it costs time
+
+The FP64 pipe runs at half the FP32 rate on data-centre chips and at 1/64 on others; double math functions are longer,
+and values take two registers each.
+
+## Evidence
+
+`F2F.F64.F32` and `F2F.F32.F64` beside `DADD`/`DMUL`/`DFMA`/`MUFU.*64H` (executions), the FP64 pipe's utilisation,
+samples in the blocks that compute in double.
+
+## Fix
+
+Write float literals (`0.5f`) and float functions (`tanhf`, `sqrtf`); compile with `-Wdouble-promotion` where the host
+compiler offers it.
+
+Before:
+
+    x = 0.5 * x * (1.0 + tanh(0.79788 * x));                       // F2F.F64.F32, DFMA ...
+
+After:
+
+    x = 0.5f * x * (1.0f + tanhf(0.79788f * x));                   // FFMA
+
+## When it is wrong
+
+Deliberate double accumulation of float data looks the same: keep it where the precision is needed, or use
+compensated FP32 sums.
+
+## Source
+
+CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/opcodes.toml.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
+SHORTER = 1.5  # a double math function takes about this many times the instructions of its float version
+
+
+class AccidentalFp64(Rule):
+    code = "CMP203"
+    slug = "accidental-fp64"
+    title = "Float data is computed in double precision"
+    regime = "compute"
+    needs_sass = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        double = code.where(lambda ins, op: ins.opcode in DOUBLE)
+        turns = code.where(lambda ins, op: ins.opcode == "F2F" and "F64" in ins.mods and "F32" in ins.mods)
+        if not len(double) or not len(turns) or not code.executed[turns].sum():
+            return PASSED
+        blocks = {code.cfg.block_of[i] for i in [*double.tolist(), *turns.tolist()]}
+        region = np.array(
+            [i for b in blocks for i in range(code.cfg.blocks[b].start, code.cfg.blocks[b].end)], dtype=np.int64
+        )
+        issue = code.issue_share(region)
+        share = max(issue, float(code.samples[region].sum()) / max(1.0, float(code.samples.sum())))
+        if issue < 0.05:
+            return PASSED
+        rate = code.classes[int(double[0])].issue
+        kept = 1 / (max(1.0, rate) * SHORTER)
+        fp64 = facts.units.get("fp64")
+        scale = {"fp64": 0.0, "instructions": 1 - issue * (1 - kept), "xu": 0.6, "branches": 0.5, "tensor": 0.0}
+        return self.finding(
+            why=(
+                f"{code.executed[double].sum():,.0f} FP64 instructions work on values converted from float "
+                f"({code.executed[turns].sum():,.0f} conversions). The FP64 pipe is {percent(fp64.busy if fp64 else 0.0)} "
+                f"busy, and {percent(issue)} of all instructions are in blocks that compute in double."
+            ),
+            fix="float literals (0.5f) and float functions (tanhf, expf); keep double only where the result needs it",
+            evidence=[
+                derived("FP64 instructions", float(code.executed[double].sum()), "inst", "DADD, DMUL, DFMA, ..."),
+                derived("conversions float/double", float(code.executed[turns].sum()), "inst", "F2F.F64.F32, F2F.F32.F64"),
+                measured(facts, "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"),
+            ],
+            locations=code.locations(turns, 2) + code.locations(double, 3),
+            estimate=facts.bounds.relieve(share, kept, scale, unit="fp64", latency=kept),
+            confidence=0.85,
+        )

@@ -1,0 +1,90 @@
+"""Conversions between number formats take a large part of the instructions.
+
+## What it does
+
+Adds up `F2F`, `F2I`, `I2F`, `F2FP`, `I2FP` and the like by executions, apart from those of integer divisions.
+
+## Why it costs time
+
+Most conversions run on the special-function pipe at an eighth to a quarter of the FP32 rate; even cheap ones take an
+issue slot each.
+
+## Evidence
+
+Share of conversions among executed instructions, XU pipe utilisation, where they are.
+
+## Fix
+
+Keep one type through the chain; convert packed (`__half22float2`, `cvt.rn.bf16x2`), for small integers use the
+magic-number trick (`PRMT` and `FADD`), load once and convert once.
+
+Before:
+
+    for (c) s += float(x8[c]) * w[c];                              // I2F.S8 an element
+
+After:
+
+    s = __dp4a(x4[c], w4[c], s);                                   // or PRMT-based unpacking
+
+## When it is wrong
+
+Quantised formats must be converted somewhere: then fewer, packed conversions are the goal, not none.
+
+## Source
+
+CUDA C++ Programming Guide, throughput of native arithmetic instructions (type conversions).
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
+
+
+class ConversionOverhead(Rule):
+    code = "CMP207"
+    slug = "conversion-overhead"
+    title = "Number-format conversions take the issue slots"
+    regime = "compute"
+    needs_sass = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, xu = facts.code, facts.units.get("xu")
+        assert code is not None
+        found = code.where(lambda ins, op: ins.opcode in CONVERSIONS)
+        # The conversions of an integer division belong to CMP205.
+        members = [i for i in found.tolist() if code.executed[i] > 0 and not _of_division(facts, i)]
+        issue = code.issue_share(members)
+        heavy = [i for i in members if code.classes[i].pipe == "xu"]
+        of_xu = code.where(lambda ins, op: op.pipe == "xu")
+        part = float(code.executed[heavy].sum()) / max(1.0, float(code.executed[of_xu].sum())) if heavy else 0.0
+        load = xu.load if xu is not None else 0.0
+        if issue < 0.1 and load * part < 0.5:
+            return PASSED
+        share = max(issue, code.blamed_share(members))
+        scale = {"instructions": 1 - 0.6 * issue, "xu": 1 - 0.75 * part}
+        return self.finding(
+            why=(
+                f"{code.executed[members].sum():,.0f} conversions are {percent(issue)} of all instructions; the XU pipe, "
+                f"where {percent(part)} of its work is conversions, is {percent(xu.busy if xu else 0.0)} busy."
+            ),
+            fix="keep one type; packed conversions (x2); magic-number unpacking of small integers; convert once",
+            evidence=[
+                derived("conversions executed", float(code.executed[members].sum()), "inst", ", ".join(CONVERSIONS)),
+                measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
+            ],
+            locations=code.locations(members),
+            estimate=facts.bounds.relieve(share, 0.4, scale, unit="xu"),
+            confidence=0.6,
+        )
+
+
+def _of_division(facts: Facts, index: int) -> bool:
+    code = facts.code
+    assert code is not None
+    near = [*code.defuse.consumers(index), *(p for ps in code.defuse.sources(index).values() for p in ps)]
+    return any(code[j].opcode == "MUFU" and "RCP" in code[j].mods for j in near) or any(
+        code[k].opcode == "MUFU" for j in near for ps in code.defuse.sources(j).values() for k in ps
+    )

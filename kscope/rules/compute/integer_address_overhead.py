@@ -1,0 +1,135 @@
+"""Integer work, mostly index arithmetic and divisions, takes the issue slots.
+
+## What it does
+
+Finds integer divisions and modulos by run-time values (the sequence around `I2F.RP`, `MUFU.RCP`, `F2I` and `IMAD.HI`)
+and hot loops in which integer instructions outnumber all others.
+
+## Why it costs time
+
+A GPU has no integer divider: a 32-bit division takes about 20 instructions, 64-bit about 70 or a call. Index
+arithmetic shares the issue slots with the work.
+
+## Evidence
+
+Executed division sequences and their instructions (def-use cone), integer share of issue, ALU pipe utilisation.
+
+## Fix
+
+Make the divisor a compile-time constant or a power of two; keep running indices and correct them (strength
+reduction); multiply by a precomputed reciprocal (`fast_divmod`); use 32-bit indices where they suffice.
+
+Before:
+
+    int x = j % w, y = (j / w) % h;                                // 2 divisions, 2 modulos an element
+
+After:
+
+    x += step; if (x >= w) { x -= w; if (++y == h) y = 0; }
+
+## When it is wrong
+
+When memory limits, the integer work hides behind it: the estimate is capped by the busy unit.
+
+## Source
+
+CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Montgomery, PLDI 1994.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+REPLACED = 0.15  # instructions of a strength-reduced index over those of the division sequence
+SEQUENCE = 40  # instructions around the reciprocal that can belong to one division
+
+
+class IntegerAddressOverhead(Rule):
+    code = "CMP205"
+    slug = "integer-address-overhead"
+    title = "Integer index arithmetic takes the issue slots"
+    regime = "compute"
+    needs_sass = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        seeds = [
+            i for i in code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods).tolist()
+            if code.executed[i] > 0 and _from_integer(facts, i)
+        ]  # fmt: skip
+        members = np.array(sorted(_division(facts, seeds)), dtype=np.int64)
+        divisions = float(code.executed[seeds].sum()) if seeds else 0.0
+        integer = code.where(lambda ins, op: "int" in op.kind or "int_mul" in op.kind)
+        share_int = code.issue_share(integer)
+        issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
+        issue = code.issue_share(members)
+        if seeds and issue >= 0.1:
+            share = max(issue, float(code.samples[members].sum()) / max(1.0, float(code.samples.sum())))
+            scale = {
+                "instructions": 1 - issue * (1 - REPLACED), "xu": 0.2, "alu": 1 - 0.9 * issue, "fmaheavy": 1 - 0.9 * issue,
+                "fma": 1 - 0.9 * issue,
+            }  # fmt: skip
+            return self.finding(
+                title=f"Run-time integer division takes {percent(issue)} of the instructions",
+                why=(
+                    f"{divisions:,.0f} divisions or modulos by run-time values expand to {code.executed[members].sum():,.0f} "
+                    f"instructions; integer work is {percent(share_int)} of all that is issued."
+                ),
+                fix="constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals",
+                evidence=[
+                    derived("division sequences executed", divisions, "inst", "I2F, MUFU.RCP, F2I, IMAD.HI"),
+                    derived("instructions in them", float(code.executed[members].sum()), "inst", "def-use cone"),
+                    measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
+                ],
+                locations=code.locations(seeds),
+                estimate=facts.bounds.relieve(share, REPLACED, scale, unit="issue", latency=1 - 0.7 * issue),
+                confidence=0.85,
+            )
+        if share_int < 0.55 or issuing < 0.7:
+            return PASSED
+        scale = {"instructions": 1 - 0.3 * share_int, "alu": 0.7, "fmaheavy": 0.8}
+        return self.finding(
+            why=f"{percent(share_int)} of all instructions are integer, and the issue slots are {percent(issuing)} full.",
+            fix="hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold",
+            evidence=[
+                derived("integer share of issue", share_int, "", "by opcode"),
+                measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
+            ],
+            locations=code.locations(integer.tolist(), weight=code.executed),
+            estimate=facts.bounds.relieve(share_int, 0.7, scale, unit="issue"),
+            confidence=0.4,
+        )
+
+
+def _from_integer(facts: Facts, index: int) -> bool:
+    """A reciprocal of a converted integer: the start of a division. Its result goes back to an integer (F2I, or the
+    bit trick with IADD3 on the exponent) within a few steps."""
+    code = facts.code
+    assert code is not None
+    producers = [p for ps in code.defuse.sources(index).values() for p in ps]
+    return any(code[p].opcode in ("I2F", "I2FP") for p in producers)
+
+
+def _division(facts: Facts, seeds: list[int]) -> set[int]:
+    """The sequence around each reciprocal: conversion in, correction (IMAD.HI, compare, subtract) out."""
+    code = facts.code
+    assert code is not None
+    out: set[int] = set(seeds)
+    for seed in seeds:
+        block = code.cfg.block_of[seed]
+        work = [seed]
+        seen = {seed}
+        while work:
+            i = work.pop()
+            for j in code.defuse.consumers(i):
+                op = code.classes[j]
+                near = code.cfg.block_of[j] == block and 0 < j - seed <= SEQUENCE
+                if near and j not in seen and op.access is None and "branch" not in op.kind:
+                    seen.add(j)
+                    work.append(j)
+        out |= seen | {p for ps in code.defuse.sources(seed).values() for p in ps}
+    return out

@@ -1,0 +1,78 @@
+"""Multiplies feed adds that could be one fused multiply-add.
+
+## What it does
+
+Finds `FMUL` (`DMUL`, `HMUL2`) whose result goes to nothing but one `FADD` (`DADD`, `HADD2`).
+
+## Why it costs time
+
+Two issue slots, two trips through the pipe and twice the latency for what one FMA does, more precisely too.
+
+## Evidence
+
+Executions of such pairs (def-use: a single consumer), their share of issue, the FMA pipe's utilisation.
+
+## Fix
+
+Remove `-fmad=false` and `__fmul_rn`/`__fadd_rn`, write `fmaf(a, b, c)`, reassociate so that the product meets the sum.
+
+Before:
+
+    s = __fadd_rn(s, __fmul_rn(a, b));                             // FMUL, FADD
+
+After:
+
+    s = fmaf(a, b, s);                                             // FFMA
+
+## When it is wrong
+
+Code that needs results identical to separate rounding (reproducibility across machines) must keep the pair.
+
+## Source
+
+CUDA Floating Point and IEEE 754 guide, The Fused Multiply-Add.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
+
+
+class MissingFma(Rule):
+    code = "CMP206"
+    slug = "missing-fma"
+    title = "Multiplies and adds are not fused"
+    regime = "compute"
+    needs_sass = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        pairs = []
+        for i in code.where(lambda ins, op: ins.opcode in PAIRS).tolist():
+            consumers = code.defuse.consumers(i)
+            if code.executed[i] > 0 and len(consumers) == 1 and code[consumers[0]].opcode == PAIRS[code[i].opcode]:
+                pairs.append(i)
+        issue = code.issue_share(pairs)
+        if issue < 0.03:
+            return PASSED
+        share = code.blamed_share(pairs)
+        fma = facts.kernel.metrics.get("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed") or 0.0
+        scale = {"instructions": 1 - issue, "fma": 0.5 if not fma else 0.75, "fmaheavy": 0.5 if not fma else 0.75}
+        return self.finding(
+            why=(
+                f"{code.executed[pairs].sum():,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} each and "
+                f"nothing else: {percent(issue)} of all instructions would go."
+            ),
+            fix="fmaf(), no -fmad=false, no __fmul_rn/__fadd_rn; reassociate so that products meet sums",
+            evidence=[
+                derived("unfused pairs", float(code.executed[pairs].sum()), "inst", "a multiply with one consumer, an add"),
+                measured(facts, "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"),
+            ],
+            locations=code.locations(pairs),
+            estimate=facts.bounds.relieve(max(share, issue), 0.0, scale, unit="issue", latency=1 - issue),
+            confidence=0.75,
+        )

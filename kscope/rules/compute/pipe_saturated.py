@@ -1,0 +1,84 @@
+"""A compute pipe, or the issue slots, runs near the peak.
+
+## What it does
+
+Says that the kernel is at a compute roof: which pipe, and what feeds it.
+
+## Why it costs time
+
+A pipe that is busy in every cycle cannot be made to do the same work faster by more occupancy or better memory
+access. Only less work, cheaper work or another pipe helps.
+
+## Evidence
+
+The pipe's utilisation over the whole kernel against what kernels attain, and the opcodes that fill it.
+
+## Fix
+
+Fewer or cheaper operations (a better algorithm, reuse of intermediate results), a smaller type, packed instructions
+(HFMA2, FFMA2, IDP), another pipe (tensor cores for products, FMA for integer multiply, LUT for functions).
+
+Before:
+
+    acc += a[i] * b[i];     // FFMA, FMA pipe 96 %
+
+After:
+
+    acc2 = __hfma2(a2[i], b2[i], acc2);   // two products an instruction, where half precision suffices
+
+## When it is wrong
+
+A pipe can be full of useless work: redundant index arithmetic (CMP205), idle lanes (LAT305), accidental FP64
+(CMP203). Those findings then come first.
+
+## Source
+
+Kernel Profiling Guide, Pipelines; attained rates: kscope/arch/units.toml.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+
+NEAR = 0.85  # of what is attainable
+PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue")
+
+
+class PipeSaturated(Rule):
+    code = "CMP208"
+    slug = "pipe-saturated"
+    title = "A compute pipe is at its peak: do less work or use another pipe"
+    regime = "compute"
+    collect = "--section SpeedOfLight --section ComputeWorkloadAnalysis"
+
+    def check(self, facts: Facts) -> Outcome:
+        pipes = [facts.units[p] for p in PIPES if p in facts.units]
+        if not pipes:
+            return Missing(f"no pipe utilisation was collected; profile with {self.collect}")
+        full = max(pipes, key=lambda u: u.load)
+        if full.load < NEAR:
+            return PASSED
+        code = facts.code
+        locations = []
+        if code is not None:
+            pipe = {"issue": None}.get(full.name, full.name)
+            users = code.where(lambda ins, op: pipe is None or op.pipe == pipe or (pipe == "fma" and op.pipe == "fmaheavy"))
+            locations = code.locations(users.tolist(), 3, weight=code.executed)
+        found = self.finding(
+            title=f"The {full.title} is at its peak" if full.name != "issue" else "Every issue slot is taken",
+            why=(
+                f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels attain: "
+                "only less work, cheaper instructions or another pipe make this faster."
+            ),
+            fix="fewer or cheaper operations, packed or tensor instructions, a smaller type",
+            evidence=[
+                measured(facts, full.parts[0].metric),
+                derived("attainable share of peak", full.attainable, "", "kscope/arch/units.toml"),
+            ],
+            locations=locations,
+            confidence=0.85,
+        )
+        return msgspec.structs.replace(found, severity="major")

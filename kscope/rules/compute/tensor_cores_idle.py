@@ -1,0 +1,89 @@
+"""A matrix product runs on the scalar pipes while the tensor cores idle.
+
+## What it does
+
+Finds loops of multiply-adds on two loaded factors with a carried sum (a matrix product) in FP32, FP16 or FP64, on a
+chip with tensor cores for that type, with the tensor pipe at zero.
+
+## Why it costs time
+
+A tensor core does a whole 16 x 8 x 16 product in one instruction: on an H200 the FP16 rate of the tensor cores is 7
+times that of HFMA2, TF32 about 7 times FFMA, FP64 twice DFMA.
+
+## Evidence
+
+FMA share of the loop, def-use from loads to both factors, `sm__pipe_tensor_cycles_active` near zero.
+
+## Fix
+
+`mma.sync` (or WMMA, CUTLASS, cuBLAS, Triton's `tl.dot`); `wgmma` on sm_90, `tcgen05` on sm_100. For FP32 data this
+means TF32 or BF16 products with FP32 sums: check that the result's precision allows it.
+
+Before:
+
+    acc[i][j] += ra[i] * rb[j];                                    // FFMA
+
+After:
+
+    wmma::mma_sync(c, a, b, c);                                    // HMMA.16816.F32
+
+## When it is wrong
+
+FP32 products that need full precision cannot move; for them no gain is promised. Tiny inner dimensions do not fill a
+tensor instruction.
+
+## Source
+
+CUDA C++ Programming Guide, Warp Matrix Functions; tensor peaks from the report itself.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscope.features.facts import Facts
+from kscope.features.matmul import fma_loops
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+BY_OPCODE = {"FFMA": "fp32", "FFMA2": "fp32", "HFMA2": "fp16", "DFMA": "fp64"}
+
+
+class TensorCoresIdle(Rule):
+    code = "CMP201"
+    slug = "tensor-cores-idle"
+    title = "A matrix product runs beside idle tensor cores"
+    regime = "compute"
+    needs_sass = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, tensor = facts.code, facts.units.get("tensor")
+        assert code is not None
+        if (tensor is not None and tensor.busy > 0.05) or facts.kernel.device.sm < 70:
+            return PASSED
+        if len(code.where(lambda ins, op: op.pipe == "tensor" and ins.opcode != "HFMA2")):
+            return PASSED
+        # Every product in the hot code, and enough of it: a few multiply-adds in a loop are no matrix product.
+        loops = [lp for lp in fma_loops(code) if lp.opcode in BY_OPCODE]
+        fmas = sum(lp.fmas for lp in loops)
+        total = float(code.executed.sum())
+        if not loops or fmas < 0.15 * total:
+            return PASSED
+        main = loops[0]
+        precision = BY_OPCODE[main.opcode]
+        found = self.finding(
+            title=f"{main.opcode} does a matrix product while the tensor cores idle",
+            why=(
+                f"{fmas:,.0f} {main.opcode} ({percent(fmas / total)} of all instructions) multiply two loaded factors "
+                f"into a carried sum; the tensor pipe is at {percent(tensor.busy if tensor else 0.0)}."
+            ),
+            fix="mma.sync / wgmma / tl.dot" + (" with TF32 or BF16 inputs, if the precision allows" if precision == "fp32" else ""),
+            evidence=[
+                derived("multiply-adds on two loaded factors", fmas, "inst", "by def-use in innermost loops"),
+                measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
+            ],
+            locations=code.locations(main.fma_indices),
+            confidence=0.6 if precision == "fp32" else 0.75,
+        )
+        # What the product would cost there depends on the tiling that feeds it: no figure is honest before the loads
+        # are tiled, so the rule ranks as a direction, not as a promise.
+        return msgspec.structs.replace(found, severity="minor")

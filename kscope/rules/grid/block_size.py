@@ -1,0 +1,80 @@
+"""The block size wastes lanes or block slots.
+
+## What it does
+
+Finds block sizes that are no multiple of 32, and blocks so small that the limit of blocks an SM leaves warp slots
+empty.
+
+## Why it costs time
+
+Lanes of the last, partial warp are issued but do nothing. An SM holds at most 16 to 32 blocks: with 32 threads each,
+half or more of its warps cannot exist.
+
+## Evidence
+
+Threads a block, warps a block, the occupancy limit by block slots.
+
+## Fix
+
+A multiple of 32 (best 128 or 256) threads a block; two-dimensional blocks as 32 x n.
+
+Before:
+
+    dim3 block(10, 10);                                            // 100 threads: 4 warps, 28 lanes idle
+
+After:
+
+    dim3 block(32, 4);
+
+## When it is wrong
+
+Blocks that cooperate closely on few elements can be better small; the estimate shows what occupancy would bring.
+
+## Source
+
+CUDA C++ Best Practices Guide, Thread and Block Heuristics.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+
+class BlockSize(Rule):
+    code = "GRD404"
+    slug = "block-size"
+    title = "The block size wastes lanes or warp slots"
+    regime = "overhead"
+    needs = ("launch__block_size",)
+    collect = "--section LaunchStats"
+
+    def check(self, facts: Facts) -> Outcome:
+        launch, occ = facts.launch, facts.occupancy
+        threads = facts.kernel.launch.threads
+        wasted = 1 - threads / (32 * launch.warps_per_block)
+        crowded = occ is not None and "blocks" in occ.limiters and occ.theoretical < 0.6 * occ.maximum
+        if wasted < 0.03 and not crowded:
+            return PASSED
+        if wasted >= 0.03:
+            scale = {d: 1 - wasted for d in ("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions")}
+            estimate = facts.bounds.relieve(wasted, 0.0, scale, unit="issue", latency=1 - wasted)
+            why = f"{threads} threads are {launch.warps_per_block} warps: {percent(wasted)} of their lanes never work."
+        else:
+            assert occ is not None
+            estimate = facts.bounds.overlap(occ.relaxed / max(1, occ.theoretical))
+            why = (
+                f"an SM holds {launch.blocks_per_sm} blocks of {launch.warps_per_block} warps: {occ.theoretical} of "
+                f"{occ.maximum} warps, limited by block slots alone."
+            )
+        return self.finding(
+            why=why,
+            fix="a multiple of 32 threads, 128 or 256 a block",
+            evidence=[
+                measured(facts, "launch__block_size"),
+                derived("idle lanes", wasted, "", "of all lanes launched"),
+                measured(facts, "launch__occupancy_limit_blocks"),
+            ],
+            estimate=estimate,
+            confidence=0.7,
+        )

@@ -1,0 +1,80 @@
+"""The grid has fewer blocks than the device can hold: SMs or warp slots stay empty.
+
+## What it does
+
+Compares the blocks of the launch with the SMs and with the blocks that the device holds at once.
+
+## Why it costs time
+
+A block runs on one SM. Eight blocks on 132 SMs leave 124 idle; one small block an SM leaves most warp slots empty,
+and latency uncovered.
+
+## Evidence
+
+Grid, blocks that fit at once (occupancy limits), mean SM activity, load of the fullest unit.
+
+## Fix
+
+Split the work finer: smaller tiles, more blocks over the reduction dimension (split-K, then a second pass or atomics),
+several problems in one launch.
+
+Before:
+
+    reduce<<<8, 256>>>(in, out, n);
+
+After:
+
+    reduce<<<sms * blocks_per_sm, 256>>>(in, out, n);              // each SM full, once
+
+## When it is wrong
+
+A problem that is small altogether cannot fill the device: batch it with others (OVH606). Where a unit is already full
+with few blocks, the estimate shows no gain.
+
+## Source
+
+CUDA C++ Best Practices Guide, Execution Configuration.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+
+
+class SmallGrid(Rule):
+    code = "GRD401"
+    slug = "small-grid"
+    title = "The grid is too small for the device"
+    regime = "overhead"
+    needs = ("launch__grid_size",)
+    collect = "--section LaunchStats --section Occupancy"
+
+    def check(self, facts: Facts) -> Outcome:
+        launch = facts.launch
+        if not launch.limits:
+            return Missing(f"occupancy limits were not collected; profile with {self.collect}")
+        capacity = launch.sms * launch.blocks_per_sm
+        if launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1):
+            return PASSED
+        factor = capacity / max(1, launch.blocks)
+        estimate = facts.bounds.overlap(factor)
+        idle = launch.idle_sms
+        if estimate.speedup < 1.05:
+            return PASSED
+        empty = f"{idle} of {launch.sms} SMs get no block" if idle else f"each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
+        return self.finding(
+            title=f"{launch.blocks} blocks where the device holds {capacity:,}",
+            why=(
+                f"{empty}: SMs have work in {percent(launch.active)} of the time, the fullest unit is at "
+                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}."
+            ),
+            fix="more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch",
+            evidence=[
+                measured(facts, "launch__grid_size"),
+                derived("blocks that fit at once", capacity, "block", f"{launch.blocks_per_sm} on each of {launch.sms} SMs"),
+                derived("mean SM activity", launch.active, "", "sm__cycles_active.avg over elapsed cycles"),
+            ],
+            estimate=estimate,
+            confidence=0.9 if idle > launch.sms // 4 else 0.45,
+        )

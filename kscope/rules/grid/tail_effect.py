@@ -1,0 +1,75 @@
+"""The last wave of blocks fills only part of the device.
+
+## What it does
+
+Computes how full the last wave is and compares it with the measured balance between SMs.
+
+## Why it costs time
+
+Blocks run in waves of as many as fit at once. 133 blocks on 132 SMs take two waves: the second runs one block while
+131 SMs idle.
+
+## Evidence
+
+Waves (`launch__waves_per_multiprocessor`), the busiest SM against the mean.
+
+## Fix
+
+Choose the tile so that whole waves come out; a persistent kernel with a work queue; stream-K for matrix products.
+
+Before:
+
+    k<<<133, 1024>>>();                                            // 1.01 waves, two rounds
+
+After:
+
+    k<<<132, 1024>>>();  // grid-stride or persistent: one round
+
+## When it is wrong
+
+With short blocks and many waves the tail is small; blocks of uneven length blur the waves (GRD403).
+
+## Source
+
+NVIDIA GEMM tuning guide, wave quantisation; Osama et al., Stream-K, PPoPP 2023.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+
+
+class TailEffect(Rule):
+    code = "GRD402"
+    slug = "tail-effect"
+    title = "The last wave of blocks is nearly empty"
+    regime = "overhead"
+    needs = ("launch__waves_per_multiprocessor",)
+    collect = "--section LaunchStats --section Occupancy"
+
+    def check(self, facts: Facts) -> Outcome:
+        launch = facts.launch
+        if not launch.limits:
+            return Missing(f"occupancy limits were not collected; profile with {self.collect}")
+        if launch.waves <= 1 or launch.tail_gain < 1.05:
+            return PASSED
+        # The model says what equal blocks would lose; the measured balance says what these did lose.
+        lost = min(launch.tail_gain, launch.imbalance)
+        if lost < 1.05:
+            return PASSED
+        last = launch.waves - int(launch.waves)
+        return self.finding(
+            title=f"{launch.waves:.2f} waves: the last one fills {percent(last)} of the device",
+            why=(
+                f"{launch.blocks:,} blocks run {launch.sms * launch.blocks_per_sm:,} at a time. The busiest SM works "
+                f"{launch.imbalance:.2f} times the mean; whole waves would save that."
+            ),
+            fix="a tile size that gives whole waves, a persistent kernel with a queue, stream-K",
+            evidence=[
+                measured(facts, "launch__waves_per_multiprocessor"),
+                derived("busiest SM over the mean", launch.imbalance, "", "sm__cycles_active.max / .avg"),
+            ],
+            estimate=facts.bounds.balance(lost, "whole waves"),
+            confidence=0.85,
+        )

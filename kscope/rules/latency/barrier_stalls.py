@@ -1,0 +1,103 @@
+"""Warps wait at block-wide barriers for others to arrive.
+
+## What it does
+
+Finds `BAR.SYNC` instructions at which warps spend their time, and what runs between them.
+
+## Why it costs time
+
+A barrier releases nobody until the slowest warp arrives. If one warp works while the others wait, or work between two
+barriers is short, the block runs at the pace of its latest warp, one phase at a time.
+
+## Evidence
+
+Barrier share of warp time, the barriers by samples, executions of the code between them (warps that took part).
+
+## Fix
+
+Balance the work between barriers; let warps that need only each other sync alone (named barriers, `__syncwarp`); warp
+shuffles instead of shared-memory trees; double buffering to drop one of two barriers; several smaller blocks an SM.
+
+Before:
+
+    for (s = 128; s; s >>= 1) { if (t < s) sm[t] += sm[t + s]; __syncthreads(); }
+
+After:
+
+    v = warp_reduce(v); if (!lane) sm[warp] = v; __syncthreads(); ... // one barrier
+
+## When it is wrong
+
+Time at a barrier is often the time of the slowest load before it: then the load's finding is the cause, and ranks
+higher. Waits for wgmma results are counted as barrier by the sampler on sm_90; they are not block barriers.
+
+## Source
+
+Kernel Profiling Guide, stall reason barrier.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+
+class BarrierStalls(Rule):
+    code = "LAT304"
+    slug = "barrier-stalls"
+    title = "Warps wait for each other at barriers"
+    regime = "overhead"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, stalls = facts.code, facts.stalls
+        assert code is not None
+        barriers = code.where(lambda ins, op: "barrier" in op.kind and ins.opcode == "BAR")
+        barriers = barriers[code.executed[barriers] > 0] if len(barriers) else barriers
+        share = code.blamed_share(barriers, "barrier")
+        if share < 0.1 or not len(barriers):
+            return PASSED
+        warps = max(1, facts.launch.warps)
+        rounds = float(code.executed[barriers].max()) / warps
+        serial = self._serial(facts)
+        # Work that a part of the warps does alone can be shared out; waiting for even work only shrinks in part.
+        remaining = max(serial, 0.1) if serial < 0.5 else 0.5
+        alone = f"; between them {percent(serial)} of the block's warps do the work" if serial < 0.5 else ""
+        return self.finding(
+            why=(
+                f"{percent(share)} of all samples wait at {len(barriers)} barriers, the busiest passed {rounds:,.0f} times "
+                f"a warp{alone}."
+            ),
+            fix="balance or merge the phases; __syncwarp or named barriers; shuffles instead of shared-memory trees",
+            evidence=[
+                derived("samples at barriers", share, "", "stall reason barrier at BAR"),
+                derived("passes of the busiest barrier", rounds, "", "executions over warps of the launch"),
+                derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
+            ],
+            locations=code.locations(barriers),
+            estimate=facts.bounds.relieve(share, remaining, {}),
+            confidence=0.8 if share > 0.4 else 0.5,
+        )
+
+    def _serial(self, facts: Facts) -> float:
+        """Share of the block's warps that execute the hottest loop between barriers: 1 when all do."""
+        code = facts.code
+        assert code is not None
+        inner = [lp for lp in code.cfg.loops if lp.innermost and not any(code[i].opcode == "BAR" for i in lp.instructions)]
+        work = [(float(code.samples[list(lp.instructions)].sum()), lp) for lp in inner]
+        if not work:
+            return 1.0
+        samples, loop = max(work, key=lambda w: w[0])
+        outer = loop.parent
+        if samples < 0.02 * float(code.samples.sum()) or outer is None:
+            return 1.0
+        entries = max(float(code.executed[i]) for i in code.cfg.loops[outer].instructions if code[i].opcode == "BAR") \
+            if any(code[i].opcode == "BAR" for i in code.cfg.loops[outer].instructions) else 0.0  # fmt: skip
+        if not entries:
+            return 1.0
+        before = [
+            float(code.executed[i]) for b in code.cfg.blocks[loop.header].predecessors if b not in loop.blocks
+            for i in [code.cfg.blocks[b].end - 1]
+        ]  # fmt: skip
+        return min(1.0, max(before, default=entries) / entries)

@@ -1,0 +1,109 @@
+"""Warps wait for loads while bandwidth is to spare.
+
+## What it does
+
+Finds loads whose consumers wait (long scoreboard) although neither device memory nor L2 is near its limit, and shows
+how soon the first use follows.
+
+## Why it costs time
+
+A load takes hundreds of cycles. What hides them is other work in flight: more warps, or more loads of the same warp
+before the first use. Bytes in flight = bandwidth x latency (Little's law); below it, bandwidth stays unused.
+
+## Evidence
+
+Long-scoreboard share by producing load (def-use), the distance to the first use, device-memory and L2 load, warps.
+
+## Fix
+
+Issue several independent loads before the first use (unroll), prefetch the next iteration into registers, or copy
+asynchronously (cp.async, TMA) into shared memory several stages ahead.
+
+Before:
+
+    for (i...) s += x[i];                                          // load, wait, add
+
+After:
+
+    #pragma unroll 8                                               // 8 loads in flight a thread
+    for (i...) s += x[i];
+
+## When it is wrong
+
+Pointer chasing has nothing to load ahead. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+
+## Source
+
+Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
+
+
+class ExposedMemoryLatency(Rule):
+    code = "LAT302"
+    slug = "exposed-memory-latency"
+    title = "Loads are waited for while bandwidth is to spare"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, stalls = facts.code, facts.stalls
+        assert code is not None
+        loads = code.where(lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local")
+        share = code.blamed_share(loads, "long_scoreboard")
+        full = max((facts.units[u].load for u in ("dram", "l2", "l1") if u in facts.units), default=0.0)
+        if share < 0.25 or full > 0.75:
+            return PASSED
+        hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
+        hot = [i for i in hot[:4] if code.blamed[i] > 0]
+        distance = self._distance(facts, hot[0]) if hot else 0
+        running = max(0.02, stalls.of("selected", "not_selected"))
+        # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
+        factor = 1 / (1 - share + share / AHEAD) if share < 1 else AHEAD
+        chased = bool(hot) and self._chases(facts, hot[0])
+        return self.finding(
+            why=(
+                f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of what it "
+                f"attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
+                f"{distance} instructions behind it."
+            ),
+            fix="several independent loads before the first use (unroll), prefetch one iteration ahead, cp.async or TMA",
+            evidence=[
+                derived("samples waiting for loads", share, "", "long_scoreboard, blamed by def-use"),
+                derived("load of the fullest memory unit", full, "", "of what kernels attain"),
+                measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
+            ],
+            locations=code.locations(hot),
+            estimate=facts.bounds.overlap(1.0 if chased else factor),
+            confidence=0.5,
+        )
+
+    def _distance(self, facts: Facts, load: int) -> int:
+        code = facts.code
+        assert code is not None
+        after = [c - load for c in code.defuse.consumers(load) if c > load]
+        return min(after, default=0)
+
+    def _chases(self, facts: Facts, load: int) -> bool:
+        """The load's address comes from the load itself, one iteration ago: nothing can be loaded ahead."""
+        code = facts.code
+        assert code is not None
+        seen: set[int] = set()
+        work = [p for ps in code.defuse.sources(load).values() for p in ps]
+        while work:
+            i = work.pop()
+            if i == load:
+                return True
+            if i in seen or len(seen) > 64:
+                continue
+            seen.add(i)
+            work += [p for ps in code.defuse.sources(i).values() for p in ps]
+        return False
+

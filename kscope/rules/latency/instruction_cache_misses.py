@@ -1,0 +1,82 @@
+"""Warps wait for instructions: the loop body is larger than the instruction cache.
+
+## What it does
+
+Looks at `no_instructions` stalls and the size of the loops in which they occur.
+
+## Why it costs time
+
+Straight-line code that does not fit the instruction caches is fetched again in each iteration, by every warp.
+
+## Evidence
+
+`no_instructions` share of warp time, the bytes of the hot loop (16 an instruction), L1.5 instruction-cache hit rate.
+
+## Fix
+
+Unroll less (`#pragma unroll 4` instead of full), keep rarely used paths out of line (`__noinline__`), fewer template
+variants in one loop.
+
+Before:
+
+    #pragma unroll                                                 // 4096 copies of the body
+    for (int i = 0; i < 4096; i++) ...
+
+After:
+
+    #pragma unroll 8
+    for (int i = 0; i < 4096; i++) ...
+
+## When it is wrong
+
+Very short kernels miss once on every instruction: that is launch cost, not the loop.
+
+## Source
+
+Kernel Profiling Guide, stall reason no_instruction; Jia et al., arXiv 1804.06826, instruction cache sizes.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+BYTES = 16  # an instruction
+
+
+class InstructionCacheMisses(Rule):
+    code = "LAT306"
+    slug = "instruction-cache-misses"
+    title = "Warps wait for instructions"
+    regime = "compute"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, stalls = facts.code, facts.stalls
+        assert code is not None
+        share = stalls.of("no_instructions")
+        if share < 0.08 or facts.launch.outside > 0.4:
+            return PASSED
+        waits = code.stall.get("no_instructions")
+        loops = sorted(
+            code.cfg.loops, key=lambda lp: -(float(waits[list(lp.instructions)].sum()) if waits is not None else 0.0)
+        )
+        size = len(loops[0].instructions) * BYTES if loops else len(code) * BYTES
+        if size < 8 << 10:
+            return PASSED  # fits every level: the misses are the first touch
+        hot = code.hottest(range(len(code)), waits)[:3] if waits is not None else []
+        return self.finding(
+            why=(
+                f"{percent(share)} of warp time waits for instructions; the hot loop is {size / 1024:.0f} KiB of code."
+            ),
+            fix="unroll less, keep rare paths out of line, fewer template variants in the loop",
+            evidence=[
+                derived("warp time waiting for instructions", share, "", "stall reason no_instruction"),
+                derived("bytes of the hot loop", size, "byte", "16 an instruction"),
+                measured(facts, "sm__icc_request_hit_rate.pct"),
+            ],
+            locations=[code.location(i) for i in hot],
+            estimate=facts.bounds.relieve(share, 0.2, {}),
+            confidence=0.7 if size > 32 << 10 else 0.5,
+        )

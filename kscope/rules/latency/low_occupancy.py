@@ -1,0 +1,107 @@
+"""Too few warps are resident to cover the waits.
+
+## What it does
+
+Names the resource that limits the warps an SM holds (registers, shared memory, block size, block slots, barriers)
+when warps mostly wait for latency and no unit is full.
+
+## Why it costs time
+
+A scheduler issues from another warp while one waits. With few warps it runs dry: by Little's law the throughput is the
+warps in flight over the latency, whatever the units could do.
+
+## Evidence
+
+Theoretical and achieved warps an SM, the limits of each resource, the waiting share of warp time, the load of the
+fullest unit.
+
+## Fix
+
+The smallest change that reaches the next step: fewer registers (launch bounds) or less shared memory a block, another
+block size. Where shared memory is reserved but never touched, release it.
+
+Before:
+
+    k<<<grid, 128, 200 * 1024>>>(...);                             // one block of 4 warps an SM
+
+After:
+
+    k<<<grid, 128, 12 * 1024>>>(...);                              // 16 blocks, 64 warps
+
+## When it is wrong
+
+Warp-specialised kernels keep a unit busy with few warps by design. Kernels with much independent work a thread hide
+latency without occupancy. Fewer registers can mean spills (MEM104).
+
+## Source
+
+Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practices Guide, Occupancy.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+
+LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
+ASYNC = ("wgmma", "tcgen05", "tma")
+
+
+class LowOccupancy(Rule):
+    code = "LAT301"
+    slug = "low-occupancy"
+    title = "Too few warps are resident to cover the waits"
+    regime = "memory"
+    collect = "--section Occupancy --section WarpStateStats"
+
+    def check(self, facts: Facts) -> Outcome:
+        occ, stalls = facts.occupancy, facts.stalls
+        if occ is None or not stalls.share:
+            return Missing(f"occupancy limits or warp states were not collected; profile with {self.collect}")
+        code = facts.code
+        if code is not None and len(code.where(lambda ins, op: bool(op.kind & set(ASYNC)))):
+            return PASSED  # asynchronous units work without resident warps: occupancy says little
+        if occ.theoretical > LOW * occ.maximum or facts.launch.waves < 1:
+            return PASSED
+        unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
+        step = self._next_step(facts)
+        target = occ.relaxed if unused or set(occ.limiters) & {"blocks", "block size", "barriers"} else step
+        target = max(target, step)
+        factor = target / max(1, occ.theoretical)
+        waiting = stalls.of("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
+        if factor <= 1 or waiting < 0.3:
+            return PASSED
+        estimate = facts.bounds.overlap(factor)
+        if estimate.speedup < 1.05:
+            return PASSED
+        names = " and ".join(occ.limiters)
+        reserve = " It is reserved but no instruction touches it." if unused else ""
+        return self.finding(
+            title=f"{names.capitalize()} limit an SM to {occ.theoretical} of {occ.maximum} warps",
+            why=(
+                f"{names} allow {facts.launch.blocks_per_sm} blocks of {facts.launch.warps_per_block} warps an SM.{reserve} "
+                f"{percent(waiting)} of warp time is waiting, and no unit is busier than "
+                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}. {target} warps would fit without that limit."
+            ),
+            fix=f"reduce {names} a block so that {target} warps fit; or more independent work a thread",
+            evidence=[
+                derived("theoretical warps an SM", occ.theoretical, "warp", f"of {occ.maximum}, limited by {names}"),
+                measured(facts, "sm__warps_active.avg.pct_of_peak_sustained_active", "achieved"),
+                derived("warp time spent waiting", waiting, "", "long and short scoreboard, wait, barrier, drain"),
+            ],
+            locations=code.locations(code.hottest(range(len(code)))[:2]) if code is not None else [],
+            estimate=estimate,
+            confidence=0.9 if unused or occ.theoretical <= 0.15 * occ.maximum else 0.65,
+            regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
+        )
+
+    def _shared_untouched(self, facts: Facts) -> bool:
+        """Shared memory is reserved, yet no executed instruction reads or writes it."""
+        executed = facts.kernel.metrics.first("smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads")
+        return facts.kernel.launch.shared_dynamic > 0 and executed == 0
+
+    def _next_step(self, facts: Facts) -> int:
+        """Warps an SM with one more block resident; for a single block, two."""
+        occ, launch = facts.occupancy, facts.launch
+        assert occ is not None
+        return min(occ.maximum, occ.relaxed, (launch.blocks_per_sm + 1) * launch.warps_per_block)

@@ -1,0 +1,94 @@
+"""Lanes of a warp take different paths, and the warp executes them all.
+
+## What it does
+
+Compares, instruction by instruction, the lanes that were active with 32, and adds up the issue slots that fuller warps
+would save, by branch.
+
+## Why it costs time
+
+A warp issues each side of a divergent branch for the lanes that took it. Eight ways through a switch cost eight
+passes.
+
+## Evidence
+
+`thread_inst_executed` over `inst_executed` an instruction, divergent branch targets, samples in code with few lanes.
+
+## Fix
+
+Give lanes of one warp the same path: sort or bin the work by kind, assign kinds to warps instead of lanes, replace
+short branches by predication or arithmetic, compact active lanes.
+
+Before:
+
+    int kind = i % 8;            switch (kind) { ... }             // 8 paths in each warp
+
+After:
+
+    int kind = (i / 32) % 8;     switch (kind) { ... }             // one path a warp
+
+## When it is wrong
+
+Elected-lane code (one lane issues a copy or an atomic) is meant to be narrow: it costs little, and the rule weighs by
+samples. A last partial warp is GRD404's.
+
+## Source
+
+CUDA C++ Best Practices Guide, Branching and Divergence.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+FEW = 24  # active lanes below which an instruction counts as divergent
+
+
+class WarpDivergence(Rule):
+    code = "LAT305"
+    slug = "warp-divergence"
+    title = "Warps execute with few active lanes"
+    regime = "compute"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        executed, threads = code.executed, code.threads
+        total = float(executed.sum())
+        if not total or not threads.any():
+            return PASSED
+        lanes = np.divide(threads, executed, out=np.full(len(code), 32.0), where=executed > 0)
+        full = min(32.0, facts.kernel.launch.threads / facts.launch.warps_per_block)
+        narrow = np.flatnonzero((lanes < FEW * full / 32) & (executed > 0))
+        issue = code.issue_share(narrow)
+        samples = float(code.samples[narrow].sum()) / max(1.0, float(code.samples.sum()))
+        if issue < 0.1 or samples < 0.1:
+            return PASSED
+        kept = float(threads[narrow].sum() / (full * executed[narrow].sum()))
+        scale = {d: 1 - issue * (1 - kept) for d in ("instructions", "fma", "fmaheavy", "alu", "xu", "branches", "fp64")}
+        branches = code.where(lambda ins, op: "branch" in op.kind)
+        split = code.column("smsp__branch_targets_threads_divergent")
+        places = [i for i in branches.tolist() if split is not None and split[i] > 0]
+        places.sort(key=lambda i: -float(split[i]) if split is not None else 0.0)
+        mean = float(threads.sum() / total)
+        return self.finding(
+            title=f"{mean:.1f} of 32 lanes are active on average",
+            why=(
+                f"{percent(issue)} of all instructions run with {float(threads[narrow].sum() / executed[narrow].sum()):.1f} "
+                f"lanes: full warps would need {percent(kept)} of them. {percent(samples)} of all samples are there."
+            ),
+            fix="same path for all lanes of a warp: sort or bin by kind, kinds to warps, predication",
+            evidence=[
+                measured(facts, "smsp__thread_inst_executed_per_inst_executed.ratio"),
+                derived("instructions with few lanes", issue, "", f"share with fewer than {FEW * full / 32:.0f} lanes"),
+                measured(facts, "smsp__sass_average_branch_targets_threads_uniform.pct"),
+            ],
+            locations=[code.location(i) for i in places[:3]] + code.locations(narrow.tolist(), 2),
+            estimate=facts.bounds.relieve(max(samples, issue), kept, scale, unit="issue", latency=kept),
+            confidence=0.85 if issue > 0.3 else 0.6,
+        )

@@ -1,0 +1,84 @@
+"""Shared by the two rules on local memory: which accesses are spills, which are arrays, and what either costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kscope.features.facts import Facts
+from kscope.model.analysis import Estimate
+
+STACK_POINTER = 1  # R1 by the ABI
+Indices = np.ndarray[Any, Any]
+
+
+def local_instructions(facts: Facts) -> tuple[Indices, Indices]:
+    """(spills, array accesses) among the executed local loads and stores.
+
+    The compiler addresses a spill slot by the stack pointer and a constant; an array that is indexed at run time by
+    a computed register. Where the report counts compiler-marked spills and there is none, constant slots are an
+    array too (indexed by constants after partial unrolling).
+    """
+    code = facts.code
+    assert code is not None
+    local = code.where(lambda ins, op: op.space == "local" and op.access in ("load", "store"))
+    local = np.array([i for i in local if code.executed[i] > 0], dtype=np.int64)
+    if not len(local):
+        return local, local
+    marked = facts.kernel.metrics.get("sass__inst_executed_register_spilling")
+    fixed = np.array([_fixed_slot(facts, int(i)) for i in local])
+    if marked == 0:
+        fixed[:] = False
+    elif marked is not None and marked >= 0.98 * float(code.executed[local].sum()):
+        fixed[:] = True
+    return local[fixed], local[~fixed]
+
+
+def _fixed_slot(facts: Facts, index: int) -> bool:
+    code = facts.code
+    assert code is not None
+    ins = code[index]
+    address = next((o for o in ins.operands if "[" in o), "")
+    inner = address[address.find("[") + 1 : address.rfind("]")]
+    return inner == "R1" or inner.startswith("R1+0x")
+
+
+def local_estimate(facts: Facts, members: Indices) -> Estimate:
+    """Gain if these local accesses were gone: their waits, their issue slots and their part of every level."""
+    code, traffic = facts.code, facts.traffic
+    assert code is not None
+    m = facts.kernel.metrics
+    local = code.where(lambda ins, op: op.space == "local")
+    every = float(code.executed[local].sum())
+    mine = float(code.executed[members].sum()) / every if every else 0.0
+    of_sectors = traffic.local_share * mine
+    wavefronts = m.total(
+        "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum"
+    )
+    l1 = (m.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0) or 1.0
+    issue = code.issue_share(members)
+    lsu = code.where(lambda ins, op: op.pipe == "lsu")
+    of_lsu = float(code.executed[members].sum()) / max(1.0, float(code.executed[lsu].sum()))
+    left = 1 - of_sectors
+    scale = {
+        "l1_wavefronts": max(0.0, 1 - min(1.0, wavefronts * mine / l1)), "l1_writeback": 1 - of_lsu, "l1_banks": left,
+        "lsu_instructions": 1 - of_lsu, "mio_instructions": 1 - of_lsu, "instructions": 1 - issue,
+        "l2_sectors": left, "l2_requests": left, "l2_writes": left, "dram_bytes": left,
+    }  # fmt: skip
+    share = code.blamed_share(members)
+    # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
+    return facts.bounds.relieve(share, 0.01, scale, unit="l2", latency=1 - _path_share(facts, members))
+
+
+def _path_share(facts: Facts, members: Indices) -> float:
+    """Share of the unloaded path that waits for these loads."""
+    code, path = facts.code, facts.path
+    if code is None or path is None or not path.cycles:
+        return 0.0
+    chosen = set(members.tolist())
+    waited = 0.0
+    for i, wait in enumerate(path.walk.wait.tolist()):
+        if wait and any(p in chosen for producers in code.defuse.sources(i).values() for p in producers):
+            waited += wait
+    return min(1.0, waited / path.cycles)

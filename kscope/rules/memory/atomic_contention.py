@@ -1,0 +1,97 @@
+"""Atomics on few addresses are served one after the other.
+
+## What it does
+
+Finds atomic and reduction instructions (global and shared) that warps wait for, or whose queue holds blocks back at
+their end.
+
+## Why it costs time
+
+Atomics on one address are serialised where they are performed: in one L2 slice for global memory, in the SM for
+shared memory. Thousands of lanes that add to four counters take turns, while the rest of the device idles.
+
+## Evidence
+
+Samples blamed on `ATOM`/`ATOMG`/`RED`/`ATOMS`, `drain` waits at their end (stores and reductions not yet accepted),
+`lts__d_atomic_input_cycles_active` between slices.
+
+## Fix
+
+Aggregate before the atomic: in registers over several elements, across the warp (`__reduce_add_sync`, shuffles, or
+match-and-elect), in shared memory per block; then one atomic a block and bin.
+
+Before:
+
+    atomicAdd(&bins[b], v);                                       // every element
+
+After:
+
+    loc[b] += v; ...                                              // registers, then
+    s = __reduce_add_sync(~0u, loc[b]); if (!lane) atomicAdd(&bins[b], s);
+
+## When it is wrong
+
+Atomics spread over many addresses run at L2 throughput: then samples on them are few and the rule stays silent.
+
+## Source
+
+Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filtering with Warp-Aggregated Atomics".
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
+
+
+class AtomicContention(Rule):
+    code = "MEM109"
+    slug = "atomic-contention"
+    title = "Atomics wait for each other"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, stalls = facts.code, facts.stalls
+        assert code is not None
+        atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction") and op.space != "tmem")
+        atomics = atomics[code.executed[atomics] > 0] if len(atomics) else atomics
+        if not len(atomics):
+            return PASSED
+        # Reductions return nothing: what they cost shows as lg_throttle or mio_throttle at any memory instruction,
+        # and as drain at EXIT. Their part of it is their part of the instructions that can cause it.
+        writes = code.where(lambda ins, op: op.access in ("store", "atomic", "reduction") and op.space in ("global", "generic"))
+        queued = float(code.executed[atomics].sum()) / max(1.0, float(code.executed[writes].sum())) if len(writes) else 1.0
+        drain = stalls.of("drain") * min(1.0, queued)
+        share = min(1.0, code.blamed_share(atomics) + drain)
+        if share < 0.1:
+            return PASSED
+        slow = self._queueing(facts, share)
+        executed = float(code.executed[atomics].sum())
+        scale = {"atomics": AGGREGATED, "l2_requests": 1.0, "instructions": 1 - code.issue_share(atomics)}
+        return self.finding(
+            why=(
+                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them or for their "
+                f"queue to drain, while no other unit is busier than {percent(max((u.load for u in facts.units.values()), default=0))}."
+            ),
+            fix="aggregate in registers, across the warp or in shared memory first; then one atomic a block and address",
+            evidence=[
+                derived("atomic instructions", executed, "inst", "ATOM, ATOMG, RED, ATOMS"),
+                derived("share of warp time at atomics", share, "", "blamed samples and drain"),
+                measured(facts, "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"),
+            ],
+            locations=code.locations(atomics),
+            estimate=facts.bounds.relieve(slow, AGGREGATED, scale),
+            confidence=0.85 if share > 0.3 else 0.6,
+        )
+
+    def _queueing(self, facts: Facts, share: float) -> float:
+        """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
+        unit is full, the other memory waits are theirs."""
+        unit = facts.busiest
+        if share > 0.3 and (unit is None or unit.load < 0.3):
+            return min(1.0, share + facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle"))
+        return share

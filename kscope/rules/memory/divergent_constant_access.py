@@ -1,0 +1,91 @@
+"""Lanes read different constants, and the constant cache serves one address at a time.
+
+## What it does
+
+Finds constant loads with a register index (`LDC`, `c[..][R..]`) whose index depends on the lane or on loaded data, and
+constant-cache misses that warps wait for.
+
+## Why it costs time
+
+The constant cache broadcasts one word a cycle to the whole warp. Lanes that want n different words take n rounds, and
+the warp waits for the last.
+
+## Evidence
+
+`idc__requests` a constant load (1 when uniform), samples on the loads, `imc_miss` stalls.
+
+## Fix
+
+Put tables that lanes index differently into shared memory (one word a lane and round, no serialisation across banks)
+or plain global memory through L1; keep `__constant__` for what all lanes read together.
+
+Before:
+
+    __constant__ float lut[256];     y = lut[x[i] & 255];
+
+After:
+
+    __shared__ float lut_s[256];     y = lut_s[x[i] & 255];
+
+## When it is wrong
+
+A uniform index (same for all lanes) is what constant memory is for; the rule checks requests a load.
+
+## Source
+
+CUDA C++ Best Practices Guide, Constant Memory.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+
+class DivergentConstantAccess(Rule):
+    code = "MEM111"
+    slug = "divergent-constant-access"
+    title = "Constant memory is indexed by the lane"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, m = facts.code, facts.kernel.metrics
+        assert code is not None
+        indexed = code.where(lambda ins, op: op.space == "constant" and any(u < 256 for u in _index_registers(ins.operands)))
+        indexed = indexed[code.executed[indexed] > 0] if len(indexed) else indexed
+        if not len(indexed):
+            return PASSED
+        executed = float(code.executed[indexed].sum())
+        requests = m.get("idc__requests.sum")
+        rounds = requests / executed if requests else 0.0
+        share = code.blamed_share(indexed) + facts.stalls.of("imc_miss")
+        if rounds < 2 or share < 0.03:
+            return PASSED
+        return self.finding(
+            why=(
+                f"{executed:,.0f} indexed constant loads took {requests:,.0f} rounds: {rounds:.1f} different addresses a "
+                f"warp. {percent(share)} of all samples wait for them."
+            ),
+            fix="put the table into shared memory, or read it through L1 (__ldg); keep __constant__ for uniform reads",
+            evidence=[
+                measured(facts, "idc__requests.sum"),
+                derived("indexed constant loads", executed, "inst", "LDC with a register index"),
+                measured(facts, "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed"),
+            ],
+            locations=code.locations(indexed),
+            estimate=facts.bounds.relieve(share, 1.5 / rounds, {"constants": 1 / rounds}, unit="constant"),
+            confidence=0.75,
+        )
+
+
+def _index_registers(operands: tuple[str, ...]) -> list[int]:
+    """Vector registers inside c[..][..] operands: R4 in c[0x3][R4+0x10]; uniform ones are marked from 256 on."""
+    import re
+
+    out = []
+    for operand in operands:
+        if operand.startswith(("c[", "cx[", "-c[", "|c[")):
+            out += [int(n) + (256 if u else 0) for u, n in re.findall(r"(U?)R(\d+)", operand)]
+    return out

@@ -1,0 +1,79 @@
+"""Device memory runs near the rate that real kernels attain.
+
+## What it does
+
+Says that the kernel is at the memory roof: its access pattern is not the problem, its bytes are.
+
+## Why it costs time
+
+Time is bytes over bandwidth. At 90 % of the modelled peak no change of occupancy, width or instruction mix makes the
+same bytes pass faster.
+
+## Evidence
+
+`gpu__dram_throughput` (or `dram__throughput`) against what streaming kernels attain on such a chip, bytes read and
+written.
+
+## Fix
+
+Move fewer bytes: fuse the kernel with its producer or consumer, store in a smaller type, skip what is not needed,
+keep the working set in L2 across launches.
+
+Before:
+
+    y = a * x + y;   z = relu(y);        // two kernels: y passes device memory three times
+
+After:
+
+    z = relu(a * x + y);                 // one kernel: y is read once
+
+## When it is wrong
+
+When the bytes are redundant (MEM106) or wasted (MEM101), those come first: they make bytes disappear without
+changing the algorithm.
+
+## Source
+
+Williams, Waterman, Patterson, "Roofline", CACM 52(4), 2009; attained rates: kscope/arch/units.toml.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+NEAR = 0.85  # of what is attainable
+
+
+class DramBandwidthSaturated(Rule):
+    code = "MEM107"
+    slug = "dram-bandwidth-saturated"
+    title = "Device memory is at its attainable rate: move fewer bytes"
+    regime = "memory"
+    needs = ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed|dram__throughput.avg.pct_of_peak_sustained_elapsed|"
+             "dram__cycles_active.avg.pct_of_peak_sustained_elapsed",)  # fmt: skip
+    collect = "--section SpeedOfLight --section MemoryWorkloadAnalysis"
+
+    def check(self, facts: Facts) -> Outcome:
+        unit, point = facts.units.get("dram"), facts.roofline
+        if unit is None or unit.load < NEAR:
+            return PASSED
+        rate = f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)" if point and point.bandwidth else ""
+        total = facts.traffic.dram_bytes or 0.0
+        found = self.finding(
+            why=(
+                f"{percent(unit.busy)} of peak{rate}, {percent(unit.load)} of what real kernels attain. "
+                f"The {total / 1e6:,.1f} MB moved take this long whatever else changes: half the bytes, half the time."
+            ),
+            fix="fuse with the producer or consumer, store a smaller type, skip unneeded bytes, keep data in L2",
+            evidence=[
+                measured(facts, unit.parts[0].metric),
+                measured(facts, "dram__bytes_read.sum"),
+                measured(facts, "dram__bytes_write.sum"),
+                derived("attainable share of peak", unit.attainable, "", "kscope/arch/units.toml"),
+            ],
+            confidence=0.9,
+        )
+        return msgspec.structs.replace(found, severity="major")

@@ -1,0 +1,81 @@
+"""An array that each thread indexes at run time lives in local memory instead of registers.
+
+## What it does
+
+Finds local loads and stores that are not spills: their address is computed, so the compiler could not keep the array
+in registers.
+
+## Why it costs time
+
+Registers cannot be indexed at run time. The array goes to local memory: one 4-byte word a lane, 128 bytes a warp and
+access, through L1 and, when all warps' arrays outgrow it, through L2 and device memory.
+
+## Evidence
+
+`LDL`/`STL` whose address is a computed register, local sectors, L1 hit rate, samples blamed on them, and the
+compiler's own spill count, which does not include them.
+
+## Fix
+
+Make every index a compile-time constant (unroll the loop fully), or move the array to shared memory with the thread
+as the fastest index, or replace a table by arithmetic, a select chain or `__constant__`/`__ldg` data.
+
+Before:
+
+    float lut[64];              ... s += lut[v & 63];                  // LDL
+
+After:
+
+    extern __shared__ float sm[]; float* lut = sm + threadIdx.x;
+    ... s += lut[(v & 63) * blockDim.x];                               // LDS, no conflict: lane = bank
+
+## When it is wrong
+
+A small array that stays in L1 in a cold place costs little. Shared memory lowers occupancy: check LAT301 afterwards.
+
+## Source
+
+CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.memory._local import local_estimate, local_instructions
+
+
+class LocalMemoryIndexing(Rule):
+    code = "MEM105"
+    slug = "local-memory-indexing"
+    title = "A run-time indexed array lives in local memory"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        _, arrays = local_instructions(facts)
+        if not len(arrays):
+            return PASSED
+        share = code.blamed_share(arrays)
+        if share < 0.01:
+            return PASSED
+        executed = float(code.executed[arrays].sum())
+        return self.finding(
+            why=(
+                f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
+                f"compiler could not keep in registers. {percent(share)} of all samples wait for them."
+            ),
+            fix="constant indices (full unroll), or the array in shared memory with the thread as fastest index",
+            evidence=[
+                derived("local accesses that are no spills", executed, "inst", "LDL/STL at computed addresses"),
+                measured(facts, "sass__inst_executed_register_spilling", "spills, for contrast"),
+                derived("local sectors", facts.traffic.local_sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
+                derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),
+            ],
+            locations=code.locations(arrays),
+            estimate=local_estimate(facts, arrays),
+            confidence=0.9,
+        )

@@ -1,0 +1,191 @@
+"""Global memory is read or written a few bytes a lane where 16 would do.
+
+## What it does
+
+Finds global loads and stores of 1, 2, 4 or 8 bytes a lane on contiguous data, and groups of loads or stores whose
+addresses are the same register plus adjacent offsets (def-use: the base is not redefined between them, no store or
+barrier between), so that one wider instruction could do their work.
+
+## Why it costs time
+
+Each instruction costs an issue slot, a slot of the load/store queue and one round of latency, whatever it carries. A
+lane that moves 2 bytes a round needs 8 times the rounds of one that moves 16: where nothing is saturated, that is
+most of the time. Where device memory is full already, width changes nothing, and the estimate says so.
+
+## Evidence
+
+`memory_access_size_type` and the opcode (`LDG.E.U16`, `LDG.E`, `.64`, `.128`), executions, sectors a request, the
+samples blamed on these accesses, and the latency floor of the launch.
+
+## Fix
+
+Process 16 bytes a thread: `float4`, `half8` as `uint4`, `__restrict__` and an aligned base.
+
+Before:
+
+    out[i] = __hmul(in[i], s);                                   // LDG.E.U16
+
+After:
+
+    uint4 v = in4[i]; half2* h = (half2*)&v;                     // LDG.E.128
+    for (int k = 0; k < 4; k++) h[k] = __hmul2(h[k], s2);
+    out4[i] = v;
+
+sm_100 and later have 32-byte loads (`LDG.E.ENL2.256`).
+
+## When it is wrong
+
+The base must be 16-byte aligned and the length a multiple (or a scalar tail handled). More bytes a thread means more
+registers and fewer threads: on small problems that can empty SMs.
+
+## Source
+
+CUDA C++ Best Practices Guide; NVIDIA technical blog, "CUDA Pro Tip: Increase Performance with Vectorized Memory
+Access".
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from kscope.features.code import Code
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+WIDE = 16  # bytes a lane of the widest load that all chips have
+ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]")
+SECTORS = "memory_l2_theoretical_sectors_global"
+
+
+class NarrowGlobalAccess(Rule):
+    code = "MEM102"
+    slug = "narrow-global-access"
+    title = "Global memory is accessed a few bytes a lane"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        groups = mergeable(code)
+        grouped = {i for g in groups for i in g}
+        narrow = [i for i in contiguous(code) if i not in grouped]
+        members = np.array(sorted(grouped | set(narrow)), dtype=np.int64)
+        if not len(members) or code.executed[members].sum() == 0:
+            return PASSED
+        before = float(code.executed[members].sum())
+        merged = sum(float(code.executed[g[0]]) for g in groups)
+        kept = merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
+        ratio = max(kept / before, 1 / 8)
+        share = code.blamed_share(members)
+        if share < 0.05:
+            return PASSED
+        issue = code.issue_share(members)
+        carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
+        waves = self._wavefronts(facts, before, carried)
+        scale = {
+            "lsu_instructions": 1 - (1 - ratio) * self._lsu_share(code, members),
+            "instructions": 1 - issue * (1 - ratio),
+            "l1_wavefronts": waves,
+        }
+        estimate = facts.bounds.relieve(share, ratio, scale, unit="l1", latency=ratio)
+        first = code.hottest(members)[0]
+        width = code.classes[first].bytes
+        adjacent = f"; {len(groups)} groups at adjacent offsets of one base" if groups else ""
+        return self.finding(
+            title=f"{code[first].name} moves {width} bytes a lane",
+            why=(
+                f"{before:,.0f} global accesses of up to {width} bytes a lane could be {kept:,.0f} of {WIDE}"
+                f"{adjacent}. {percent(share)} of all samples wait for them."
+            ),
+            fix="move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; fewer, fatter threads",
+            evidence=[
+                derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
+                derived("accesses at 16 bytes", kept, "inst", "the same bytes a lane"),
+                derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
+            ],
+            locations=code.locations(members),
+            estimate=estimate,
+            confidence=0.85 if groups or width < 4 else 0.6,
+        )
+
+    def _wavefronts(self, facts: Facts, requests: float, carried: float) -> float:
+        """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
+        lanes fills one already; narrower or strided ones do not."""
+        every = facts.kernel.metrics.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0
+        mine = max(0.0, every - facts.traffic.shared_wavefronts)
+        least = carried / 128
+        return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0
+
+    def _lsu_share(self, code: Code, members: np.ndarray) -> float:  # type: ignore[type-arg]
+        lsu = code.where(lambda ins, op: op.pipe == "lsu")
+        total = float(code.executed[lsu].sum())
+        return min(1.0, float(code.executed[members].sum()) / total) if total else 1.0
+
+
+def contiguous(code: Code) -> list[int]:
+    """Global loads and stores under 16 bytes a lane whose lanes together fill the sectors that they touch: unit
+    stride. A load that all lanes share (one sector) is not narrow, it is uniform."""
+    sectors = code.column(SECTORS)
+    out = []
+    for i in code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")):
+        width, executed = code.classes[i].bytes, code.executed[i]
+        if not 0 < width < WIDE or not executed or sectors is None:
+            continue
+        lanes = code.threads[i] / executed if code.threads[i] else 32.0
+        per_request = sectors[i] / executed
+        needed = max(1.0, lanes * width / 32)
+        if lanes > 24 and needed * 0.8 <= per_request <= needed * 1.5 + 0.5:
+            out.append(int(i))
+    return out
+
+
+def mergeable(code: Code) -> list[tuple[int, ...]]:
+    """Groups of same-width global accesses at adjacent offsets of one unchanged base register pair in one block,
+    with no store or barrier between them (for loads), as ascending instruction indices."""
+    groups = []
+    for block in code.cfg.blocks:
+        runs: dict[tuple[str, str, int], list[tuple[int, int]]] = {}
+        for i in range(block.start, block.end):
+            ins, op = code[i], code.classes[i]
+            if op.access in ("store", "atomic", "reduction") or "barrier" in op.kind or "fence" in op.kind:
+                runs = {k: v for k, v in runs.items() if k[0] == "store"} if op.access == "store" else {}
+            if op.space == "global" and op.access in ("load", "store") and 0 < op.bytes < WIDE and not ins.guard_negated:
+                match = ADDRESS.search(next((o for o in ins.operands if "[" in o and "64" in o), ""))
+                if match:
+                    key = (op.access, match[1], op.bytes)
+                    offset = int(match[2], 16) if match[2] else 0
+                    runs.setdefault(key, []).append((offset, i))
+            for key in list(runs):
+                base = {r for n, r in _registers(key[1]) if n}
+                if base & set(ins.defs):
+                    groups += _adjacent(runs.pop(key), key[2])
+        for (_, _, width), found in runs.items():
+            groups += _adjacent(found, width)
+    return [g for g in groups if code.executed[g[0]]]
+
+
+def _registers(text: str) -> list[tuple[bool, int]]:
+    """(is a vector register, number) of each register in an address text; a .64 base is two."""
+    out = []
+    for uniform, number in re.findall(r"(?<![A-Z])(U?)R(\d+)", text):
+        n = int(number)
+        out += [(not uniform, n), (not uniform, n + 1)]
+    return out
+
+
+def _adjacent(found: list[tuple[int, int]], width: int) -> list[tuple[int, ...]]:
+    """Runs of offsets that follow each other, cut into pieces of at most 16 bytes."""
+    found.sort()
+    pieces: list[list[int]] = []
+    last = None
+    for offset, index in found:
+        if last is not None and offset == last + width and len(pieces[-1]) * width < WIDE:
+            pieces[-1].append(index)
+        else:
+            pieces.append([index])
+        last = offset
+    return [tuple(sorted(p)) for p in pieces if len(p) > 1]

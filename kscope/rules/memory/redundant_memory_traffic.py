@@ -1,0 +1,104 @@
+"""Blocks read the same data again and again from L2 or device memory.
+
+## What it does
+
+Follows the address of each global load back to the block index (def-use). A load whose address ignores one grid
+dimension is repeated by every block along it. Device or L2 traffic far above the distinct bytes is redundant.
+
+## Why it costs time
+
+Re-read data costs bandwidth as if it were new unless it is still in a cache. When blocks that share data run far
+apart in time, L2 has dropped it, and device memory serves it again.
+
+## Evidence
+
+The grid dimensions that reach each load's address, bytes that the loads ask for, bytes moved at L2 and device memory,
+the L2 hit rate.
+
+## Fix
+
+Tile: let a block (or cluster) keep the shared operand in shared memory for more outputs. Reorder blocks so that
+neighbours in time share operands: grouped or Hilbert order instead of row-major. On sm_90 and later multicast TMA
+loads through a cluster; mark the reused operand persistent in L2.
+
+Before:
+
+    int by = blockIdx.y, bx = blockIdx.x;                          // a whole row of B passes between reuses of A
+
+After:
+
+    int id = blockIdx.y * gridDim.x + blockIdx.x;                  // groups of 8 rows: both operands stay in L2
+    int g = id / (8 * gridDim.x), by = g * 8 + id % 8, bx = (id / 8) % gridDim.x;
+
+## When it is wrong
+
+The distinct bytes are inferred from the grid, not from the arrays' sizes. Indirect addresses (gathers) are skipped.
+
+## Source
+
+Triton tutorial 03 (grouped ordering); CUDA C++ Programming Guide, L2 persistence.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.features.reach import grid_dimensions
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+
+WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
+
+
+class RedundantMemoryTraffic(Rule):
+    code = "MEM106"
+    slug = "redundant-memory-traffic"
+    title = "Blocks re-read data that other blocks already read"
+    regime = "memory"
+    needs_sass = True
+    needs = ("dram__bytes_read.sum",)
+    collect = "--section MemoryWorkloadAnalysis"
+
+    def check(self, facts: Facts) -> Outcome:
+        code, launch = facts.code, facts.kernel.launch
+        assert code is not None
+        read = facts.kernel.metrics["dram__bytes_read.sum"]
+        if "dram" not in facts.units:
+            return Missing("device-memory utilisation was not collected; profile with --section SpeedOfLight")
+        used = {axis for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
+        loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
+        distinct = asked = 0.0
+        repeated = []
+        for i in loads:
+            size = float(code.threads[i] or 32 * code.executed[i]) * max(code.classes[i].bytes, 1)
+            reached = grid_dimensions(code, int(i))
+            asked += size
+            if reached is None or not size:
+                distinct += size
+                continue
+            times = 1.0
+            for axis in used - reached:
+                times *= launch.grid["xyz".index(axis)]
+            distinct += size / times
+            if times > 1:
+                repeated.append(int(i))
+        if not repeated or not distinct or read < WORTH * distinct or facts.units["dram"].load < 0.4:
+            return PASSED
+        written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
+        kept = (distinct + written) / (read + written)
+        share = code.blamed_share(repeated)
+        scale = {"dram_bytes": kept}
+        return self.finding(
+            why=(
+                f"the loads cover about {distinct / 1e6:,.0f} MB of distinct data, device memory delivered "
+                f"{read / 1e6:,.0f} MB: {read / distinct:.1f} times. L2 hit rate {percent(facts.traffic.l2_hit or 0.0)}."
+            ),
+            fix="larger tiles in shared memory; grouped or Hilbert block order; clusters with multicast; L2 persistence",
+            evidence=[
+                measured(facts, "dram__bytes_read.sum"),
+                derived("distinct bytes", distinct, "byte", "loads over the grid dimensions that their address ignores"),
+                derived("bytes asked for", asked, "byte", "by all global loads"),
+                measured(facts, "lts__t_sector_hit_rate.pct"),
+            ],
+            locations=code.locations(repeated),
+            estimate=facts.bounds.relieve(share, kept, scale, unit="dram"),
+            confidence=0.6,
+        )

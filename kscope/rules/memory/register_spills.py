@@ -1,0 +1,84 @@
+"""Values that did not fit the register file are stored to and reloaded from local memory.
+
+## What it does
+
+Counts the local-memory instructions that the compiler marked as spills and refills, and what their traffic costs.
+
+## Why it costs time
+
+A spill is a store to, a refill a load from, memory that lives in L1 and falls through to L2 and device memory when
+many warps spill at once. The refill's latency sits on the critical path, and the traffic displaces useful data.
+
+## Evidence
+
+`sass__inst_executed_register_spilling` (from the compiler's own annotation), local sectors at L1, samples blamed on
+`LDL` and `STL`.
+
+## Fix
+
+Let the compiler use more registers (`__launch_bounds__` with fewer blocks or threads, `-maxrregcount` removed), or
+keep fewer values alive: a smaller tile a thread, a loop split in two, recomputation.
+
+Before:
+
+    __global__ void __launch_bounds__(1024, 2) k(...)     // 32 registers a thread: STL / LDL in the loop
+
+After:
+
+    __global__ void __launch_bounds__(256, 2) k(...)      // 128 registers a thread: no LDL
+
+## When it is wrong
+
+A few spills outside the hot loop cost nothing. More registers mean fewer warps; where latency is hidden by
+occupancy alone, the trade can lose.
+
+## Source
+
+CUDA C++ Programming Guide, Launch Bounds; Kernel Profiling Guide, local memory.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.memory._local import local_estimate, local_instructions
+
+SPILLS = "sass__inst_executed_register_spilling"
+
+
+class RegisterSpills(Rule):
+    code = "MEM104"
+    slug = "register-spills"
+    title = "Registers spill to local memory"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        spills, _ = local_instructions(facts)
+        if not len(spills):
+            return PASSED
+        share = code.blamed_share(spills)
+        issue = code.issue_share(spills)
+        if share < 0.01 and issue < 0.01:
+            return PASSED
+        executed = float(code.executed[spills].sum())
+        return self.finding(
+            title=f"{facts.kernel.launch.registers} registers a thread are too few: values spill",
+            why=(
+                f"{executed:,.0f} spill and refill instructions ({percent(issue)} of all issued) move "
+                f"{facts.traffic.local_sectors * 32 / 1e9:.2f} GB through L1. {percent(share)} of all samples wait for them."
+            ),
+            fix="allow more registers (__launch_bounds__ with fewer blocks, no -maxrregcount) or keep fewer values alive",
+            evidence=[
+                measured(facts, SPILLS, "by the compiler's own annotation"),
+                measured(facts, "launch__registers_per_thread"),
+                derived("local sectors", facts.traffic.local_sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
+                derived("samples behind spills", share, "", "share of warp samples, blamed by def-use"),
+            ],
+            locations=code.locations(spills),
+            estimate=local_estimate(facts, spills),
+            confidence=0.9,
+        )

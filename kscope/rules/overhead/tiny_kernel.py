@@ -1,0 +1,78 @@
+"""The kernel is about as long as its own launch.
+
+## What it does
+
+Compares the kernel's time with what any launch costs: getting blocks onto the SMs, first instruction and constant
+fetches, the drain at the end.
+
+## Why it costs time
+
+A launch takes 2 to 5 us on the host and at least 1 to 2 us on the device before the first result. Thousands of such
+kernels spend the time between them, not in them.
+
+## Evidence
+
+Duration, the share of its cycles in which no SM had work, instructions executed.
+
+## Fix
+
+Fuse it with its neighbours, batch many problems in one launch, or record the sequence in a CUDA graph.
+
+Before:
+
+    for (i...) scale<<<1, 64>>>(x + 64 * i);                       // 1,000 launches of 2 us
+
+After:
+
+    scale_all<<<(64 * n + 255) / 256, 256>>>(x, n);                // one
+
+## When it is wrong
+
+One small kernel in a long program costs nothing: only a timeline (Nsight Systems, torch profiler) tells how often it
+runs and whether the host is waiting.
+
+## Source
+
+CUDA C++ Programming Guide, CUDA Graphs; launch cost measured on an H200 (fixtures/h200/launch_bound.tiny).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+SHORT_US = 5.0  # about the host's cost of one launch
+MOSTLY_LAUNCH = 0.4
+
+
+class TinyKernel(Rule):
+    code = "OVH606"
+    slug = "tiny-kernel"
+    title = "The kernel is about as long as its launch"
+    regime = "overhead"
+    needs = ("gpu__time_duration.sum",)
+    collect = "--section SpeedOfLight"
+
+    def check(self, facts: Facts) -> Outcome:
+        launch = facts.launch
+        duration = launch.duration_us or 0.0
+        if duration > SHORT_US and launch.outside < MOSTLY_LAUNCH:
+            return PASSED
+        estimate = facts.bounds.balance(1 / max(1 - launch.outside, 0.05), "the launch itself")
+        found = self.finding(
+            title=f"{duration:.1f} us: about the cost of the launch itself",
+            why=(
+                f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us, and the host needs 2 to 5 us "
+                "to launch it. What it computes hardly matters."
+            ),
+            fix="fuse with neighbours, batch several problems in a launch, or record the sequence as a CUDA graph",
+            evidence=[
+                measured(facts, "gpu__time_duration.sum"),
+                derived("time without work on any SM", launch.outside, "", "1 - sm__cycles_active.max / elapsed"),
+            ],
+            estimate=estimate,
+            confidence=0.8,
+        )
+        return msgspec.structs.replace(found, severity="major")

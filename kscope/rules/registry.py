@@ -1,0 +1,88 @@
+"""Finds the rules: one module a rule, listed here so that the catalogue has one place and imports stay explicit."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import sys
+from functools import cache
+from importlib import import_module
+
+from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.rules.base import Rule
+
+MODULES = (
+    "memory.uncoalesced_global_access",
+    "memory.narrow_global_access",
+    "memory.shared_bank_conflicts",
+    "memory.register_spills",
+    "memory.local_memory_indexing",
+    "memory.redundant_memory_traffic",
+    "memory.dram_bandwidth_saturated",
+    "memory.atomic_contention",
+    "memory.divergent_constant_access",
+    "memory.low_data_reuse",
+    "compute.tensor_cores_idle",
+    "compute.accidental_fp64",
+    "compute.slow_math_functions",
+    "compute.integer_address_overhead",
+    "compute.missing_fma",
+    "compute.conversion_overhead",
+    "compute.pipe_saturated",
+    "latency.low_occupancy",
+    "latency.exposed_memory_latency",
+    "latency.dependency_chain",
+    "latency.barrier_stalls",
+    "latency.warp_divergence",
+    "latency.instruction_cache_misses",
+    "grid.small_grid",
+    "grid.tail_effect",
+    "grid.load_imbalance",
+    "grid.block_size",
+    "overhead.tiny_kernel",
+)
+
+
+@cache
+def all_rules() -> tuple[type[Rule], ...]:
+    """Every rule, sorted by code."""
+    found = []
+    for name in MODULES:
+        module = import_module(f"kscope.rules.{name}")
+        found += [
+            o for o in vars(module).values()
+            if isinstance(o, type) and issubclass(o, Rule) and o.__module__ == module.__name__
+        ]  # fmt: skip
+    return tuple(sorted(found, key=lambda r: r.code))
+
+
+def rule(name: str) -> type[Rule]:
+    """The rule of a code (MEM103) or slug (shared-bank-conflicts), case ignored. Raises KscopeError (usage)."""
+    wanted = name.strip().lower()
+    for r in all_rules():
+        if wanted in (r.code.lower(), r.slug):
+            return r
+    raise unknown(name)
+
+
+def matching(pattern: str) -> frozenset[str]:
+    """Codes that a --select or --ignore word means: a code, a slug, or a prefix of codes such as MEM or MEM1."""
+    wanted = pattern.strip().lower()
+    codes = {r.code for r in all_rules() if wanted and (r.slug == wanted or r.code.lower().startswith(wanted))}
+    if not codes:
+        raise unknown(pattern)
+    return frozenset(codes)
+
+
+def unknown(name: str) -> KscopeError:
+    known = [k for r in all_rules() for k in (r.code.lower(), r.slug)]
+    near = difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+    names = ", ".join(n.upper() if n[-1].isdigit() else n for n in near)
+    hint = f"did you mean {names}?" if near else "kscope rules lists them all"
+    return KscopeError("unknown-rule", f"no rule is called {name!r}", hint, EXIT_USAGE)
+
+
+def page(r: type[Rule]) -> str:
+    """The rule's page as Markdown: its module's docstring under a heading."""
+    text = inspect.cleandoc(sys.modules[r.__module__].__doc__ or "")
+    return f"# {r.code} {r.slug}\n\n{text}\n"

@@ -1,0 +1,111 @@
+"""Labels, numbers, names made short, wrapping."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.model.analysis import Evidence, Limiter
+from kscope.reports import terminal, words
+
+CUTLASS = (
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
+    "cutlass::epilogue::Foo<(bool)1>>>(cutlass::gemm::kernel::GemmUniversal<cute::tuple<int>>::Params)"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "short"),
+    [
+        ("void copy<4>(float const*)", 80, "copy<4>(float const*)"),
+        ("void copy<4>(float const*)", 14, "copy<4>(...)"),
+        ("void copy<4>(float const*)", 8, "copy<4>"),
+        (CUTLASS, 80, "cutlass::device_kernel<...>(...)"),
+        (CUTLASS, 30, "cutlass::device_kernel<...>"),
+        (CUTLASS, 20, "device_kernel<...>"),
+        (CUTLASS, 15, "device_kernel"),
+        (CUTLASS, 9, "dev...nel"),
+        ("ns::sort(int*)::{lambda(int)#1}::operator()(int) const", 30, "ns::sort(int*)...()(int) const"),
+        ("bool a::operator<< <b<int>, c<int>, d>(int)", 29, "bool a::operator<< <...>(...)"),
+        ("k<(unbalanced(int, int, int, int, int)", 12, None),
+        ("x" * 50, 10, "xxxx...xxx"),
+    ],
+)
+def test_shorten(name: str, limit: int, short: str | None) -> None:
+    made = words.shorten(name, limit)
+    assert len(made) <= limit
+    if short is not None:
+        assert made == short
+
+
+@given(st.text(alphabet="ab<>()::, operator~*\x1b\n", max_size=80), st.integers(1, 60))
+def test_shorten_never_exceeds_nor_fails(name: str, limit: int) -> None:
+    made = words.shorten(name, limit)
+    assert len(made) <= limit
+    assert made.isprintable()
+
+
+@given(st.text(alphabet="ab 中e\u0301%1", max_size=120), st.integers(2, 40), st.integers(2, 40))
+def test_wrap_keeps_the_text_and_the_width(text: str, first: int, rest: int) -> None:
+    lines = terminal.wrap(text, first, rest)
+    assert terminal.cells(lines[0]) <= first
+    assert all(terminal.cells(line) <= rest for line in lines[1:])
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_wrap_keeps_a_number_with_its_unit() -> None:
+    assert terminal.wrap("L1 is busy 89 % of it", 13, 20) == ["L1 is busy", "89 % of it"]
+    assert terminal.wrap("takes about 12 us now", 15, 20) == ["takes about", "12 us now"]
+
+
+def test_bar_shows_any_share_above_zero_and_never_overflows() -> None:
+    shown = [terminal.bar(share, 4) for share in (0.0, 0.001, 0.5, 0.62, 1.0, 7.0)]
+    assert shown == ["", "▌", "██", "██▌", "████", "████"]
+
+
+def test_clip_counts_columns() -> None:
+    assert terminal.clip("abcdef", 4) == "abc…"
+    assert terminal.clip("中文字", 4) == "中…"
+    assert terminal.pad("中", 4) == "中  "
+
+
+def test_every_limiter_has_words_that_fit_the_table() -> None:
+    assert set(words.LIMITERS) == set(get_args(Limiter))
+    assert max(len(label) for label in words.LIMITERS.values()) <= 14
+
+
+@pytest.mark.parametrize(
+    ("us", "shown"),
+    [
+        (None, "time unknown"), (0.5, "500 ns"), (1.0, "1.00 us"), (327.68, "327.7 us"), (1234.5, "1.23 ms"),
+        (2.5e6, "2.50 s"),
+    ],
+)  # fmt: skip
+def test_time(us: float | None, shown: str) -> None:
+    assert words.time(us) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "not collected"), (67108864.0, "67,108,864"), (0.123456, "0.1235"), (3.0, "3"), ("a\nb", "a b"),
+        (float("nan"), "not a number"), (float("inf"), "not a number"), (2e18, "2e+18"), (-5.0, "-5"),
+    ],
+)  # fmt: skip
+def test_number(value: float | str | None, shown: str) -> None:
+    assert words.number(value) == shown
+
+
+def test_small_words() -> None:
+    assert words.si(1.58e12, "B/s") == "1.58 TB/s"
+    assert words.percent(0.004) == "<1 %"
+    assert words.percent(0.0) == "0 %"
+    assert [words.times(x) for x in (1.09, 2.21, 20.8)] == ["1.09x", "2.2x", "21x"]
+    assert words.dims((256, 1, 1)) == "256"
+    assert words.dims((1, 2, 1)) == "1x2"
+    assert words.basename("C:\\src\\k.cu") == "k.cu"
+    assert words.evidence(Evidence(metric="dram__bytes.sum", value=12.5, unit="MB")) == "dram__bytes.sum = 12.5 MB"
+    assert words.expectation(None) == "gain not estimated"

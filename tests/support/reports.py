@@ -1,0 +1,56 @@
+"""Reports made from reports, by their container alone: several kernels joined, none at all, cut anywhere."""
+
+from __future__ import annotations
+
+import io
+import lzma
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kscope.parsers.container import Block, blocks, header_end
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "h200"
+
+
+def fixture(case: str) -> Path:
+    """The packed report of a case, e.g. `bank_conflict.slow`."""
+    return FIXTURES / case / "report.ncu-rep.xz"
+
+
+def plain(case: str) -> bytes:
+    """The bytes of a case's report, unpacked."""
+    return lzma.decompress(fixture(case).read_bytes())
+
+
+def parts(data: bytes) -> tuple[bytes, list[tuple[Block, bytes]]]:
+    """File header, and the blocks with their bytes."""
+    file = io.BytesIO(data)
+    header = data[: header_end(file, len(data))]
+    return header, [(block, data[block.start : block.end]) for block in blocks(file, len(data))]
+
+
+def without_kernels(data: bytes) -> bytes:
+    """The report without its results: a valid report of zero kernels."""
+    header, all_blocks = parts(data)
+    return header + b"".join(part for block, part in all_blocks if not block.results)
+
+
+def join_reports(paths: Sequence[Path], out: Path) -> int:
+    """Write one report with the kernels of all `paths` (plain or .xz), in order; returns the bytes written.
+
+    All of the first report, and of the others the blocks that carry something: sessions need not be repeated.
+    """
+    written = 0
+    with out.open("wb") as file:
+        for part in _joined(paths):
+            written += file.write(part)
+    return written
+
+
+def _joined(paths: Sequence[Path]) -> Iterator[bytes]:
+    for number, path in enumerate(paths):
+        data = path.read_bytes()
+        header, all_blocks = parts(lzma.decompress(data) if path.suffix == ".xz" else data)
+        if number == 0:
+            yield header
+        yield from (part for block, part in all_blocks if number == 0 or block.end > block.payload)

@@ -1,0 +1,229 @@
+"""Speed and memory of `kscope analyze --format json` against a bare script that reads every metric value once.
+
+    python tools/bench.py [--rounds N] [--strict] [--instances]
+
+Both sides run alternately as fresh processes; times are medians, memory is the sum over the process tree. "cold" gives
+kscope an empty cache each run, "warm" the cache of an earlier run. --instances lets the bare script read every
+instance (per instruction, per sample) of every metric too. --strict exits 1 when a target is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import lzma
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.support.reports import FIXTURES, fixture, join_reports, plain  # noqa: E402
+
+CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
+BIG_KERNELS, BIG_BYTES = 28, 140e6
+RATIO, MEMORY_RATIO, HELP_MS = 1.5, 1.0, 150.0
+
+BARE = """
+import sys, ncu_report
+report = ncu_report.load_report(sys.argv[1])
+for r in range(report.num_ranges()):
+    for a in range(report.range_by_idx(r).num_actions()):
+        action = report.range_by_idx(r).action_by_idx(a)
+        for name in action.metric_names():
+            metric = action.metric_by_name(name)
+            metric.value()
+            if len(sys.argv) > 2:
+                for i in range(metric.num_instances()):
+                    metric.value(i)
+"""
+
+
+class Failed(Exception):
+    """The measured program did not succeed."""
+
+
+@dataclass
+class Bench:
+    """Rows of the table, and how to run the two sides."""
+
+    rounds: int
+    instances: bool
+    folder: Path
+    missed: int = 0
+
+    def bare(self, report: Path) -> list[str]:
+        return [sys.executable, "-c", BARE, str(report), *(["instances"] if self.instances else [])]
+
+    def row(self, what: str, ours: str, bare: str, value: str, target: str, ok: bool) -> None:
+        self.missed += not ok
+        print(f"{what:42} {ours:>9} {bare:>9} {value:>7}  {target:9} {'ok' if ok else 'MISS'}", flush=True)
+
+    def speed(self, what: str, report: Path, rounds: int) -> None:
+        """Rows "cold" and "warm": the bare script, cold and warm kscope in turn."""
+        ours: dict[str, list[float]] = {"cold": [], "warm": []}
+        bare: list[float] = []
+        cache = self.folder / "cache"
+        shutil.rmtree(cache, ignore_errors=True)
+        run(kscope(report), cache)  # fills the warm cache and the page cache
+        for number in range(rounds):
+            bare.append(run(self.bare(report), cache))
+            ours["cold"].append(run(kscope(report), self.folder / f"cold-{number}"))
+            shutil.rmtree(self.folder / f"cold-{number}", ignore_errors=True)
+            bare.append(run(self.bare(report), cache))
+            ours["warm"].append(run(kscope(report), cache))
+        base = statistics.median(bare)
+        for state, times in ours.items():
+            median = statistics.median(times)
+            ratio = median / base
+            self.row(f"{what}, {state}", ms(median), ms(base), f"{ratio:.2f}x", f"<= {RATIO}x", ratio <= RATIO)
+
+    def memory(self, what: str, report: Path, rounds: int) -> None:
+        """Rows of the process trees' peaks: summed proportional set sizes, and the largest single process."""
+        ours, bare = [], []
+        for number in range(rounds):
+            bare.append(peak(self.bare(report), self.folder / "cache"))
+            ours.append(peak(kscope(report), self.folder / f"peak-{number}"))
+        for index, name in enumerate(("memory of the tree (PSS)", "largest process (RSS)")):
+            a, b = (statistics.median(side[index] for side in sides) for sides in (ours, bare))
+            self.row(f"{what}, {name}", mb(a), mb(b), f"{a / b:.2f}x", f"< {MEMORY_RATIO}x", a < b * MEMORY_RATIO)
+
+    def help(self) -> None:
+        times = [run([*command(), "--help"], self.folder / "cache") for _ in range(max(7, self.rounds))]
+        value = statistics.median(times) * 1e3
+        self.row("kscope --help", f"{value:.0f} ms", "", "", f"<= {HELP_MS:.0f} ms", value <= HELP_MS)
+
+
+def command() -> list[str]:
+    script = Path(sys.executable).with_name("kscope")
+    return [str(script)] if script.exists() else [sys.executable, "-m", "kscope"]
+
+
+def kscope(report: Path) -> list[str]:
+    return [*command(), "analyze", str(report), "--format", "json"]
+
+
+def start(args: list[str], cache: Path) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, "KSCOPE_CACHE_DIR": str(cache)}
+    return subprocess.Popen(args, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+
+
+def run(args: list[str], cache: Path) -> float:
+    """Wall time in seconds. Raises Failed."""
+    begin = time.perf_counter()
+    process = start(args, cache)
+    _, errors = process.communicate()
+    if process.returncode:
+        raise Failed(errors.decode(errors="replace").strip()[-300:])
+    return time.perf_counter() - begin
+
+
+def peak(args: list[str], cache: Path) -> tuple[float, float]:
+    """Peak bytes: proportional set sizes summed over the process tree (each 10 ms), largest resident set of one."""
+    process = start(args, cache)
+    highest = 0
+    done = threading.Event()
+
+    def sample() -> None:
+        nonlocal highest
+        while not done.wait(0.01):
+            highest = max(highest, sum(map(pss, tree(process.pid))))
+
+    sampler = threading.Thread(target=sample)
+    sampler.start()
+    try:
+        _, status, usage = os.wait4(process.pid, 0)
+    finally:
+        done.set()
+        sampler.join()
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.stderr is not None
+    with process.stderr as errors:
+        message = errors.read()
+    if process.returncode:
+        raise Failed(message.decode(errors="replace").strip()[-300:])
+    return float(highest), usage.ru_maxrss * 1024.0
+
+
+def tree(pid: int) -> list[int]:
+    """A process and its descendants."""
+    found = [pid]
+    for parent in found:
+        try:
+            for children in Path(f"/proc/{parent}/task").glob("*/children"):
+                found += map(int, children.read_text().split())
+        except OSError:
+            continue  # gone meanwhile
+    return found
+
+
+def pss(pid: int) -> int:
+    """Bytes of a process, pages shared by n processes counted as 1/n."""
+    try:
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return 0
+
+
+def big_report(out: Path) -> int:
+    """A report of 28 kernels and about 140 MB from the largest fixtures; returns its bytes."""
+    sizes = {case.parent.name: unpacked(case) for case in FIXTURES.glob("*/report.ncu-rep.xz")}
+    largest = sorted(sizes, key=lambda name: (-sizes[name], name))
+    chosen = min(
+        ([largest[i % width] for i in range(BIG_KERNELS)] for width in range(4, len(largest) + 1)),
+        key=lambda names: abs(sum(sizes[n] for n in names) - BIG_BYTES),
+    )
+    return join_reports([fixture(name) for name in chosen], out)
+
+
+def unpacked(path: Path) -> int:
+    with lzma.open(path) as file:
+        return file.seek(0, os.SEEK_END)
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 10 else f"{seconds:.1f} s"
+
+
+def mb(size: float) -> str:
+    return f"{size / 1e6:.0f} MB"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each side on one kernel (default 7)")
+    parser.add_argument("--strict", action="store_true", help="exit 1 when a target is missed")
+    parser.add_argument("--instances", action="store_true", help="the bare script reads all instances too")
+    args = parser.parse_args()
+    print(f"{'':42} {'kscope':>9} {'bare':>9} {'ratio':>7}  target")
+    with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
+        bench = Bench(args.rounds, args.instances, Path(folder))
+        try:
+            bench.help()
+            for case in CASES:
+                report = Path(folder, f"{case}.ncu-rep")
+                report.write_bytes(plain(case))
+                bench.speed(case, report, args.rounds)
+            report = Path(folder, "big.ncu-rep")
+            what = f"{BIG_KERNELS} kernels, {big_report(report) / 1e6:.0f} MB"
+            bench.speed(what, report, max(2, args.rounds // 3))
+            if os.path.exists("/proc/self/smaps_rollup"):
+                bench.memory(what, report, 2)
+        except Failed as e:
+            print(f"the measured command failed: {e}", file=sys.stderr)
+            return 1
+    return int(args.strict and bench.missed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
