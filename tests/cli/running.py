@@ -44,8 +44,8 @@ def on_terminal(*args: str | Path, env: dict[str, str] | None = None, stream: st
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     command = [sys.executable, "-m", "kscope", *map(str, args)]
     variables = environment({"TERM": "xterm", **(env or {})})
-    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: theirs}
-    with subprocess.Popen(command, env=variables, **streams):
+    out, err = (theirs, subprocess.DEVNULL) if stream == "stdout" else (subprocess.DEVNULL, theirs)
+    with subprocess.Popen(command, env=variables, stdout=out, stderr=err):
         os.close(theirs)
         read = b""
         while chunk := _read(ours):

@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from kscope.model.analysis import from_json, json_schema
+from kscope.model.analysis import Headroom, from_json, json_schema
 from kscope.reports import jsonv1, render
 from tests.reports import sample
 
@@ -24,7 +24,7 @@ def test_round_trip_on_one_line_and_valid(case) -> None:  # type: ignore[no-unty
 
 def test_non_finite_numbers_become_null() -> None:
     kernel = sample.kernel()
-    headroom = msgspec.structs.replace(kernel.headroom, speedup_bound=float("inf"))
+    headroom = Headroom(speedup_bound=float("inf"), bounded_by="L2")
     made = json.loads(render("json", sample.analysis(msgspec.structs.replace(kernel, headroom=headroom))))
     assert made["kernels"][0]["headroom"]["speedup_bound"] is None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
 from markdown_it import MarkdownIt
@@ -12,7 +13,11 @@ from kscope.model.analysis import Analysis
 from kscope.reports import Options, escape, render
 from tests.reports import sample
 
-CASES = {"one": sample.analysis, "many": sample.many, "hostile": sample.hostile}
+CASES: dict[str, Callable[[], Analysis]] = {
+    "one": lambda: sample.analysis(),
+    "many": lambda: sample.many(28),
+    "hostile": sample.hostile,
+}
 
 
 def tokens(markdown: str) -> list[Token]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -13,7 +14,11 @@ from kscope.reports import Options, render
 from tests.reports import sample
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
-CASES = {"one": sample.analysis, "many": sample.many, "hostile": sample.hostile}
+CASES: dict[str, Callable[[], Analysis]] = {
+    "one": lambda: sample.analysis(),
+    "many": lambda: sample.many(28),
+    "hostile": sample.hostile,
+}
 
 
 def text(analysis: Analysis, **options: object) -> str:
