@@ -10,9 +10,10 @@ import platform
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from kscope import __version__
 
@@ -20,8 +21,7 @@ TIME_LIMIT_S = 10
 DRIVER = Path("/proc/driver/nvidia")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing that is or is not here. `costs` says what is lost without it, `install` how to get it."""
 
     name: str
@@ -32,8 +32,7 @@ class Check:
     install: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(Struct, frozen=True):
     """An external program: what it is for and where it comes from."""
 
     name: str

@@ -23,7 +23,8 @@ def doctor(format_: str, no_color: bool) -> None:
     found = checks()
     if format_ == "json":
         import json
-        from dataclasses import asdict
+
+        from msgspec.structs import asdict
 
         return _output.write_stdout(json.dumps([asdict(check) for check in found]) + "\n")
     width = _output.stdout_width()

@@ -12,13 +12,14 @@ In this order, because each step explains the time left by the one before:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kscope.features.facts import Facts
 from kscope.features.units import Unit
 from kscope.model.analysis import Finding, Headroom, Limiter, Regime, Verdict
+from kscope.model.units import percent
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
@@ -47,8 +48,7 @@ WORDS: dict[Limiter, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Regimen:
+class Regimen(Struct, frozen=True):
     """Regime, limiter, confidence (0..1) and the measured reason in words."""
 
     regime: Regime
@@ -60,7 +60,7 @@ class Regimen:
 def decide(facts: Facts) -> Regimen:
     launch, unit = facts.launch, facts.busiest
     if launch.cycles and launch.outside > 0.5:
-        reason = f"SMs have work in only {launch.active_max:.0%} of the kernel's {_us(facts)}"
+        reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
     if unit is not None and unit.load >= FULL:
         return _by_unit(facts, unit, 0.95)
@@ -81,12 +81,12 @@ def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
         limiter = "shared_memory"
     if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and _lanes(facts) < 20:
         limiter = "divergence"
-    return Regimen(unit.regime, limiter, confidence, f"{unit.title} {unit.busy:.0%} busy")
+    return Regimen(unit.regime, limiter, confidence, f"{unit.title} {percent(unit.busy)} busy")
 
 
 def _by_shape(facts: Facts) -> Regimen:
     launch = facts.launch
-    busy = f"SMs have work in {launch.active:.0%} of the time on average"
+    busy = f"SMs have work in {percent(launch.active)} of the time on average"
     if launch.idle_sms:
         text = f"{launch.blocks} blocks leave {launch.idle_sms} of {launch.sms} SMs empty; {busy}"
         return Regimen("overhead", "small_grid", 0.9, text)
@@ -110,7 +110,7 @@ def _by_waits(facts: Facts) -> Regimen:
         return Regimen("overhead", "launch", 0.2, "no unit utilisation and no warp states were collected")
     share, regime = max((memory, "memory"), (compute, "compute"), (overhead, "overhead"))
     confidence = min(0.9, 0.4 + 0.5 * share / total)
-    reason = ", ".join(f"{r.replace('_', ' ')} {s:.0%}" for r, s in stalls.waiting()[:2])
+    reason = ", ".join(f"{r.replace('_', ' ')} {percent(s)}" for r, s in stalls.waiting()[:2])
     reason = f"no unit is full; warps wait for {reason}"
     if regime == "memory":
         return Regimen("memory", _memory_wait(facts, mio * memory_mio), confidence, reason)
@@ -184,10 +184,9 @@ def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verd
         parts[0] += f", {contrast}"
     first = findings[0] if findings else None
     if first is not None and first.severity != "info" and first.estimate is not None:
-        step = f"next: {first.title[0].lower()}{first.title[1:]}" if first.title else first.rule
-        parts.append(f"{step} ({first.code}), up to {first.estimate.speedup:.2g}x, capped by {first.estimate.capped_by}")
+        parts.append(f"next: {_lower(first.title)} ({first.code}), up to {first.estimate.speedup:.2g}x, capped by {first.estimate.capped_by}")
     elif first is not None and first.severity != "info":
-        parts.append(f"{first.title[0].lower()}{first.title[1:]} ({first.code})")
+        parts.append(f"{_lower(first.title)} ({first.code})")
     else:
         parts.append("no rule promises more than 3 %")
     return Verdict(
@@ -198,17 +197,22 @@ def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verd
     )
 
 
+def _lower(title: str) -> str:
+    """A title inside a sentence: its first word in lower case, unless it is an opcode or an acronym."""
+    return title if title[1:2].isupper() or title[:1].isdigit() else title[:1].lower() + title[1:]
+
+
 def _contrast(facts: Facts, regimen: Regimen) -> str:
     """What is not the limit, for scale: device memory with its rate, then issue slots."""
     words = []
     roof, units = facts.roofline, facts.units
     if "dram" in units:
-        text = f"device memory at {units['dram'].busy:.0%} of peak"
+        text = f"device memory at {percent(units['dram'].busy)} of peak"
         if roof is not None and roof.bandwidth:
             text += f" ({roof.bytes_per_s / 1e12:.2f} of {roof.bandwidth / 1e12:.2f} TB/s)"
         words.append(text)
     if roof is not None and roof.main is not None and regimen.regime == "memory":
-        words.append(f"{roof.main.flops / roof.main.peak:.0%} of {roof.main.precision.upper()} peak")
+        words.append(f"{percent(roof.main.flops / roof.main.peak)} of {roof.main.precision.upper()} peak")
     elif "issue" in units and regimen.limiter != "instruction_issue":
-        words.append(f"issue slots {units['issue'].busy:.0%}")
+        words.append(f"issue slots {percent(units['issue'].busy)}")
     return ", ".join(words)

@@ -4,13 +4,14 @@ are imported while they decode."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kscope import __version__
-from kscope.model.errors import KscopeError
+from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.parsers.compressed import collect, open_input
 from kscope.parsers.ncu_native import Want
 from kscope.parsers.ncu_worker import Reader, Skipped
@@ -37,36 +38,36 @@ def analyze_paths(
     the longest N. With several inputs, one that cannot be read is listed in `skipped` and the others go on; raises
     KscopeError when nothing can be read, and for a lone unreadable input.
     """
-    inputs = collect(paths)
-    with contextlib.ExitStack() as stack:
-        readers = _start(stack, inputs)
-        return _analyze(readers, _codes(select, ignore), re.compile(kernel) if kernel else None, top, progress)
+    wanted = re.compile(kernel) if kernel else None
+    faults: list[tuple[str, KscopeError]] = []
+    inputs = _collect(paths, faults)
+    with contextlib.closing(_started(inputs)) as readers:
+        first = next(readers)  # decodes while the next lines import
+        codes = _codes(select, ignore)
+        return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults)
 
 
-Started = Iterator[tuple[str, "Reader | KscopeError"]]
-
-
-def _start(stack: contextlib.ExitStack, inputs: Sequence[tuple[Path, str]]) -> Started:
-    """Start the first reader at once (the caller has imports to do meanwhile), the others when their turn comes."""
-
-    def start(path: Path) -> tuple[str, Reader | KscopeError]:
+def _collect(paths: Sequence[str | Path], faults: list[tuple[str, KscopeError]]) -> list[tuple[Path, str]]:
+    """The input files of all paths; a faulty one among several is kept for `skipped`, a lone one raises."""
+    found: list[tuple[Path, str]] = []
+    for path in paths:
         try:
-            real = stack.enter_context(open_input(path))
-            return str(path), Reader(real, Want(), str(path))
+            found += [f for f in collect([path], faults) if f not in found]
         except KscopeError as e:
-            return str(path), e
+            faults.append((str(path), e))
+    if not found:
+        raise faults[0][1] if faults else KscopeError("usage", "no input", "name a report or a folder", EXIT_USAGE)
+    return found
 
-    first = start(inputs[0][0]) if inputs else None
-    if isinstance(first, tuple) and isinstance(first[1], Reader):
-        stack.callback(first[1].close)
 
-    def rest() -> Started:
-        if first is not None:
-            yield first
-        for path, _ in inputs[1:]:
-            yield start(path)
-
-    return rest()
+def _started(inputs: Sequence[tuple[Path, str]]) -> Generator[tuple[str, Reader | KscopeError], None, None]:
+    """A started reader for each input in turn; the input stays open, and unpacked, until the next one is asked for."""
+    for path, _ in inputs:
+        try:
+            with open_input(path) as real, contextlib.closing(Reader(real, Want(), str(path))) as reader:
+                yield str(path), reader
+        except KscopeError as e:
+            yield str(path), e
 
 
 def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | None:
@@ -79,11 +80,12 @@ def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | Non
 
 
 def _analyze(
-    readers: Started,
+    readers: Iterable[tuple[str, Reader | KscopeError]],
     codes: frozenset[str] | None,
     wanted: re.Pattern[str] | None,
     top: int | None,
     progress: Progress | None,
+    before: Sequence[tuple[str, KscopeError]],
 ) -> Analysis:
     from kscope.engine.group import fold
     from kscope.engine.kernel import analyze_kernel
@@ -92,7 +94,7 @@ def _analyze(
 
     inputs: list[Input] = []
     found: list[KernelAnalysis] = []
-    skipped: list[SkippedInput] = []
+    skipped = [SkippedInput(input=path, what="report", message=str(e)) for path, e in before]
     faults: list[KscopeError] = []
     for number, (path, reader) in enumerate(readers):
         version = None
@@ -122,7 +124,7 @@ def _analyze(
     kernels = fold(found)
     if wanted is not None and not kernels:
         raise KscopeError(
-            "no-match", f"no kernel matches {wanted.pattern!r}", "run without --kernel to see their names", 2
+            "no-match", f"no kernel matches {wanted.pattern!r}", "run without --kernel to see their names", EXIT_USAGE
         )
     return Analysis(
         kscope=__version__, inputs=inputs, kernels=kernels[:top] if top else kernels, skipped=skipped

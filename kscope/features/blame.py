@@ -8,10 +8,10 @@ more the fewer instructions lie between, and the more of the consumer's executio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kscope.features.cfg import Cfg
 from kscope.features.defuse import DefUse
@@ -25,8 +25,7 @@ _WINDOW = 256  # instructions searched backwards where no operand explains a wai
 _FIXED = 16  # instructions within which a fixed-latency producer can still be waited for
 
 
-@dataclass(frozen=True, slots=True)
-class Blame:
+class Blame(Struct, frozen=True):
     """Blamed samples. `by_producer[reason]` is an array over the instructions; with `unattributed[reason]`, samples
     for which no cause was found, it sums to the stall's samples. `edges[reason]` gives the samples of each
     (producer, consumer) pair."""

@@ -16,7 +16,8 @@ low and high: low assumes that half of the saving comes true; high that nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kscope.features.launch import Geometry
 from kscope.features.path import LatencyPath
@@ -30,8 +31,7 @@ REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
+class Bounds(Struct, frozen=True):
     """Caps of one kernel. All times are shares of its present time."""
 
     units: Mapping[str, Unit]

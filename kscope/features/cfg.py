@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kscope.features.graph import dominators, retreating_edges, reverse_postorder
 from kscope.model.program import Instruction, Program
@@ -22,8 +23,7 @@ CONTROL = _JUMPS | _INDIRECT | _ENDS | {"CALL"}
 _RUN_GAP = 4096  # bytes: code further apart belongs to another function and is not fallen into
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """Instructions [start, end) entered only at the start and left only at the end; neighbours are block numbers."""
 
     start: int
@@ -32,8 +32,7 @@ class Block:
     predecessors: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A natural loop. `header` and `blocks` are block numbers, `parent` a loop number, `depth` 1 for an outermost
     loop, `instructions` indices in address order (inner loops included). `irreducible`: entered elsewhere too."""
 
@@ -46,8 +45,7 @@ class Loop:
     irreducible: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Cfg:
+class Cfg(Struct, frozen=True):
     """The graph. `block_of`, `loop_of` (innermost loop or None) and `depth` (0 outside loops) are by instruction;
     `idom` (immediate dominator, None for entries) and `blocks` by block. `calls` maps a call to the instruction that
     it enters. `unresolved` holds the pcs of branches whose targets the text does not tell; `guessed` those of them

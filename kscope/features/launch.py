@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kscope.features.units import elapsed_cycles
 from kscope.model.kernel import Kernel
@@ -18,8 +19,7 @@ LIMITS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Geometry:
+class Geometry(Struct, frozen=True):
     """blocks_per_sm: blocks that fit an SM at once, with the limits (blocks an SM) that make it so.
 
     waves: blocks over what the device holds at once. active: mean share of the kernel's cycles in which an SM had

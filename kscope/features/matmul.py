@@ -3,7 +3,7 @@ carried around it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kscope.features.code import Code
 
@@ -11,8 +11,7 @@ FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
 
 
-@dataclass(frozen=True, slots=True)
-class FmaLoop:
+class FmaLoop(Struct, frozen=True):
     """One innermost loop. loads: indices of loads that feed both factors; fmas: executed warp multiply-adds;
     words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the loop's instructions."""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kscope.model.kernel import Kernel
 
 SECTOR = 32  # bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Sectors are 32 bytes; requests are warp-level. None where a counter was not collected.
 
     global_/local_ count LSU accesses at L1; l2_* count what L2 served for the SMs; dram_bytes device memory;

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kscope.features.launch import Geometry
 from kscope.model.kernel import Kernel
 
 
-@dataclass(frozen=True, slots=True)
-class Occupancy:
+class Occupancy(Struct, frozen=True):
     """Warps an SM: `maximum` of the chip, `theoretical` by the launch's resources, `achieved` on average while an SM
     is active (None if not collected). `limiters` are the resources that set the theoretical figure; `relaxed` is the
     warps an SM would hold without them (the next limit)."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from kscope.model.program import Instruction
 from kscope.parsers.sass_shapes import mma_shape, shape_of
@@ -21,8 +22,7 @@ _ELEMENT_BITS = {"HMMA": 16, "HGMMA": 16, "IMMA": 8, "IGMMA": 8, "QMMA": 8, "QGM
                  "OMMA": 4}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class OpClass:
+class OpClass(Struct, frozen=True):
     """What one opcode with its modifiers is on one target.
 
     `bytes`: per lane of a memory access (0 for others). `scoreboard`: the stall that a consumer of the result shows,

@@ -7,7 +7,7 @@ Little's law in the form that counts: more warps in flight, more loads in flight
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kscope.arch import table
 from kscope.features.code import Code
@@ -16,8 +16,7 @@ from kscope.features.memory import Traffic
 from kscope.features.walk import Walk, unloaded_cycles
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyPath:
+class LatencyPath(Struct, frozen=True):
     """cycles of one warp; share: of the kernel's measured cycles that the floor explains (may pass 1 when
     the estimate of a latency is too long); walk: where on the path the cycles go."""
 

@@ -7,7 +7,7 @@ section files; Williams, Waterman, Patterson, CACM 52(4), 2009.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kscope.model.kernel import Kernel, Metrics
 
@@ -20,8 +20,7 @@ SCALAR = {  # precision -> (add, mul, fma, operations an instruction of one lane
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ceiling:
+class Ceiling(Struct, frozen=True):
     """One precision: what was executed and what the chip sustains, both in FLOP/s (or integer op/s)."""
 
     precision: str
@@ -29,8 +28,7 @@ class Ceiling:
     peak: float
 
 
-@dataclass(frozen=True, slots=True)
-class RooflinePoint:
+class RooflinePoint(Struct, frozen=True):
     """bytes and bandwidth in byte/s of device memory; `ceilings` are the precisions that did work, most of their own
     peak first; `precision` is the first of them, "none" when nothing but data moved."""
 

@@ -7,8 +7,9 @@ stall reasons; spelling checked in reports of 2023.3 to 2025.4.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kscope.model.kernel import Kernel
 
@@ -27,8 +28,7 @@ RUNNING = ("selected", "not_selected")
 """States in which a warp could issue: not waiting for anything but its turn."""
 
 
-@dataclass(frozen=True, slots=True)
-class StallMix:
+class StallMix(Struct, frozen=True):
     """share[reason] of warp time (0..1, sums to 1 with `selected` and `not_selected`); `samples` of the sampler
     (0 if none); `exact` where the shares come from counters; latency: cycles between two issues of one warp."""
 

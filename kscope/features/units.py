@@ -8,7 +8,8 @@ the estimate of what stops the kernel next must know the difference.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kscope.arch import table
 from kscope.model.analysis import Limiter, Regime
@@ -18,8 +19,7 @@ ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 ACTIVE = ".avg.pct_of_peak_sustained_active"
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One counter: share of its peak (0..1), what it counts (`demand`), its metric name."""
 
     demand: str
@@ -27,8 +27,7 @@ class Part:
     metric: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(Struct, frozen=True):
     """One unit with the parts that were collected, busiest first."""
 
     name: str

@@ -10,10 +10,10 @@ Not modelled: instruction cache misses, bank conflicts, TMA and mbarrier waiting
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from kscope.features.cfg import Cfg, is_conditional
 from kscope.features.opcodes import OpClass, classify
@@ -25,8 +25,7 @@ _SWEEPS = 3
 _SHARED_UNITS = frozenset({"lsu", "adu", "tex", "tma"})  # one an SM: alone, a warp gets all four sub-partitions' share
 
 
-@dataclass(frozen=True, slots=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """The walk of one warp. `cycles` from start to end; `block_cycles` per execution of each block; `wait` per
     instruction: cycles that a warp spends waiting there in all its executions; `memory_wait`: the part of it that is
     due to long-scoreboard producers; `critical`: instructions with any wait, longest first."""
@@ -38,8 +37,7 @@ class Walk:
     critical: tuple[int, ...]
 
 
-@dataclass(slots=True)
-class _State:
+class _State(Struct):
     """What is pending, in cycles from now: registers (and whether from memory), pipes, copies, wgmma."""
 
     ready: dict[int, tuple[float, bool]] = field(default_factory=dict)

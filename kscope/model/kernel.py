@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+
+from kscope.model.units import unit_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,8 +22,8 @@ class Metrics(Mapping[str, float]):
     able to tell "none" from "not collected".
     """
 
-    def __init__(self, numbers: dict[str, float], texts: dict[str, str], units: dict[str, str]) -> None:
-        self._numbers, self._texts, self._units = numbers, texts, units
+    def __init__(self, numbers: dict[str, float], texts: dict[str, str]) -> None:
+        self._numbers, self._texts = numbers, texts
 
     def __getitem__(self, name: str) -> float:
         return self._numbers[name]
@@ -35,7 +38,7 @@ class Metrics(Mapping[str, float]):
         return self._texts.get(name)
 
     def unit(self, name: str) -> str:
-        return self._units.get(name, "")
+        return unit_of(name)
 
     def first(self, *names: str) -> float | None:
         """The first of several names that was collected: metric names differ between chips and versions."""
@@ -50,8 +53,7 @@ class Metrics(Mapping[str, float]):
         return sum(self._numbers.get(n, 0.0) for n in names)
 
 
-@dataclass(frozen=True, slots=True)
-class Device:
+class Device(Struct, frozen=True):
     """The GPU of the capture, from the report's own device attributes."""
 
     name: str
@@ -65,8 +67,7 @@ class Device:
         return self.cc[0] * 10 + self.cc[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """Launch geometry. Shared memory in bytes a block; waves = blocks over what the device holds at once."""
 
     grid: tuple[int, int, int]
@@ -91,8 +92,7 @@ class Launch:
         return -(-self.threads // 32)
 
 
-@dataclass(frozen=True, slots=True)
-class NvidiaRule:
+class NvidiaRule(Struct, frozen=True):
     """A finding of Nsight Compute's own rules, kept beside ours."""
 
     rule: str
@@ -102,8 +102,7 @@ class NvidiaRule:
     kind: str  # "global" | "local" | ""
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """Per-instruction counters: `pcs` are byte offsets from the kernel's entry (ascending), `columns[name]` is a
     float64 array of the same length. A counter that the report has no instance of is absent, not zero."""
 
@@ -114,16 +113,14 @@ class Counters:
         return self.columns.get(name)
 
 
-@dataclass(frozen=True, slots=True)
-class Timelines:
+class Timelines(Struct, frozen=True):
     """PM-sampled series on one clock: `t_ns` (from the start of the workload) and one array a metric."""
 
     t_ns: Mapping[str, np.ndarray[Any, Any]]
     values: Mapping[str, np.ndarray[Any, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One profiled launch. `program`, `counters`, `sources` and `timelines` are empty or None where the report
     was collected without them; `notes` says what could not be read and why."""
 

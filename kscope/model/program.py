@@ -7,15 +7,14 @@ UR0.. are 256 + n, P0..P6 are 512 + n (PT is dropped), UP0.. are 544 + n.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 UNIFORM_BASE = 256
 PREDICATE_BASE = 512
 UNIFORM_PREDICATE_BASE = 544
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(Struct, frozen=True):
     """One SASS instruction.
 
     opcode is the first dotted part (`LDG`), mods the rest (`("E", "128")`). `guard` is the predicate register or
@@ -43,8 +42,7 @@ class Instruction:
         return ".".join((self.opcode, *self.mods))
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """The instructions of one kernel in address order. `sm` is the target (90 for sm_90)."""
 
     name: str

@@ -8,7 +8,6 @@ import contextlib
 import os
 import stat
 import sys
-import tempfile
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -286,6 +285,8 @@ def _memory_file() -> IO[bytes]:
 
 
 def _disk_file() -> IO[bytes]:
+    import tempfile
+
     if os.path.isdir("/proc/self/fd"):
         return tempfile.TemporaryFile(prefix="kscope-")  # without a name: gone with the process, whatever happens
     return tempfile.NamedTemporaryFile(prefix="kscope-", suffix=".ncu-rep")

@@ -15,13 +15,13 @@ import os
 import select
 import signal
 import struct
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kscope.model.errors import KscopeError, one_line
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterator
 
     from kscope.parsers.ncu_native import Raw, Want
@@ -49,6 +49,7 @@ class Reader:
 
     def _start(self, first: int) -> None:
         self._next = first
+        self._process: subprocess.Popen[bytes] | None = None
         if hasattr(os, "fork"):
             read_end, write_end = os.pipe()
             pid = os.fork()
@@ -56,8 +57,10 @@ class Reader:
                 os.close(read_end)
                 _child(self._path, first, self._want, os.fdopen(write_end, "wb"))
             os.close(write_end)
-            self._pid, self._process, self._pipe = pid, None, os.fdopen(read_end, "rb")
+            self._pid, self._pipe = pid, os.fdopen(read_end, "rb")
         else:
+            import subprocess
+
             arguments = [sys.executable, "-m", "kscope.parsers.ncu_worker", self._path, str(first)]
             self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             assert self._process.stdout is not None
@@ -177,7 +180,8 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
         pipe.flush()
 
     try:
-        actions, version = _open(path)
+        actions = _open(path)
+        version = _version(path)
     except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
         send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
         return
@@ -200,7 +204,18 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     send("done")
 
 
-def _open(path: str) -> tuple[list[Callable[[], Any]], str | None]:
+def _version(path: str) -> str | None:
+    """The version of Nsight Compute that wrote the report, if its session block names it."""
+    from kscope.parsers import container
+
+    try:
+        with open(path, "rb") as file:
+            return container.tool_version(file, os.fstat(file.fileno()).st_size)
+    except (OSError, container.Damage):
+        return None
+
+
+def _open(path: str) -> list[Callable[[], Any]]:
     """One function an action, so that nothing is decoded before its turn."""
     import ncu_report
 
@@ -208,7 +223,7 @@ def _open(path: str) -> tuple[list[Callable[[], Any]], str | None]:
     actions: list[Callable[[], Any]] = []
     for r in range(context.num_ranges()):
         actions += [lambda r=r, a=a: context[r][a] for a in range(context[r].num_actions())]  # type: ignore[misc]
-    return actions, None
+    return actions
 
 
 def _resident() -> int:

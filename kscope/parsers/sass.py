@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec import structs
 
 from kscope.model.program import (
     PREDICATE_BASE,
@@ -108,7 +109,7 @@ def _texture(shape: Shape, operands: tuple[str, ...]) -> Shape:
     count = (mask & 15).bit_count()
     kind = next((o for o in operands if o.endswith(("1D", "2D", "3D", "CUBE"))), "2D")
     coordinates = (3 if "CUBE" in kind else int(kind[-2])) + ("ARRAY" in kind)
-    return replace(shape, dests=(max(0, count - 2), min(2, count)), sources=(coordinates,))
+    return structs.replace(shape, dests=(max(0, count - 2), min(2, count)), sources=(coordinates,))
 
 
 def _split(opcode: str, rest: str) -> tuple[str, ...]:

@@ -9,12 +9,12 @@ accumulator is held by 128 lanes.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+
+class Shape(Struct, frozen=True):
     """Operand layout of one opcode. `sources` gives widths by place among the sources; further ones are `source`.
     `wide`: unmarked address registers are 64-bit. `address_words`: registers read from the base of an address
     operand, by place (TMA descriptors and coordinates lie in consecutive registers). `predicates_first`: how many

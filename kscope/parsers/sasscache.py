@@ -10,14 +10,18 @@ turns the cache off.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import struct
 from hashlib import blake2b
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-MAGIC = b"NVR\0"
+from kscope.parsers import container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 VERSION = b"1"  # part of the key: raise it when the stored text changes
 KEEP = 4096  # files; the older half goes when there are more
 
@@ -37,13 +41,15 @@ class SassCache:
     def __init__(self, report: str, folder: Path | None = None) -> None:
         self._folder = folder or cache_dir()
         self._report = report
-        self._images: list[memoryview] | None = None
+        self._images: dict[bytes, memoryview] | None = None
 
     def load(self, function: str) -> dict[int, str] | None:
         file = self._file(function)
         try:
-            return {int(k): v for k, v in json.loads(file.read_bytes()).items()} if file is not None else None
-        except (OSError, ValueError, AttributeError):
+            lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
+            pairs = [line.split("\t", 1) for line in lines]
+            return {int(offset, 16): text for offset, text in pairs} or None
+        except (OSError, ValueError):
             return None  # absent or damaged: disassemble again
 
     def store(self, function: str, texts: dict[int, str]) -> None:
@@ -54,7 +60,8 @@ class SassCache:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_suffix(f".{os.getpid()}.tmp")
-            temporary.write_bytes(json.dumps(texts).encode())
+            lines = "".join(f"{offset:x}\t{text}\n" for offset, text in texts.items())
+            temporary.write_text(lines, encoding="utf-8")
             temporary.replace(file)
             _prune(file.parent)
         except OSError:
@@ -66,65 +73,50 @@ class SassCache:
         if self._images is None:
             self._images = embedded_images(self._report)
         section = b".text." + function.encode() + b"\0"
-        holding = [i for i in self._images if section in bytes(i)]
+        holding = [key for key, image in self._images.items() if section in bytes(image)]
         if len(holding) != 1:
             return None
-        key = blake2b(VERSION + function.encode() + b"\0", digest_size=20)
-        key.update(holding[0])
-        return self._folder / f"sass-{key.hexdigest()}.json"
+        key = blake2b(VERSION + holding[0] + function.encode(), digest_size=20)
+        return self._folder / f"sass-{key.hexdigest()}.txt"
 
 
 def _prune(folder: Path) -> None:
-    files = list(folder.glob("sass-*.json"))
+    files = list(folder.glob("sass-*.txt"))
     if len(files) > KEEP:
         for file in sorted(files, key=lambda f: f.stat().st_mtime)[: KEEP // 2]:
             file.unlink(missing_ok=True)
 
 
-def embedded_images(report: str) -> list[memoryview]:
-    """The distinct ELF images in a .ncu-rep; [] where the container does not read as expected.
+def embedded_images(report: str) -> dict[bytes, memoryview]:
+    """The distinct ELF images in a .ncu-rep by their hash; {} where the container does not read as expected.
 
-    Layout, seen in reports of 2023.3 to 2025.4: "NVR\\0", u32 length + file header, then blocks of u32 length + block
-    header (protobuf: 1 = number of sources, 5 = payload size) + payload; a source payload is u32 length + message
-    whose field 4 is the image.
+    A block without results is a table of sources: u32 length + protobuf message, again and again, whose field 4 is
+    the image. Seen so in reports of 2023.3 to 2025.4.
     """
+    images: dict[bytes, memoryview] = {}
     try:
         with open(report, "rb") as f:
+            size = os.fstat(f.fileno()).st_size
+            found = [b for b in container.blocks(f, size) if not b.results and b.end > b.payload]
             data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
-        if bytes(data[:4]) != MAGIC:
-            return []
-        at = 8 + _u32(data, 4)
-        images: dict[bytes, memoryview] = {}
-        while at < len(data):
-            header = dict(_fields(data[at + 4 : at + 4 + _u32(data, at)]))
-            start = at + 4 + _u32(data, at)
-            at = start + _number(header.get(5))
-            if _number(header.get(1)) and at <= len(data):
-                for image in _images(data[start:at]):
-                    images[blake2b(image, digest_size=16).digest()] = image
-        return list(images.values())
-    except (OSError, ValueError, IndexError, struct.error):
-        return []
+        for block in found:
+            for image in _images(data[block.payload : block.end]):
+                images[blake2b(image, digest_size=20).digest()] = image
+    except (OSError, ValueError, IndexError, struct.error, container.Damage):
+        return {}
+    return images
 
 
 def _images(payload: memoryview) -> list[memoryview]:
     out = []
     at = 0
     while at + 4 <= len(payload):
-        size = _u32(payload, at)
+        size = int(struct.unpack_from("<I", payload, at)[0])
         for number, value in _fields(payload[at + 4 : at + 4 + size]):
-            if number == 4 and isinstance(value, memoryview) and bytes(value[:4]) == b"\x7fELF":
+            if number == 4 and bytes(value[:4]) == b"\x7fELF":
                 out.append(value)
         at += 4 + size
     return out
-
-
-def _u32(data: memoryview, at: int) -> int:
-    return int(struct.unpack_from("<I", data, at)[0])
-
-
-def _number(value: int | memoryview | None) -> int:
-    return value if isinstance(value, int) else 0
 
 
 def _varint(data: memoryview, at: int) -> tuple[int, int]:
@@ -138,23 +130,20 @@ def _varint(data: memoryview, at: int) -> tuple[int, int]:
             return result, at
 
 
-def _fields(data: memoryview) -> list[tuple[int, int | memoryview]]:
-    """Top-level fields of a protobuf message: (number, varint or bytes)."""
-    out: list[tuple[int, int | memoryview]] = []
+def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Top-level fields of a protobuf message that hold bytes."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
         kind = tag & 7
-        value: int | memoryview
         if kind == 0:
-            value, at = _varint(data, at)
-        elif kind == 2:
+            _, at = _varint(data, at)
+            continue
+        if kind == 2:
             size, at = _varint(data, at)
-            value, at = data[at : at + size], at + size
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
-            value, at = data[at : at + size], at + size
         else:
             raise ValueError(f"wire type {kind}")
-        out.append((tag >> 3, value))
-    return out
+        yield tag >> 3, data[at : at + size]
+        at += size

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
@@ -21,8 +22,7 @@ SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
 """File suffix -> format, for `-o FILE` without `--format`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     """How to render. `width` is in terminal columns (text only); `budget` in tokens of about 4 characters (llm)."""
 
     width: int = 80

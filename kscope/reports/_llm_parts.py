@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kscope.model.errors import one_line
 from kscope.reports import words
@@ -21,8 +22,7 @@ CLOSE_PCT = 30
 """A second unit at least this busy is worth a remark."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A piece of the report. Lower `priority` stays longer; `kind` (a plural) names it when it is left out."""
 
     priority: int

@@ -8,8 +8,9 @@ code fences and spans that it cannot close.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from kscope.model.errors import one_line
 from kscope.reports import words
@@ -28,8 +29,7 @@ PREAMBLE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Dropped:
+class _Dropped(Struct, frozen=True):
     blocks: Sequence[Block]
 
     def text(self) -> str:

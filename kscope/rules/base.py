@@ -7,22 +7,24 @@ wrong, Source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import Struct
+
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
+from kscope.model.units import percent
+
+__all__ = ["PASSED", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent"]
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
 
 
-@dataclass(frozen=True, slots=True)
-class Passed:
+class Passed(Struct, frozen=True):
     """The rule had what it needs and found nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """The rule lacks an input; `why` names it and the flag or section that collects it."""
 
     why: str
@@ -42,11 +44,6 @@ def measured(facts: Facts, metric: str, note: str = "") -> Evidence:
 def derived(name: str, value: float, unit: str, note: str = "") -> Evidence:
     """Evidence that kscope computed; `note` says from what."""
     return Evidence(metric=name, value=round(value, 4), unit=unit, note=note)
-
-
-def percent(share: float) -> str:
-    """A share (0..1) as people read it: 0.5 % under one, whole percent above ten."""
-    return f"{100 * share:.1f} %" if abs(share) < 0.1 else f"{100 * share:.0f} %"
 
 
 class Rule:

@@ -38,7 +38,7 @@ Kernel Profiling Guide, Workload Distribution.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 
 class LoadImbalance(Rule):
@@ -58,7 +58,7 @@ class LoadImbalance(Rule):
         return self.finding(
             title=f"The busiest SM works {launch.imbalance:.2f} times the mean",
             why=(
-                f"SMs are active {launch.active:.0%} of the time on average and {launch.active_max:.0%} at most; neither the "
+                f"SMs are active {percent(launch.active)} of the time on average and {percent(launch.active_max)} at most; neither the "
                 "grid's size nor its last wave explains it: blocks take uneven time."
             ),
             fix="long blocks first, smaller pieces, a work queue or persistent blocks, split skewed rows",

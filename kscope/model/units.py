@@ -1,0 +1,44 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+
+def percent(share: float) -> str:
+    """A share (0..1) in percent: one decimal below ten, whole above."""
+    return f"{100 * share:.1f} %" if abs(share) < 0.0995 else f"{100 * share:.0f} %"
+
+
+_COUNTS = (  # what a counter's name says it counts, first match wins
+    ("bytes", "byte"),
+    ("time_duration", "ns"),
+    ("sectors", "sector"),
+    ("requests", "request"),
+    ("cycles", "cycle"),
+    ("thread_inst_executed_per_inst", ""),
+    ("inst_executed", "inst"),
+    ("inst_issued", "inst"),
+    ("register_spilling", "inst"),
+    ("warps_active", "warp"),
+    ("warps_eligible", "warp"),
+    ("registers_per_thread", "register/thread"),
+    ("block_size", "thread"),
+    ("occupancy_limit", "block"),
+    ("grid_size", "block"),
+)
+
+
+def unit_of(metric: str) -> str:
+    """Unit of a metric of Nsight Compute by its name: the library takes 25 ms to answer the first such question.
+    "" for ratios and what the name does not tell. Agrees with the library on what rules quote (tests/test_units.py).
+    """
+    stem, _, rest = metric.partition(".")
+    if "pct" in rest or stem.endswith("_pct"):
+        return "%"
+    unit = next((u for word, u in _COUNTS if word in stem), "")
+    if "ratio" in rest:
+        return ""
+    if "per_second" in rest:
+        return f"{unit}/s" if unit != "cycle" else "hz"
+    if "per_cycle" in rest and unit not in ("warp",):
+        return f"{unit}/cycle" if unit else ""
+    return unit
