@@ -1,4 +1,4 @@
-from kscope.cli.main import main
+from kscope.cli.start import main
 
 if __name__ == "__main__":
     main()

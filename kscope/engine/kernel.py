@@ -127,18 +127,18 @@ def _stalls(facts: Facts) -> list[Stall]:
 
 def _hot(facts: Facts) -> list[HotInstruction]:
     code = facts.code
-    total = float(code.samples.sum()) if code is not None else 0.0
+    total = sum(code.samples) if code is not None else 0.0
     if code is None or not total:
         return []
     out = []
     for i in code.hottest(range(len(code)), code.samples)[:HOT]:
         if not code.samples[i]:
             break
-        stall = max(code.stall, key=lambda r: float(code.stall[r][i]))
+        stall = max(code.stall, key=lambda r: code.stall[r][i])
         ins = code[i]
         out.append(
             HotInstruction(
-                pc=ins.pc, sass=ins.text, share=round(float(code.samples[i]) / total, 4), stall=stall,
+                pc=ins.pc, sass=ins.text, share=round(code.samples[i] / total, 4), stall=stall,
                 file=ins.file, line=ins.line, source=code.source_line(ins),
             )
         )  # fmt: skip

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 from msgspec import Struct
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.units import Unit
 from kscope.model.analysis import Finding, Headroom, Limiter, Regime, Verdict
@@ -58,7 +58,7 @@ class Regimen(Struct, frozen=True):
 
 
 def decide(facts: Facts) -> Regimen:
-    launch, unit = facts.launch, facts.busiest
+    launch, unit = facts.launch, _limiting(facts)
     if launch.cycles and launch.outside > 0.5:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
@@ -71,6 +71,15 @@ def decide(facts: Facts) -> Regimen:
     return _by_waits(facts)
 
 
+def _limiting(facts: Facts) -> Unit | None:
+    """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, device memory is
+    the cause."""
+    unit, dram = facts.busiest, facts.units.get("dram")
+    if unit is not None and dram is not None and unit.name == "l2" and dram.load > 0.9 * unit.load:
+        return dram
+    return unit
+
+
 def _us(facts: Facts) -> str:
     return f"{facts.launch.duration_us:.1f} us" if facts.launch.duration_us is not None else "time"
 
@@ -79,9 +88,23 @@ def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
     limiter: Limiter = unit.limiter
     if unit.name in ("l1", "lsu") and _shared_share(facts) > 0.5:
         limiter = "shared_memory"
+    if limiter == "fp32_pipe" and _integer_on_fma(facts):
+        limiter = "integer_pipe"  # IMAD and its kind run on the heavy half of the FMA pipe
     if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and _lanes(facts) < 20:
         limiter = "divergence"
-    return Regimen(unit.regime, limiter, confidence, f"{unit.title} {percent(unit.busy)} busy")
+    point = facts.roofline
+    rate = ""
+    if unit.name == "dram" and point is not None and point.bandwidth:
+        rate = f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
+    return Regimen(unit.regime, limiter, confidence, f"{unit.title} {percent(unit.busy)} busy{rate}")
+
+
+def _integer_on_fma(facts: Facts) -> bool:
+    """Most of what the FMA pipe executes is integer multiply-add."""
+    opcodes = facts.kernel.opcodes
+    integer = sum(v for k, v in opcodes.items() if k.startswith(("IMAD", "IDP", "XMAD")))
+    real = sum(v for k, v in opcodes.items() if k.startswith(("FFMA", "FMUL", "FADD")))
+    return integer > real
 
 
 def _by_shape(facts: Facts) -> Regimen:
@@ -121,7 +144,7 @@ def _by_waits(facts: Facts) -> Regimen:
 
 def _memory_wait(facts: Facts, shared: float) -> Limiter:
     stalls, code = facts.stalls, facts.code
-    if code is not None and code.samples.any():
+    if code is not None and any(code.samples):
         atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
         if code.blamed_share(atomics) > 0.3:
             return "atomics"
@@ -154,9 +177,9 @@ def _shared_share(facts: Facts) -> float:
     if every is None and facts.code is not None:
         code = facts.code
         mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")
-        lds = np.array([i for i in mio if code.classes[i].space == "shared"], dtype=np.int64)
-        total = float(code.executed[mio].sum())
-        return float(code.executed[lds].sum()) / total if total else 0.0
+        lds = [i for i in mio if code.classes[i].space == "shared"]
+        all_mio = total(code.executed, mio)
+        return total(code.executed, lds) / all_mio if all_mio else 0.0
     return min(1.0, shared / every) if every else float(shared > 0)
 
 
@@ -206,7 +229,7 @@ def _contrast(facts: Facts, regimen: Regimen) -> str:
     """What is not the limit, for scale: device memory with its rate, then issue slots."""
     words = []
     roof, units = facts.roofline, facts.units
-    if "dram" in units:
+    if "dram" in units and regimen.limiter != "dram_bandwidth":
         text = f"device memory at {percent(units['dram'].busy)} of peak"
         if roof is not None and roof.bandwidth:
             text += f" ({roof.bytes_per_s / 1e12:.2f} of {roof.bandwidth / 1e12:.2f} TB/s)"

@@ -1,5 +1,5 @@
-"""Inputs to one Analysis. Imports nothing heavy at module level: the readers start first, then numpy and the rules
-are imported while they decode."""
+"""Inputs to one Analysis. Imports nothing heavy at module level: the readers start first, then the rules are imported
+while they decode."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kscope import __version__
+from kscope.engine import ahead
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.parsers.compressed import collect, open_input
-from kscope.parsers.ncu_native import Want
-from kscope.parsers.ncu_worker import Reader, Skipped
+from kscope.parsers.ncu_worker import Reader, Skipped, Want
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Input, KernelAnalysis, SkippedInput
+    from kscope.model.analysis import Analysis, Input, KernelAnalysis
 
 Progress = Callable[[str, int, "int | None"], None]
 """Called with (input, kernels done, kernels in it or None)."""
@@ -44,6 +44,7 @@ def analyze_paths(
     with contextlib.closing(_started(inputs)) as readers:
         first = next(readers)  # decodes while the next lines import
         codes = _codes(select, ignore)
+        _prepare()
         return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults)
 
 
@@ -64,8 +65,10 @@ def _started(inputs: Sequence[tuple[Path, str]]) -> Generator[tuple[str, Reader 
     """A started reader for each input in turn; the input stays open, and unpacked, until the next one is asked for."""
     for path, _ in inputs:
         try:
-            with open_input(path) as real, contextlib.closing(Reader(real, Want(), str(path))) as reader:
-                yield str(path), reader
+            with open_input(path) as real:
+                started = ahead.take(real) if real == str(path) else None
+                with contextlib.closing(started or Reader(real, Want(), str(path))) as reader:
+                    yield str(path), reader
         except KscopeError as e:
             yield str(path), e
 
@@ -77,6 +80,20 @@ def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | Non
         return None
     chosen = frozenset().union(*(matching(s) for s in select)) if select else frozenset(r.code for r in all_rules())
     return chosen.difference(*(matching(i) for i in ignore)) if ignore else chosen
+
+
+def _prepare() -> None:
+    """Load the rules and the tables that every kernel needs, while the first one is being decoded."""
+    import kscope.engine.kernel
+    import kscope.parsers.ncu  # noqa: F401
+    from kscope.arch import table
+    from kscope.features.opcodes import classify_name
+    from kscope.rules.registry import all_rules
+
+    all_rules()
+    classify_name("EXIT")
+    for name in ("units", "latency"):
+        table(name)
 
 
 def _analyze(

@@ -8,17 +8,15 @@ more the fewer instructions lie between, and the more of the consumer's executio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
 
-import numpy as np
 from msgspec import Struct
 
 from kscope.features.cfg import Cfg
+from kscope.features.columns import Column, largest
 from kscope.features.defuse import DefUse
 from kscope.features.opcodes import OpClass, classify
 from kscope.model.program import Instruction, Program
 
-Array = np.ndarray[Any, Any]
 _Test = Callable[[OpClass, Instruction], bool]
 SCOREBOARDS = {"long_scoreboard": "long", "short_scoreboard": "short"}
 _WINDOW = 256  # instructions searched backwards where no operand explains a wait
@@ -26,11 +24,11 @@ _FIXED = 16  # instructions within which a fixed-latency producer can still be w
 
 
 class Blame(Struct, frozen=True):
-    """Blamed samples. `by_producer[reason]` is an array over the instructions; with `unattributed[reason]`, samples
+    """Blamed samples. `by_producer[reason]` has a value an instruction; with `unattributed[reason]`, samples
     for which no cause was found, it sums to the stall's samples. `edges[reason]` gives the samples of each
     (producer, consumer) pair."""
 
-    by_producer: Mapping[str, Array]
+    by_producer: Mapping[str, Column]
     unattributed: Mapping[str, float]
     edges: Mapping[str, Mapping[tuple[int, int], float]]
 
@@ -39,35 +37,35 @@ class Blame(Struct, frozen=True):
         samples = self.by_producer.get(reason)
         if samples is None:
             return ()
-        order = np.argsort(-samples, kind="stable")[:count]
-        return tuple((int(i), float(samples[i])) for i in order if samples[i] > 0)
+        return tuple((i, samples[i]) for i in largest(samples)[:count])
 
 
 def blame(
     program: Program,
     cfg: Cfg,
     defuse: DefUse,
-    stalls: Mapping[str, Array],
-    executions: Array | None = None,
+    stalls: Mapping[str, Column],
+    executions: Column | None = None,
 ) -> Blame:
     """Share the stall samples of every instruction among their causes.
 
-    `stalls[reason]`: samples per instruction (float array of the program's length), reasons as Nsight Compute names
+    `stalls[reason]`: samples per instruction, reasons as Nsight Compute names
     them without prefix (`long_scoreboard`, `wait`, `barrier`). Scoreboard waits go to producers, `gmma` to the wgmma
     waited for, `wait` to the fixed-latency producer where it is near; all others are the instruction's own.
     `executions`: warp-level executions per instruction, if known.
     """
     n = len(program)
     finder = _Finder(program, cfg, defuse, executions)
-    by_producer: dict[str, Array] = {}
+    by_producer: dict[str, Column] = {}
     unattributed: dict[str, float] = {}
     edges: dict[str, dict[tuple[int, int], float]] = {}
     for reason, samples in stalls.items():
-        blamed = np.zeros(n)
+        blamed = [0.0] * n
         lost = 0.0
         pairs: dict[tuple[int, int], float] = {}
-        for i in np.flatnonzero(samples).tolist():
-            amount = float(samples[i])
+        for i, amount in enumerate(samples):
+            if not amount:
+                continue
             shares = finder.causes(i, reason)
             if not shares:
                 lost += amount
@@ -81,7 +79,7 @@ def blame(
 class _Finder:
     """Causes of one instruction's stall, as shares that sum to one (empty: none found)."""
 
-    def __init__(self, program: Program, cfg: Cfg, defuse: DefUse, executions: Array | None) -> None:
+    def __init__(self, program: Program, cfg: Cfg, defuse: DefUse, executions: Column | None) -> None:
         self._code = program.instructions
         self._cfg, self._defuse, self._executions = cfg, defuse, executions
         self._classes = [classify(ins, program.sm) for ins in program.instructions]
@@ -136,7 +134,7 @@ class _Finder:
         weight = 1.0 / self._distance(producer, consumer)
         if self._executions is not None and self._executions[consumer] > 0:
             # Never quite zero: counters of a replayed pass may miss what samples have seen.
-            weight *= min(1.0, max(1e-3, float(self._executions[producer] / self._executions[consumer])))
+            weight *= min(1.0, max(1e-3, self._executions[producer] / self._executions[consumer]))
         return weight
 
     def _distance(self, producer: int, consumer: int) -> int:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from kscope.features.blame import Blame, blame
 from kscope.features.cfg import Cfg, build_cfg
+from kscope.features.columns import Column, total
 from kscope.features.defuse import DefUse
 from kscope.features.opcodes import OpClass, classify
 from kscope.features.stalls import SAMPLED
@@ -17,11 +15,9 @@ from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
 from kscope.model.program import Instruction, Program
 
-Array = np.ndarray[Any, Any]
-
 
 class Code:
-    """Program, flow graph, def-use and per-instruction columns (float64, one value an instruction).
+    """Program, flow graph, def-use and per-instruction columns (one value an instruction).
 
     `executed` counts warp instructions, `threads` the active lanes of them, `samples` all warp samples;
     `stall[reason]` the samples of one reason. All zero where the report has none.
@@ -31,7 +27,6 @@ class Code:
         self.kernel = kernel
         self.program = program
         self.function = kernel.name
-        self._index = {ins.pc: i for i, ins in enumerate(program.instructions)}
         self.classes: tuple[OpClass, ...] = tuple(classify(i, program.sm) for i in program.instructions)
 
     def __len__(self) -> int:
@@ -40,40 +35,55 @@ class Code:
     def __getitem__(self, index: int) -> Instruction:
         return self.program.instructions[index]
 
-    def column(self, name: str) -> Array | None:
+    def column(self, name: str) -> Column | None:
         """A per-instruction counter on instruction indices; None if the report has none of that name."""
         counters = self.kernel.counters
-        source = counters.get(name) if counters is not None else None
-        if counters is None or source is None:
+        if counters is None or name not in counters.by_name:
             return None
-        out = np.zeros(len(self))
-        for pc, value in zip(counters.pcs.tolist(), source.tolist(), strict=True):
-            index = self._index.get(pc)
+        out = [0.0] * len(self)
+        for index, value in zip(self._places, counters.by_name[name], strict=True):
             if index is not None:
                 out[index] = value
         return out
 
-    def _column(self, name: str) -> Array:
+    @cached_property
+    def _places(self) -> list[int | None]:
+        """Index of the instruction at each of the counters' addresses."""
+        counters = self.kernel.counters
+        index = {ins.pc: i for i, ins in enumerate(self.program.instructions)}
+        return [index.get(pc) for pc in counters.offsets] if counters is not None else []
+
+    def _column(self, name: str) -> Column:
         column = self.column(name)
-        return column if column is not None else np.zeros(len(self))
+        return column if column is not None else [0.0] * len(self)
 
     @cached_property
-    def executed(self) -> Array:
+    def executed(self) -> Column:
         return self._column("inst_executed")
 
     @cached_property
-    def threads(self) -> Array:
+    def _all_executed(self) -> float:
+        return total(self.executed)
+
+    @cached_property
+    def threads(self) -> Column:
         return self._column("thread_inst_executed")
 
     @cached_property
-    def stall(self) -> Mapping[str, Array]:
-        columns = self.kernel.counters.columns if self.kernel.counters is not None else {}
+    def stall(self) -> Mapping[str, Column]:
+        columns = self.kernel.counters.by_name if self.kernel.counters is not None else {}
         return {n.removeprefix(SAMPLED): self._column(n) for n in columns if n.startswith(SAMPLED)}
 
     @cached_property
-    def samples(self) -> Array:
-        total: Array = sum(self.stall.values(), np.zeros(len(self)))
-        return total
+    def samples(self) -> Column:
+        return self._sums(self.stall)
+
+    @cached_property
+    def _all_samples(self) -> float:
+        return total(self.samples)
+
+    def _sums(self, columns: Mapping[str, Column]) -> Column:
+        return [sum(values) for values in zip(*columns.values(), strict=True)] if columns else [0.0] * len(self)
 
     @cached_property
     def cfg(self) -> Cfg:
@@ -88,45 +98,45 @@ class Code:
         return blame(self.program, self.cfg, self.defuse, self.stall, self.executed)
 
     @cached_property
-    def blamed(self) -> Array:
+    def blamed(self) -> Column:
         """Samples charged to the instruction that caused the wait rather than to the one that waited; `selected`
         stays where it was sampled."""
-        total: Array = sum(self.blame.by_producer.values(), np.zeros(len(self)))
-        return total
+        return self._sums(self.blame.by_producer)
 
-    def where(self, test: Callable[[Instruction, OpClass], bool]) -> Array:
+    def where(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
         """Indices of the instructions that a test accepts."""
         pairs = zip(self.program.instructions, self.classes, strict=True)
-        return np.array([i for i, (ins, op) in enumerate(pairs) if test(ins, op)], dtype=np.int64)
+        return [i for i, (ins, op) in enumerate(pairs) if test(ins, op)]
+
+    def ran(self, indices: Iterable[int]) -> list[int]:
+        """Those of the instructions that were executed at all."""
+        return [i for i in indices if self.executed[i] > 0]
 
     def issue_share(self, indices: Iterable[int]) -> float:
         """Share of the executed warp instructions, 0..1."""
-        total = float(self.executed.sum())
-        chosen = np.fromiter(indices, dtype=np.int64)
-        return float(self.executed[chosen].sum()) / total if total and len(chosen) else 0.0
+        every = self._all_executed
+        return total(self.executed, indices) / every if every else 0.0
 
     def blamed_share(self, indices: Iterable[int], *reasons: str) -> float:
         """Share of all samples blamed on these instructions, of the given reasons (all if none), 0..1."""
-        total = float(self.samples.sum())
-        chosen = np.fromiter(indices, dtype=np.int64)
-        if not total or not len(chosen):
+        chosen = tuple(indices)
+        if not self._all_samples or not chosen:
             return 0.0
         if not reasons:
-            return float(self.blamed[chosen].sum()) / total
+            return total(self.blamed, chosen) / self._all_samples
         by = self.blame.by_producer
-        return sum(float(by[r][chosen].sum()) for r in reasons if r in by) / total
+        return sum(total(by[r], chosen) for r in reasons if r in by) / self._all_samples
 
-    def hottest(self, indices: Iterable[int], weight: Array | None = None) -> list[int]:
+    def hottest(self, indices: Iterable[int], weight: Column | None = None) -> list[int]:
         """Indices by blamed samples (or another weight), largest first."""
         key = self.blamed if weight is None else weight
-        return sorted(indices, key=lambda i: (-float(key[i]), i))
+        return sorted(indices, key=lambda i: (-key[i], i))
 
     def location(self, index: int, share: float | None = None) -> Location:
         """Where an instruction is: pc, opcode, source line with its text where the report has it."""
         ins = self[index]
-        total = float(self.samples.sum())
-        if share is None and total:
-            share = float(self.blamed[index]) / total
+        if share is None and self._all_samples:
+            share = self.blamed[index] / self._all_samples
         return Location(
             function=self.function,
             pc=ins.pc,
@@ -138,7 +148,7 @@ class Code:
             source=self.source_line(ins),
         )
 
-    def locations(self, indices: Iterable[int], limit: int = 4, weight: Array | None = None) -> list[Location]:
+    def locations(self, indices: Iterable[int], limit: int = 4, weight: Column | None = None) -> list[Location]:
         return [self.location(i) for i in self.hottest(indices, weight)[:limit]]
 
     def source_line(self, ins: Instruction) -> str | None:

@@ -3,18 +3,16 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from kscope.arch import table
 from kscope.model.program import Instruction
 from kscope.parsers.sass_shapes import mma_shape, shape_of
 
-TABLE = Path(__file__).resolve().parent.parent / "arch" / "opcodes.toml"
 DEFAULT_SM = 90
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32, "F64": 8, "S64": 8, "U64": 8,
           "F16": 2, "BF16": 2, "F16x2": 4, "BF16x2": 4}  # fmt: skip
@@ -72,10 +70,8 @@ def classify_name(name: str, sm: int = DEFAULT_SM) -> OpClass:
     return UNKNOWN
 
 
-@cache
 def _table() -> dict[str, Any]:
-    with TABLE.open("rb") as file:
-        return tomllib.load(file)
+    return table("opcodes")
 
 
 @cache
@@ -87,13 +83,13 @@ def _by_opcode() -> dict[str, list[dict[str, Any]]]:
     return out
 
 
-def _at(table: Mapping[str, Any], sm: int, default: Any) -> Any:
+def _at(by_target: Mapping[str, Any], sm: int, default: Any) -> Any:
     """The entry of the nearest target at or below `sm` (the lowest one below the table)."""
-    targets = sorted(int(key) for key in table if key.isdigit())
+    targets = sorted(int(key) for key in by_target if key.isdigit())
     if not targets:
         return default
     below = [t for t in targets if t <= sm]
-    return table[str(below[-1] if below else targets[0])]
+    return by_target[str(below[-1] if below else targets[0])]
 
 
 def _build(group: dict[str, Any], opcode: str, mods: tuple[str, ...], name: str, sm: int) -> OpClass:

@@ -27,7 +27,7 @@ class LatencyPath(Struct, frozen=True):
 
 def latency_path(code: Code, launch: Geometry, traffic: Traffic) -> LatencyPath | None:
     """None without execution counts or elapsed cycles."""
-    if not code.executed.any() or not launch.cycles or not launch.warps:
+    if not any(code.executed) or not launch.cycles or not launch.warps:
         return None
     latency = table("latency")
     chip = latency.get(f"sm_{code.program.sm}", latency["default"])

@@ -48,7 +48,13 @@ class Unit(Struct, frozen=True):
 
     def load_after(self, scale: Mapping[str, float]) -> float:
         """Load if each part's demand were multiplied by scale[demand] (1 where absent), same kernel time."""
-        return max(p.busy * scale.get(p.demand, 1.0) for p in self.parts) / self.attainable
+        return max(p.busy * _factor(scale, p.demand) for p in self.parts) / self.attainable
+
+
+def _factor(scale: Mapping[str, float], demand: str) -> float:
+    if demand == "l2_internal":  # see kscope/arch/units.toml
+        return (scale.get("l2_sectors", 1.0) + scale.get("l2_requests", 1.0)) / 2
+    return scale.get(demand, 1.0)
 
 
 def units(metrics: Metrics) -> dict[str, Unit]:

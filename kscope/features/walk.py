@@ -10,16 +10,14 @@ Not modelled: instruction cache misses, bank conflicts, TMA and mbarrier waiting
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
 from msgspec import Struct, field
 
 from kscope.features.cfg import Cfg, is_conditional
+from kscope.features.columns import Column, largest
 from kscope.features.opcodes import OpClass, classify
 from kscope.model.program import UNIFORM_BASE, Instruction, Program
 
-Array = np.ndarray[Any, Any]
 TAKEN_BRANCH = 10.0  # cycles from a taken branch to the next instruction (probe, order of magnitude)
 _SWEEPS = 3
 _SHARED_UNITS = frozenset({"lsu", "adu", "tex", "tma"})  # one an SM: alone, a warp gets all four sub-partitions' share
@@ -32,7 +30,7 @@ class Walk(Struct, frozen=True):
 
     cycles: float
     block_cycles: tuple[float, ...]
-    wait: Array
+    wait: Column
     memory_wait: float
     critical: tuple[int, ...]
 
@@ -56,17 +54,17 @@ class _State(Struct):
 
 
 def unloaded_cycles(
-    program: Program, cfg: Cfg, executions: Array, warps: float, latency_of: Callable[[int], float]
+    program: Program, cfg: Cfg, executions: Column, warps: float, latency_of: Callable[[int], float]
 ) -> Walk:
     """Cycles that one warp needs alone. `executions`: warp-level executions per instruction over the launch,
     `warps`: warps launched, `latency_of(index)`: cycles of an instruction whose result comes through L1TEX (global,
     local, texture, cp.async); all others come from the table. (Total warps / resident warps) x cycles is the floor
     of the whole kernel."""
     n = len(program)
-    wait = np.zeros(n)
+    wait = [0.0] * n
     if not n or warps <= 0:
         return Walk(0.0, (0.0,) * len(cfg.blocks), wait, 0.0, ())
-    counts = np.array([float(executions[b.start]) for b in cfg.blocks]) / warps
+    counts = [executions[b.start] / warps for b in cfg.blocks]
     classes = [classify(ins, program.sm) for ins in program.instructions]
     simulate = _Simulator(program.instructions, classes, latency_of)
     leaving: list[_State | None] = [None] * len(cfg.blocks)
@@ -82,13 +80,12 @@ def unloaded_cycles(
         per_block[b] = spent + TAKEN_BRANCH * _taken(program.instructions, cfg, b, counts)
         cycles += per_block[b] * counts[b]
         memory += in_memory * counts[b]
-        wait[cfg.blocks[b].start : cfg.blocks[b].end] = np.array(waits) * counts[b]
-    order = np.argsort(-wait, kind="stable")
-    return Walk(float(cycles), tuple(per_block), wait, float(memory), tuple(int(i) for i in order if wait[i] > 0))
+        wait[cfg.blocks[b].start : cfg.blocks[b].end] = [w * counts[b] for w in waits]
+    return Walk(cycles, tuple(per_block), wait, memory, tuple(largest(wait)))
 
 
 def _enter(
-    cfg: Cfg, b: int, counts: Array, leaving: Sequence[_State | None], simulate: _Simulator
+    cfg: Cfg, b: int, counts: Column, leaving: Sequence[_State | None], simulate: _Simulator
 ) -> tuple[tuple[float, float, list[float]], _State]:
     """Simulate a block from each state that it is entered with, weighted by how often; keep the likeliest exit."""
     block = cfg.blocks[b]
@@ -97,7 +94,7 @@ def _enter(
         state = leaving[p]
         if state is not None:
             flow = min(counts[p] / max(1, len(cfg.blocks[p].successors)), counts[b])
-            entries.append((float(flow), state))
+            entries.append((flow, state))
     entries.sort(key=lambda e: -e[0])
     total = sum(flow for flow, _ in entries)
     if total <= 0:
@@ -118,7 +115,7 @@ def _enter(
     return (spent, memory, waits), after
 
 
-def _taken(code: Sequence[Instruction], cfg: Cfg, b: int, counts: Array) -> float:
+def _taken(code: Sequence[Instruction], cfg: Cfg, b: int, counts: Column) -> float:
     """Share of a block's executions that leave through a taken branch."""
     block = cfg.blocks[b]
     last = code[block.end - 1]
@@ -131,9 +128,9 @@ def _taken(code: Sequence[Instruction], cfg: Cfg, b: int, counts: Array) -> floa
     if not falls:
         return 1.0
     if len(cfg.blocks[falls[0]].predecessors) == 1:
-        return float(np.clip(1.0 - counts[falls[0]] / counts[b], 0.0, 1.0))
+        return min(1.0, max(0.0, 1.0 - counts[falls[0]] / counts[b]))
     if jumps and len(cfg.blocks[jumps[0]].predecessors) == 1:
-        return float(np.clip(counts[jumps[0]] / counts[b], 0.0, 1.0))
+        return min(1.0, max(0.0, counts[jumps[0]] / counts[b]))
     return 0.5
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
@@ -103,21 +103,50 @@ class NvidiaRule(Struct, frozen=True):
 
 
 class Counters(Struct, frozen=True):
-    """Per-instruction counters: `pcs` are byte offsets from the kernel's entry (ascending), `columns[name]` is a
-    float64 array of the same length. A counter that the report has no instance of is absent, not zero."""
+    """Per-instruction counters: `offsets` are byte offsets from the kernel's entry (ascending), `by_name[name]` has
+    one value for each. A counter that the report has no instance of is absent, not zero.
 
-    pcs: np.ndarray[Any, Any]
-    columns: Mapping[str, np.ndarray[Any, Any]]
+    kscope computes with the lists; `pcs`, `columns` and `get` are the same as numpy arrays, made (and numpy imported)
+    when asked for.
+    """
+
+    offsets: Sequence[int]
+    by_name: Mapping[str, Sequence[float]]
+
+    @property
+    def pcs(self) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        return np.array(self.offsets, dtype=np.int64)
+
+    @property
+    def columns(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        return _arrays(self.by_name, "float64")
 
     def get(self, name: str) -> np.ndarray[Any, Any] | None:
-        return self.columns.get(name)
+        return _arrays({name: self.by_name[name]}, "float64")[name] if name in self.by_name else None
 
 
 class Timelines(Struct, frozen=True):
-    """PM-sampled series on one clock: `t_ns` (from the start of the workload) and one array a metric."""
+    """PM-sampled series on one clock: times in ns from the start of the workload and values, a sequence a metric.
+    `t_ns` and `values` are the same as numpy arrays, made when asked for."""
 
-    t_ns: Mapping[str, np.ndarray[Any, Any]]
-    values: Mapping[str, np.ndarray[Any, Any]]
+    times: Mapping[str, Sequence[int]]
+    by_name: Mapping[str, Sequence[float]]
+
+    @property
+    def t_ns(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        return _arrays(self.times, "int64")
+
+    @property
+    def values(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        return _arrays(self.by_name, "float64")
+
+
+def _arrays(columns: Mapping[str, Sequence[float]], dtype: str) -> dict[str, np.ndarray[Any, Any]]:
+    import numpy as np
+
+    return {name: np.array(values, dtype=dtype) for name, values in columns.items()}
 
 
 class Kernel(Struct, frozen=True):

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from array import array
+from typing import TYPE_CHECKING
 
 from kscope.model.kernel import Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
 from kscope.parsers.sass import parse_program
@@ -52,9 +51,8 @@ def to_kernel(raw: Raw, path: str) -> Kernel:
 def read_kernels(path: str) -> Iterator[Kernel]:
     """Every kernel of a report, in this process (tests, notebooks). Raises KscopeError for an unreadable file."""
     from kscope.parsers import ncu_worker
-    from kscope.parsers.ncu_native import Want
 
-    for raw in ncu_worker.extract_all(path, Want()):
+    for raw in ncu_worker.extract_all(path, ncu_worker.Want()):
         yield to_kernel(raw, path)
 
 
@@ -62,13 +60,15 @@ def _counters(raw: Raw) -> Counters | None:
     """Columns over the union of all addresses, as offsets from the kernel's entry."""
     if not raw["pcs"]:
         return None
-    pcs = np.array(raw["pcs"], dtype=np.uint64)
-    columns: dict[str, np.ndarray[Any, Any]] = {}
+    pcs = raw["pcs"]
+    place = {pc: i for i, pc in enumerate(pcs)}
+    columns: dict[str, list[float]] = {}
     for name, (ids, values) in raw["counters"].items():
-        column = np.zeros(len(pcs))
-        column[np.searchsorted(pcs, np.array(ids, dtype=np.uint64))] = np.frombuffer(values)
+        column = [0.0] * len(pcs)
+        for pc, value in zip(ids, array("d", values), strict=True):
+            column[place[pc]] = value
         columns[name] = column
-    return Counters(pcs.astype(np.int64) - np.int64(raw["entry"]), columns)
+    return Counters([pc - raw["entry"] for pc in pcs], columns)
 
 
 def _timelines(raw: Raw) -> Timelines | None:
@@ -76,8 +76,8 @@ def _timelines(raw: Raw) -> Timelines | None:
     if not series:
         return None
     return Timelines(
-        {name: np.array(t, dtype=np.int64) for name, (t, _) in series.items()},
-        {name: np.frombuffer(values) for name, (_, values) in series.items()},
+        {name: t for name, (t, _) in series.items()},
+        {name: array("d", values) for name, (_, values) in series.items()},
     )
 
 

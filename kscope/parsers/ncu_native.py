@@ -2,7 +2,7 @@
 
 It runs in a process of its own (kscope.parsers.ncu_worker) and imports nothing heavy besides ncu_report: what it
 returns is built from str, int, float, list, dict and array, cheap to send to the parent, which meanwhile imports
-numpy and the rules. kscope.parsers.ncu turns it into a Kernel.
+the rules. kscope.parsers.ncu turns it into a Kernel.
 
 Lazy by `Want`: the library decodes a part only when it is asked for. Its disassembler takes 0.4 s to start and
 0.1 ms an instruction, so it is asked only for code that the cache does not hold. Costs measured by `make bench`.
@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import re
 from array import array
-from typing import TYPE_CHECKING, Any, NamedTuple
 
+TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Any
 
+    from kscope.parsers.ncu_worker import Want
     from kscope.parsers.sasscache import SassCache
 
-Raw = dict[str, Any]
+Raw = dict[str, "Any"]
 """Plain values of one IAction; the keys are the fields of kscope.model.kernel.Kernel."""
 
 STALLS = "smsp__pcsamp_warps_issue_stalled_"
@@ -41,16 +43,6 @@ WORKLOADS = {0: "kernel", 1: "range", 2: "cmdlist", 3: "graph", 4: "subgrid"}  #
 ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")
 MARKUP = re.compile(r"@(?:section|url|source):([^:@]*)(?::[^@]*)?@")
 RUN_GAP = 4096  # bytes: code further apart than this belongs to another function; the gap is not disassembled
-
-
-class Want(NamedTuple):
-    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names."""
-
-    counters: bool = True
-    sass: bool = True
-    sources: bool = True
-    nvidia: bool = True
-    timelines: tuple[str, ...] = ()
 
 
 def extract(action: Any, index: int, want: Want, cache: SassCache | None = None) -> Raw:

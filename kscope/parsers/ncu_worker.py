@@ -2,33 +2,47 @@
 
 Three reasons: a fault of native code on a damaged file must not take the analysis down (it becomes one line about
 one kernel); the native library never frees a decoded kernel, so a reader that has grown past a bound is replaced by
-a fresh one and long reports stay within it; and while it decodes, the parent imports numpy and the rules.
+a fresh one and long reports stay within it; and while it decodes, the parent imports the rules.
 
 Frames on the pipe are marshal values, which carry data only: (tag, ...).
 """
 
 from __future__ import annotations
 
-import contextlib
 import marshal
 import os
-import select
-import signal
 import struct
 import sys
-from typing import TYPE_CHECKING, Any, BinaryIO
 
 from kscope.model.errors import KscopeError, one_line
 
+TYPE_CHECKING = False  # everything imported here delays the reader: typing alone takes 9 ms
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
+    from typing import Any, BinaryIO
 
-    from kscope.parsers.ncu_native import Raw, Want
+    from kscope.parsers.ncu_native import Raw
 
 MEMORY_BOUND = 600 << 20  # bytes resident after which a reader is replaced
 SILENCE = 300.0  # seconds without a frame after which a reader is given up
 RECOLLECT = "copy or record it again"
+
+
+class Want:
+    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names."""
+
+    def __init__(
+        self,
+        *,
+        counters: bool = True,
+        sass: bool = True,
+        sources: bool = True,
+        nvidia: bool = True,
+        timelines: tuple[str, ...] = (),
+    ) -> None:
+        self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
+        self.timelines = timelines
 
 
 class Skipped:
@@ -113,6 +127,8 @@ class Reader:
         parts: list[bytes] = []
         while size:
             if os.name == "posix":  # select works on pipes only there
+                import select
+
                 ready, _, _ = select.select([self._pipe], [], [], SILENCE)
                 if not ready:
                     self._kill()
@@ -125,8 +141,12 @@ class Reader:
         return b"".join(parts)
 
     def _kill(self) -> None:
-        with contextlib.suppress(OSError):
+        import signal
+
+        try:
             os.kill(self._pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+        except OSError:  # gone already
+            return
 
     def _reap(self) -> str:
         """Wait for the reader and say in words how it ended."""
@@ -139,6 +159,8 @@ class Reader:
         self._pid = -1
         self._pipe.close()
         if code < 0:
+            import signal
+
             return f"crashed ({signal.Signals(-code).name})"
         return f"ended early (status {code})"
 
@@ -235,6 +257,4 @@ def _resident() -> int:
 
 
 if __name__ == "__main__":
-    from kscope.parsers.ncu_native import Want as _Want
-
-    serve(sys.argv[1], int(sys.argv[2]), _Want(), sys.stdout.buffer)
+    serve(sys.argv[1], int(sys.argv[2]), Want(), sys.stdout.buffer)

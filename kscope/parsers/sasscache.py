@@ -15,10 +15,10 @@ import os
 import struct
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kscope.parsers import container
 
+TYPE_CHECKING = False  # see kscope.parsers.ncu_worker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

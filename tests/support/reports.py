@@ -54,3 +54,8 @@ def _joined(paths: Sequence[Path]) -> Iterator[bytes]:
         if number == 0:
             yield header
         yield from (part for block, part in all_blocks if number == 0 or block.end > block.payload)
+
+
+def cases() -> tuple[str, ...]:
+    """Names of all captures."""
+    return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/report.ncu-rep.xz")))

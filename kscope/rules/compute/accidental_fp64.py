@@ -40,8 +40,7 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 
 from __future__ import annotations
 
-import numpy as np
-
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -61,14 +60,12 @@ class AccidentalFp64(Rule):
         assert code is not None
         double = code.where(lambda ins, op: ins.opcode in DOUBLE)
         turns = code.where(lambda ins, op: ins.opcode == "F2F" and "F64" in ins.mods and "F32" in ins.mods)
-        if not len(double) or not len(turns) or not code.executed[turns].sum():
+        if not len(double) or not len(turns) or not total(code.executed, turns):
             return PASSED
-        blocks = {code.cfg.block_of[i] for i in [*double.tolist(), *turns.tolist()]}
-        region = np.array(
-            [i for b in blocks for i in range(code.cfg.blocks[b].start, code.cfg.blocks[b].end)], dtype=np.int64
-        )
+        blocks = {code.cfg.block_of[i] for i in [*double, *turns]}
+        region = [i for b in blocks for i in range(code.cfg.blocks[b].start, code.cfg.blocks[b].end)]
         issue = code.issue_share(region)
-        share = max(issue, float(code.samples[region].sum()) / max(1.0, float(code.samples.sum())))
+        share = max(issue, total(code.samples, region) / max(1.0, total(code.samples)))
         if issue < 0.05:
             return PASSED
         rate = code.classes[int(double[0])].issue
@@ -77,14 +74,14 @@ class AccidentalFp64(Rule):
         scale = {"fp64": 0.0, "instructions": 1 - issue * (1 - kept), "xu": 0.6, "branches": 0.5, "tensor": 0.0}
         return self.finding(
             why=(
-                f"{code.executed[double].sum():,.0f} FP64 instructions work on values converted from float "
-                f"({code.executed[turns].sum():,.0f} conversions). The FP64 pipe is {percent(fp64.busy if fp64 else 0.0)} "
+                f"{total(code.executed, double):,.0f} FP64 instructions work on values converted from float "
+                f"({total(code.executed, turns):,.0f} conversions). The FP64 pipe is {percent(fp64.busy if fp64 else 0.0)} "
                 f"busy, and {percent(issue)} of all instructions are in blocks that compute in double."
             ),
             fix="float literals (0.5f) and float functions (tanhf, expf); keep double only where the result needs it",
             evidence=[
-                derived("FP64 instructions", float(code.executed[double].sum()), "inst", "DADD, DMUL, DFMA, ..."),
-                derived("conversions float/double", float(code.executed[turns].sum()), "inst", "F2F.F64.F32, F2F.F32.F64"),
+                derived("FP64 instructions", total(code.executed, double), "inst", "DADD, DMUL, DFMA, ..."),
+                derived("conversions float/double", total(code.executed, turns), "inst", "F2F.F64.F32, F2F.F32.F64"),
                 measured(facts, "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(turns, 2) + code.locations(double, 3),

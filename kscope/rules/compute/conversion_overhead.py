@@ -37,6 +37,7 @@ CUDA C++ Programming Guide, throughput of native arithmetic instructions (type c
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -55,11 +56,11 @@ class ConversionOverhead(Rule):
         assert code is not None
         found = code.where(lambda ins, op: ins.opcode in CONVERSIONS)
         # The conversions of an integer division belong to CMP205.
-        members = [i for i in found.tolist() if code.executed[i] > 0 and not _of_division(facts, i)]
+        members = [i for i in found if code.executed[i] > 0 and not _of_division(facts, i)]
         issue = code.issue_share(members)
         heavy = [i for i in members if code.classes[i].pipe == "xu"]
         of_xu = code.where(lambda ins, op: op.pipe == "xu")
-        part = float(code.executed[heavy].sum()) / max(1.0, float(code.executed[of_xu].sum())) if heavy else 0.0
+        part = total(code.executed, heavy) / max(1.0, total(code.executed, of_xu)) if heavy else 0.0
         load = xu.load if xu is not None else 0.0
         if issue < 0.1 and load * part < 0.5:
             return PASSED
@@ -67,12 +68,12 @@ class ConversionOverhead(Rule):
         scale = {"instructions": 1 - 0.6 * issue, "xu": 1 - 0.75 * part}
         return self.finding(
             why=(
-                f"{code.executed[members].sum():,.0f} conversions are {percent(issue)} of all instructions; the XU pipe, "
+                f"{total(code.executed, members):,.0f} conversions are {percent(issue)} of all instructions; the XU pipe, "
                 f"where {percent(part)} of its work is conversions, is {percent(xu.busy if xu else 0.0)} busy."
             ),
             fix="keep one type; packed conversions (x2); magic-number unpacking of small integers; convert once",
             evidence=[
-                derived("conversions executed", float(code.executed[members].sum()), "inst", ", ".join(CONVERSIONS)),
+                derived("conversions executed", total(code.executed, members), "inst", ", ".join(CONVERSIONS)),
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(members),

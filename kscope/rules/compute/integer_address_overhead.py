@@ -38,8 +38,7 @@ CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Mont
 
 from __future__ import annotations
 
-import numpy as np
-
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -58,17 +57,17 @@ class IntegerAddressOverhead(Rule):
         code = facts.code
         assert code is not None
         seeds = [
-            i for i in code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods).tolist()
+            i for i in code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods)
             if code.executed[i] > 0 and _from_integer(facts, i)
         ]  # fmt: skip
-        members = np.array(sorted(_division(facts, seeds)), dtype=np.int64)
-        divisions = float(code.executed[seeds].sum()) if seeds else 0.0
+        members = sorted(_division(facts, seeds))
+        divisions = total(code.executed, seeds) if seeds else 0.0
         integer = code.where(lambda ins, op: "int" in op.kind or "int_mul" in op.kind)
         share_int = code.issue_share(integer)
         issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
         issue = code.issue_share(members)
         if seeds and issue >= 0.1:
-            share = max(issue, float(code.samples[members].sum()) / max(1.0, float(code.samples.sum())))
+            share = max(issue, total(code.samples, members) / max(1.0, total(code.samples)))
             scale = {
                 "instructions": 1 - issue * (1 - REPLACED), "xu": 0.2, "alu": 1 - 0.9 * issue, "fmaheavy": 1 - 0.9 * issue,
                 "fma": 1 - 0.9 * issue,
@@ -76,13 +75,13 @@ class IntegerAddressOverhead(Rule):
             return self.finding(
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
-                    f"{divisions:,.0f} divisions or modulos by run-time values expand to {code.executed[members].sum():,.0f} "
+                    f"{divisions:,.0f} divisions or modulos by run-time values expand to {total(code.executed, members):,.0f} "
                     f"instructions; integer work is {percent(share_int)} of all that is issued."
                 ),
                 fix="constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals",
                 evidence=[
                     derived("division sequences executed", divisions, "inst", "I2F, MUFU.RCP, F2I, IMAD.HI"),
-                    derived("instructions in them", float(code.executed[members].sum()), "inst", "def-use cone"),
+                    derived("instructions in them", total(code.executed, members), "inst", "def-use cone"),
                     measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
                 ],
                 locations=code.locations(seeds),
@@ -99,7 +98,7 @@ class IntegerAddressOverhead(Rule):
                 derived("integer share of issue", share_int, "", "by opcode"),
                 measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
-            locations=code.locations(integer.tolist(), weight=code.executed),
+            locations=code.locations(integer, weight=code.executed),
             estimate=facts.bounds.relieve(share_int, 0.7, scale, unit="issue"),
             confidence=0.4,
         )

@@ -35,6 +35,7 @@ CUDA Floating Point and IEEE 754 guide, The Fused Multiply-Add.
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -52,7 +53,7 @@ class MissingFma(Rule):
         code = facts.code
         assert code is not None
         pairs = []
-        for i in code.where(lambda ins, op: ins.opcode in PAIRS).tolist():
+        for i in code.where(lambda ins, op: ins.opcode in PAIRS):
             consumers = code.defuse.consumers(i)
             if code.executed[i] > 0 and len(consumers) == 1 and code[consumers[0]].opcode == PAIRS[code[i].opcode]:
                 pairs.append(i)
@@ -64,12 +65,12 @@ class MissingFma(Rule):
         scale = {"instructions": 1 - issue, "fma": 0.5 if not fma else 0.75, "fmaheavy": 0.5 if not fma else 0.75}
         return self.finding(
             why=(
-                f"{code.executed[pairs].sum():,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} each and "
+                f"{total(code.executed, pairs):,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} each and "
                 f"nothing else: {percent(issue)} of all instructions would go."
             ),
             fix="fmaf(), no -fmad=false, no __fmul_rn/__fadd_rn; reassociate so that products meet sums",
             evidence=[
-                derived("unfused pairs", float(code.executed[pairs].sum()), "inst", "a multiply with one consumer, an add"),
+                derived("unfused pairs", total(code.executed, pairs), "inst", "a multiply with one consumer, an add"),
                 measured(facts, "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(pairs),

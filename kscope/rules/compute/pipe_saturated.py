@@ -66,7 +66,7 @@ class PipeSaturated(Rule):
         if code is not None:
             pipe = {"issue": None}.get(full.name, full.name)
             users = code.where(lambda ins, op: pipe is None or op.pipe == pipe or (pipe == "fma" and op.pipe == "fmaheavy"))
-            locations = code.locations(users.tolist(), 3, weight=code.executed)
+            locations = code.locations(users, 3, weight=code.executed)
         found = self.finding(
             title=f"The {full.title} is at its peak" if full.name != "issue" else "Every issue slot is taken",
             why=(

@@ -38,8 +38,7 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
-import numpy as np
-
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -56,19 +55,18 @@ class SlowMathFunctions(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, xu = facts.code, facts.units.get("xu")
         assert code is not None
-        mufu = code.where(lambda ins, op: ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods))
-        mufu = mufu[code.executed[mufu] > 0] if len(mufu) else mufu
+        mufu = code.ran(code.where(lambda ins, op: ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods)))
         if not len(mufu) or self._divides_integers(facts, mufu):
             return PASSED
-        members = np.array(sorted(cone(facts, mufu.tolist())), dtype=np.int64)
+        members = sorted(cone(facts, mufu))
         issue = code.issue_share(members)
         load = xu.load if xu is not None else 0.0
         issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
-        share = float(code.samples[members].sum()) / max(1.0, float(code.samples.sum()))
+        share = total(code.samples, members) / max(1.0, total(code.samples))
         if max(load, issue * issuing) < 0.25:
             return PASSED
-        calls = float(code.executed[mufu].sum())
-        every = float(code.executed[members].sum())
+        calls = total(code.executed, mufu)
+        every = total(code.executed, members)
         kept = min(1.0, 2.5 * calls / every)  # an intrinsic is a MUFU and a scaling or two
         pipe = 0.5 if load > 0.7 and kept > 0.7 else 1.0
         scale = {"instructions": 1 - issue * (1 - kept), "fma": 1 - 0.7 * issue, "alu": 1 - 0.7 * issue, "xu": pipe}
@@ -83,17 +81,17 @@ class SlowMathFunctions(Rule):
                 derived("instructions of the math functions", every, "inst", "def-use cone of each MUFU in its block"),
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
-            locations=code.locations(mufu.tolist()),
+            locations=code.locations(mufu),
             estimate=facts.bounds.relieve(max(share, issue), kept * pipe, scale, unit="issue"),
             confidence=0.5,
         )
 
-    def _divides_integers(self, facts: Facts, mufu: np.ndarray) -> bool:  # type: ignore[type-arg]
+    def _divides_integers(self, facts: Facts, mufu: list[int]) -> bool:
         """MUFU.RCP fed by an integer conversion is integer division: CMP205's."""
         code = facts.code
         assert code is not None
-        whole = [i for i in mufu.tolist() if any(code[p].opcode in ("I2F", "I2FP") for p in _producers(facts, i))]
-        return float(code.executed[whole].sum()) > 0.5 * float(code.executed[mufu].sum()) if whole else False
+        whole = [i for i in mufu if any(code[p].opcode in ("I2F", "I2FP") for p in _producers(facts, i))]
+        return total(code.executed, whole) > 0.5 * total(code.executed, mufu) if whole else False
 
 
 def _producers(facts: Facts, index: int) -> list[int]:

@@ -41,6 +41,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.matmul import fma_loops
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
@@ -65,15 +66,15 @@ class TensorCoresIdle(Rule):
         # Every product in the hot code, and enough of it: a few multiply-adds in a loop are no matrix product.
         loops = [lp for lp in fma_loops(code) if lp.opcode in BY_OPCODE]
         fmas = sum(lp.fmas for lp in loops)
-        total = float(code.executed.sum())
-        if not loops or fmas < 0.15 * total:
+        every = total(code.executed)
+        if not loops or fmas < 0.15 * every:
             return PASSED
         main = loops[0]
         precision = BY_OPCODE[main.opcode]
         found = self.finding(
             title=f"{main.opcode} does a matrix product while the tensor cores idle",
             why=(
-                f"{fmas:,.0f} {main.opcode} ({percent(fmas / total)} of all instructions) multiply two loaded factors "
+                f"{fmas:,.0f} {main.opcode} ({percent(fmas / every)} of all instructions) multiply two loaded factors "
                 f"into a carried sum; the tensor pipe is at {percent(tensor.busy if tensor else 0.0)}."
             ),
             fix="mma.sync / wgmma / tl.dot" + (" with TF32 or BF16 inputs, if the precision allows" if precision == "fp32" else ""),

@@ -38,6 +38,7 @@ Kernel Profiling Guide, stall reason barrier.
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
@@ -53,13 +54,12 @@ class BarrierStalls(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, stalls = facts.code, facts.stalls
         assert code is not None
-        barriers = code.where(lambda ins, op: "barrier" in op.kind and ins.opcode == "BAR")
-        barriers = barriers[code.executed[barriers] > 0] if len(barriers) else barriers
+        barriers = code.ran(code.where(lambda ins, op: "barrier" in op.kind and ins.opcode == "BAR"))
         share = code.blamed_share(barriers, "barrier")
         if share < 0.1 or not len(barriers):
             return PASSED
         warps = max(1, facts.launch.warps)
-        rounds = float(code.executed[barriers].max()) / warps
+        rounds = max(code.executed[i] for i in barriers) / warps
         serial = self._serial(facts)
         # Work that a part of the warps does alone can be shared out; waiting for even work only shrinks in part.
         remaining = max(serial, 0.1) if serial < 0.5 else 0.5
@@ -85,12 +85,12 @@ class BarrierStalls(Rule):
         code = facts.code
         assert code is not None
         inner = [lp for lp in code.cfg.loops if lp.innermost and not any(code[i].opcode == "BAR" for i in lp.instructions)]
-        work = [(float(code.samples[list(lp.instructions)].sum()), lp) for lp in inner]
+        work = [(total(code.samples, lp.instructions), lp) for lp in inner]
         if not work:
             return 1.0
         samples, loop = max(work, key=lambda w: w[0])
         outer = loop.parent
-        if samples < 0.02 * float(code.samples.sum()) or outer is None:
+        if samples < 0.02 * total(code.samples) or outer is None:
             return 1.0
         entries = max(float(code.executed[i]) for i in code.cfg.loops[outer].instructions if code[i].opcode == "BAR") \
             if any(code[i].opcode == "BAR" for i in code.cfg.loops[outer].instructions) else 0.0  # fmt: skip

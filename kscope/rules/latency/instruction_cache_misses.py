@@ -38,6 +38,7 @@ Kernel Profiling Guide, stall reason no_instruction; Jia et al., arXiv 1804.0682
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -60,7 +61,7 @@ class InstructionCacheMisses(Rule):
             return PASSED
         waits = code.stall.get("no_instructions")
         loops = sorted(
-            code.cfg.loops, key=lambda lp: -(float(waits[list(lp.instructions)].sum()) if waits is not None else 0.0)
+            code.cfg.loops, key=lambda lp: -(total(waits, lp.instructions) if waits is not None else 0.0)
         )
         size = len(loops[0].instructions) * BYTES if loops else len(code) * BYTES
         if size < 8 << 10:

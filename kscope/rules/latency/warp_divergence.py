@@ -39,8 +39,7 @@ CUDA C++ Best Practices Guide, Branching and Divergence.
 
 from __future__ import annotations
 
-import numpy as np
-
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -59,27 +58,26 @@ class WarpDivergence(Rule):
         code = facts.code
         assert code is not None
         executed, threads = code.executed, code.threads
-        total = float(executed.sum())
-        if not total or not threads.any():
+        every = total(executed)
+        if not every or not any(threads):
             return PASSED
-        lanes = np.divide(threads, executed, out=np.full(len(code), 32.0), where=executed > 0)
         full = min(32.0, facts.kernel.launch.threads / facts.launch.warps_per_block)
-        narrow = np.flatnonzero((lanes < FEW * full / 32) & (executed > 0))
+        narrow = [i for i, n in enumerate(executed) if n > 0 and threads[i] / n < FEW * full / 32]
         issue = code.issue_share(narrow)
-        samples = float(code.samples[narrow].sum()) / max(1.0, float(code.samples.sum()))
+        samples = total(code.samples, narrow) / max(1.0, total(code.samples))
         if issue < 0.1 or samples < 0.1:
             return PASSED
-        kept = float(threads[narrow].sum() / (full * executed[narrow].sum()))
+        kept = total(threads, narrow) / (full * total(executed, narrow))
         scale = {d: 1 - issue * (1 - kept) for d in ("instructions", "fma", "fmaheavy", "alu", "xu", "branches", "fp64")}
         branches = code.where(lambda ins, op: "branch" in op.kind)
         split = code.column("smsp__branch_targets_threads_divergent")
-        places = [i for i in branches.tolist() if split is not None and split[i] > 0]
+        places = [i for i in branches if split is not None and split[i] > 0]
         places.sort(key=lambda i: -float(split[i]) if split is not None else 0.0)
-        mean = float(threads.sum() / total)
+        mean = total(threads) / every
         return self.finding(
             title=f"{mean:.1f} of 32 lanes are active on average",
             why=(
-                f"{percent(issue)} of all instructions run with {float(threads[narrow].sum() / executed[narrow].sum()):.1f} "
+                f"{percent(issue)} of all instructions run with {total(threads, narrow) / total(executed, narrow):.1f} "
                 f"lanes: full warps would need {percent(kept)} of them. {percent(samples)} of all samples are there."
             ),
             fix="same path for all lanes of a warp: sort or bin by kind, kinds to warps, predication",
@@ -88,7 +86,7 @@ class WarpDivergence(Rule):
                 derived("instructions with few lanes", issue, "", f"share with fewer than {FEW * full / 32:.0f} lanes"),
                 measured(facts, "smsp__sass_average_branch_targets_threads_uniform.pct"),
             ],
-            locations=[code.location(i) for i in places[:3]] + code.locations(narrow.tolist(), 2),
+            locations=[code.location(i) for i in places[:3]] + code.locations(narrow, 2),
             estimate=facts.bounds.relieve(max(samples, issue), kept, scale, unit="issue", latency=kept),
             confidence=0.85 if issue > 0.3 else 0.6,
         )

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.model.analysis import Estimate
 
 STACK_POINTER = 1  # R1 by the ABI
-Indices = np.ndarray[Any, Any]
 
 
-def local_instructions(facts: Facts) -> tuple[Indices, Indices]:
+def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
     """(spills, array accesses) among the executed local loads and stores.
 
     The compiler addresses a spill slot by the stack pointer and a constant; an array that is indexed at run time by
@@ -22,17 +18,14 @@ def local_instructions(facts: Facts) -> tuple[Indices, Indices]:
     """
     code = facts.code
     assert code is not None
-    local = code.where(lambda ins, op: op.space == "local" and op.access in ("load", "store"))
-    local = np.array([i for i in local if code.executed[i] > 0], dtype=np.int64)
-    if not len(local):
-        return local, local
+    local = code.ran(code.where(lambda ins, op: op.space == "local" and op.access in ("load", "store")))
     marked = facts.kernel.metrics.get("sass__inst_executed_register_spilling")
-    fixed = np.array([_fixed_slot(facts, int(i)) for i in local])
     if marked == 0:
-        fixed[:] = False
-    elif marked is not None and marked >= 0.98 * float(code.executed[local].sum()):
-        fixed[:] = True
-    return local[fixed], local[~fixed]
+        return [], local
+    if marked is not None and marked >= 0.98 * total(code.executed, local):
+        return local, []
+    slots = {i for i in local if _fixed_slot(facts, i)}
+    return sorted(slots), [i for i in local if i not in slots]
 
 
 def _fixed_slot(facts: Facts, index: int) -> bool:
@@ -44,14 +37,14 @@ def _fixed_slot(facts: Facts, index: int) -> bool:
     return inner == "R1" or inner.startswith("R1+0x")
 
 
-def local_estimate(facts: Facts, members: Indices) -> Estimate:
+def local_estimate(facts: Facts, members: list[int]) -> Estimate:
     """Gain if these local accesses were gone: their waits, their issue slots and their part of every level."""
     code, traffic = facts.code, facts.traffic
     assert code is not None
     m = facts.kernel.metrics
     local = code.where(lambda ins, op: op.space == "local")
-    every = float(code.executed[local].sum())
-    mine = float(code.executed[members].sum()) / every if every else 0.0
+    every = total(code.executed, local)
+    mine = total(code.executed, members) / every if every else 0.0
     of_sectors = traffic.local_share * mine
     wavefronts = m.total(
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum"
@@ -59,7 +52,7 @@ def local_estimate(facts: Facts, members: Indices) -> Estimate:
     l1 = (m.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0) or 1.0
     issue = code.issue_share(members)
     lsu = code.where(lambda ins, op: op.pipe == "lsu")
-    of_lsu = float(code.executed[members].sum()) / max(1.0, float(code.executed[lsu].sum()))
+    of_lsu = total(code.executed, members) / max(1.0, total(code.executed, lsu))
     left = 1 - of_sectors
     scale = {
         "l1_wavefronts": max(0.0, 1 - min(1.0, wavefronts * mine / l1)), "l1_writeback": 1 - of_lsu, "l1_banks": left,
@@ -71,14 +64,14 @@ def local_estimate(facts: Facts, members: Indices) -> Estimate:
     return facts.bounds.relieve(share, 0.01, scale, unit="l2", latency=1 - _path_share(facts, members))
 
 
-def _path_share(facts: Facts, members: Indices) -> float:
+def _path_share(facts: Facts, members: list[int]) -> float:
     """Share of the unloaded path that waits for these loads."""
     code, path = facts.code, facts.path
     if code is None or path is None or not path.cycles:
         return 0.0
-    chosen = set(members.tolist())
+    chosen = set(members)
     waited = 0.0
-    for i, wait in enumerate(path.walk.wait.tolist()):
+    for i, wait in enumerate(path.walk.wait):
         if wait and any(p in chosen for producers in code.defuse.sources(i).values() for p in producers):
             waited += wait
     return min(1.0, waited / path.cycles)

@@ -40,6 +40,7 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -57,20 +58,19 @@ class AtomicContention(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, stalls = facts.code, facts.stalls
         assert code is not None
-        atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction") and op.space != "tmem")
-        atomics = atomics[code.executed[atomics] > 0] if len(atomics) else atomics
+        atomics = code.ran(code.where(lambda ins, op: op.access in ("atomic", "reduction") and op.space != "tmem"))
         if not len(atomics):
             return PASSED
         # Reductions return nothing: what they cost shows as lg_throttle or mio_throttle at any memory instruction,
         # and as drain at EXIT. Their part of it is their part of the instructions that can cause it.
         writes = code.where(lambda ins, op: op.access in ("store", "atomic", "reduction") and op.space in ("global", "generic"))
-        queued = float(code.executed[atomics].sum()) / max(1.0, float(code.executed[writes].sum())) if len(writes) else 1.0
+        queued = total(code.executed, atomics) / max(1.0, total(code.executed, writes)) if len(writes) else 1.0
         drain = stalls.of("drain") * min(1.0, queued)
         share = min(1.0, code.blamed_share(atomics) + drain)
         if share < 0.1:
             return PASSED
         slow = self._queueing(facts, share)
-        executed = float(code.executed[atomics].sum())
+        executed = total(code.executed, atomics)
         scale = {"atomics": AGGREGATED, "l2_requests": 1.0, "instructions": 1 - code.issue_share(atomics)}
         return self.finding(
             why=(

@@ -38,6 +38,7 @@ CUDA C++ Best Practices Guide, Constant Memory.
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -53,11 +54,10 @@ class DivergentConstantAccess(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, m = facts.code, facts.kernel.metrics
         assert code is not None
-        indexed = code.where(lambda ins, op: op.space == "constant" and any(u < 256 for u in _index_registers(ins.operands)))
-        indexed = indexed[code.executed[indexed] > 0] if len(indexed) else indexed
+        indexed = code.ran(code.where(lambda ins, op: op.space == "constant" and any(u < 256 for u in _index_registers(ins.operands))))
         if not len(indexed):
             return PASSED
-        executed = float(code.executed[indexed].sum())
+        executed = total(code.executed, indexed)
         requests = m.get("idc__requests.sum")
         rounds = requests / executed if requests else 0.0
         share = code.blamed_share(indexed) + facts.stalls.of("imc_miss")

@@ -40,6 +40,7 @@ CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 from kscope.rules.memory._local import local_estimate, local_instructions
@@ -62,7 +63,7 @@ class LocalMemoryIndexing(Rule):
         share = code.blamed_share(arrays)
         if share < 0.01:
             return PASSED
-        executed = float(code.executed[arrays].sum())
+        executed = total(code.executed, arrays)
         return self.finding(
             why=(
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "

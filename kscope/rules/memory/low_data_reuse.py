@@ -41,6 +41,7 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.matmul import fma_loops
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
@@ -70,7 +71,7 @@ class LowDataReuse(Rule):
         worst = max(loops, key=lambda lp: lp.fmas)
         ratio = max(TILE / worst.words_per_fma, 1 / STEP)
         lsu = code.where(lambda ins, op: op.pipe == "lsu")
-        mine = float(code.executed[loads].sum()) / max(1.0, float(code.executed[lsu].sum()))
+        mine = total(code.executed, loads) / max(1.0, total(code.executed, lsu))
         left = 1 - mine * (1 - ratio)
         issue = code.issue_share(loads)
         scale = {

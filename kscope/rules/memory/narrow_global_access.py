@@ -48,9 +48,8 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from kscope.features.code import Code
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
@@ -73,10 +72,10 @@ class NarrowGlobalAccess(Rule):
         groups = mergeable(code)
         grouped = {i for g in groups for i in g}
         narrow = [i for i in contiguous(code) if i not in grouped]
-        members = np.array(sorted(grouped | set(narrow)), dtype=np.int64)
-        if not len(members) or code.executed[members].sum() == 0:
+        members = sorted(grouped | set(narrow))
+        if not len(members) or total(code.executed, members) == 0:
             return PASSED
-        before = float(code.executed[members].sum())
+        before = total(code.executed, members)
         merged = sum(float(code.executed[g[0]]) for g in groups)
         kept = merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
         ratio = max(kept / before, 1 / 8)
@@ -120,10 +119,10 @@ class NarrowGlobalAccess(Rule):
         least = carried / 128
         return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0
 
-    def _lsu_share(self, code: Code, members: np.ndarray) -> float:  # type: ignore[type-arg]
+    def _lsu_share(self, code: Code, members: list[int]) -> float:
         lsu = code.where(lambda ins, op: op.pipe == "lsu")
-        total = float(code.executed[lsu].sum())
-        return min(1.0, float(code.executed[members].sum()) / total) if total else 1.0
+        every = total(code.executed, lsu)
+        return min(1.0, total(code.executed, members) / every) if every else 1.0
 
 
 def contiguous(code: Code) -> list[int]:

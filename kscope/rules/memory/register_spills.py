@@ -39,6 +39,7 @@ CUDA C++ Programming Guide, Launch Bounds; Kernel Profiling Guide, local memory.
 
 from __future__ import annotations
 
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 from kscope.rules.memory._local import local_estimate, local_instructions
@@ -64,7 +65,7 @@ class RegisterSpills(Rule):
         issue = code.issue_share(spills)
         if share < 0.01 and issue < 0.01:
             return PASSED
-        executed = float(code.executed[spills].sum())
+        executed = total(code.executed, spills)
         return self.finding(
             title=f"{facts.kernel.launch.registers} registers a thread are too few: values spill",
             why=(

@@ -42,8 +42,7 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
-import numpy as np
-
+from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
@@ -68,26 +67,26 @@ class SharedBankConflicts(Rule):
             if not len(code.where(lambda ins, op: op.space == "shared")):
                 return PASSED
             return Missing(f"{ACTUAL} was not collected; profile with {self.collect}")
-        bad = np.flatnonzero(actual > ideal * 1.1)
-        excess = float((actual[bad] - ideal[bad]).sum())
-        if not len(bad) or excess < 0.05 * actual.sum():
+        bad = [i for i, x in enumerate(actual) if x > ideal[i] * 1.1]
+        excess = total(actual, bad) - total(ideal, bad)
+        if not len(bad) or excess < 0.05 * total(actual):
             return PASSED
         share = code.blamed_share(bad)
-        every = facts.kernel.metrics.get("l1tex__data_pipe_lsu_wavefronts.sum") or float(actual.sum())
-        ratio = float(ideal[bad].sum() / actual[bad].sum())
+        every = facts.kernel.metrics.get("l1tex__data_pipe_lsu_wavefronts.sum") or total(actual)
+        ratio = total(ideal, bad) / total(actual, bad)
         scale = {"l1_wavefronts": max(0.0, 1 - excess / every)}
         worst = code.hottest(bad)[0]
         ways = actual[worst] / max(ideal[worst], 1)
         return self.finding(
             title=f"{code[worst].name} replays {ways:.0f} times on bank conflicts",
             why=(
-                f"{actual[bad].sum():,.0f} wavefronts where {ideal[bad].sum():,.0f} would do: a {ways:.0f}-way conflict, "
+                f"{total(actual, bad):,.0f} wavefronts where {total(ideal, bad):,.0f} would do: a {ways:.0f}-way conflict, "
                 f"by access pattern, not arbitration. {percent(share)} of all samples are at or behind them."
             ),
             fix="pad the row by one access width (t[32][33]) or swizzle the column with the row",
             evidence=[
-                derived(ACTUAL, float(actual.sum()), "wavefront", "all shared accesses"),
-                derived(IDEAL, float(ideal.sum()), "wavefront", "the same accesses without conflict"),
+                derived(ACTUAL, total(actual), "wavefront", "all shared accesses"),
+                derived(IDEAL, total(ideal), "wavefront", "the same accesses without conflict"),
                 derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(bad),

@@ -44,8 +44,7 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
-import numpy as np
-
+from kscope.features.columns import Column, total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
@@ -70,25 +69,25 @@ class UncoalescedGlobalAccess(Rule):
         touched, ideal = code.column(TOUCHED), code.column(IDEAL)
         if touched is None or ideal is None:
             return Missing(f"{TOUCHED} was not collected; profile with {self.collect}")
-        bad = np.flatnonzero(touched > ideal * (1 + EXCESS))
-        if not len(bad) or touched[bad].sum() - ideal[bad].sum() < EXCESS * touched.sum():
+        bad = [i for i, x in enumerate(touched) if x > ideal[i] * (1 + EXCESS)]
+        if not len(bad) or total(touched, bad) - total(ideal, bad) < EXCESS * total(touched):
             return PASSED
         share = code.blamed_share(bad)
-        ratio = float(ideal[bad].sum() / touched[bad].sum())
+        ratio = total(ideal, bad) / total(touched, bad)
         estimate = facts.bounds.relieve(share, ratio, self._scale(facts, touched, ideal, bad), unit="l1")
         worst = code.hottest(bad)[0]
         lanes = touched[worst] / max(code.executed[worst], 1)
         best = ideal[worst] / max(code.executed[worst], 1)
         return self.finding(
             why=(
-                f"{touched[bad].sum():,.0f} sectors where {ideal[bad].sum():,.0f} hold the same bytes; "
+                f"{total(touched, bad):,.0f} sectors where {total(ideal, bad):,.0f} hold the same bytes; "
                 f"{code[worst].name} touches {lanes:.1f} a request, {best:.1f} would do. "
                 f"{percent(share)} of all samples wait for these accesses."
             ),
             fix="map neighbouring lanes to neighbouring addresses; struct of arrays; or stage through shared memory",
             evidence=[
-                derived(TOUCHED, float(touched.sum()), "sector", "all global accesses"),
-                derived(IDEAL, float(ideal.sum()), "sector", "the same bytes, coalesced"),
+                derived(TOUCHED, total(touched), "sector", "all global accesses"),
+                derived(IDEAL, total(ideal), "sector", "the same bytes, coalesced"),
                 derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(bad),
@@ -96,14 +95,14 @@ class UncoalescedGlobalAccess(Rule):
             confidence=0.9,
         )
 
-    def _scale(self, facts: Facts, touched: np.ndarray, ideal: np.ndarray, bad: np.ndarray) -> dict[str, float]:  # type: ignore[type-arg]
+    def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: list[int]) -> dict[str, float]:
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
         traffic, m = facts.traffic, facts.kernel.metrics
         every = m.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0
         others = min(1.0, traffic.shared_wavefronts / every) if every else 0.0
-        kept = float((touched.sum() - touched[bad].sum() + ideal[bad].sum()) / touched.sum())
-        needed = float(ideal.sum())
+        kept = (total(touched) - total(touched, bad) + total(ideal, bad)) / total(touched)
+        needed = total(ideal)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
         dram = min(1.0, needed * 32 / traffic.dram_bytes) if traffic.dram_bytes else 1.0
         requests = m.get("lts__t_requests_srcunit_tex.sum") or 0.0

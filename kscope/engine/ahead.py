@@ -1,0 +1,35 @@
+"""A reader that is started before its turn: it decodes while the command line itself is still being imported.
+
+Imports next to nothing, on purpose: what is imported before the reader starts delays the answer.
+"""
+
+from __future__ import annotations
+
+import os
+
+from kscope.parsers.ncu_worker import Reader, Want
+
+_started: dict[tuple[int, int], Reader] = {}
+"""By device and inode, so that a path that is written differently finds its reader."""
+
+
+def start(path: str) -> None:
+    """Start reading a plain report. Never raises: whatever is wrong with the path is said in its turn."""
+    try:
+        about = os.stat(path)
+        if about.st_ino:
+            _started[about.st_dev, about.st_ino] = Reader(path, Want())
+    except (OSError, ValueError):
+        return
+
+
+def take(path: str) -> Reader | None:
+    """The started reader of a plain report, once."""
+    about = os.stat(path)
+    return _started.pop((about.st_dev, about.st_ino), None)
+
+
+def close() -> None:
+    """Stop the readers that nothing asked for, such as after a usage error."""
+    while _started:
+        _started.popitem()[1].close()

@@ -1,0 +1,105 @@
+"""Fixtures of the captures, computed once a run: unpacked reports and analyses are shared by all xdist workers through
+files, kernels are read once a worker. The disassembly cache is the run's own, so that no test depends on the user's."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from kscope.engine.run import analyze_paths
+from kscope.features.facts import Facts
+from kscope.model.analysis import Analysis, KernelAnalysis, from_json, to_json
+from kscope.model.kernel import Kernel
+from kscope.parsers.ncu import read_kernels
+from tests.support import reports
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run, the same one for all workers."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache_folder(shared: Path) -> Iterator[Path]:
+    """The run's own disassembly cache, also for the commands that tests start."""
+    folder = shared / "cache"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KSCOPE_CACHE_DIR", str(folder))
+        yield folder
+
+
+@contextmanager
+def once(path: Path) -> Iterator[bool]:
+    """True for the one worker that has to make `path`; the others wait until it is there."""
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield not path.exists()
+
+
+@pytest.fixture(scope="session")
+def report(shared: Path) -> Callable[[str], Path]:
+    """case -> its unpacked report. Read only: it is everyone's."""
+
+    @cache
+    def unpacked(case: str) -> Path:
+        path = shared / f"{case}.ncu-rep"
+        with once(path) as missing:
+            if missing:
+                path.write_bytes(reports.plain(case))
+        return path
+
+    return unpacked
+
+
+@pytest.fixture(scope="session")
+def kernel(report: Callable[[str], Path]) -> Callable[[str], Kernel]:
+    """case -> its one kernel."""
+
+    @cache
+    def read(case: str) -> Kernel:
+        (only,) = read_kernels(str(report(case)))
+        return only
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def facts(kernel: Callable[[str], Kernel]) -> Callable[[str], Facts]:
+    """case -> the features of its kernel, memoised."""
+    return cache(lambda case: Facts(kernel(case)))
+
+
+@pytest.fixture(scope="session")
+def analysis(shared: Path) -> Callable[[str], Analysis]:
+    """case -> its Analysis, of the packed report, by the path that `git ls-files` gives."""
+
+    @cache
+    def analyzed(case: str) -> Analysis:
+        path = shared / f"{case}.json"
+        with once(path) as missing:
+            if missing:
+                path.write_bytes(to_json(analyze_paths([reports.fixture(case)])))
+        return from_json(path.read_bytes())
+
+    return analyzed
+
+
+@pytest.fixture(scope="session")
+def diagnosis(analysis: Callable[[str], Analysis]) -> Callable[[str], KernelAnalysis]:
+    """case -> the diagnosis of its one kernel."""
+
+    def only(case: str) -> KernelAnalysis:
+        (one,) = analysis(case).kernels
+        return one
+
+    return only
