@@ -19,6 +19,13 @@ from kscope.model.program import Instruction, Program
 
 _Test = Callable[[OpClass, Instruction], bool]
 SCOREBOARDS = {"long_scoreboard": "long", "short_scoreboard": "short"}
+BARRIERS = frozenset({"barrier", "wgmma_wait"})
+QUEUES: Mapping[str, Callable[[OpClass], bool]] = {
+    "lg_throttle": lambda op: op.space in ("global", "local", "generic") and op.pipe == "lsu",
+    "drain": lambda op: op.access in ("store", "reduction", "atomic") and op.space in ("global", "local", "generic"),
+    "mio_throttle": lambda op: op.scoreboard == "short" or (op.space == "shared" and op.access is not None),
+}
+_BARRIER = 2  # instructions back to look for the barrier that a sample belongs to
 _WINDOW = 256  # instructions searched backwards where no operand explains a wait
 _FIXED = 16  # instructions within which a fixed-latency producer can still be waited for
 
@@ -46,16 +53,19 @@ def blame(
     defuse: DefUse,
     stalls: Mapping[str, Column],
     executions: Column | None = None,
+    costs: Column | None = None,
 ) -> Blame:
     """Share the stall samples of every instruction among their causes.
 
     `stalls[reason]`: samples per instruction, reasons as Nsight Compute names
     them without prefix (`long_scoreboard`, `wait`, `barrier`). Scoreboard waits go to producers, `gmma` to the wgmma
-    waited for, `wait` to the fixed-latency producer where it is near; all others are the instruction's own.
-    `executions`: warp-level executions per instruction, if known.
+    waited for, `barrier` to the barrier just before (the sampler charges the instruction behind it), `wait` to the
+    fixed-latency producer where it is near, a full queue (`lg_throttle`, `mio_throttle`) to what fills it in the same
+    loop, by `costs`; all others are the instruction's own. `executions`: warp-level executions per instruction, if
+    known. `costs`: what an instruction's executions cost its queue, e.g. wavefronts.
     """
     n = len(program)
-    finder = _Finder(program, cfg, defuse, executions)
+    finder = _Finder(program, cfg, defuse, executions, costs)
     by_producer: dict[str, Column] = {}
     unattributed: dict[str, float] = {}
     edges: dict[str, dict[tuple[int, int], float]] = {}
@@ -79,8 +89,12 @@ def blame(
 class _Finder:
     """Causes of one instruction's stall, as shares that sum to one (empty: none found)."""
 
-    def __init__(self, program: Program, cfg: Cfg, defuse: DefUse, executions: Column | None) -> None:
+    def __init__(
+        self, program: Program, cfg: Cfg, defuse: DefUse, executions: Column | None, costs: Column | None
+    ) -> None:
         self._code = program.instructions
+        self._costs = costs if costs is not None else executions
+        self._queues: dict[tuple[str, int | None], dict[int, float]] = {}
         self._cfg, self._defuse, self._executions = cfg, defuse, executions
         self._classes = [classify(ins, program.sm) for ins in program.instructions]
 
@@ -92,7 +106,30 @@ class _Finder:
             return self._shares(i, self._first_before(i, lambda c, _: "wgmma" in c.kind)) or {i: 1.0}
         if reason == "wait":
             return self._shares(i, self._fixed(i)) or {i: 1.0}
+        if reason == "barrier":
+            return {self._barrier(i): 1.0}
+        if reason in QUEUES:
+            return self._queue(None if reason == "drain" else self._cfg.loop_of[i], reason) or {i: 1.0}
         return {i: 1.0}
+
+    def _barrier(self, i: int) -> int:
+        """The barrier (or wait for wgmma, which the sampler counts as one) at or just before an instruction."""
+        near = zip(range(_BARRIER), self._before(i), strict=False)
+        return next((at for at in (i, *(b for _, b in near)) if self._classes[at].kind & BARRIERS), i)
+
+    def _queue(self, loop: int | None, reason: str) -> dict[int, float]:
+        """Shares of a full queue: whoever is sampled waits for a place, whoever costs most takes the places. `drain`
+        is sampled at the exit, where a warp waits until its stores are accepted."""
+        key = (reason, loop)
+        if key not in self._queues:
+            inside = self._cfg.loops[loop].instructions if loop is not None else range(len(self._code))
+            users = {
+                j: self._costs[j] for j in inside
+                if self._costs is not None and self._costs[j] > 0 and QUEUES[reason](self._classes[j])
+            }  # fmt: skip
+            every = sum(users.values())
+            self._queues[key] = {j: cost / every for j, cost in users.items()}
+        return self._queues[key]
 
     def _scoreboard(self, i: int, board: str) -> list[int]:
         reads = self._defuse.sources(i)

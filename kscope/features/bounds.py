@@ -67,7 +67,9 @@ class Bounds(Struct, frozen=True):
         residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * remaining)
         load, name = self.next_limit(scale)
         floor = self.floor * latency
-        after = _smooth(residual, load, floor)
+        # The same smooth form before and after: what several half-full units cost each other is there already.
+        before = _smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
+        after = max(_smooth(residual, load, floor) / before, min(1.0, load))
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
         hardest = max(load * 0.95, outside + inside * touched * remaining, 0.8 * floor, 1e-4)
         return _estimate(after, hardest, cap)

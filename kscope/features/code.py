@@ -95,7 +95,18 @@ class Code:
 
     @cached_property
     def blame(self) -> Blame:
-        return blame(self.program, self.cfg, self.defuse, self.stall, self.executed)
+        return blame(self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs)
+
+    @cached_property
+    def costs(self) -> Column:
+        """Rounds that each instruction's executions take in its memory queue: wavefronts where counted, else one an
+        execution."""
+        counted = [self.column(n) for n in ("memory_l1_wavefronts_shared", "memory_l1_tag_requests_global")]
+        columns = [self.executed, *(c for c in counted if c is not None)]
+        sectors = self.column("memory_l2_theoretical_sectors_global")
+        if sectors is not None:
+            columns.append([s / 4 for s in sectors])  # four sectors a line, one line a wavefront at best
+        return [max(values) for values in zip(*columns, strict=True)]
 
     @cached_property
     def blamed(self) -> Column:

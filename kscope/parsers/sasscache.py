@@ -1,4 +1,5 @@
-"""Disassembly kept between runs, by content: NVIDIA's disassembler takes 0.4 s to start, longer than all else.
+"""Disassembly and line table kept between runs, by content: NVIDIA's disassembler takes 0.4 s to start, longer than all
+else, its line table 13 ms.
 
 The key is the hash of the ELF image that the report embeds and holds the function, so that a report of an unchanged
 kernel is answered from the cache, and a recompiled one never is. Where that image cannot be told for certain (two
@@ -22,7 +23,9 @@ TYPE_CHECKING = False  # see kscope.parsers.ncu_worker
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-VERSION = b"1"  # part of the key: raise it when the stored text changes
+Row = tuple[str, "str | None", "int | None"]
+"""SASS text, source file and line."""
+VERSION = b"2"  # part of the key: raise it when the stored text changes
 KEEP = 4096  # files; the older half goes when there are more
 
 
@@ -36,35 +39,50 @@ def cache_dir() -> Path | None:
 
 
 class SassCache:
-    """Cached SASS of the functions in one report: {offset from the entry: text}."""
+    """Cached SASS of the functions in one report: {offset from the entry: (text, file, line)}.
+
+    On disk: a line `=` and the name for each source file, then tab-separated lines of offset (hexadecimal), number of
+    the file or -, line or -, text.
+    """
 
     def __init__(self, report: str, folder: Path | None = None) -> None:
         self._folder = folder or cache_dir()
         self._report = report
         self._images: dict[bytes, memoryview] | None = None
 
-    def load(self, function: str) -> dict[int, str] | None:
+    def load(self, function: str) -> dict[int, Row] | None:
         file = self._file(function)
+        rows: dict[int, Row] = {}
+        files: dict[str, str | None] = {"-": None}
         try:
-            lines = file.read_text(encoding="utf-8").splitlines() if file is not None else []
-            pairs = [line.split("\t", 1) for line in lines]
-            return {int(offset, 16): text for offset, text in pairs} or None
-        except (OSError, ValueError):
+            for row in file.read_text(encoding="utf-8").split("\n")[:-1] if file is not None else []:
+                if row[0] == "=":
+                    files[str(len(files) - 1)] = row[1:]
+                else:
+                    offset, name, line, text = row.split("\t", 3)
+                    rows[int(offset, 16)] = (text, files[name], int(line) if line != "-" else None)
+            return rows or None
+        except (OSError, ValueError, KeyError, IndexError):
             return None  # absent or damaged: disassemble again
 
-    def store(self, function: str, texts: dict[int, str]) -> None:
+    def store(self, function: str, rows: dict[int, Row]) -> None:
         """Best effort: a read-only home or a full disk costs only time."""
         file = self._file(function)
-        if file is None:
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(name for _, name, _ in rows.values() if name))}
+        if file is None or "\n" in "".join([*numbers, *(text for text, _, _ in rows.values())]):
             return
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             temporary = file.with_suffix(f".{os.getpid()}.tmp")
-            lines = "".join(f"{offset:x}\t{text}\n" for offset, text in texts.items())
-            temporary.write_text(lines, encoding="utf-8")
+            head = "".join(f"={name}\n" for name in numbers)
+            body = "".join(
+                f"{offset:x}\t{numbers[name] if name else '-'}\t{line or '-'}\t{text}\n"
+                for offset, (text, name, line) in rows.items()
+            )
+            temporary.write_text(head + body, encoding="utf-8", newline="\n")
             temporary.replace(file)
             _prune(file.parent)
-        except OSError:
+        except (OSError, UnicodeEncodeError):
             return
 
     def _file(self, function: str) -> Path | None:

@@ -39,8 +39,12 @@ Kernel Profiling Guide, stall reason barrier.
 from __future__ import annotations
 
 from kscope.features.columns import total
+from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+
+MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
 class BarrierStalls(Rule):
@@ -58,27 +62,39 @@ class BarrierStalls(Rule):
         share = code.blamed_share(barriers, "barrier")
         if share < 0.1 or not len(barriers):
             return PASSED
-        warps = max(1, facts.launch.warps)
-        rounds = max(code.executed[i] for i in barriers) / warps
+        rounds = max(code.executed[i] for i in barriers) * len(barriers) / max(1, facts.launch.warps)
         serial = self._serial(facts)
-        # Work that a part of the warps does alone can be shared out; waiting for even work only shrinks in part.
-        remaining = max(serial, 0.1) if serial < 0.5 else 0.5
+        phases = self._phases(facts, barriers) if rounds >= MANY else []
+        # Work that a part of the warps does alone can be shared out; a tree of short phases goes to shuffles, with its
+        # trips through shared memory; waiting for even work shrinks only in part.
+        touched = share + code.blamed_share(phases)
+        remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
         alone = f"; between them {percent(serial)} of the block's warps do the work" if serial < 0.5 else ""
+        tree = f"; the phases between them, {percent(touched - share)} more, are trips through shared memory" if phases else ""
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait at {len(barriers)} barriers, the busiest passed {rounds:,.0f} times "
-                f"a warp{alone}."
+                f"{percent(share)} of all samples wait at {len(barriers)} barriers, {rounds:,.0f} passes a warp{alone}{tree}."
             ),
-            fix="balance or merge the phases; __syncwarp or named barriers; shuffles instead of shared-memory trees",
+            fix="warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers, balanced work",
             evidence=[
                 derived("samples at barriers", share, "", "stall reason barrier at BAR"),
-                derived("passes of the busiest barrier", rounds, "", "executions over warps of the launch"),
+                derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
             locations=code.locations(barriers),
-            estimate=facts.bounds.relieve(share, remaining, {}),
-            confidence=0.8 if share > 0.4 else 0.5,
+            estimate=facts.bounds.relieve(touched, remaining, left(code, phases, remaining)),
+            confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
         )
+
+    def _phases(self, facts: Facts, barriers: list[int]) -> list[int]:
+        """Shared-memory accesses in the loops (or straight-line code) that hold the barriers."""
+        code = facts.code
+        assert code is not None
+        around = {code.cfg.loop_of[b] for b in barriers}
+        return [
+            i for i in code.where(lambda ins, op: op.space == "shared" and op.access in ("load", "store"))
+            if code.cfg.loop_of[i] in around and code.executed[i] > 0
+        ]  # fmt: skip
 
     def _serial(self, facts: Facts) -> float:
         """Share of the block's warps that execute the hottest loop between barriers: 1 when all do."""
