@@ -1,73 +1,68 @@
-"""Loops that look like a matrix product: multiply-adds whose factors are both loaded in the loop and whose sum is
-carried around it."""
+"""Code that looks like a matrix product or a stencil: multiply-adds whose factors come from loads."""
 
 from __future__ import annotations
 
 from msgspec import Struct
 
 from kscope.features.code import Code
+from kscope.features.columns import total
 
 FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
 
 
 class FmaLoop(Struct, frozen=True):
-    """One innermost loop. loads: indices of loads that feed both factors; fmas: executed warp multiply-adds;
-    words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the loop's instructions."""
+    """One innermost loop, or the straight-line code outside loops. loads: indices of the loads that feed factors;
+    both: whether both factors are loaded (a product of matrices) or one (a stencil, constant weights); fmas: executed
+    warp multiply-adds; words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the code's
+    instructions."""
 
     loads: tuple[int, ...]
     fma_indices: tuple[int, ...]
     opcode: str
+    both: bool
     fmas: float
     words_per_fma: float
     issue: float
 
 
 def fma_loops(code: Code) -> list[FmaLoop]:
-    """Innermost loops with carried multiply-adds on two loaded factors, most executed first."""
-    out = []
-    for loop in code.cfg.loops:
-        if not loop.innermost:
-            continue
-        inside = set(loop.instructions)
-        fmas = [i for i in inside if code[i].opcode in FMA_OPCODES and code.executed[i] > 0]
-        fed: dict[int, set[int]] = {}
-        for i in fmas:
-            factors = _loaded_factors(code, i, inside)
-            if factors is not None:
-                fed[i] = factors
-        if not fed:
-            continue
-        loads = tuple(sorted(set().union(*fed.values())))
-        executed = sum(float(code.executed[i]) for i in fed)
-        words = sum(float(code.executed[i]) * max(code.classes[i].bytes, 4) / 4 for i in loads)
-        total = sum(float(code.executed[i]) for i in inside)
-        out.append(
-            FmaLoop(
-                loads=loads,
-                fma_indices=tuple(sorted(fed)),
-                opcode=code[min(fed)].opcode,
-                fmas=executed,
-                words_per_fma=words / executed,
-                issue=executed / total if total else 0.0,
-            )
-        )
-    return sorted(out, key=lambda lp: -lp.fmas)
+    """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
+    regions = [set(lp.instructions) for lp in code.cfg.loops if lp.innermost]
+    regions.append({i for i, loop in enumerate(code.cfg.loop_of) if loop is None})
+    found = [lp for inside in regions for both in (True, False) if (lp := _region(code, inside, both)) is not None]
+    return sorted(found, key=lambda lp: -lp.fmas)
 
 
-def _loaded_factors(code: Code, index: int, inside: set[int]) -> set[int] | None:
-    """Loads of the loop that both factors of a multiply-add come from; None if a factor is not loaded there."""
-    ins = code[index]
-    loads: set[int] = set()
-    for operand in ins.operands[1:3]:
-        register = _register(operand)
-        if register is None:
-            return None
-        found = _loads_behind(code, index, register, inside, DEPTH)
-        if not found:
-            return None
-        loads |= found
-    return loads
+def _region(code: Code, inside: set[int], both: bool) -> FmaLoop | None:
+    """The multiply-adds of a region with both (or just one) factors loaded; None if there are none."""
+    fed: dict[int, set[int]] = {}
+    for i in inside:
+        if code[i].opcode in FMA_OPCODES and code.executed[i] > 0:
+            factors = [f for f in _loaded_factors(code, i, inside) if f]
+            if len(factors) == (2 if both else 1):
+                fed[i] = set().union(*factors)
+    if not fed:
+        return None
+    loads = tuple(sorted(set().union(*fed.values())))
+    executed = total(code.executed, fed)
+    words = sum(code.executed[i] * max(code.classes[i].bytes, 4) / 4 for i in loads)
+    every = total(code.executed, inside)
+    return FmaLoop(
+        loads=loads,
+        fma_indices=tuple(sorted(fed)),
+        opcode=code[min(fed)].opcode,
+        both=both,
+        fmas=executed,
+        words_per_fma=words / executed,
+        issue=executed / every if every else 0.0,
+    )
+
+
+def _loaded_factors(code: Code, index: int, inside: set[int]) -> list[set[int]]:
+    """For each factor of a multiply-add, the loads of the region that it comes from (empty: not loaded there)."""
+    registers = [_register(operand) for operand in code[index].operands[1:3]]
+    return [_loads_behind(code, index, r, inside, DEPTH) if r is not None else set() for r in registers]
 
 
 def _loads_behind(code: Code, index: int, register: int, inside: set[int], depth: int) -> set[int]:

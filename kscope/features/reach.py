@@ -30,6 +30,8 @@ def origins(code: Code, index: int, registers: tuple[int, ...] | None = None) ->
             name = SPECIAL.get(operand)
             if name:
                 found.add(name)
+            elif operand.startswith("c[0x0][0x") and _wide(ins.opcode, ins.mods):
+                found.add(operand)  # a 64-bit kernel parameter: the pointer
         if op.access in ("load", "atomic") and op.space in ("global", "shared", "local", "generic"):
             found.add("load")
             continue  # an address that was itself loaded: its index says nothing about the data
@@ -37,15 +39,35 @@ def origins(code: Code, index: int, registers: tuple[int, ...] | None = None) ->
     return frozenset(found)
 
 
+def _wide(opcode: str, mods: tuple[str, ...]) -> bool:
+    """Whether an instruction that reads a constant takes 64 bits of it, or half of an address."""
+    return "64" in mods or "WIDE" in mods or opcode in ("LEA", "IADD3", "ULEA", "UIADD3") or "X" in mods
+
+
+def address_origins(code: Code, index: int) -> frozenset[str] | None:
+    """What the address of a memory instruction depends on (see `origins`), its stored data left aside."""
+    op = code.classes[index]
+    data = set(code[index].uses[-max(1, op.bytes // 4) :]) if op.access == "store" else set()
+    return origins(code, index, tuple(r for r in code[index].uses if r not in data))
+
+
+def gathers(code: Code, index: int) -> bool:
+    """The address was itself computed from loaded data: an indirect access."""
+    found = address_origins(code, index)
+    return found is not None and "load" in found
+
+
+def pointer(code: Code, index: int) -> str | None:
+    """The kernel parameter that an address is based on (`c[0x0][0x210]`); None when there is no one such."""
+    found = address_origins(code, index)
+    parameters = [o for o in found or () if o.startswith("c[")]
+    return min(parameters) if parameters else None
+
+
 def grid_dimensions(code: Code, index: int) -> frozenset[str] | None:
     """Grid dimensions that the address of a memory instruction depends on; None when it cannot be told (a gather,
     or a slice that is too large)."""
-    op = code.classes[index]
-    data = set()
-    if op.access == "store":
-        data = set(code[index].uses[-max(1, op.bytes // 4) :])
-    wanted = tuple(r for r in code[index].uses if r not in data)
-    found = origins(code, index, wanted)
+    found = address_origins(code, index)
     if found is None or "load" in found:
         return None
     return found & {"x", "y", "z"}

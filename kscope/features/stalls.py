@@ -49,8 +49,8 @@ class StallMix(Struct, frozen=True):
 def stall_mix(kernel: Kernel) -> StallMix:
     metrics = kernel.metrics
     counted = {SPELLING.get(r, r): metrics.get(COUNTER.format(r)) or 0.0 for r in REASONS}
-    columns = kernel.counters.columns if kernel.counters is not None else {}
-    sampled = {n.removeprefix(SAMPLED): float(c.sum()) for n, c in columns.items() if n.startswith(SAMPLED)}
+    columns = kernel.counters.by_name if kernel.counters is not None else {}
+    sampled = {n.removeprefix(SAMPLED): sum(c) for n, c in columns.items() if n.startswith(SAMPLED)}
     samples = int(sum(sampled.values()))
     exact = sum(counted.values()) > 0
     source = counted if exact else sampled

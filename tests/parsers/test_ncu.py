@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import re
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -33,6 +35,16 @@ FORKS = pytest.mark.skipif(not hasattr(os, "fork"), reason="the stand-in readers
 def truth(report: Callable[[str], Path]) -> Callable[[str], dict[str, Any]]:
     """case -> what the library says of its kernel."""
     return cache(lambda case: direct.ask("values", report(case))[0])
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Readers are forks of this process: when they crash on purpose, no traceback of it belongs on the screen."""
+    enabled = faulthandler.is_enabled()
+    faulthandler.disable()
+    yield
+    if enabled:
+        faulthandler.enable(sys.__stderr__ or sys.stderr)
 
 
 @pytest.fixture

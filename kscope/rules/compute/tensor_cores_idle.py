@@ -42,8 +42,10 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.columns import total
+from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.matmul import fma_loops
+from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 BY_OPCODE = {"FFMA": "fp32", "FFMA2": "fp32", "HFMA2": "fp16", "DFMA": "fp64"}
@@ -64,7 +66,7 @@ class TensorCoresIdle(Rule):
         if len(code.where(lambda ins, op: op.pipe == "tensor" and ins.opcode != "HFMA2")):
             return PASSED
         # Every product in the hot code, and enough of it: a few multiply-adds in a loop are no matrix product.
-        loops = [lp for lp in fma_loops(code) if lp.opcode in BY_OPCODE]
+        loops = [lp for lp in fma_loops(code) if lp.opcode in BY_OPCODE and lp.both]
         fmas = sum(lp.fmas for lp in loops)
         every = total(code.executed)
         if not loops or fmas < 0.15 * every:
@@ -83,8 +85,15 @@ class TensorCoresIdle(Rule):
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(main.fma_indices),
+            estimate=self._estimate(facts, main.fma_indices) if precision != "fp32" else None,
             confidence=0.6 if precision == "fp32" else 0.75,
         )
-        # What the product would cost there depends on the tiling that feeds it: no figure is honest before the loads
-        # are tiled, so the rule ranks as a direction, not as a promise.
+        # FP32 products change precision there: a direction, not a promise.
         return msgspec.structs.replace(found, severity="minor")
+
+    def _estimate(self, facts: Facts, fmas: tuple[int, ...]) -> Estimate:
+        """Gain if a tensor instruction does the work of 32 multiply-adds; the loads stay as they are."""
+        code = facts.code
+        assert code is not None
+        share = max(code.issue_share(fmas), code.blamed_share(fmas))
+        return facts.bounds.relieve(share, 1 / 32, left(code, fmas, 1 / 32), unit="fma", latency=1 - share)

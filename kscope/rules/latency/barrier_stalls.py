@@ -43,7 +43,6 @@ from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
-
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
@@ -56,7 +55,7 @@ class BarrierStalls(Rule):
     needs_samples = True
 
     def check(self, facts: Facts) -> Outcome:
-        code, stalls = facts.code, facts.stalls
+        code = facts.code
         assert code is not None
         barriers = code.ran(code.where(lambda ins, op: "barrier" in op.kind and ins.opcode == "BAR"))
         share = code.blamed_share(barriers, "barrier")

@@ -41,6 +41,7 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 from __future__ import annotations
 
 from kscope.features.columns import total
+from kscope.features.demands import left, sectors_share
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
@@ -56,37 +57,46 @@ class AtomicContention(Rule):
     needs_samples = True
 
     def check(self, facts: Facts) -> Outcome:
-        code, stalls = facts.code, facts.stalls
+        code = facts.code
         assert code is not None
         atomics = code.ran(code.where(lambda ins, op: op.access in ("atomic", "reduction") and op.space != "tmem"))
         if not len(atomics):
             return PASSED
-        # Reductions return nothing: what they cost shows as lg_throttle or mio_throttle at any memory instruction,
-        # and as drain at EXIT. Their part of it is their part of the instructions that can cause it.
-        writes = code.where(lambda ins, op: op.access in ("store", "atomic", "reduction") and op.space in ("global", "generic"))
-        queued = total(code.executed, atomics) / max(1.0, total(code.executed, writes)) if len(writes) else 1.0
-        drain = stalls.of("drain") * min(1.0, queued)
-        share = min(1.0, code.blamed_share(atomics) + drain)
+        # A compare-and-swap loop (ATOMS.CAST.SPIN, CAS) retries until it wins: all of it is the atomic.
+        retried = {code.cfg.loop_of[i] for i in atomics if {"CAST", "CAS", "SPIN"} & set(code[i].mods)} - {None}
+        spinning = [i for n in retried if n is not None and code.cfg.loops[n].innermost for i in code.cfg.loops[n].instructions]
+        members = sorted({*atomics, *spinning})
+        share = min(1.0, code.blamed_share(members))
         if share < 0.1:
             return PASSED
         slow = self._queueing(facts, share)
         executed = total(code.executed, atomics)
-        scale = {"atomics": AGGREGATED, "l2_requests": 1.0, "instructions": 1 - code.issue_share(atomics)}
+        sectors = 1 - sectors_share(code, atomics) * (1 - AGGREGATED)
+        scale = left(code, members, AGGREGATED) | {"atomics": AGGREGATED, "l2_requests": sectors, "l2_writes": sectors}
         return self.finding(
             why=(
-                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them or for their "
-                f"queue to drain, while no other unit is busier than {percent(max((u.load for u in facts.units.values()), default=0))}."
+                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them or "
+                "waits for their queue to drain."
             ),
             fix="aggregate in registers, across the warp or in shared memory first; then one atomic a block and address",
             evidence=[
                 derived("atomic instructions", executed, "inst", "ATOM, ATOMG, RED, ATOMS"),
-                derived("share of warp time at atomics", share, "", "blamed samples and drain"),
+                derived("share of warp time at atomics", share, "", "blamed samples, retry loops and drain included"),
                 measured(facts, "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"),
             ],
             locations=code.locations(atomics),
-            estimate=facts.bounds.relieve(slow, AGGREGATED, scale),
+            estimate=facts.bounds.relieve(slow, AGGREGATED, scale, latency=1 - self._on_path(facts, members)),
             confidence=0.85 if share > 0.3 else 0.6,
         )
+
+    def _on_path(self, facts: Facts, members: list[int]) -> float:
+        """Share of the unloaded path that the members take."""
+        code, path = facts.code, facts.path
+        assert code is not None
+        if path is None or not path.cycles:
+            return 0.0
+        waited = total(path.walk.wait, members)
+        return min(0.95, waited / path.cycles + (code.issue_share(members) if len(members) > 4 else 0.0))
 
     def _queueing(self, facts: Facts, share: float) -> float:
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no

@@ -41,13 +41,15 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
-from kscope.features.columns import total
+from kscope.features.demands import left, sectors_share
 from kscope.features.facts import Facts
-from kscope.features.matmul import fma_loops
+from kscope.features.matmul import FmaLoop, fma_loops
+from kscope.features.reach import grid_dimensions
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 TILE = 0.25  # loaded words an FMA of an 8 x 8 register tile
-STEP = 4.0  # reduction of loads that one step of tiling (global to shared, shared to registers) brings at least
+STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
+CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
 
 class LowDataReuse(Rule):
@@ -61,7 +63,7 @@ class LowDataReuse(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        loops = [lp for lp in fma_loops(code) if lp.words_per_fma > 0.6]
+        loops = [lp for lp in fma_loops(code) if lp.words_per_fma > 0.6 and lp.issue > 0.04 and self._reused(facts, lp)]
         if not loops:
             return PASSED
         loads = sorted({i for lp in loops for i in lp.loads})
@@ -69,30 +71,38 @@ class LowDataReuse(Rule):
         if share < 0.1:
             return PASSED
         worst = max(loops, key=lambda lp: lp.fmas)
-        ratio = max(TILE / worst.words_per_fma, 1 / STEP)
-        lsu = code.where(lambda ins, op: op.pipe == "lsu")
-        mine = total(code.executed, loads) / max(1.0, total(code.executed, lsu))
-        left = 1 - mine * (1 - ratio)
-        issue = code.issue_share(loads)
-        scale = {
-            "l1_wavefronts": left, "l1_writeback": left, "l1_banks": left, "lsu_instructions": left,
-            "mio_instructions": left, "instructions": 1 - issue * (1 - ratio),
-            "l2_sectors": left, "l2_requests": left, "dram_bytes": 1.0,
-        }  # fmt: skip
-        where = code.classes[loads[0]].space or "memory"
-        step = "shared memory" if where == "global" else "registers (8 x 8 outputs a thread)"
+        ratio = max(TILE / worst.words_per_fma, 1 / 8) if worst.both else STENCIL
+        scale = left(code, loads, ratio)
+        sectors = 1 - sectors_share(code, loads) * (1 - ratio)
+        scale |= {"l2_sectors": sectors, "l2_requests": sectors}
+        space = code.classes[loads[0]].space or "memory"
+        step = "shared memory, then registers" if space == "global" and worst.both else "registers"
+        tile = "8 x 8 outputs a thread" if worst.both else "several outputs a thread"
         return self.finding(
             why=(
-                f"the loop loads {worst.words_per_fma:.1f} words a multiply-add from {where} memory; a tile in "
-                f"{step} needs {max(TILE, worst.words_per_fma / STEP):.2g}. {percent(share)} of all samples wait for the loads."
+                f"the hot code loads {worst.words_per_fma:.1f} words a multiply-add from {space} memory; {tile} in {step} "
+                f"need {worst.words_per_fma * ratio:.2g}. {percent(share)} of all samples wait for the loads."
             ),
-            fix=f"tile in {step}: each loaded value then feeds several multiply-adds",
+            fix=f"tile in {step} ({tile}): each loaded value then feeds several multiply-adds",
             evidence=[
-                derived("loaded words an FMA", worst.words_per_fma, "word", "loop loads over loop FMAs, by executions"),
-                derived("FMAs in the loop", worst.fmas, "inst", "warp instructions"),
+                derived("loaded words an FMA", worst.words_per_fma, "word", "loads over multiply-adds, by executions"),
+                derived("FMAs on loaded factors", worst.fmas, "inst", "warp instructions"),
                 derived("samples behind the loads", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(loads),
-            estimate=facts.bounds.relieve(share, ratio, scale, unit="l1", latency=ratio),
-            confidence=0.75,
+            estimate=facts.bounds.relieve(share, ratio, scale, unit="l1", latency=1 - share * (1 - ratio)),
+            confidence=0.75 if worst.both else 0.6,
         )
+
+    def _reused(self, facts: Facts, loop: FmaLoop) -> bool:
+        """Whether the loads' data is read more than once, so that a tile could keep it: it sits in shared memory, L1
+        catches most of it, or neither address depends on the whole grid."""
+        code = facts.code
+        assert code is not None
+        if any(code.classes[i].space == "shared" for i in loop.loads):
+            return True
+        if (facts.traffic.l1_hit or 0.0) >= CAUGHT:
+            return True
+        used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
+        reached = [grid_dimensions(code, i) for i in loop.loads]
+        return loop.both and len(used) > 1 and all(r is not None and used - r for r in reached)

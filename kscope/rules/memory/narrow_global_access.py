@@ -50,7 +50,9 @@ import re
 
 from kscope.features.code import Code
 from kscope.features.columns import total
+from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.features.reach import gathers
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 WIDE = 16  # bytes a lane of the widest load that all chips have
@@ -82,14 +84,11 @@ class NarrowGlobalAccess(Rule):
         share = code.blamed_share(members)
         if share < 0.05:
             return PASSED
-        issue = code.issue_share(members)
         carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
         waves = self._wavefronts(facts, before, carried)
-        scale = {
-            "lsu_instructions": 1 - (1 - ratio) * self._lsu_share(code, members),
-            "instructions": 1 - issue * (1 - ratio),
-            "l1_wavefronts": waves,
-        }
+        # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
+        widest = max(code.classes[i].bytes for i in members)
+        scale = left(code, members, ratio) | {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
         estimate = facts.bounds.relieve(share, ratio, scale, unit="l1", latency=ratio)
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
@@ -108,8 +107,15 @@ class NarrowGlobalAccess(Rule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            confidence=0.85 if groups or width < 4 else 0.6,
+            confidence=0.85 if groups or width < 4 else 0.6 if self._streams(facts, before) else 0.4,
         )
+
+    def _streams(self, facts: Facts, accesses: float) -> bool:
+        """Little happens to each element between its load and its store: wider accesses change most of the work.
+        A kernel that computes much on each element, or reads it in a pattern of its own, gains less."""
+        code = facts.code
+        assert code is not None
+        return total(code.executed) / accesses < 16 and not any("barrier" in op.kind for op in code.classes)
 
     def _wavefronts(self, facts: Facts, requests: float, carried: float) -> float:
         """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
@@ -118,11 +124,6 @@ class NarrowGlobalAccess(Rule):
         mine = max(0.0, every - facts.traffic.shared_wavefronts)
         least = carried / 128
         return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0
-
-    def _lsu_share(self, code: Code, members: list[int]) -> float:
-        lsu = code.where(lambda ins, op: op.pipe == "lsu")
-        every = total(code.executed, lsu)
-        return min(1.0, total(code.executed, members) / every) if every else 1.0
 
 
 def contiguous(code: Code) -> list[int]:
@@ -137,7 +138,7 @@ def contiguous(code: Code) -> list[int]:
         lanes = code.threads[i] / executed if code.threads[i] else 32.0
         per_request = sectors[i] / executed
         needed = max(1.0, lanes * width / 32)
-        if lanes > 24 and needed * 0.8 <= per_request <= needed * 1.5 + 0.5:
+        if lanes > 24 and needed * 0.8 <= per_request <= needed * 1.5 + 0.5 and not gathers(code, i):
             out.append(int(i))
     return out
 

@@ -50,7 +50,8 @@ from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
 TOUCHED = "memory_l2_theoretical_sectors_global"
 IDEAL = "memory_l2_theoretical_sectors_global_ideal"
-EXCESS = 0.1  # share of excess sectors below which an instruction counts as coalesced (boundary effects)
+EXCESS = 0.5  # excess over ideal below which an access is contiguous but misaligned (MEM108), not scattered
+LITTLE = 0.1  # share of all sectors below which the excess does not matter
 BEST_SECTORS = 4  # sectors that one request to L2 can carry
 
 
@@ -70,7 +71,7 @@ class UncoalescedGlobalAccess(Rule):
         if touched is None or ideal is None:
             return Missing(f"{TOUCHED} was not collected; profile with {self.collect}")
         bad = [i for i, x in enumerate(touched) if x > ideal[i] * (1 + EXCESS)]
-        if not len(bad) or total(touched, bad) - total(ideal, bad) < EXCESS * total(touched):
+        if not len(bad) or total(touched, bad) - total(ideal, bad) < LITTLE * total(touched):
             return PASSED
         share = code.blamed_share(bad)
         ratio = total(ideal, bad) / total(touched, bad)
