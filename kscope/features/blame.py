@@ -33,7 +33,7 @@ _FIXED = 16  # instructions within which a fixed-latency producer can still be w
 class Blame(Struct, frozen=True):
     """Blamed samples. `by_producer[reason]` has a value an instruction; with `unattributed[reason]`, samples
     for which no cause was found, it sums to the stall's samples. `edges[reason]` gives the samples of each
-    (producer, consumer) pair."""
+    (producer, consumer) pair; a full queue has no pairs."""
 
     by_producer: Mapping[str, Column]
     unattributed: Mapping[str, float]
@@ -70,6 +70,9 @@ def blame(
     unattributed: dict[str, float] = {}
     edges: dict[str, dict[tuple[int, int], float]] = {}
     for reason, samples in stalls.items():
+        if reason in QUEUES:
+            by_producer[reason], unattributed[reason], edges[reason] = finder.queued(samples, reason), 0.0, {}
+            continue
         blamed = [0.0] * n
         lost = 0.0
         pairs: dict[tuple[int, int], float] = {}
@@ -108,9 +111,23 @@ class _Finder:
             return self._shares(i, self._fixed(i)) or {i: 1.0}
         if reason == "barrier":
             return {self._barrier(i): 1.0}
-        if reason in QUEUES:
-            return self._queue(None if reason == "drain" else self._cfg.loop_of[i], reason) or {i: 1.0}
         return {i: 1.0}
+
+    def queued(self, samples: Column, reason: str) -> Column:
+        """Samples of a full queue, handed to whoever fills it, the whole of a loop at once."""
+        blamed = [0.0] * len(samples)
+        waiting: dict[int | None, float] = {}
+        for i, amount in enumerate(samples):
+            if amount:
+                loop = None if reason == "drain" else self._cfg.loop_of[i]
+                if self._queue(loop, reason):
+                    waiting[loop] = waiting.get(loop, 0.0) + amount
+                else:
+                    blamed[i] += amount
+        for loop, amount in waiting.items():
+            for j, share in self._queue(loop, reason).items():
+                blamed[j] += amount * share
+        return blamed
 
     def _barrier(self, i: int) -> int:
         """The barrier (or wait for wgmma, which the sampler counts as one) at or just before an instruction."""

@@ -4,7 +4,7 @@ Two kinds of fix, one form of answer (time after the fix as a share of the time 
 
 relieve: a fix removes work (wavefronts, sectors, instructions, spills). The samples blamed on that work shrink, the
     others stay (stall elimination T / (T - B), Zhou et al., GPA, CGO 2021). Where the unit that did the work was full,
-    part of the other waits was queueing for it and goes too. The result cannot be shorter than any unit's remaining
+    half of the other waits was queueing for it and goes too. The result cannot be shorter than any unit's remaining
     load (next limiter) nor than the latency floor (kscope.features.path).
 overlap: a fix keeps more work in flight (occupancy, grid, independent instructions). The part of the time that is
     latency shrinks by that factor, the load of the fullest unit does not. Near saturation latency grows with load;
@@ -27,6 +27,7 @@ from kscope.model.analysis import Estimate
 
 SMOOTH = 3.0  # power in which caps add up: units that are each half full slow each other down a little
 FULL, FREE = 0.9, 0.6  # load above which all, below which none of the other waits is queueing for the unit
+RELIEVED = 0.8  # load after over load before, below which a fix relieves a unit
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
 
@@ -55,12 +56,12 @@ class Bounds(Struct, frozen=True):
         remaining: float,
         scale: Mapping[str, float],
         *,
-        unit: str | None = None,
         latency: float = 1.0,
     ) -> Estimate:
         """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
-        scale: demand -> factor on the units; unit: the unit that the fault loads; latency: factor on the floor."""
-        full = self.units[unit].load if unit in self.units else 0.0
+        scale: demand -> factor on the units; latency: factor on the floor."""
+        relieved = [u.load for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
+        full = max(relieved, default=0.0)
         queueing = min(1.0, max(0.0, (full - FREE) / (FULL - FREE))) / 2
         outside = self.launch.outside
         inside = 1.0 - outside
@@ -71,7 +72,7 @@ class Bounds(Struct, frozen=True):
         before = _smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
         after = max(_smooth(residual, load, floor) / before, min(1.0, load))
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
-        hardest = max(load * 0.95, outside + inside * touched * remaining, 0.8 * floor, 1e-4)
+        hardest = max(load * 0.95, outside + inside * (1 - touched) * (1 - queueing) * 0.5, 0.8 * floor, 1e-4)
         return _estimate(after, hardest, cap)
 
     def overlap(self, factor: float, scale: Mapping[str, float] | None = None) -> Estimate:

@@ -10,6 +10,7 @@ from kscope.features.cfg import Cfg, build_cfg
 from kscope.features.columns import Column, total
 from kscope.features.defuse import DefUse
 from kscope.features.opcodes import OpClass, classify
+from kscope.features.reach import Slices
 from kscope.features.stalls import SAMPLED
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
@@ -40,18 +41,15 @@ class Code:
         counters = self.kernel.counters
         if counters is None or name not in counters.by_name:
             return None
-        out = [0.0] * len(self)
-        for index, value in zip(self._places, counters.by_name[name], strict=True):
-            if index is not None:
-                out[index] = value
-        return out
+        values = [*counters.by_name[name], 0.0]
+        return list(map(values.__getitem__, self._places))
 
     @cached_property
-    def _places(self) -> list[int | None]:
-        """Index of the instruction at each of the counters' addresses."""
-        counters = self.kernel.counters
-        index = {ins.pc: i for i, ins in enumerate(self.program.instructions)}
-        return [index.get(pc) for pc in counters.offsets] if counters is not None else []
+    def _places(self) -> list[int]:
+        """For each instruction the place of its counters; behind the last one where it has none."""
+        offsets = self.kernel.counters.offsets if self.kernel.counters is not None else ()
+        place = {pc: i for i, pc in enumerate(offsets)}
+        return [place.get(ins.pc, len(offsets)) for ins in self.program.instructions]
 
     def _column(self, name: str) -> Column:
         column = self.column(name)
@@ -94,6 +92,11 @@ class Code:
         return DefUse(self.program, self.cfg)
 
     @cached_property
+    def slices(self) -> Slices:
+        """Backward slices, for kscope.features.reach."""
+        return Slices(self.program, self.classes, self.defuse)
+
+    @cached_property
     def blame(self) -> Blame:
         return blame(self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs)
 
@@ -106,7 +109,16 @@ class Code:
         sectors = self.column("memory_l2_theoretical_sectors_global")
         if sectors is not None:
             columns.append([s / 4 for s in sectors])  # four sectors a line, one line a wavefront at best
-        return [max(values) for values in zip(*columns, strict=True)]
+        costs = [max(values) for values in zip(*columns, strict=True)]
+        indexed = self.where(lambda ins, op: op.space == "constant" and op.pipe != "uniform" and _indexed(ins.operands))
+        rounds = self.kernel.metrics.get("idc__requests.sum")
+        if rounds and indexed:
+            plain = total(self.executed, self.where(lambda ins, op: op.space == "constant" and op.access == "load"))
+            plain -= total(self.executed, indexed)
+            per = max(1.0, (rounds - plain) / max(1.0, total(self.executed, indexed)))
+            for i in indexed:
+                costs[i] *= per
+        return costs
 
     @cached_property
     def blamed(self) -> Column:
@@ -174,3 +186,8 @@ class Code:
         if file not in cached:
             cached[file] = self.kernel.sources.get(file, "").splitlines()
         return cached[file]
+
+
+def _indexed(operands: tuple[str, ...]) -> bool:
+    """Whether a constant operand is indexed by a vector register: c[0x3][R4]."""
+    return any(o.startswith("c[") and "][R" in o and "[RZ" not in o for o in operands)

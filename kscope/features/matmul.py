@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from msgspec import Struct
 
 from kscope.features.code import Code
@@ -26,24 +28,26 @@ class FmaLoop(Struct, frozen=True):
     issue: float
 
 
-def fma_loops(code: Code) -> list[FmaLoop]:
+@lru_cache(maxsize=1)  # several rules ask about the same kernel
+def fma_loops(code: Code) -> tuple[FmaLoop, ...]:
     """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
     regions = [set(lp.instructions) for lp in code.cfg.loops if lp.innermost]
     regions.append({i for i, loop in enumerate(code.cfg.loop_of) if loop is None})
-    found = [lp for inside in regions for both in (True, False) if (lp := _region(code, inside, both)) is not None]
-    return sorted(found, key=lambda lp: -lp.fmas)
+    return tuple(sorted((lp for inside in regions for lp in _region(code, inside)), key=lambda lp: -lp.fmas))
 
 
-def _region(code: Code, inside: set[int], both: bool) -> FmaLoop | None:
-    """The multiply-adds of a region with both (or just one) factors loaded; None if there are none."""
-    fed: dict[int, set[int]] = {}
+def _region(code: Code, inside: set[int]) -> list[FmaLoop]:
+    """The multiply-adds of a region with both factors loaded, and those with one."""
+    by_factors: dict[int, dict[int, set[int]]] = {2: {}, 1: {}}
     for i in inside:
         if code[i].opcode in FMA_OPCODES and code.executed[i] > 0:
             factors = [f for f in _loaded_factors(code, i, inside) if f]
-            if len(factors) == (2 if both else 1):
-                fed[i] = set().union(*factors)
-    if not fed:
-        return None
+            if factors:
+                by_factors[len(factors)][i] = set().union(*factors)
+    return [_loop(code, inside, fed, both=n == 2) for n, fed in by_factors.items() if fed]
+
+
+def _loop(code: Code, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:
     loads = tuple(sorted(set().union(*fed.values())))
     executed = total(code.executed, fed)
     words = sum(code.executed[i] * max(code.classes[i].bytes, 4) / 4 for i in loads)

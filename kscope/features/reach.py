@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from kscope.features.code import Code
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from kscope.features.defuse import DefUse
+from kscope.features.opcodes import OpClass
+from kscope.model.program import Program
+
+if TYPE_CHECKING:
+    from kscope.features.code import Code
 
 SPECIAL = {
     "SR_CTAID.X": "x", "SR_CTAID.Y": "y", "SR_CTAID.Z": "z",
@@ -14,29 +22,69 @@ LIMIT = 400  # instructions of one slice: beyond it the origin is called unknown
 def origins(code: Code, index: int, registers: tuple[int, ...] | None = None) -> frozenset[str] | None:
     """Names of what the given source registers (all of the instruction's if None) depend on: `x`, `y`, `z` for the
     block index, `tid` for the thread or lane, `load` for loaded data. None where the slice is too large to tell."""
-    found: set[str] = set()
-    seen: set[int] = set()
     sources = code.defuse.sources(index)
-    work = [p for r, producers in sources.items() if registers is None or r in registers for p in producers]
-    while work:
-        i = work.pop()
-        if i in seen:
-            continue
-        seen.add(i)
-        if len(seen) > LIMIT:
+    starts = [p for r, producers in sources.items() if registers is None or r in registers for p in producers]
+    return code.slices.names(starts)
+
+
+class Slices:
+    """Backward slices of one kernel as bit sets over its instructions, each computed once: the addresses of a
+    kernel's accesses have most of their computation in common."""
+
+    def __init__(self, program: Program, classes: Sequence[OpClass], defuse: DefUse) -> None:
+        self._code, self._classes, self._defuse = program.instructions, classes, defuse
+        self._slices: dict[int, int] = {}  # instruction -> itself and all that its value comes from
+        self._bringing: dict[str, int] = {}  # name -> the instructions that bring it in
+
+    def names(self, starts: Iterable[int]) -> frozenset[str] | None:
+        """Names that reach any of these instructions; None where there are too many instructions to tell."""
+        seen = 0
+        for i in starts:
+            if i not in self._slices:
+                self._extend(i)
+            seen |= self._slices[i]
+        if seen.bit_count() > LIMIT:
             return None
-        ins, op = code[i], code.classes[i]
+        return frozenset(name for name, bits in self._bringing.items() if bits & seen)
+
+    def _extend(self, start: int) -> None:
+        """Add the slices of an instruction and of everything behind it: all at once, since loops tie them together."""
+        before: dict[int, list[int]] = {}
+        work = [start]
+        while work:
+            i = work.pop()
+            if i not in before and i not in self._slices:
+                before[i] = self._producers(i)
+                work += before[i]
+        slices = self._slices
+        slices.update((i, 1 << i) for i in before)
+        order = sorted(before)  # most values are computed above their use
+        changed = True
+        while changed:
+            changed = False
+            for i in order:
+                bits = old = slices[i]
+                for p in before[i]:
+                    bits |= slices[p]
+                if bits != old:
+                    slices[i], changed = bits, True
+
+    def _producers(self, i: int) -> list[int]:
+        """Where the slice goes on behind an instruction, whose own names are noted."""
+        ins, op = self._code[i], self._classes[i]
         for operand in ins.operands:
             name = SPECIAL.get(operand)
             if name:
-                found.add(name)
+                self._bring(name, i)
             elif operand.startswith("c[0x0][0x") and _wide(ins.opcode, ins.mods):
-                found.add(operand)  # a 64-bit kernel parameter: the pointer
+                self._bring(operand, i)  # a 64-bit kernel parameter: the pointer
         if op.access in ("load", "atomic") and op.space in ("global", "shared", "local", "generic"):
-            found.add("load")
-            continue  # an address that was itself loaded: its index says nothing about the data
-        work += [p for producers in code.defuse.sources(i).values() for p in producers]
-    return frozenset(found)
+            self._bring("load", i)
+            return []  # an address that was itself loaded: its index says nothing about the data
+        return [p for producers in self._defuse.sources(i).values() for p in producers]
+
+    def _bring(self, name: str, i: int) -> None:
+        self._bringing[name] = self._bringing.get(name, 0) | 1 << i
 
 
 def _wide(opcode: str, mods: tuple[str, ...]) -> bool:

@@ -70,9 +70,15 @@ def unloaded_cycles(
     leaving: list[_State | None] = [None] * len(cfg.blocks)
     totals: list[tuple[float, float, list[float]]] = [(0.0, 0.0, [])] * len(cfg.blocks)
     live = [b for b in cfg.order if counts[b] > 0]
+    stale = set(live)
     for _ in range(_SWEEPS):
         for b in live:
-            totals[b], leaving[b] = _enter(cfg, b, counts, leaving, simulate)
+            if b in stale:  # entered differently than when it was last simulated
+                stale.discard(b)
+                totals[b], after = _enter(cfg, b, counts, leaving, simulate)
+                if after != leaving[b]:
+                    leaving[b] = after
+                    stale.update(cfg.blocks[b].successors)
     cycles = memory = 0.0
     per_block = [0.0] * len(cfg.blocks)
     for b in live:

@@ -64,6 +64,9 @@ def _counters(raw: Raw) -> Counters | None:
     place = {pc: i for i, pc in enumerate(pcs)}
     columns: dict[str, list[float]] = {}
     for name, (ids, values) in raw["counters"].items():
+        if ids == pcs:
+            columns[name] = array("d", values).tolist()
+            continue
         column = [0.0] * len(pcs)
         for pc, value in zip(ids, array("d", values), strict=True):
             column[place[pc]] = value

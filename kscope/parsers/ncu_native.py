@@ -61,7 +61,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
     mangled = part("mangled name", lambda: action.name(action.NameBase_MANGLED), "")
     entry = part("entry address", lambda: _entry(action), 0)
     counters = part("per-instruction counters", lambda: _counters(action), {}) if want.counters else {}
-    pcs = sorted({pc for column, _ in counters.values() for pc in column})
+    pcs = sorted(set().union(*{id(column): column for column, _ in counters.values()}.values()))
     entry = entry or (pcs[0] if pcs else 0)
     rows = []
     if want.sass and pcs:

@@ -85,6 +85,6 @@ class AccidentalFp64(Rule):
                 measured(facts, "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(turns, 2) + code.locations(double, 3),
-            estimate=facts.bounds.relieve(share, kept, scale, unit="fp64", latency=kept),
+            estimate=facts.bounds.relieve(share, kept, scale, latency=kept),
             confidence=0.85,
         )

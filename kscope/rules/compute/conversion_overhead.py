@@ -77,7 +77,7 @@ class ConversionOverhead(Rule):
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(members),
-            estimate=facts.bounds.relieve(share, 0.4, scale, unit="xu"),
+            estimate=facts.bounds.relieve(share, 0.4, scale),
             confidence=0.6,
         )
 

@@ -85,7 +85,7 @@ class IntegerAddressOverhead(Rule):
                     measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
                 ],
                 locations=code.locations(seeds),
-                estimate=facts.bounds.relieve(share, REPLACED, scale, unit="issue", latency=1 - 0.7 * issue),
+                estimate=facts.bounds.relieve(share, REPLACED, scale, latency=1 - 0.7 * issue),
                 confidence=0.85,
             )
         if share_int < 0.55 or issuing < 0.7:
@@ -99,7 +99,7 @@ class IntegerAddressOverhead(Rule):
                 measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(integer, weight=code.executed),
-            estimate=facts.bounds.relieve(share_int, 0.7, scale, unit="issue"),
+            estimate=facts.bounds.relieve(share_int, 0.7, scale),
             confidence=0.4,
         )
 

@@ -74,6 +74,6 @@ class MissingFma(Rule):
                 measured(facts, "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(pairs),
-            estimate=facts.bounds.relieve(max(share, issue), 0.0, scale, unit="issue", latency=1 - issue),
+            estimate=facts.bounds.relieve(max(share, issue), 0.0, scale, latency=1 - issue),
             confidence=0.75,
         )

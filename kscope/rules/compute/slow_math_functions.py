@@ -82,7 +82,7 @@ class SlowMathFunctions(Rule):
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(mufu),
-            estimate=facts.bounds.relieve(max(share, issue), kept * pipe, scale, unit="issue"),
+            estimate=facts.bounds.relieve(max(share, issue), kept * pipe, scale),
             confidence=0.5,
         )
 

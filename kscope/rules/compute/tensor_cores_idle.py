@@ -96,4 +96,4 @@ class TensorCoresIdle(Rule):
         code = facts.code
         assert code is not None
         share = max(code.issue_share(fmas), code.blamed_share(fmas))
-        return facts.bounds.relieve(share, 1 / 32, left(code, fmas, 1 / 32), unit="fma", latency=1 - share)
+        return facts.bounds.relieve(share, 1 / 32, left(code, fmas, 1 / 32), latency=1 - share)

@@ -58,7 +58,7 @@ class BlockSize(Rule):
             return PASSED
         if wasted >= 0.03:
             scale = {d: 1 - wasted for d in ("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions")}
-            estimate = facts.bounds.relieve(wasted, 0.0, scale, unit="issue", latency=1 - wasted)
+            estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=1 - wasted)
             why = f"{threads} threads are {launch.warps_per_block} warps: {percent(wasted)} of their lanes never work."
         else:
             assert occ is not None

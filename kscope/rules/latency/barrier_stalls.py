@@ -81,7 +81,7 @@ class BarrierStalls(Rule):
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
             locations=code.locations(barriers),
-            estimate=facts.bounds.relieve(touched, remaining, left(code, phases, remaining)),
+            estimate=facts.bounds.relieve(touched, remaining, left(code, [*phases, *barriers], remaining)),
             confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
         )
 

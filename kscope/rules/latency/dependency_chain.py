@@ -42,6 +42,7 @@ from kscope.features.code import Code
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
+STRAIGHT = 8  # dependent instructions in a row from which a straight run counts as a chain
 PARALLEL = 4.0  # accumulators after the change: the latency of an FMA in cycles
 
 
@@ -66,8 +67,10 @@ class DependencyChain(Rule):
         mine = code.blamed_share(chain, "wait") + code.blamed_share(chain, "selected")
         if mine < 0.15:
             return PASSED
-        factor = 1 / (1 - share + share / PARALLEL)
-        estimate = facts.bounds.overlap(max(factor, min(PARALLEL, 1 / max(1 - mine + mine / PARALLEL, 0.05))))
+        # Of the time that is waiting, the chain's part shrinks with independent chains side by side.
+        waiting = max(share, 1 - stalls.of("selected", "not_selected"))
+        part = min(1.0, share / waiting)
+        estimate = facts.bounds.overlap(1 / (1 - part + part / PARALLEL))
         return self.finding(
             why=(
                 f"{len(chain)} instructions of the loop form a carried chain, starting with {code[chain[0]].text}: "
@@ -87,19 +90,39 @@ class DependencyChain(Rule):
 
 
 def carried(code: Code) -> list[int]:
-    """Arithmetic instructions of innermost loops that reach themselves over def-use inside the loop, but for plain
-    counters (an add of a constant): hottest first."""
+    """Arithmetic instructions of the hot code that form a serial chain: they reach themselves over def-use around an
+    innermost loop (plain counters aside), or belong to a straight run of STRAIGHT or more, each needing the one
+    before. Hottest first."""
     found = []
     for loop in code.cfg.loops:
         if not loop.innermost:
             continue
         inside = set(loop.instructions)
-        for i in loop.instructions:
-            op = code.classes[i]
-            if op.scoreboard is None and op.access is None and op.pipe in ("fma", "fmaheavy", "fp64", "fp16", "alu") \
-                    and code.blamed[i] > 0 and not _counter(code, i) and _cycles(code, i, inside):  # fmt: skip
-                found.append(i)
+        able = [i for i in loop.instructions if _arithmetic(code, i) and code.blamed[i] > 0 and not _counter(code, i)]
+        depth = _depths(code, able)
+        found += [i for i in able if depth[i] >= STRAIGHT or _cycles(code, i, inside)]
     return code.hottest(found)
+
+
+def _arithmetic(code: Code, index: int) -> bool:
+    op = code.classes[index]
+    return op.scoreboard is None and op.access is None and op.pipe in ("fma", "fmaheavy", "fp64", "fp16", "alu")
+
+
+def _depths(code: Code, able: list[int]) -> dict[int, int]:
+    """Length of the longest chain of fixed-latency arithmetic, in address order, that each instruction is part of."""
+    members = set(able)
+    before: dict[int, int] = {}
+    for i in able:
+        feeds = [p for ps in code.defuse.sources(i).values() for p in ps if p in members and p < i]
+        before[i] = 1 + max((before[p] for p in feeds), default=0)
+    longest = dict(before)
+    for i in reversed(able):
+        for ps in code.defuse.sources(i).values():
+            for p in ps:
+                if p in members and p < i:
+                    longest[p] = max(longest[p], longest[i])
+    return longest
 
 
 def _counter(code: Code, index: int) -> bool:

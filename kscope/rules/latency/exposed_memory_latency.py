@@ -30,7 +30,7 @@ After:
 
 ## When it is wrong
 
-Pointer chasing has nothing to load ahead. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+Pointer chasing has nothing to load ahead: only several chains at once help. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
 
 ## Source
 
@@ -42,6 +42,7 @@ from __future__ import annotations
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
+CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
 
 
@@ -66,22 +67,23 @@ class ExposedMemoryLatency(Rule):
         distance = self._distance(facts, hot[0]) if hot else 0
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
-        factor = 1 / (1 - share + share / AHEAD) if share < 1 else AHEAD
         chased = bool(hot) and self._chases(facts, hot[0])
+        ahead = CHASED if chased else AHEAD
+        factor = 1 / (1 - share + share / ahead)
         return self.finding(
             why=(
                 f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of what it "
                 f"attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
                 f"{distance} instructions behind it."
             ),
-            fix="several independent loads before the first use (unroll), prefetch one iteration ahead, cp.async or TMA",
+            fix="follow several chains at once a thread; fewer hops" if chased else "several independent loads before the first use (unroll), prefetch one iteration ahead, cp.async or TMA",
             evidence=[
                 derived("samples waiting for loads", share, "", "long_scoreboard, blamed by def-use"),
                 derived("load of the fullest memory unit", full, "", "of what kernels attain"),
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.bounds.overlap(1.0 if chased else factor),
+            estimate=facts.bounds.overlap(factor),
             confidence=0.5,
         )
 

@@ -78,6 +78,6 @@ class InstructionCacheMisses(Rule):
                 measured(facts, "sm__icc_request_hit_rate.pct"),
             ],
             locations=[code.location(i) for i in hot],
-            estimate=facts.bounds.relieve(share, 0.2, {}),
+            estimate=facts.bounds.relieve(share, 0.05, {}),
             confidence=0.7 if size > 32 << 10 else 0.5,
         )

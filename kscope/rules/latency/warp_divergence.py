@@ -87,6 +87,6 @@ class WarpDivergence(Rule):
                 measured(facts, "smsp__sass_average_branch_targets_threads_uniform.pct"),
             ],
             locations=[code.location(i) for i in places[:3]] + code.locations(narrow, 2),
-            estimate=facts.bounds.relieve(max(samples, issue), kept, scale, unit="issue", latency=kept),
+            estimate=facts.bounds.relieve(max(samples, issue), kept, scale, latency=kept),
             confidence=0.85 if issue > 0.3 else 0.6,
         )

@@ -61,7 +61,7 @@ def local_estimate(facts: Facts, members: list[int]) -> Estimate:
     }  # fmt: skip
     share = code.blamed_share(members)
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
-    return facts.bounds.relieve(share, 0.01, scale, unit="l2", latency=1 - _path_share(facts, members))
+    return facts.bounds.relieve(share, 0.01, scale, latency=1 - _path_share(facts, members))
 
 
 def _path_share(facts: Facts, members: list[int]) -> float:

@@ -75,7 +75,7 @@ class DivergentConstantAccess(Rule):
                 measured(facts, "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed"),
             ],
             locations=code.locations(indexed),
-            estimate=facts.bounds.relieve(share, 1.5 / rounds, {"constants": 1 / rounds}, unit="constant"),
+            estimate=facts.bounds.relieve(share, 1.5 / rounds, {"constants": 1 / rounds}),
             confidence=0.75,
         )
 

@@ -90,7 +90,7 @@ class LowDataReuse(Rule):
                 derived("samples behind the loads", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(loads),
-            estimate=facts.bounds.relieve(share, ratio, scale, unit="l1", latency=1 - share * (1 - ratio)),
+            estimate=facts.bounds.relieve(share, ratio, scale, latency=1 - share * (1 - ratio)),
             confidence=0.75 if worst.both else 0.6,
         )
 

@@ -89,7 +89,7 @@ class NarrowGlobalAccess(Rule):
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
         scale = left(code, members, ratio) | {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
-        estimate = facts.bounds.relieve(share, ratio, scale, unit="l1", latency=ratio)
+        estimate = facts.bounds.relieve(share, ratio, scale, latency=ratio)
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
         adjacent = f"; {len(groups)} groups at adjacent offsets of one base" if groups else ""

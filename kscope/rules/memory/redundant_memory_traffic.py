@@ -99,6 +99,6 @@ class RedundantMemoryTraffic(Rule):
                 measured(facts, "lts__t_sector_hit_rate.pct"),
             ],
             locations=code.locations(repeated),
-            estimate=facts.bounds.relieve(share, kept, scale, unit="dram"),
+            estimate=facts.bounds.relieve(share, kept, scale),
             confidence=0.6,
         )

@@ -90,6 +90,6 @@ class SharedBankConflicts(Rule):
                 derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(bad),
-            estimate=facts.bounds.relieve(share, ratio, scale, unit="l1"),
+            estimate=facts.bounds.relieve(share, ratio, scale),
             confidence=0.9,
         )

@@ -46,6 +46,7 @@ from __future__ import annotations
 
 from kscope.features.columns import Column, total
 from kscope.features.facts import Facts
+from kscope.features.reach import gathers
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
 TOUCHED = "memory_l2_theoretical_sectors_global"
@@ -75,8 +76,9 @@ class UncoalescedGlobalAccess(Rule):
             return PASSED
         share = code.blamed_share(bad)
         ratio = total(ideal, bad) / total(touched, bad)
-        estimate = facts.bounds.relieve(share, ratio, self._scale(facts, touched, ideal, bad), unit="l1")
+        estimate = facts.bounds.relieve(share, ratio, self._scale(facts, touched, ideal, bad))
         worst = code.hottest(bad)[0]
+        indirect = code.blamed_share([i for i in bad if gathers(code, i)]) > 0.5 * share
         lanes = touched[worst] / max(code.executed[worst], 1)
         best = ideal[worst] / max(code.executed[worst], 1)
         return self.finding(
@@ -85,7 +87,11 @@ class UncoalescedGlobalAccess(Rule):
                 f"{code[worst].name} touches {lanes:.1f} a request, {best:.1f} would do. "
                 f"{percent(share)} of all samples wait for these accesses."
             ),
-            fix="map neighbouring lanes to neighbouring addresses; struct of arrays; or stage through shared memory",
+            fix=(
+                "the addresses are loaded data: sort or bin the indices, make each element as wide as its sector"
+                if indirect
+                else "map neighbouring lanes to neighbouring addresses; struct of arrays; or stage through shared memory"
+            ),
             evidence=[
                 derived(TOUCHED, total(touched), "sector", "all global accesses"),
                 derived(IDEAL, total(ideal), "sector", "the same bytes, coalesced"),
@@ -93,7 +99,7 @@ class UncoalescedGlobalAccess(Rule):
             ],
             locations=code.locations(bad),
             estimate=estimate,
-            confidence=0.9,
+            confidence=0.35 if indirect else 0.9,
         )
 
     def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: list[int]) -> dict[str, float]:

@@ -1,0 +1,161 @@
+"""What a fix can gain: promises that no unit of the chip contradicts, for any kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.features.bounds import Bounds
+from kscope.features.facts import Facts
+from kscope.features.launch import Geometry
+from kscope.features.path import LatencyPath
+from kscope.features.stalls import StallMix
+from kscope.features.units import Part, Unit
+from kscope.features.walk import Walk
+from kscope.model.analysis import Estimate
+from tests.support import reports
+
+DEMANDS = ("sectors", "requests", "wavefronts", "instructions")
+ROUNDING = 1.002  # speed-ups are given with three decimals
+share = st.floats(0, 1)
+part = st.builds(lambda d, b: Part(d, b, d), st.sampled_from(DEMANDS), share)
+
+
+def unit(name: str, attainable: float, parts: list[Part]) -> Unit:
+    ordered = tuple(sorted(parts, key=lambda p: -p.busy))
+    return Unit(name, name.upper(), "memory", "l1_throughput", attainable, ordered)
+
+
+def geometry(outside: float = 0.0) -> Geometry:
+    return Geometry(
+        blocks=1000, warps_per_block=8, sms=100, blocks_per_sm=4, limits={}, waves=2.5, cycles=1e6,
+        active=1 - outside, active_max=1 - outside, duration_us=500.0,
+    )  # fmt: skip
+
+
+def bounds(*units: Unit, floor: float | None = None, outside: float = 0.0) -> Bounds:
+    path = LatencyPath(1000.0, floor, Walk(1000.0, (), [], 0.0, ())) if floor is not None else None
+    return Bounds({u.name: u for u in units}, StallMix({"wait": 1.0}, 100, True, 10.0), geometry(outside), path)
+
+
+any_units = st.lists(st.tuples(st.floats(0.5, 1), st.lists(part, min_size=1, max_size=4)), max_size=4).map(
+    lambda rows: [unit(f"u{i}", attainable, parts) for i, (attainable, parts) in enumerate(rows)]
+)
+any_bounds = st.builds(
+    lambda units, floor, outside: bounds(*units, floor=floor, outside=outside),
+    any_units, st.none() | st.floats(0, 1.5), st.floats(0, 0.9),
+)  # fmt: skip
+scales = st.dictionaries(st.sampled_from(DEMANDS), share)
+
+
+def check(e: Estimate) -> None:
+    assert 1 <= e.low <= e.speedup <= e.high
+    assert e.capped_by and e.kind == "modelled"
+
+
+def remaining_load(b: Bounds, scale: dict[str, float]) -> float:
+    return max((u.load_after(scale) for u in b.units.values()), default=0.0)
+
+
+@given(any_bounds, share, share, scales, st.sampled_from(["u0", "u1", None, "absent"]))
+def test_relieve_is_ordered_and_capped(
+    b: Bounds, touched: float, remaining: float, scale: dict[str, float], name: str | None
+) -> None:
+    e = b.relieve(touched, remaining, scale, unit=name)
+    check(e)
+    load = remaining_load(b, scale)
+    assert e.speedup * min(1.0, load) <= ROUNDING, "a unit would have to work faster than it can"
+
+
+@given(any_bounds, st.floats(1, 100), scales)
+def test_overlap_is_ordered_and_capped(b: Bounds, factor: float, scale: dict[str, float]) -> None:
+    e = b.overlap(factor, scale)
+    check(e)
+    assert e.speedup * min(1.0, remaining_load(b, scale)) <= ROUNDING
+    assert e.speedup <= factor * ROUNDING or remaining_load(b, scale) < remaining_load(b, {})
+
+
+@given(any_bounds, st.floats(1, 200))
+def test_balance_is_ordered_and_capped(b: Bounds, factor: float) -> None:
+    e = b.balance(factor, "whole waves")
+    check(e)
+    assert e.speedup <= factor * ROUNDING
+    assert e.speedup * min(1.0, remaining_load(b, {})) <= ROUNDING
+
+
+@given(any_bounds, share, share, share, scales)
+def test_relieve_grows_with_what_it_touches(
+    b: Bounds, one: float, other: float, remaining: float, scale: dict[str, float]
+) -> None:
+    less, more = sorted((one, other))
+    assert b.relieve(less, remaining, scale).speedup <= b.relieve(more, remaining, scale).speedup + 0.001
+
+
+@given(any_bounds, share, share, share, scales)
+def test_relieve_grows_with_what_it_removes(
+    b: Bounds, touched: float, one: float, other: float, scale: dict[str, float]
+) -> None:
+    fewer, more = sorted((one, other))
+    assert b.relieve(touched, more, scale).speedup <= b.relieve(touched, fewer, scale).speedup + 0.001
+
+
+@given(any_bounds, st.floats(1, 50), st.floats(1, 50))
+def test_overlap_grows_with_what_is_in_flight(b: Bounds, one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    assert b.overlap(less).speedup <= b.overlap(more).speedup + 0.001
+
+
+@given(any_bounds)
+def test_nothing_done_gains_nothing(b: Bounds) -> None:
+    assert b.overlap(1).speedup == 1
+    assert b.balance(1, "x").speedup == 1
+    assert b.relieve(0, 1, {}).speedup == 1
+    assert b.relieve(0.5, 1, {}).speedup == 1, "nothing of it goes"
+
+
+@given(any_bounds, share, share, st.floats(1, 100), st.floats(0.5, 1), scales)
+def test_nothing_is_promised_where_a_unit_stays_full(
+    b: Bounds, touched: float, remaining: float, factor: float, attainable: float, scale: dict[str, float]
+) -> None:
+    full = unit("full", attainable, [Part("untouched", attainable, "m")])
+    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.path)
+    for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
+        assert e.speedup == pytest.approx(1, abs=0.002)
+    assert b.relieve(touched, remaining, scale, unit="full").speedup == pytest.approx(1, abs=0.002)
+
+
+def test_amdahl() -> None:
+    """No unit, no floor: half of the time gone is twice as fast; three quarters of a half, 1.6 times."""
+    assert bounds().relieve(0.5, 0.0, {}).speedup == pytest.approx(2, rel=0.01)
+    assert bounds().relieve(0.5, 0.25, {}).speedup == pytest.approx(1.6, rel=0.01)
+
+
+def test_the_cap_is_named() -> None:
+    l1 = unit("l1", 1.0, [Part("wavefronts", 0.9, "m"), Part("requests", 0.5, "m")])
+    l2 = unit("l2", 1.0, [Part("sectors", 0.6, "m")])
+    gone = bounds(l1, l2).relieve(0.95, 0.0, {"wavefronts": 0.1})
+    assert gone.capped_by == "L2"
+    assert 1.4 < gone.speedup <= 1 / 0.6
+    assert bounds(l1, l2).relieve(0.95, 0.0, {}).capped_by == "L1", "its wavefronts are still there"
+    assert bounds(l1, l2, floor=0.8).relieve(0.95, 0.0, {"wavefronts": 0.1}).capped_by.startswith("latency")
+
+
+def test_time_outside_the_blocks_is_not_relieved() -> None:
+    """Launch cost: 60 % of the time no SM works, so that nothing inside can give more than 1 / 0.6."""
+    assert bounds(outside=0.6).relieve(1.0, 0.0, {}).speedup <= 1 / 0.6 + 0.001
+    assert bounds(outside=0.6).overlap(100).speedup <= 1 / 0.6 + 0.001
+
+
+@pytest.mark.parametrize("case", reports.cases())
+def test_on_captures(case: str, facts: Callable[[str], Facts]) -> None:
+    """The same on real kernels: no fix that leaves the demands alone beats the fullest unit."""
+    f = facts(case)
+    assert f.busiest is not None
+    b, load = f.bounds, f.busiest.load
+    for e in (b.relieve(0.9, 0.0, {}), b.overlap(8), b.balance(8, "x")):
+        check(e)
+        assert e.speedup <= ROUNDING / load
+    assert 0 <= b.floor <= 1

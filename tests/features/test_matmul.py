@@ -1,0 +1,51 @@
+"""Loops that are matrix products, and the many that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.features.matmul import FmaLoop, fma_loops
+from tests.support import reports
+
+SGEMM = ("sgemm.naive", "sgemm.tiled", "sgemm.blocktile2d")
+
+
+def loops(facts: Facts) -> list[FmaLoop]:
+    assert facts.code is not None
+    return fma_loops(facts.code)
+
+
+@pytest.mark.parametrize(
+    ("case", "words", "space"),
+    [
+        ("sgemm.naive", 2.0, "global"),  # both factors from memory for each multiply-add
+        ("sgemm.tiled", 2.0, "shared"),
+        ("sgemm.blocktile2d", 16 / 64, "shared"),  # 8 + 8 words feed 8 x 8
+    ],
+)
+def test_finds_the_product(case: str, words: float, space: str, facts: Callable[[str], Facts]) -> None:
+    f = facts(case)
+    (loop,) = loops(f)
+    code = f.code
+    assert code is not None and loop.opcode == "FFMA"
+    assert loop.fmas == pytest.approx(2048**3 / 32, rel=0.01), "every multiply-add of the product, a warp at a time"
+    assert loop.words_per_fma == pytest.approx(words, rel=0.05)
+    assert {code.classes[i].space for i in loop.loads} == {space}
+    assert {code[i].opcode for i in loop.fma_indices} == {"FFMA"}
+    inside = next(lp for lp in code.cfg.loops if loop.loads[0] in lp.instructions and lp.innermost)
+    assert set(loop.loads) | set(loop.fma_indices) <= set(inside.instructions)
+    assert 0 < loop.issue < 1
+
+
+def test_larger_tiles_issue_fewer_other_instructions(facts: Callable[[str], Facts]) -> None:
+    naive, tiled, blocked = (loops(facts(case))[0].issue for case in SGEMM)
+    assert naive < tiled < blocked
+
+
+@pytest.mark.parametrize("case", [c for c in reports.cases() if c not in SGEMM])
+def test_none_elsewhere(case: str, facts: Callable[[str], Facts]) -> None:
+    """Streaming, reductions, stencils, chains of multiply-adds on constants: no product of two loaded factors."""
+    assert loops(facts(case)) == []
