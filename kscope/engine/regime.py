@@ -127,7 +127,10 @@ def _by_waits(facts: Facts) -> Regimen:
     memory += mio * memory_mio
     compute = stalls.of("wait", "math_pipe_throttle", "dispatch_stall", "branch_resolving", "no_instructions")
     compute += stalls.of("selected", "not_selected") + mio * (1 - memory_mio)
-    overhead = stalls.of("barrier", "sleeping")
+    # The sampler counts the wait for wgmma results as barrier; it is the tensor pipe's latency, not a barrier.
+    products = _wgmma_waits(facts)
+    overhead = max(0.0, stalls.of("barrier", "sleeping") - products)
+    compute += products
     total = memory + compute + overhead
     if not total:
         return Regimen("overhead", "launch", 0.2, "no unit utilisation and no warp states were collected")
@@ -140,6 +143,14 @@ def _by_waits(facts: Facts) -> Regimen:
     if regime == "overhead":
         return Regimen("overhead", "barrier", confidence, reason)
     return Regimen("compute", _compute_wait(facts), confidence, reason)
+
+
+def _wgmma_waits(facts: Facts) -> float:
+    """Share of warp time at the waits for asynchronous products."""
+    code = facts.code
+    if code is None or not any("wgmma" in op.kind for op in code.classes):
+        return 0.0
+    return code.blamed_share(code.where(lambda ins, op: "wgmma_wait" in op.kind), "barrier", "warpgroup_arrive")
 
 
 def _memory_wait(facts: Facts, shared: float) -> Limiter:
@@ -157,6 +168,8 @@ def _compute_wait(facts: Facts) -> Limiter:
     stalls = facts.stalls
     if _lanes(facts) < 16:
         return "divergence"
+    if _wgmma_waits(facts) > 0.3:
+        return "tensor_pipe"
     if stalls.of("no_instructions") > stalls.of("wait", "math_pipe_throttle"):
         return "instruction_fetch"
     if stalls.of("not_selected", "math_pipe_throttle", "dispatch_stall") > stalls.of("wait", "short_scoreboard"):

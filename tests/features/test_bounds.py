@@ -60,11 +60,11 @@ def remaining_load(b: Bounds, scale: dict[str, float]) -> float:
     return max((u.load_after(scale) for u in b.units.values()), default=0.0)
 
 
-@given(any_bounds, share, share, scales, st.sampled_from(["u0", "u1", None, "absent"]))
+@given(any_bounds, share, share, scales)
 def test_relieve_is_ordered_and_capped(
-    b: Bounds, touched: float, remaining: float, scale: dict[str, float], name: str | None
+    b: Bounds, touched: float, remaining: float, scale: dict[str, float]
 ) -> None:
-    e = b.relieve(touched, remaining, scale, unit=name)
+    e = b.relieve(touched, remaining, scale)
     check(e)
     load = remaining_load(b, scale)
     assert e.speedup * min(1.0, load) <= ROUNDING, "a unit would have to work faster than it can"
@@ -86,10 +86,11 @@ def test_balance_is_ordered_and_capped(b: Bounds, factor: float) -> None:
     assert e.speedup * min(1.0, remaining_load(b, {})) <= ROUNDING
 
 
-@given(any_bounds, share, share, share, scales)
+@given(any_bounds, share, share, st.floats(0, 0.5), scales)
 def test_relieve_grows_with_what_it_touches(
     b: Bounds, one: float, other: float, remaining: float, scale: dict[str, float]
 ) -> None:
+    """As long as it removes more of what it touches than queueing removes of the rest (at most half)."""
     less, more = sorted((one, other))
     assert b.relieve(less, remaining, scale).speedup <= b.relieve(more, remaining, scale).speedup + 0.001
 
@@ -124,7 +125,6 @@ def test_nothing_is_promised_where_a_unit_stays_full(
     b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.path)
     for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
         assert e.speedup == pytest.approx(1, abs=0.002)
-    assert b.relieve(touched, remaining, scale, unit="full").speedup == pytest.approx(1, abs=0.002)
 
 
 def test_amdahl() -> None:

@@ -39,11 +39,13 @@ CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Mont
 from __future__ import annotations
 
 from kscope.features.columns import total
+from kscope.features.cone import computation
+from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.features.opcodes import OpClass
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 REPLACED = 0.15  # instructions of a strength-reduced index over those of the division sequence
-SEQUENCE = 40  # instructions around the reciprocal that can belong to one division
 
 
 class IntegerAddressOverhead(Rule):
@@ -60,7 +62,7 @@ class IntegerAddressOverhead(Rule):
             i for i in code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods)
             if code.executed[i] > 0 and _from_integer(facts, i)
         ]  # fmt: skip
-        members = sorted(_division(facts, seeds))
+        members = [i for i in sorted(computation(code, seeds)) if _whole(code.classes[i])] if seeds else []
         divisions = total(code.executed, seeds) if seeds else 0.0
         integer = code.where(lambda ins, op: "int" in op.kind or "int_mul" in op.kind)
         share_int = code.issue_share(integer)
@@ -68,10 +70,7 @@ class IntegerAddressOverhead(Rule):
         issue = code.issue_share(members)
         if seeds and issue >= 0.1:
             share = max(issue, total(code.samples, members) / max(1.0, total(code.samples)))
-            scale = {
-                "instructions": 1 - issue * (1 - REPLACED), "xu": 0.2, "alu": 1 - 0.9 * issue, "fmaheavy": 1 - 0.9 * issue,
-                "fma": 1 - 0.9 * issue,
-            }  # fmt: skip
+            scale = left(code, members, REPLACED)
             return self.finding(
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
@@ -113,22 +112,6 @@ def _from_integer(facts: Facts, index: int) -> bool:
     return any(code[p].opcode in ("I2F", "I2FP") for p in producers)
 
 
-def _division(facts: Facts, seeds: list[int]) -> set[int]:
-    """The sequence around each reciprocal: conversion in, correction (IMAD.HI, compare, subtract) out."""
-    code = facts.code
-    assert code is not None
-    out: set[int] = set(seeds)
-    for seed in seeds:
-        block = code.cfg.block_of[seed]
-        work = [seed]
-        seen = {seed}
-        while work:
-            i = work.pop()
-            for j in code.defuse.consumers(i):
-                op = code.classes[j]
-                near = code.cfg.block_of[j] == block and 0 < j - seed <= SEQUENCE
-                if near and j not in seen and op.access is None and "branch" not in op.kind:
-                    seen.add(j)
-                    work.append(j)
-        out |= seen | {p for ps in code.defuse.sources(seed).values() for p in ps}
-    return out
+def _whole(op: OpClass) -> bool:
+    """Integer work: no floating-point arithmetic but the reciprocal and its conversions."""
+    return not op.kind & {"fp32", "fp32_fma", "fp16", "fp64"} or "conversion" in op.kind

@@ -12,7 +12,8 @@ FP32 and integer instructions to each, and branches to slow paths.
 
 ## Evidence
 
-Executed `MUFU` and the instructions of their computation (def-use cone in the same block), the XU pipe's utilisation.
+Executed `MUFU` and range-reduction constants, the instructions tied to them by def-use (on the same source line where
+lines are known), the XU pipe's utilisation.
 
 ## Fix
 
@@ -39,10 +40,17 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 from __future__ import annotations
 
 from kscope.features.columns import total
+from kscope.features.cone import computation
+from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.model.program import Instruction
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
-CONE = 24  # instructions before a MUFU that can be its range reduction
+# Constants that only the accurate functions' range reductions use: 2/pi (sinf, cosf), log2(e) (expf), ln 2 (logf),
+# 2/ln 2 (tanhf), 2^24 (subnormal scaling of logf, sqrtf). Source: SASS of the CUDA 13 math library.
+SIGNATURES = ("0.63661974", "1.4426950", "0.69314718", "2.8853900", "16777216")
+INTRINSIC = 4  # instructions of a fast intrinsic: scaling, MUFU, correction
+LONG = 8  # instructions a call from which a function counts as the accurate one
 
 
 class SlowMathFunctions(Rule):
@@ -55,68 +63,46 @@ class SlowMathFunctions(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, xu = facts.code, facts.units.get("xu")
         assert code is not None
-        mufu = code.ran(code.where(lambda ins, op: ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods)))
-        if not len(mufu) or self._divides_integers(facts, mufu):
+        seeds = code.ran(code.where(lambda ins, op: _special(ins) or _reduces(ins)))
+        seeds = [i for i in seeds if not self._divides_integers(facts, i)]
+        if not seeds:
             return PASSED
-        members = sorted(cone(facts, mufu))
+        members = sorted(computation(code, seeds))
+        calls, every = total(code.executed, seeds), total(code.executed, members)
         issue = code.issue_share(members)
-        load = xu.load if xu is not None else 0.0
         issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
-        share = total(code.samples, members) / max(1.0, total(code.samples))
-        if max(load, issue * issuing) < 0.25:
+        if every < LONG * calls or issue * issuing < 0.2:
             return PASSED
-        calls = total(code.executed, mufu)
-        every = total(code.executed, members)
-        kept = min(1.0, 2.5 * calls / every)  # an intrinsic is a MUFU and a scaling or two
-        pipe = 0.5 if load > 0.7 and kept > 0.7 else 1.0
-        scale = {"instructions": 1 - issue * (1 - kept), "fma": 1 - 0.7 * issue, "alu": 1 - 0.7 * issue, "xu": pipe}
+        kept = min(1.0, INTRINSIC * calls / every)
+        share = max(issue, total(code.samples, members) / max(1.0, total(code.samples)))
         return self.finding(
             why=(
-                f"{calls:,.0f} MUFU come with {every - calls:,.0f} instructions of range reduction and correction: "
-                f"{percent(issue)} of all instructions. The XU pipe is {percent(xu.busy if xu else 0.0)} busy."
+                f"{calls:,.0f} special-function and range-reduction instructions come with {every - calls:,.0f} more: "
+                f"{percent(issue)} of all instructions compute math functions, {every / calls:.0f} a call. The XU pipe is "
+                f"{percent(xu.busy if xu else 0.0)} busy."
             ),
-            fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a polynomial",
+            fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
             evidence=[
-                derived("MUFU executed", calls, "inst", ""),
-                derived("instructions of the math functions", every, "inst", "def-use cone of each MUFU in its block"),
+                derived("calls", calls, "inst", "MUFU and range-reduction constants executed"),
+                derived("instructions of the math functions", every, "inst", "arithmetic tied to them by def-use"),
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
-            locations=code.locations(mufu),
-            estimate=facts.bounds.relieve(max(share, issue), kept * pipe, scale),
-            confidence=0.5,
+            locations=code.locations(seeds),
+            estimate=facts.bounds.relieve(share, kept, left(code, members, kept), latency=1 - 0.7 * issue),
+            confidence=0.6,
         )
 
-    def _divides_integers(self, facts: Facts, mufu: list[int]) -> bool:
-        """MUFU.RCP fed by an integer conversion is integer division: CMP205's."""
+    def _divides_integers(self, facts: Facts, index: int) -> bool:
+        """MUFU.RCP of a converted integer is integer division: CMP205's."""
         code = facts.code
         assert code is not None
-        whole = [i for i in mufu if any(code[p].opcode in ("I2F", "I2FP") for p in _producers(facts, i))]
-        return total(code.executed, whole) > 0.5 * total(code.executed, mufu) if whole else False
+        near = [p for producers in code.defuse.sources(index).values() for p in producers]
+        return any(code[p].opcode in ("I2F", "I2FP") for p in near) and "RCP" in code[index].mods
 
 
-def _producers(facts: Facts, index: int) -> list[int]:
-    assert facts.code is not None
-    return [p for producers in facts.code.defuse.sources(index).values() for p in producers]
+def _special(ins: Instruction) -> bool:
+    return ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods)
 
 
-def cone(facts: Facts, seeds: list[int]) -> set[int]:
-    """The instructions that compute with these special functions: arithmetic before and after each in its block,
-    along def-use, no memory access among them."""
-    code = facts.code
-    assert code is not None
-    out: set[int] = set(seeds)
-    for seed in seeds:
-        block = code.cfg.block_of[seed]
-        work = [(seed, 0)]
-        while work:
-            i, depth = work.pop()
-            if depth >= 6:
-                continue
-            near = [*_producers(facts, i), *(code.defuse.consumers(i) if depth < 4 else ())]
-            for j in near:
-                op = code.classes[j]
-                same = code.cfg.block_of[j] == block and abs(j - seed) <= CONE
-                if same and j not in out and op.access is None and op.pipe in ("fma", "fmaheavy", "alu", "xu", "fp16"):
-                    out.add(j)
-                    work.append((j, depth + 1))
-    return out
+def _reduces(ins: Instruction) -> bool:
+    return ins.opcode in ("FMUL", "FFMA") and any(o.lstrip("-").startswith(SIGNATURES) for o in ins.operands)

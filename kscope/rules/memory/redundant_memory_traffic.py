@@ -1,9 +1,10 @@
-"""Blocks read the same data again and again from L2 or device memory.
+"""The same data is read again and again from L2 or device memory.
 
 ## What it does
 
 Follows the address of each global load back to the block index (def-use). A load whose address ignores one grid
-dimension is repeated by every block along it. Device or L2 traffic far above the distinct bytes is redundant.
+dimension is repeated by every block along it; a second loop over the same pointer passes over the data again. Device
+traffic far above the distinct bytes is redundant.
 
 ## Why it costs time
 
@@ -30,6 +31,9 @@ After:
     int id = blockIdx.y * gridDim.x + blockIdx.x;                  // groups of 8 rows: both operands stay in L2
     int g = id / (8 * gridDim.x), by = g * 8 + id % 8, bx = (id / 8) % gridDim.x;
 
+Several passes over one row (maximum, sum, scale) become one when the row stays in registers, or two with an online
+algorithm.
+
 ## When it is wrong
 
 The distinct bytes are inferred from the grid, not from the arrays' sizes. Indirect addresses (gathers) are skipped.
@@ -42,7 +46,7 @@ Triton tutorial 03 (grouped ordering); CUDA C++ Programming Guide, L2 persistenc
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.reach import grid_dimensions
+from kscope.features.reach import grid_dimensions, pointer
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
@@ -51,7 +55,7 @@ WORTH = 1.5  # traffic over distinct bytes below which nothing is called redunda
 class RedundantMemoryTraffic(Rule):
     code = "MEM106"
     slug = "redundant-memory-traffic"
-    title = "Blocks re-read data that other blocks already read"
+    title = "Device memory serves the same data again and again"
     regime = "memory"
     needs_sass = True
     needs = ("dram__bytes_read.sum",)
@@ -65,21 +69,27 @@ class RedundantMemoryTraffic(Rule):
             return Missing("device-memory utilisation was not collected; profile with --section SpeedOfLight")
         used = {axis for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
         loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
-        distinct = asked = 0.0
+        # Bytes by pointer and loop: the loads of one loop cover different elements (unrolling), another loop over the
+        # same pointer passes over them again.
+        passes: dict[str, dict[int | None, float]] = {}
+        asked = 0.0
         repeated = []
-        for i in loads:
-            size = float(code.threads[i] or 32 * code.executed[i]) * max(code.classes[i].bytes, 1)
-            reached = grid_dimensions(code, int(i))
+        for i in code.ran(loads):
+            size = (code.threads[i] or 32 * code.executed[i]) * max(code.classes[i].bytes, 1)
             asked += size
-            if reached is None or not size:
-                distinct += size
-                continue
+            reached = grid_dimensions(code, i)
             times = 1.0
-            for axis in used - reached:
-                times *= launch.grid["xyz".index(axis)]
-            distinct += size / times
-            if times > 1:
-                repeated.append(int(i))
+            if reached is not None:
+                for axis in used - reached:
+                    times *= launch.grid["xyz".index(axis)]
+            based = pointer(code, i) or f"unknown {i}"
+            loops = passes.setdefault(based, {})
+            loop = code.cfg.loop_of[i]
+            loops[loop] = loops.get(loop, 0.0) + size / times
+            if times > 1 or len(loops) > 1:
+                repeated.append(i)
+        distinct = sum(max(loops.values()) for loops in passes.values())
+        again = any(len(loops) > 1 for loops in passes.values())
         if not repeated or not distinct or read < WORTH * distinct or facts.units["dram"].load < 0.4:
             return PASSED
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
@@ -91,7 +101,9 @@ class RedundantMemoryTraffic(Rule):
                 f"the loads cover about {distinct / 1e6:,.0f} MB of distinct data, device memory delivered "
                 f"{read / 1e6:,.0f} MB: {read / distinct:.1f} times. L2 hit rate {percent(facts.traffic.l2_hit or 0.0)}."
             ),
-            fix="larger tiles in shared memory; grouped or Hilbert block order; clusters with multicast; L2 persistence",
+            fix="keep the data in registers or shared memory between passes, or fuse the passes (online algorithms)"
+            if again
+            else "larger tiles in shared memory; grouped or Hilbert block order; clusters with multicast; L2 persistence",
             evidence=[
                 measured(facts, "dram__bytes_read.sum"),
                 derived("distinct bytes", distinct, "byte", "loads over the grid dimensions that their address ignores"),

@@ -1,0 +1,37 @@
+"""The instructions that compute one thing: a math function or a division, around the instruction that betrays it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kscope.features.code import Code
+
+COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
+DEPTH = 12  # steps along def-use that one inlined function spans
+
+
+def computation(code: Code, seeds: Iterable[int]) -> set[int]:
+    """Arithmetic (no memory access) that belongs to the same computation as the seeds.
+
+    With line information: what shares a source line with a seed, for an inlined function is listed under the line
+    that calls it, and is tied to a seed by def-use. Without: what def-use ties to it within DEPTH steps.
+    """
+    seeds = list(seeds)
+    lines = {(code[i].file, code[i].line) for i in seeds if code[i].line is not None}
+    found: set[int] = set(seeds)
+    work = [(i, 0) for i in seeds]
+    while work:
+        i, depth = work.pop()
+        if depth >= DEPTH:
+            continue
+        near = [p for ps in code.defuse.sources(i).values() for p in ps]
+        for j in (*near, *code.defuse.consumers(i)):
+            if j not in found and _computes(code, j) and (not lines or (code[j].file, code[j].line) in lines):
+                found.add(j)
+                work.append((j, depth + 1))
+    return {i for i in found if code.executed[i] > 0}
+
+
+def _computes(code: Code, index: int) -> bool:
+    op = code.classes[index]
+    return op.access is None and op.pipe in COMPUTE

@@ -1,0 +1,87 @@
+"""A chip with wgmma or tcgen05 runs the older tensor instructions.
+
+## What it does
+
+Finds `HMMA`/`IMMA`/`QMMA` (mma.sync) work on sm_90 and later, and compares it with the peak of the newer path.
+
+## Why it costs time
+
+On sm_90 mma.sync reaches about two thirds of the tensor peak: operands pass the register file, and each warp issues
+its own small products. `wgmma` reads shared memory directly and runs asynchronously.
+
+## Evidence
+
+Executed tensor opcodes, `sm__ops_path_tensor_op_hmma_*` against the peak of `sm__ops_path_tensor_op_hgmma_*`.
+
+## Fix
+
+`wgmma` (CUTLASS sm90 kernels, Triton on Hopper), `tcgen05` on sm_100; TMA for the operands.
+
+Before:
+
+    mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 ...        // HMMA.16816
+
+After:
+
+    wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 ...      // HGMMA.64x256x16
+
+## When it is wrong
+
+Small or irregular products may not fill a 64-row instruction. Below half of the older path's rate, feeding it comes
+first.
+
+## Source
+
+Peaks from the report itself; CUDA C++ Programming Guide, asynchronous warpgroup-level matrix instructions.
+"""
+
+from __future__ import annotations
+
+from kscope.features.demands import left
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+
+OLD = "sm__ops_path_tensor_op_hmma_src_{}_sparsity_off.sum.peak_sustained"
+NEW = "sm__ops_path_tensor_op_hgmma_src_{}_sparsity_off.sum.peak_sustained"
+USED = 0.3  # tensor load below which feeding the pipe is the problem, not its rate
+
+
+class LegacyTensorPath(Rule):
+    code = "CMP202"
+    slug = "legacy-tensor-path"
+    title = "mma.sync runs where wgmma or tcgen05 would"
+    regime = "compute"
+    needs_sass = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, tensor = facts.code, facts.units.get("tensor")
+        assert code is not None
+        old = code.ran(code.where(lambda ins, op: "legacy_tensor" in op.kind and ins.opcode in ("HMMA", "IMMA", "QMMA")))
+        if not old or facts.kernel.device.sm not in (90, 100, 103) or tensor is None or tensor.busy < USED:
+            return PASSED
+        kept = self._ratio(facts)
+        scale = left(code, old, kept) | {"tensor": kept}
+        share = max(tensor.load, code.blamed_share(old))
+        return self.finding(
+            why=(
+                f"{sum(code.executed[i] for i in old):,.0f} {code[old[0]].name} keep the tensor pipe {percent(tensor.busy)} "
+                f"busy; the asynchronous path does the same work in {percent(kept)} of the time."
+            ),
+            fix="wgmma (sm_90) or tcgen05 (sm_100) with operands in shared memory, fed by TMA",
+            evidence=[
+                measured(facts, tensor.parts[0].metric),
+                derived("time on the newer path", kept, "", "ratio of the two paths' peaks"),
+            ],
+            locations=code.locations(old),
+            estimate=facts.bounds.relieve(min(1.0, share), kept, scale),
+            confidence=0.75,
+        )
+
+    def _ratio(self, facts: Facts) -> float:
+        """Peak of mma.sync over peak of the asynchronous path, from the report; 2/3 where it does not say."""
+        m = facts.kernel.metrics
+        for kind in ("bf16_dst_fp32", "fp16_dst_fp32", "fp16_dst_fp16", "tf32_dst_fp32"):
+            old, new = m.get(OLD.format(kind)), m.get(NEW.format(kind))
+            if old and new:
+                return min(1.0, old / new)
+        return 2 / 3

@@ -1,0 +1,70 @@
+"""Warps wait for memory fences.
+
+## What it does
+
+Finds `MEMBAR` instructions that warps wait at.
+
+## Why it costs time
+
+`__threadfence` waits until all earlier writes of the thread are visible to the whole device: a round trip to L2, or
+more when the write queue is full. System-wide fences wait for the bus.
+
+## Evidence
+
+`membar` share of warp time, the fences by samples and scope.
+
+## Fix
+
+Fence once for several writes; the narrowest scope (`__threadfence_block`, `cuda::thread_scope_block`); release and
+acquire operations (`cuda::atomic_ref`, `st.release`) on the flag instead of full fences.
+
+Before:
+
+    for (...) { out[i] = v; __threadfence(); flag[i] = 1; }
+
+After:
+
+    for (...) out[i] = v;   __threadfence(); flag[0] = 1;          // one fence
+
+## When it is wrong
+
+A fence that publishes a block's result once is cheap.
+
+## Source
+
+CUDA C++ Programming Guide, Memory Fence Functions; Kernel Profiling Guide, stall reason membar.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+
+class MemoryFenceStalls(Rule):
+    code = "LAT308"
+    slug = "memory-fence-stalls"
+    title = "Warps wait for memory fences"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        fences = code.ran(code.where(lambda ins, op: ins.opcode in ("MEMBAR", "ERRBAR", "CCTL")))
+        share = max(facts.stalls.of("membar"), code.blamed_share(fences))
+        if not fences or share < 0.08:
+            return PASSED
+        passes = max(code.executed[i] for i in fences) / max(1, facts.launch.warps)
+        return self.finding(
+            why=f"{percent(share)} of warp time waits at {code[fences[0]].name}, passed {passes:.1f} times a warp.",
+            fix="one fence for several writes, block scope, or release/acquire on the flag",
+            evidence=[
+                derived("warp time at fences", share, "", "stall reason membar and samples at MEMBAR"),
+                derived("fences a warp", passes, "", "executions"),
+            ],
+            locations=code.locations(fences),
+            estimate=facts.bounds.relieve(share, 0.2, {}, latency=1 - share),
+            confidence=0.75,
+        )

@@ -1,0 +1,90 @@
+"""Tiles are copied through registers: load, wait, store to shared memory, barrier, compute, again.
+
+## What it does
+
+Finds loops whose global loads feed shared-memory stores, with a barrier in the loop and no asynchronous copy, and the
+wait between load and store exposed.
+
+## Why it costs time
+
+Nothing computes while the tile travels: each iteration pays the full memory latency, and the tile passes the register
+file on the way, which costs registers and so occupancy.
+
+## Evidence
+
+Long-scoreboard samples at `STS` instructions that wait for an `LDG` of the same loop, `BAR` in the loop, no `LDGSTS` or
+`UTMALDG`.
+
+## Fix
+
+`cp.async` (sm_80 and later) or TMA (sm_90) into two to four stages of shared memory; or load the next tile into
+registers before computing on this one.
+
+Before:
+
+    s[i] = g[k0 + i]; __syncthreads(); compute(s); __syncthreads();
+
+After:
+
+    cp_async(s[stage ^ 1], g + next); compute(s[stage]); cp_async_wait(); __syncthreads();
+
+## When it is wrong
+
+With enough blocks resident, another block computes while this one waits: then the samples at the stores are few.
+
+## Source
+
+CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main loops.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+
+class UnpipelinedCopy(Rule):
+    code = "LAT307"
+    slug = "unpipelined-copy"
+    title = "Tiles are copied without overlap with the computation"
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code = facts.code
+        assert code is not None
+        if code.where(lambda ins, op: op.access == "async_copy" or "tma" in op.kind):
+            return PASSED
+        edges = code.blame.edges.get("long_scoreboard", {})
+        exposed: dict[int, float] = {}
+        for (load, user), samples in edges.items():
+            loop = code.cfg.loop_of[user]
+            stored = code[user].opcode in ("STS", "STSM") and code.classes[load].space == "global"
+            if stored and loop is not None and loop == code.cfg.loop_of[load] and self._synchronised(facts, loop):
+                exposed[load] = exposed.get(load, 0.0) + samples
+        every = sum(code.samples)
+        share = sum(exposed.values()) / every if every else 0.0
+        if share < 0.1:
+            return PASSED
+        barriers = code.where(lambda ins, op: ins.opcode == "BAR")
+        around = code.blamed_share(barriers, "barrier")
+        return self.finding(
+            why=(
+                f"{percent(share)} of all samples wait between a global load and the store of its value to shared memory, in "
+                f"a loop with barriers ({percent(around)} more wait there): nothing computes while the tile travels."
+            ),
+            fix="cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers",
+            evidence=[
+                derived("samples between LDG and STS", share, "", "long_scoreboard at the store, blamed on the load"),
+                derived("samples at barriers", around, "", "stall reason barrier"),
+            ],
+            locations=code.locations(exposed),
+            estimate=facts.bounds.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share),
+            confidence=0.75,
+        )
+
+    def _synchronised(self, facts: Facts, loop: int) -> bool:
+        code = facts.code
+        assert code is not None
+        return any(code[i].opcode == "BAR" for i in code.cfg.loops[loop].instructions)

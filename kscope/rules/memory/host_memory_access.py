@@ -1,0 +1,77 @@
+"""The kernel reads or writes host memory across the bus.
+
+## What it does
+
+Looks at L2 traffic to system memory (pinned, mapped or managed host memory) and to peer devices.
+
+## Why it costs time
+
+PCIe moves tens of gigabytes a second, device memory thousands, and a load that crosses the bus takes microseconds.
+
+## Evidence
+
+Sectors that L2 fetched from the system or peer aperture, against all that it fetched.
+
+## Fix
+
+Copy the data to the device first (`cudaMemcpyAsync`, overlapped with other work), prefetch managed memory
+(`cudaMemPrefetchAsync`), keep flags and counters on the device.
+
+Before:
+
+    cudaHostAlloc(&x, ...); k<<<...>>>(x);                         // each load crosses the bus
+
+After:
+
+    cudaMemcpyAsync(d, x, bytes, ...); k<<<...>>>(d);
+
+## When it is wrong
+
+Data that is read once, and a little of it, can be cheaper to read in place than to copy.
+
+## Source
+
+CUDA C++ Best Practices Guide, Zero Copy; Kernel Profiling Guide, L2 apertures.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+MISS = "lts__t_sectors_srcunit_tex_aperture_{}_lookup_miss.sum"
+
+
+class HostMemoryAccess(Rule):
+    code = "MEM110"
+    slug = "host-memory-access"
+    title = "The kernel works on memory across the bus"
+    regime = "memory"
+    needs = (MISS.format("sysmem"),)
+    collect = "--section MemoryWorkloadAnalysis_Tables"
+
+    def check(self, facts: Facts) -> Outcome:
+        m, code = facts.kernel.metrics, facts.code
+        away = facts.traffic.sysmem_sectors + facts.traffic.peer_sectors
+        every = away + (m.get(MISS.format("device")) or 0.0)
+        duration = facts.launch.duration_us or 0.0
+        if away < 1024 or away < 0.02 * every or not duration:
+            return PASSED
+        # What crosses the bus is waited for: all of the global-memory waiting is its.
+        share = max(facts.stalls.of("long_scoreboard", "lg_throttle", "drain"), away / every)
+        rate = away * 32 / duration / 1e3
+        loads = code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None) if code else []
+        return self.finding(
+            why=(
+                f"{away * 32 / 1e6:,.1f} MB cross the bus at {rate:.1f} GB/s, {percent(away / every)} of all that L2 "
+                f"fetches. {percent(share)} of warp time waits for memory."
+            ),
+            fix="copy or prefetch to the device first (cudaMemcpyAsync, cudaMemPrefetchAsync)",
+            evidence=[
+                derived("sectors over the bus", away, "sector", "L2 misses to the system and peer apertures"),
+                derived("share of L2 misses", away / every, "", ""),
+            ],
+            locations=code.locations(loads) if code else [],
+            estimate=facts.bounds.relieve(share, 0.02, {}, latency=0.3),
+            confidence=0.9,
+        )
