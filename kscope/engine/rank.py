@@ -11,7 +11,7 @@ from kscope.model.analysis import Finding, Severity
 
 ROOFS = ("MEM107", "CMP208")
 """Findings that say the kernel is at its roof: they lead where nothing else pays."""
-PAYS = 1.25
+PAYS = 1.1
 
 
 def severity(finding: Finding) -> Severity:

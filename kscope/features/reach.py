@@ -105,6 +105,20 @@ def gathers(code: Code, index: int) -> bool:
     return found is not None and "load" in found
 
 
+def chases(code: Code, load: int) -> bool:
+    """The load's address comes from the load itself, one iteration ago: nothing can be loaded ahead."""
+    seen: set[int] = set()
+    work = [p for ps in code.defuse.sources(load).values() for p in ps]
+    while work:
+        i = work.pop()
+        if i == load:
+            return True
+        if i not in seen and len(seen) < 64:
+            seen.add(i)
+            work += [p for ps in code.defuse.sources(i).values() for p in ps]
+    return False
+
+
 def pointer(code: Code, index: int) -> str | None:
     """The kernel parameter that an address is based on (`c[0x0][0x210]`); None when there is no one such."""
     found = address_origins(code, index)

@@ -1,8 +1,8 @@
-"""A compute pipe, or the issue slots, runs near the peak.
+"""A pipe, a cache or the issue slots run near the peak.
 
 ## What it does
 
-Says that the kernel is at a compute roof: which pipe, and what feeds it.
+Says that the kernel is at a roof inside the chip: which pipe or cache, and what feeds it.
 
 ## Why it costs time
 
@@ -44,18 +44,21 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 NEAR = 0.85  # of what is attainable
-PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue")
+PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue", "l2", "l1")
 
 
 class PipeSaturated(Rule):
     code = "CMP208"
     slug = "pipe-saturated"
-    title = "A compute pipe is at its peak: do less work or use another pipe"
+    title = "A pipe is at its peak: do less work or use another"
     regime = "compute"
     collect = "--section SpeedOfLight --section ComputeWorkloadAnalysis"
 
     def check(self, facts: Facts) -> Outcome:
-        pipes = [facts.units[p] for p in PIPES if p in facts.units]
+        # L2 carries all that device memory delivers: where that is near its rate too, MEM107 speaks.
+        dram = facts.units.get("dram")
+        outer = dram is not None and dram.load > NEAR
+        pipes = [facts.units[p] for p in PIPES if p in facts.units and not (outer and p in ("l2", "l1"))]
         if not pipes:
             return Missing(f"no pipe utilisation was collected; profile with {self.collect}")
         full = max(pipes, key=lambda u: u.load)
@@ -64,7 +67,7 @@ class PipeSaturated(Rule):
         code = facts.code
         locations = []
         if code is not None:
-            pipe = {"issue": None}.get(full.name, full.name)
+            pipe = {"issue": None, "l1": "lsu", "l2": "lsu"}.get(full.name, full.name)
             users = code.where(lambda ins, op: pipe is None or op.pipe == pipe or (pipe == "fma" and op.pipe == "fmaheavy"))
             locations = code.locations(users, 3, weight=code.executed)
         found = self.finding(
@@ -80,5 +83,6 @@ class PipeSaturated(Rule):
             ],
             locations=locations,
             confidence=0.85,
+            regime=full.regime,
         )
         return msgspec.structs.replace(found, severity="major")

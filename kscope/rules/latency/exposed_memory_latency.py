@@ -40,6 +40,7 @@ Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
+from kscope.features.reach import chases
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
@@ -67,7 +68,7 @@ class ExposedMemoryLatency(Rule):
         distance = self._distance(facts, hot[0]) if hot else 0
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
-        chased = bool(hot) and self._chases(facts, hot[0])
+        chased = bool(hot) and chases(code, hot[0])
         ahead = CHASED if chased else AHEAD
         factor = 1 / (1 - share + share / ahead)
         return self.finding(
@@ -92,20 +93,3 @@ class ExposedMemoryLatency(Rule):
         assert code is not None
         after = [c - load for c in code.defuse.consumers(load) if c > load]
         return min(after, default=0)
-
-    def _chases(self, facts: Facts, load: int) -> bool:
-        """The load's address comes from the load itself, one iteration ago: nothing can be loaded ahead."""
-        code = facts.code
-        assert code is not None
-        seen: set[int] = set()
-        work = [p for ps in code.defuse.sources(load).values() for p in ps]
-        while work:
-            i = work.pop()
-            if i == load:
-                return True
-            if i in seen or len(seen) > 64:
-                continue
-            seen.add(i)
-            work += [p for ps in code.defuse.sources(i).values() for p in ps]
-        return False
-

@@ -44,6 +44,7 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
+FEWEST = 0.125
 ASYNC = ("wgmma", "tcgen05", "tma")
 
 
@@ -67,6 +68,9 @@ class LowOccupancy(Rule):
         step = self._next_step(facts)
         target = occ.relaxed if unused or set(occ.limiters) & {"blocks", "block size", "barriers"} else step
         target = max(target, step)
+        if occ.theoretical <= FEWEST * occ.maximum:
+            # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
+            target = max(target, int((step * occ.relaxed) ** 0.5))
         factor = target / max(1, occ.theoretical)
         waiting = stalls.of("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         if factor <= 1 or waiting < 0.3:

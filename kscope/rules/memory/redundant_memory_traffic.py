@@ -95,7 +95,8 @@ class RedundantMemoryTraffic(Rule):
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
         kept = (distinct + written) / (read + written)
         share = code.blamed_share(repeated)
-        scale = {"dram_bytes": kept}
+        fewer = max(kept, distinct / asked)
+        scale = {"dram_bytes": kept, "l2_sectors": fewer, "l2_requests": fewer}
         return self.finding(
             why=(
                 f"the loads cover about {distinct / 1e6:,.0f} MB of distinct data, device memory delivered "

@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from kscope.features.columns import Column, total
 from kscope.features.facts import Facts
-from kscope.features.reach import gathers
+from kscope.features.reach import chases, gathers
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
 TOUCHED = "memory_l2_theoretical_sectors_global"
@@ -99,7 +99,7 @@ class UncoalescedGlobalAccess(Rule):
             ],
             locations=code.locations(bad),
             estimate=estimate,
-            confidence=0.35 if indirect else 0.9,
+            confidence=0.1 if indirect and chases(code, worst) else 0.35 if indirect else 0.9,
         )
 
     def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: list[int]) -> dict[str, float]:
