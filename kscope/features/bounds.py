@@ -10,7 +10,8 @@ overlap: a fix keeps more work in flight (occupancy, grid, independent instructi
     latency shrinks by that factor, the load of the fullest unit does not. Near saturation latency grows with load;
     adding the two as squares is the usual smooth form of that (time^2 = load^2 + latency^2).
 
-low and high: low assumes that half of the saving comes true; high that nothing but the harder cap resists.
+low and high: low assumes that half of the saving comes true; high that only a cap resists, and that the rewrite
+relieves the capping unit a little too (YIELD). On the labelled pairs, the truth lies in between in four of five.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from kscope.model.analysis import Estimate
 SMOOTH = 3.0  # power in which caps add up: units that are each half full slow each other down a little
 FULL, FREE = 0.9, 0.6  # load above which all, below which none of the other waits is queueing for the unit
 RELIEVED = 0.8  # load after over load before, below which a fix relieves a unit
+YIELD = 0.75  # of a cap that a rewrite can leave: wider or fewer instructions relieve other units a little too
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
 
@@ -72,7 +74,7 @@ class Bounds(Struct, frozen=True):
         before = _smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
         after = max(_smooth(residual, load, floor) / before, min(1.0, load))
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
-        hardest = max(load * 0.95, outside + inside * (1 - touched) * (1 - queueing) * 0.5, 0.8 * floor, 1e-4)
+        hardest = max(load * YIELD, outside + inside * (1 - touched) * (1 - queueing) * 0.3, 0.7 * floor, 1e-4)
         return _estimate(after, hardest, cap)
 
     def overlap(self, factor: float, scale: Mapping[str, float] | None = None) -> Estimate:
@@ -83,13 +85,13 @@ class Bounds(Struct, frozen=True):
         waiting = max(0.0, 1.0 - load * load) ** 0.5
         after = outside + (1 - outside) * (load * load + (waiting / factor) ** 2) ** 0.5
         cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
-        return _estimate(after, max(load * 0.95, 1 / factor, outside), cap)
+        return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside), cap)
 
     def balance(self, factor: float, cap: str) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full."""
         load, name = self.next_limit({})
         after = max(1 / factor, load if load > 1 / factor else 0.0)
-        return _estimate(min(1.0, after), 1 / factor, name if load > 1 / factor else cap)
+        return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), name if load > 1 / factor else cap)
 
 
 def _smooth(*loads: float) -> float:

@@ -28,9 +28,13 @@ class FmaLoop(Struct, frozen=True):
     issue: float
 
 
-@lru_cache(maxsize=1)  # several rules ask about the same kernel
-def fma_loops(code: Code) -> tuple[FmaLoop, ...]:
+def fma_loops(code: Code) -> list[FmaLoop]:
     """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
+    return list(_fma_loops(code))
+
+
+@lru_cache(maxsize=1)  # several rules ask about the same kernel
+def _fma_loops(code: Code) -> tuple[FmaLoop, ...]:
     regions = [set(lp.instructions) for lp in code.cfg.loops if lp.innermost]
     regions.append({i for i, loop in enumerate(code.cfg.loop_of) if loop is None})
     return tuple(sorted((lp for inside in regions for lp in _region(code, inside)), key=lambda lp: -lp.fmas))

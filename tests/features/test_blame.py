@@ -80,4 +80,4 @@ def test_sums_are_preserved() -> None:
               for r in ("long_scoreboard", "short_scoreboard", "wait", "gmma", "barrier", "lg_throttle")}  # fmt: skip
     b = blame(p, cfg, DefUse(p, cfg), stalls)
     for reason, samples in stalls.items():
-        assert b.by_producer[reason].sum() + b.unattributed[reason] == pytest.approx(samples.sum())
+        assert sum(b.by_producer[reason]) + b.unattributed[reason] == pytest.approx(samples.sum())
