@@ -2,7 +2,7 @@
 
     python tools/pack_fixtures.py CAPTURES SOURCES fixtures/h200
 
-CAPTURES holds *.ncu-rep, SOURCES dev_kernels.cu, harness.cuh, labels.toml and times.txt. Toolkit
+CAPTURES holds *.ncu-rep, SOURCES the CUDA files, labels.toml and times.txt of all of them. Toolkit
 headers are taken out of the reports (tools/strip_sources.py). Everything in CAPTURE.toml comes from the report itself, the labels or the measured times; what the report does not record is left out.
 """
 
@@ -35,18 +35,18 @@ def main() -> None:
     labels = tomllib.loads((args.sources / "labels.toml").read_text())
     times = dict(read_times(args.sources / "times.txt"))
     kernels = args.out.parent / "kernels"
-    copies = {"dev_kernels.cu": kernels, "harness.cuh": kernels, "labels.toml": args.out, "times.txt": args.out}
-    for name, folder in copies.items():
+    for file in sorted(args.sources.iterdir()):
+        folder = kernels if file.suffix in (".cu", ".cuh", ".py") else args.out
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(args.sources / name, folder / name)
-    source = (kernels / "dev_kernels.cu").read_text()
+        shutil.copyfile(file, folder / file.name)
+    sources = {f.name: f.read_text() for f in sorted(kernels.glob("*.cu"))}
     reports = sorted(args.captures.glob("*.ncu-rep"))
     with ProcessPoolExecutor() as pool:
-        sizes = list(pool.map(partial(pack, out=args.out, labels=labels, times=times, source=source), reports))
+        sizes = list(pool.map(partial(pack, out=args.out, labels=labels, times=times, sources=sources), reports))
     print(f"{len(sizes)} captures, {sum(sizes) / 1e6:.1f} MB")
 
 
-def pack(report: Path, out: Path, labels: dict[str, Any], times: dict[str, float], source: str) -> int:
+def pack(report: Path, out: Path, labels: dict[str, Any], times: dict[str, float], sources: dict[str, str]) -> int:
     """Write one case; returns the packed bytes."""
     data = strip(report.read_bytes(), ("/corpus/",))
     if found := next((p for p in PATH.findall(data) if not p.startswith(NEUTRAL)), None):
@@ -56,11 +56,13 @@ def pack(report: Path, out: Path, labels: dict[str, Any], times: dict[str, float
     folder.mkdir(parents=True, exist_ok=True)
     packed = lzma.compress(data, format=lzma.FORMAT_XZ, check=lzma.CHECK_CRC64, filters=FILTERS)
     (folder / "report.ncu-rep.xz").write_bytes(packed)
-    (folder / "CAPTURE.toml").write_text(capture(report, case, data, labels, times, source))
+    (folder / "CAPTURE.toml").write_text(capture(report, case, data, labels, times, sources))
     return len(packed)
 
 
-def capture(report: Path, case: str, data: bytes, labels: dict[str, Any], times: dict[str, float], source: str) -> str:
+def capture(
+    report: Path, case: str, data: bytes, labels: dict[str, Any], times: dict[str, float], sources: dict[str, str]
+) -> str:
     action = ncu_report.load_report(str(report))[0][0]
 
     def metric(name: str) -> Any:
@@ -71,6 +73,7 @@ def capture(report: Path, case: str, data: bytes, labels: dict[str, Any], times:
         found = re.search(pattern, data)
         return found.group(1).decode() if found else None
 
+    file = next((f for f, text in sources.items() if line_of(action.name(), text)), None)
     command = recorded(rb"(/[\w./-]+/ncu --[ -!#-~]+)")
     clock = re.search(r"--clock-control (\S+)", command or "")
     label = labels.get(case)
@@ -100,8 +103,8 @@ def capture(report: Path, case: str, data: bytes, labels: dict[str, Any], times:
         },
         "kernel": {
             "name": action.name(),
-            "source": "fixtures/kernels/dev_kernels.cu",
-            "line": line_of(action.name(), source),
+            "source": f"fixtures/kernels/{file}" if file else None,
+            "line": line_of(action.name(), sources[file]) if file else None,
         },
         "planted": about,
         "measured": {

@@ -13,6 +13,7 @@ import marshal
 import os
 import struct
 import sys
+from collections.abc import Mapping
 
 from kscope.model.errors import KscopeError, one_line
 
@@ -50,6 +51,28 @@ class Skipped:
 
     def __init__(self, index: int, message: str) -> None:
         self.index, self.message = index, message
+
+
+class LateSources(Mapping[str, str]):
+    """Source texts of one kernel, which arrive behind it: read from the pipe when first asked for."""
+
+    def __init__(self, receive: Callable[[], dict[str, str]]) -> None:
+        self._receive = receive
+        self._texts: dict[str, str] | None = None
+
+    def texts(self) -> dict[str, str]:
+        if self._texts is None:
+            self._texts = self._receive()
+        return self._texts
+
+    def __getitem__(self, file: str) -> str:
+        return self.texts()[file]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts())
+
+    def __len__(self) -> int:
+        return len(self.texts())
 
 
 class Reader:
@@ -90,7 +113,11 @@ class Reader:
                 elif tag == "begin":
                     self._next = rest[0]
                 elif tag == "kernel":
-                    yield rest[0]
+                    sources = LateSources(self._sources)
+                    try:
+                        yield {**rest[0], "sources": sources}
+                    finally:
+                        sources.texts()  # the next frame, unless it was asked for already
                 elif tag == "skip":
                     yield Skipped(rest[0], rest[1])
                 elif tag == "fault":
@@ -111,6 +138,19 @@ class Reader:
                     self._start(self._next + 1)
         finally:
             self.close()
+
+    def _sources(self) -> dict[str, str]:
+        if self._pid < 0:  # closed
+            return {}
+        tag, *rest = self._frame() or ("died",)
+        if tag == "sources":
+            return dict(rest[0])
+        self._kill()  # the library fell over them: go on behind this kernel, and ask for no more sources
+        self._reap()
+        want = self._want
+        self._want = Want(counters=want.counters, sass=want.sass, sources=False, nvidia=want.nvidia, timelines=want.timelines)
+        self._start(self._next + 1)
+        return {}
 
     def _frame(self) -> tuple[Any, ...] | None:
         head = self._read(8)
@@ -207,7 +247,7 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
         send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
         return
-    from kscope.parsers.ncu_native import extract
+    from kscope.parsers.ncu_native import extract, source_texts
     from kscope.parsers.sasscache import SassCache
 
     cache = SassCache(path)
@@ -215,11 +255,14 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     for index in range(first, len(actions)):
         send("begin", index)
         try:
-            raw = extract(actions[index](), index, want, cache)
+            action = actions[index]()
+            raw = extract(action, index, want, cache)
             raw["tool_version"] = version
-            send("kernel", raw)
         except Exception as e:
             send("skip", index, one_line(f"{type(e).__name__}: {e}"))
+        else:
+            send("kernel", raw)
+            send("sources", source_texts(action, raw) if want.sources else {})
         if index + 1 < len(actions) and _resident() > MEMORY_BOUND:
             send("pause", index + 1)
             return

@@ -138,7 +138,7 @@ def test_the_cap_is_named() -> None:
     l2 = unit("l2", 1.0, [Part("sectors", 0.6, "m")])
     gone = bounds(l1, l2).relieve(0.95, 0.0, {"wavefronts": 0.1})
     assert gone.capped_by == "L2"
-    assert 1.4 < gone.speedup <= 1 / 0.6
+    assert 1.4 < gone.speedup <= ROUNDING / 0.6
     assert bounds(l1, l2).relieve(0.95, 0.0, {}).capped_by == "L1", "its wavefronts are still there"
     assert bounds(l1, l2, floor=0.8).relieve(0.95, 0.0, {"wavefronts": 0.1}).capped_by.startswith("latency")
 

@@ -1,0 +1,103 @@
+"""The regime and limiter of every labelled capture, and of kernels of which little was collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import msgspec
+import pytest
+
+from kscope.engine.regime import decide, headroom
+from kscope.features.facts import Facts
+from kscope.features.stalls import COUNTER
+from kscope.model.analysis import KernelAnalysis, Limiter, Regime
+from kscope.model.kernel import Kernel
+from tests.support import reports
+from tests.support.edit import made
+from tests.support.labels import LABELS
+
+BY_REGIME = {
+    "memory": {"dram_bandwidth", "l2_bandwidth", "l1_throughput", "shared_memory", "memory_latency", "atomics"},
+    "compute": {
+        "tensor_pipe", "fp32_pipe", "fp64_pipe", "integer_pipe", "special_function", "instruction_issue",
+        "dependency_latency", "instruction_fetch", "divergence",
+    },
+    "overhead": {
+        "launch", "small_grid", "tail", "imbalance", "barrier", "pipeline_fill", "host", "synchronization", "transfer",
+    },
+}  # fmt: skip
+
+
+def test_every_limiter_has_one_regime() -> None:
+    assert set(BY_REGIME) == set(get_args(Regime))
+    assert sorted(x for group in BY_REGIME.values() for x in group) == sorted(get_args(Limiter))
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_labelled(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    assert diagnosis(case).verdict.regime in LABELS[case]["regime"]
+
+
+@pytest.mark.parametrize(
+    ("case", "limiter"),
+    [
+        ("dram_bound.triad", "dram_bandwidth"), ("ldg32_x4.slow", "dram_bandwidth"),
+        ("bank_conflict.slow", "shared_memory"), ("uncoalesced.slow", "l1_throughput"),
+        ("tail_effect.slow", "tail"), ("small_grid.slow", "small_grid"), ("launch_bound.tiny", "launch"),
+        ("barrier.slow", "barrier"), ("divergence.slow", "divergence"), ("dependency_chain.slow", "dependency_latency"),
+        ("occupancy_smem.slow", "memory_latency"),
+    ],
+)  # fmt: skip
+def test_limiter(case: str, limiter: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    assert diagnosis(case).verdict.limiter == limiter
+
+
+@pytest.mark.parametrize("case", reports.cases())
+def test_verdict(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    k = diagnosis(case)
+    v = k.verdict
+    assert v.limiter in BY_REGIME[v.regime]
+    assert 0 < v.confidence <= 1
+    assert v.sentence and "\n" not in v.sentence and len(v.sentence) < 500
+    assert v.sentence.lower().startswith(v.regime), "the sentence names the regime"
+    assert k.headroom is not None and k.headroom.speedup_bound >= 1 and k.headroom.bounded_by
+
+
+def test_headroom_of_a_kernel_at_its_roof(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    full = diagnosis("dram_bound.triad").headroom
+    far = diagnosis("small_grid.slow").headroom
+    assert full is not None and far is not None
+    assert full.speedup_bound < 1.1 and "memory" in full.bounded_by
+    assert far.speedup_bound > 10
+
+
+def test_nothing_collected() -> None:
+    facts = Facts(made({}))
+    found = decide(facts)
+    assert found.limiter in BY_REGIME[found.regime] and found.confidence <= 0.3
+    assert headroom(facts) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "regime", "limiter"),
+    [
+        ("long_scoreboard", "memory", "memory_latency"), ("lg_throttle", "memory", "l1_throughput"),
+        ("barrier", "overhead", "barrier"), ("wait", "compute", "dependency_latency"),
+        ("no_instruction", "compute", "instruction_fetch"), ("math_pipe_throttle", "compute", "instruction_issue"),
+    ],
+)  # fmt: skip
+def test_by_waits(reason: str, regime: str, limiter: str) -> None:
+    """No unit was collected: what the warps wait for decides."""
+    values = {COUNTER.format(reason): 8.0, COUNTER.format("selected"): 1.0}
+    found = decide(Facts(made(values)))
+    assert (found.regime, found.limiter) == (regime, limiter)
+
+
+def test_shape_needs_idle_sms(kernel: Callable[[str], Kernel]) -> None:
+    """The tail is the limit because SMs idle; the same launch with busy SMs is what its units make it."""
+    k = kernel("tail_effect.slow")
+    assert decide(Facts(k)).limiter == "tail"
+    values = {**k.metrics, "sm__cycles_active.avg": k.metrics["sm__cycles_active.max"]}
+    busy = msgspec.structs.replace(k, metrics=type(k.metrics)(values, {}))
+    assert decide(Facts(busy)).limiter not in ("tail", "small_grid", "imbalance")

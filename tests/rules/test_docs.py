@@ -1,0 +1,142 @@
+"""Every rule is its own page: the sections, an example before and after, and its fixed place in the catalogue."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from kscope.rules.base import Rule
+from kscope.rules.registry import MODULES, all_rules, matching, page, rule
+
+SECTIONS = ("What it does", "Why it costs time", "Evidence", "Fix", "When it is wrong", "Source")
+FAMILIES = {"memory": "MEM", "compute": "CMP", "latency": "LAT", "grid": "GRD", "overhead": "OVH"}
+LINES = 200
+CATALOGUE = {  # codes never change and are never reused
+    "MEM101": "uncoalesced-global-access",
+    "MEM102": "narrow-global-access",
+    "MEM103": "shared-bank-conflicts",
+    "MEM104": "register-spills",
+    "MEM105": "local-memory-indexing",
+    "MEM106": "redundant-memory-traffic",
+    "MEM107": "dram-bandwidth-saturated",
+    "MEM108": "misaligned-global-access",
+    "MEM109": "atomic-contention",
+    "MEM110": "host-memory-access",
+    "MEM111": "divergent-constant-access",
+    "MEM112": "low-data-reuse",
+    "CMP201": "tensor-cores-idle",
+    "CMP202": "legacy-tensor-path",
+    "CMP203": "accidental-fp64",
+    "CMP204": "slow-math-functions",
+    "CMP205": "integer-address-overhead",
+    "CMP206": "missing-fma",
+    "CMP207": "conversion-overhead",
+    "CMP208": "pipe-saturated",
+    "CMP209": "serialized-wgmma",
+    "LAT301": "low-occupancy",
+    "LAT302": "exposed-memory-latency",
+    "LAT303": "dependency-chain",
+    "LAT304": "barrier-stalls",
+    "LAT305": "warp-divergence",
+    "LAT306": "instruction-cache-misses",
+    "LAT307": "unpipelined-copy",
+    "LAT308": "memory-fence-stalls",
+    "GRD401": "small-grid",
+    "GRD402": "tail-effect",
+    "GRD403": "load-imbalance",
+    "GRD404": "block-size",
+    "ASY501": "pipeline-priming",
+    "ASY502": "producer-bound-pipeline",
+    "ASY503": "epilogue-bubble",
+    "ASY504": "shallow-pipeline",
+    "ASY505": "missing-proxy-fence",
+    "OVH601": "launch-bound",
+    "OVH602": "gpu-idle",
+    "OVH603": "host-synchronization",
+    "OVH604": "transfer-bound",
+    "OVH605": "cuda-graph-candidate",
+    "OVH606": "tiny-kernel",
+}
+NOT_YET = {
+    "MEM108", "MEM110", "CMP202", "CMP209", "LAT307", "LAT308", "ASY501", "ASY502", "ASY503", "ASY504", "ASY505",
+    "OVH601", "OVH602", "OVH603", "OVH604", "OVH605",
+}  # fmt: skip
+BY_CODE = {r.code: r for r in all_rules()}
+
+
+def file_of(r: type[Rule]) -> Path:
+    return Path(inspect.getfile(r))
+
+
+def sections(r: type[Rule]) -> dict[str, str]:
+    """Text under each heading of the rule's page; "" is what stands before the first."""
+    out, name = {"": ""}, ""
+    for line in inspect.cleandoc(sys.modules[r.__module__].__doc__ or "").splitlines():
+        if line.startswith("## "):
+            name = line.removeprefix("## ")
+            assert name not in out, f"{name} twice"
+            out[name] = ""
+        else:
+            out[name] += line + "\n"
+    return {heading: text.strip() for heading, text in out.items()}
+
+
+def test_catalogue() -> None:
+    """Codes and slugs as they were promised, each once; what is planned is named, not forgotten."""
+    shipped = {r.code: r.slug for r in all_rules()}
+    assert len(shipped) == len(all_rules()) == len(set(shipped.values())) == len(MODULES)
+    assert shipped == {code: slug for code, slug in CATALOGUE.items() if code not in NOT_YET}
+    assert set(CATALOGUE) >= NOT_YET and len(set(CATALOGUE.values())) == len(CATALOGUE)
+    assert [r.code for r in all_rules()] == sorted(shipped)
+
+
+def test_no_rule_file_is_forgotten() -> None:
+    root = Path(inspect.getfile(Rule)).parent
+    there = {f"{p.parent.name}.{p.stem}" for p in root.glob("*/*.py") if not p.name.startswith("_")}
+    assert there == set(MODULES)
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_page(code: str) -> None:
+    r = BY_CODE[code]
+    parts = sections(r)
+    assert tuple(parts)[1:] == SECTIONS
+    assert all(len(text) > 20 for text in parts.values()), "no section is empty"
+    first = parts[""]
+    assert "\n" not in first and first.endswith(".") and len(first) < 120, "one sentence says what it is about"
+    assert page(r).startswith(f"# {code} {r.slug}\n")
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_example(code: str) -> None:
+    """Code before and after, indented, and not the same."""
+    fix = sections(BY_CODE[code])["Fix"]
+    found = re.search(r"^Before:\n\n((?: {4}.*\n|\n)+)\s*After:\n\n((?: {4}.*(?:\n|$)|\n)+)", fix, re.MULTILINE)
+    assert found is not None, fix
+    assert found[1].strip() != found[2].strip() and len(found[1].strip()) > 5 < len(found[2].strip())
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_place(code: str) -> None:
+    """File name, folder, class name and family agree; a rule stays small."""
+    r = BY_CODE[code]
+    path = file_of(r)
+    assert path.stem == r.slug.replace("-", "_")
+    assert FAMILIES[path.parent.name] == code[:3]
+    assert r.__name__.lower() == r.slug.replace("-", "")
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES
+    assert r.title and not r.title.endswith(".") and len(r.title) < 70
+    assert r.regime in ("memory", "compute", "overhead")
+    assert re.search(r"--(section|set) \w", r.collect)
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_lookup(code: str) -> None:
+    r = BY_CODE[code]
+    assert rule(code) is rule(code.lower()) is rule(r.slug) is rule(f" {code} ") is r
+    assert matching(code) == matching(r.slug) == {code}
+    assert code in matching(code[:3]) and all(c.startswith(code[:3]) for c in matching(code[:3]))

@@ -1,0 +1,186 @@
+"""Each rule on real captures: where it must fire, where it must not, and what it says when its inputs are missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.model.analysis import Finding, KernelAnalysis
+from kscope.model.kernel import Kernel
+from kscope.rules.base import Missing, Passed
+from kscope.rules.registry import all_rules
+from tests.support import reports
+from tests.support.edit import made, without_columns, without_metrics
+from tests.support.labels import LABELS, PAIRS
+
+PROMISE = 1.15  # from here on a finding counts as one
+STREAMING = ("dram_bound.triad", "ldg32_x4.fast", "narrow_loads.fast", "uncoalesced.fast")
+
+
+class On(NamedTuple):
+    """Captures on which a rule must fire, and on which it must promise nothing."""
+
+    fires: tuple[str, ...]
+    silent: tuple[str, ...]
+
+
+CASES = {
+    "MEM101": On(("uncoalesced.slow", "sgemm.naive", "ldg32_l2.slow"), (*STREAMING, "bank_conflict.slow", "barrier.slow")),
+    "MEM102": On(("narrow_loads.slow",), (*STREAMING, "ldg32_x4.slow", "barrier.slow", "tail_effect.slow")),
+    "MEM103": On(("bank_conflict.slow",), ("bank_conflict.fast", "sgemm.tiled", "barrier.slow", *STREAMING)),
+    "MEM104": On(("spill.slow",), ("spill.fast", "local_array.slow", "local_array.fast", *STREAMING)),
+    "MEM105": On(("local_array.slow",), ("local_array.fast", "spill.slow", "spill.fast", *STREAMING)),
+    "MEM106": On((), (*STREAMING, "bank_conflict.fast", "dependency_chain.slow", "tail_effect.slow")),
+    "MEM107": On((*STREAMING, "ldg32_x4.slow"), ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow")),
+    "MEM109": On(("atomics.slow",), ("atomics.fast", "sgemm.tiled", *STREAMING)),
+    "MEM111": On((), (*STREAMING, "sgemm.tiled", "bank_conflict.slow", "atomics.slow")),
+    "MEM112": On(("sgemm.tiled",), ("sgemm.blocktile2d", "bank_conflict.slow", "tail_effect.slow", *STREAMING)),
+    "CMP201": On(("sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d"), ("tail_effect.fast", "spill.slow", *STREAMING)),
+    "CMP203": On(("fp64_literal.slow",), ("fp64_literal.fast", "divergence.fast", *STREAMING)),
+    "CMP204": On((), (*STREAMING, "sgemm.tiled", "bank_conflict.slow", "int_division.fast")),
+    "CMP205": On(("int_division.slow",), ("int_division.fast", "sgemm.blocktile2d", *STREAMING)),
+    "CMP206": On((), (*STREAMING, "dependency_chain.slow", "sgemm.tiled")),
+    "CMP207": On((), (*STREAMING, "sgemm.tiled", "fp64_literal.fast", "dependency_chain.slow")),
+    "CMP208": On(("tail_effect.fast", "divergence.fast"), (*STREAMING, "bank_conflict.slow", "dependency_chain.slow")),
+    "LAT301": On(("occupancy_smem.slow",), ("occupancy_smem.fast", "tail_effect.slow", *STREAMING)),
+    "LAT302": On(("small_grid.slow",), ("dependency_chain.slow", "sgemm.blocktile2d", "tail_effect.fast", *STREAMING)),
+    "LAT303": On(("dependency_chain.slow",), ("dependency_chain.fast", "bank_conflict.slow", *STREAMING)),
+    "LAT304": On(("barrier.slow",), ("dependency_chain.slow", "sgemm.blocktile2d", *STREAMING)),
+    "LAT305": On(("divergence.slow",), ("divergence.fast", "sgemm.tiled", *STREAMING)),
+    "LAT306": On((), (*STREAMING, "sgemm.blocktile2d", "dependency_chain.slow", "tail_effect.fast")),
+    "GRD401": On(("small_grid.slow",), ("small_grid.fast", "tail_effect.slow", *STREAMING)),
+    "GRD402": On(("tail_effect.slow",), ("tail_effect.fast", "small_grid.slow", *STREAMING)),
+    "GRD403": On((), (*STREAMING, "tail_effect.fast", "bank_conflict.slow", "dependency_chain.slow")),
+    "GRD404": On((), (*STREAMING, "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d")),
+    "OVH606": On(("launch_bound.tiny",), ("small_grid.slow", "int_division.fast", *STREAMING)),
+}
+BY_CODE = {r.code: r for r in all_rules()}
+Diagnose = Callable[[str], KernelAnalysis]
+
+
+def found(diagnosis: KernelAnalysis, code: str) -> Finding | None:
+    return next((f for f in diagnosis.findings if f.code == code), None)
+
+
+def promises(finding: Finding | None) -> bool:
+    """Says that something is to be gained here; without a figure it says so unless it is information only."""
+    if finding is None:
+        return False
+    return finding.severity != "info" if finding.estimate is None else finding.estimate.speedup >= PROMISE
+
+
+def test_every_rule_has_cases() -> None:
+    assert set(CASES) == set(BY_CODE)
+    assert all(len(on.silent) >= 3 and not set(on.fires) & set(on.silent) for on in CASES.values())
+
+
+@pytest.mark.parametrize(("code", "case"), [(c, case) for c, on in CASES.items() for case in on.fires])
+def test_fires(code: str, case: str, diagnosis: Diagnose) -> None:
+    f = found(diagnosis(case), code)
+    assert f is not None and f.severity != "info"
+    assert promises(f)
+    assert f.rule == BY_CODE[code].slug and f.title and f.why and f.fix and 0 < f.confidence <= 1
+    assert f.evidence and all(e.metric for e in f.evidence)
+    if BY_CODE[code].needs_sass and code != "LAT306":
+        assert f.locations, "it names the instruction"
+    for place in f.locations:
+        assert place.function == diagnosis(case).name and place.opcode and place.sass and place.opcode in place.sass
+        assert place.line and place.source, "the captures have their sources"
+
+
+@pytest.mark.parametrize(("code", "case"), [(c, case) for c, on in CASES.items() for case in on.silent])
+def test_silent(code: str, case: str, diagnosis: Diagnose) -> None:
+    assert not promises(found(diagnosis(case), code))
+
+
+@pytest.mark.parametrize("case", LABELS)
+def test_labelled_cause_is_found(case: str, diagnosis: Diagnose) -> None:
+    assert {f.rule for f in diagnosis(case).findings} & set(LABELS[case]["accept"])
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_fixed_version_is_clean_of_the_cause(case: str, diagnosis: Diagnose) -> None:
+    fixed = diagnosis(PAIRS[case])
+    assert [f.rule for f in fixed.findings if f.rule in LABELS[case]["accept"] and f.estimate and promises(f)] == []
+
+
+# --- what is missing
+
+
+def no_sass(k: Kernel) -> Kernel:
+    return msgspec.structs.replace(k, program=None)
+
+
+def no_counters(k: Kernel) -> Kernel:
+    return msgspec.structs.replace(k, counters=None)
+
+
+def no_samples(k: Kernel) -> Kernel:
+    return without_columns(k, lambda name: "pcsamp" in name)
+
+
+def nothing(k: Kernel) -> Kernel:
+    return made({})
+
+
+PARTS: dict[str, Callable[[Kernel], Kernel]] = {
+    "SASS": no_sass,
+    "per-instruction counters": no_counters,
+    "samples": no_samples,
+    "SASS and counters": lambda k: no_counters(no_sass(k)),
+    "execution counts": lambda k: without_columns(k, lambda name: name == "inst_executed"),
+    "thread counts": lambda k: without_columns(k, lambda name: name.startswith("thread_inst_executed")),
+    "memory columns": lambda k: without_columns(k, lambda name: name.startswith("memory_")),
+    "opcode counts": lambda k: msgspec.structs.replace(k, opcodes={}),
+    "sources": lambda k: msgspec.structs.replace(k, sources={}),
+    "all metrics": lambda k: without_metrics(k, lambda name: True),
+    "launch metrics": lambda k: without_metrics(k, lambda name: name.startswith("launch__")),
+    "utilisation": lambda k: without_metrics(k, lambda name: "pct_of_peak" in name),
+    "warp states": lambda k: without_metrics(k, lambda name: name.startswith("smsp__average_")),
+    "cycles": lambda k: without_metrics(k, lambda name: "cycles" in name),
+    "duration": lambda k: without_metrics(k, lambda name: name.startswith("gpu__time")),
+    "L1 metrics": lambda k: without_metrics(k, lambda name: name.startswith("l1tex__")),
+    "L2 and device memory": lambda k: without_metrics(k, lambda name: name.startswith(("lts__", "dram__", "gpu__dram"))),
+    "everything": nothing,
+}
+
+
+def says_what_to_collect(outcome: object) -> bool:
+    return isinstance(outcome, Missing) and re.search(r"--(section|set) \w", outcome.why) is not None
+
+
+@pytest.mark.parametrize("what", PARTS)
+def test_missing_part(what: str, kernel: Callable[[str], Kernel]) -> None:
+    """No rule raises, whatever is not there, and one that gives up says what to collect."""
+    for case in ("bank_conflict.slow", "spill.slow", "sgemm.tiled", "atomics.slow", "divergence.slow", "launch_bound.tiny"):
+        facts = Facts(PARTS[what](kernel(case)))
+        for code, rule in BY_CODE.items():
+            outcome = rule().run(facts)
+            assert isinstance(outcome, (Finding, Passed)) or says_what_to_collect(outcome), (code, case, outcome)
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_not_applicable(code: str, kernel: Callable[[str], Kernel]) -> None:
+    """Each declared need, taken away from a capture on which the rule has something to say."""
+    rule, case = BY_CODE[code], (*CASES[code].fires, *CASES[code].silent)[0]
+    k = kernel(case)
+    assert not isinstance(rule().run(Facts(k)), Missing), "applicable when all is there"
+    assert says_what_to_collect(rule().run(Facts(nothing(k))))
+    for need in rule.needs:
+        names = need.split("|")
+        outcome = rule().run(Facts(without_metrics(k, lambda name, names=names: name in names)))  # type: ignore[misc]
+        assert says_what_to_collect(outcome) and names[0] in outcome.why  # type: ignore[union-attr]
+    if rule.needs_sass:
+        assert says_what_to_collect(rule().run(Facts(no_sass(k))))
+    if rule.needs_samples:
+        assert says_what_to_collect(rule().run(Facts(no_samples(k))))
+
+
+@pytest.mark.parametrize("case", reports.cases())
+def test_full_captures_miss_nothing(case: str, diagnosis: Diagnose) -> None:
+    assert diagnosis(case).not_applicable == [] and diagnosis(case).errors == []
