@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test check golden rulebook bench clean
+.PHONY: help demo test check golden rulebook eval bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -14,6 +14,7 @@ help:
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
+	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make bench     speed and memory against a bare ncu_report script"
 	@echo "make clean     remove .venv and caches"
 
@@ -33,6 +34,9 @@ golden: $(STAMP)
 
 rulebook: $(STAMP)
 	$(BIN)/python tools/rulebook.py
+
+eval: $(STAMP)
+	@$(BIN)/python tools/eval.py --out reports/eval.md
 
 bench: $(STAMP)
 	@$(BIN)/python tools/bench.py

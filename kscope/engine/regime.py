@@ -220,7 +220,7 @@ def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verd
         parts[0] += f", {contrast}"
     first = findings[0] if findings else None
     if first is not None and first.severity != "info" and first.estimate is not None:
-        parts.append(f"next: {_lower(first.title)} ({first.code}), up to {first.estimate.speedup:.2g}x, capped by {first.estimate.capped_by}")
+        parts.append(f"next: {_lower(first.title)} ({first.code}), about {first.estimate.speedup:.2g}x, capped by {first.estimate.capped_by}")
     elif first is not None and first.severity != "info":
         parts.append(f"{_lower(first.title)} ({first.code})")
     else:

@@ -117,8 +117,8 @@ def collect(
 
 def kind_of(path: Path) -> str:
     """The kind of one file, looking through compression: "ncu". Raises KscopeError for anything else."""
-    _regular(path)
-    with _open(path) as file:
+    regular(path)
+    with opened(path) as file:
         head = file.read(HEAD)
     kind = sniff(head)
     for _ in range(_LAYERS):
@@ -152,10 +152,10 @@ def open_input(path: Path | str, limit: int | None = None) -> Iterator[str]:
     NVIDIA's reader does not do. Raises KscopeError: "too-large", "truncated", "corrupt", and what `collect` raises.
     """
     path = Path(path)
-    _regular(path)
+    regular(path)
     bound = _limit() if limit is None else limit
     with contextlib.ExitStack() as stack:
-        plain: IO[bytes] = stack.enter_context(_open(path))
+        plain: IO[bytes] = stack.enter_context(opened(path))
         name, kind = str(path), ""
         for _ in range(_LAYERS):
             kind = sniff(plain.read(HEAD))
@@ -187,7 +187,7 @@ def _unpack(
     out: IO[bytes] = stack.enter_context(_memory_file())
     total = 0
     try:
-        for piece in _pieces(packed, kind):
+        for piece in pieces(packed, kind):
             total += len(piece)
             if total > limit:
                 message = f"{path}: unpacks to more than {limit:,} bytes"
@@ -198,7 +198,7 @@ def _unpack(
         out.flush()
     except EOFError:
         raise _cut(path, f"the {kind} stream in it ends early") from None
-    except _stream_errors() as e:
+    except stream_errors() as e:
         raise KscopeError("corrupt", f"{path}: the {kind} stream in it is damaged ({e})", _AGAIN) from None
     except OSError as e:
         message = f"{path}: cannot be unpacked ({e.strerror})"
@@ -210,7 +210,7 @@ def _unpack(
     return out, name
 
 
-def _pieces(packed: IO[bytes], kind: str) -> Iterator[bytes]:
+def pieces(packed: IO[bytes], kind: str) -> Iterator[bytes]:
     """The unpacked bytes, in pieces of bounded size: the decoders get little at a time, since a hostile byte of zstd
     can stand for 32 KB, one of xz for 7 and one of gzip for 1."""
     if kind == "gzip":
@@ -247,13 +247,13 @@ def _peel(head: bytes, kind: str) -> bytes:
 
     out = bytearray()
     try:
-        for piece in _pieces(io.BytesIO(head), kind):
+        for piece in pieces(io.BytesIO(head), kind):
             out += piece
             if len(out) >= HEAD:
                 break
     except EOFError:
         pass  # the head of a longer stream
-    except _stream_errors():
+    except stream_errors():
         pass
     return bytes(out[:HEAD])
 
@@ -268,7 +268,7 @@ def _zstd_decoder() -> Any:
     return zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
 
 
-def _stream_errors() -> tuple[type[Exception], ...]:
+def stream_errors() -> tuple[type[Exception], ...]:
     """What the decoders raise on damaged bytes, of those that are loaded."""
     names = {"lzma": "LZMAError", "zlib": "error", "zstandard": "ZstdError", "compression.zstd": "ZstdError"}
     return tuple(getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules)
@@ -319,7 +319,7 @@ def _reports(folder: Path) -> Iterator[Path]:
         yield from (Path(root, f) for f in sorted(files) if f.endswith(_SUFFIXES))
 
 
-def _regular(path: Path) -> None:
+def regular(path: Path) -> None:
     """Refuse what is not a file: opening a pipe would wait for a writer."""
     mode = _stat(path).st_mode
     if not stat.S_ISREG(mode):
@@ -339,7 +339,7 @@ def _stat(path: Path) -> os.stat_result:
         raise KscopeError("missing-file", f"{path}: cannot be opened ({reason})", "check the path") from None
 
 
-def _open(path: Path) -> IO[bytes]:
+def opened(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except FileNotFoundError:

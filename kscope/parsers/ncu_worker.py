@@ -21,7 +21,7 @@ TYPE_CHECKING = False  # everything imported here delays the reader: typing alon
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable, Iterator
-    from typing import Any, BinaryIO
+    from typing import IO, Any, BinaryIO
 
     from kscope.parsers.ncu_native import Raw
 
@@ -34,14 +34,9 @@ class Want:
     """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names."""
 
     def __init__(
-        self,
-        *,
-        counters: bool = True,
-        sass: bool = True,
-        sources: bool = True,
-        nvidia: bool = True,
+        self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
         timelines: tuple[str, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
         self.timelines = timelines
 
@@ -65,6 +60,12 @@ class LateSources(Mapping[str, str]):
             self._texts = self._receive()
         return self._texts
 
+    def __enter__(self) -> LateSources:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.texts()  # before the frames that follow
+
     def __getitem__(self, file: str) -> str:
         return self.texts()[file]
 
@@ -87,6 +88,7 @@ class Reader:
     def _start(self, first: int) -> None:
         self._next = first
         self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: IO[bytes]
         if hasattr(os, "fork"):
             read_end, write_end = os.pipe()
             pid = os.fork()
@@ -113,11 +115,8 @@ class Reader:
                 elif tag == "begin":
                     self._next = rest[0]
                 elif tag == "kernel":
-                    sources = LateSources(self._sources)
-                    try:
+                    with LateSources(self._sources) as sources:
                         yield {**rest[0], "sources": sources}
-                    finally:
-                        sources.texts()  # the next frame, unless it was asked for already
                 elif tag == "skip":
                     yield Skipped(rest[0], rest[1])
                 elif tag == "fault":
@@ -140,17 +139,12 @@ class Reader:
             self.close()
 
     def _sources(self) -> dict[str, str]:
-        if self._pid < 0:  # closed
-            return {}
-        tag, *rest = self._frame() or ("died",)
-        if tag == "sources":
-            return dict(rest[0])
-        self._kill()  # the library fell over them: go on behind this kernel, and ask for no more sources
-        self._reap()
-        want = self._want
-        self._want = Want(counters=want.counters, sass=want.sass, sources=False, nvidia=want.nvidia, timelines=want.timelines)
-        self._start(self._next + 1)
-        return {}
+        frame = self._frame() if self._pid >= 0 else ("sources", {})  # {} once it is closed
+        if frame is None:  # the library fell over them: go on behind this kernel, and ask for no more
+            self.close()
+            self._want = Want(**{**vars(self._want), "sources": False})
+            self._start(self._next + 1)
+        return dict(frame[1]) if frame is not None else {}
 
     def _frame(self) -> tuple[Any, ...] | None:
         head = self._read(8)

@@ -34,7 +34,8 @@ def cache_dir() -> Path | None:
     configured = os.environ.get("KSCOPE_CACHE_DIR")
     if configured is not None:
         return Path(configured) if configured else None
-    base = os.environ.get("XDG_CACHE_HOME") or (os.path.join(os.environ["HOME"], ".cache") if "HOME" in os.environ else "")
+    home = os.environ.get("HOME")
+    base = os.environ.get("XDG_CACHE_HOME") or (os.path.join(home, ".cache") if home else "")
     return Path(base) / "kscope" if base else None
 
 

@@ -64,5 +64,7 @@ def test_differing_launches_stay_apart(change: dict[str, object], diagnosis: Cal
 def test_order_is_by_total_time(diagnosis: Callable[[str], KernelAnalysis]) -> None:
     k = diagnosis("launch_bound.tiny")
     many = timed(k, *[2.0] * 10)
-    lone = [msgspec.structs.replace(k, demangled=n, duration_us=us) for n, us in (("a", 15.0), ("b", 25.0), ("c", None))]
+    lone = [
+        msgspec.structs.replace(k, demangled=n, duration_us=us) for n, us in (("a", 15.0), ("b", 25.0), ("c", None))
+    ]
     assert [g.demangled for g in fold([*lone, *many])] == ["b", k.demangled, "a", "c"]

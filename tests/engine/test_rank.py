@@ -73,7 +73,12 @@ def test_overlaps() -> None:
         finding("MEM101", 3.0, pcs=(16, 32)), finding("MEM102", 2.0, pcs=(32,)), finding("LAT302", 1.5, pcs=(48,)),
         finding("GRD402", 1.2),
     ])  # fmt: skip
-    assert {f.code: f.overlaps for f in found} == {"MEM101": ["MEM102"], "MEM102": ["MEM101"], "LAT302": [], "GRD402": []}
+    assert {f.code: f.overlaps for f in found} == {
+        "MEM101": ["MEM102"],
+        "MEM102": ["MEM101"],
+        "LAT302": [],
+        "GRD402": [],
+    }
 
 
 def test_estimates_are_not_changed() -> None:

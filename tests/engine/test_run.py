@@ -116,7 +116,9 @@ def test_top(top: int, folder: Path) -> None:
 def said(path: Path, **options: list[str]) -> set[str]:
     """Codes of all rules that said anything."""
     (k,) = analyze_paths([path], **options).kernels  # type: ignore[arg-type]
-    return {f.code for f in k.findings} | set(k.passed) | {n.code for n in k.not_applicable} | {e.code for e in k.errors}
+    return (
+        {f.code for f in k.findings} | set(k.passed) | {n.code for n in k.not_applicable} | {e.code for e in k.errors}
+    )
 
 
 def test_select_and_ignore(report: Callable[[str], Path]) -> None:

@@ -61,9 +61,7 @@ def remaining_load(b: Bounds, scale: dict[str, float]) -> float:
 
 
 @given(any_bounds, share, share, scales)
-def test_relieve_is_ordered_and_capped(
-    b: Bounds, touched: float, remaining: float, scale: dict[str, float]
-) -> None:
+def test_relieve_is_ordered_and_capped(b: Bounds, touched: float, remaining: float, scale: dict[str, float]) -> None:
     e = b.relieve(touched, remaining, scale)
     check(e)
     load = remaining_load(b, scale)

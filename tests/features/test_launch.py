@@ -46,14 +46,18 @@ def test_warps() -> None:
 
 
 def test_balance() -> None:
-    g = geometry(made({"sm__cycles_elapsed.max": 1000.0, "sm__cycles_active.avg": 300.0, "sm__cycles_active.max": 900.0}))
+    g = geometry(
+        made({"sm__cycles_elapsed.max": 1000.0, "sm__cycles_active.avg": 300.0, "sm__cycles_active.max": 900.0})
+    )
     assert (g.cycles, g.active, g.active_max) == (1000, 0.3, 0.9)
     assert g.imbalance == pytest.approx(3) and g.outside == pytest.approx(0.1)
 
 
 def test_clocks_that_disagree() -> None:
     """Counters of different passes: never more than all of the time."""
-    g = geometry(made({"sm__cycles_elapsed.max": 1000.0, "sm__cycles_active.avg": 1010.0, "sm__cycles_active.max": 1020.0}))
+    g = geometry(
+        made({"sm__cycles_elapsed.max": 1000.0, "sm__cycles_active.avg": 1010.0, "sm__cycles_active.max": 1020.0})
+    )
     assert (g.active, g.active_max, g.imbalance, g.outside) == (1, 1, 1, 0)
 
 

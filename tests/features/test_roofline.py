@@ -41,15 +41,16 @@ def test_intensity_and_ridge(case: str, facts: Callable[[str], Facts]) -> None:
 
 @pytest.mark.parametrize("case", [c for c in reports.cases() if c != "launch_bound.tiny"])
 def test_peaks_of_the_chip(case: str, facts: Callable[[str], Facts]) -> None:
-    """H200: 4.8 TB/s of HBM3e; 132 SMs of 128 FP32 lanes at the clock of the capture (at most 1.98 GHz)."""
+    """H200: 4.8 TB/s of HBM3e; 132 SMs of 128 FP32 lanes at the clock of the capture: at most 1.98 GHz, and 3 % of noise
+    in kernels of microseconds."""
     point = facts(case).roofline
     assert point is not None
     assert point.bandwidth == pytest.approx(4.8e12, rel=0.01)
     for ceiling in point.ceilings:
         if ceiling.precision == "fp32":
-            assert 132 * 128 * 2 * 1.0e9 < ceiling.peak <= 132 * 128 * 2 * 1.99e9
+            assert 132 * 128 * 2 * 1.0e9 < ceiling.peak <= 132 * 128 * 2 * 1.98e9 * 1.03
         if ceiling.precision == "fp64":
-            assert 132 * 64 * 2 * 1.0e9 < ceiling.peak <= 132 * 64 * 2 * 1.99e9
+            assert 132 * 64 * 2 * 1.0e9 < ceiling.peak <= 132 * 64 * 2 * 1.98e9 * 1.03
         assert 0 < ceiling.flops <= ceiling.peak
     assert 0 < point.share_of_roof <= 1
 
@@ -59,7 +60,8 @@ def test_triad(facts: Callable[[str], Facts]) -> None:
     f = facts("dram_bound.triad")
     point = f.roofline
     assert point is not None and f.launch.duration_us is not None and point.intensity is not None
-    assert point.bytes_per_s == pytest.approx(3 * 4 * 2**26 / (f.launch.duration_us * 1e-6), rel=0.05)  # the last writes stay in L2
+    moved = 3 * 4 * 2**26 / (f.launch.duration_us * 1e-6)
+    assert point.bytes_per_s == pytest.approx(moved, rel=0.05), "the last writes stay in L2"
     assert point.intensity == pytest.approx(2 / 12, rel=0.05)
     assert 0.85 < point.share_of_roof < 0.95
 
@@ -90,4 +92,10 @@ def test_nothing_collected() -> None:
 def test_only_traffic() -> None:
     point = roofline(made({"dram__bytes_read.sum": 3000.0, "gpu__time_duration.sum": 1000.0}))
     assert point is not None and point.bytes_per_s == pytest.approx(3e9)
-    assert (point.main, point.intensity, point.ridge, point.bandwidth, point.share_of_roof) == (None, None, None, None, 0)
+    assert (point.main, point.intensity, point.ridge, point.bandwidth, point.share_of_roof) == (
+        None,
+        None,
+        None,
+        None,
+        0,
+    )

@@ -28,7 +28,9 @@ def test_sums_to_one(case: str, kernel: Callable[[str], Kernel]) -> None:
     assert sum(sampled.share.values()) == pytest.approx(1)
 
 
-@pytest.mark.parametrize("case", ["bank_conflict.slow", "uncoalesced.slow", "sgemm.tiled", "atomics.slow", "spill.slow"])
+@pytest.mark.parametrize(
+    "case", ["bank_conflict.slow", "uncoalesced.slow", "sgemm.tiled", "atomics.slow", "spill.slow"]
+)
 def test_samples_tell_the_same(case: str, kernel: Callable[[str], Kernel]) -> None:
     """Two measurements of one thing: tens of thousands of samples come within a few percent of the counters."""
     exact, sampled = stall_mix(kernel(case)), stall_mix(without_metrics(kernel(case), counted))

@@ -15,9 +15,9 @@ from kscope.model.kernel import Metrics
 from kscope.model.units import unit_of
 from tests.support import direct, reports
 
-
 NAMED_BY_KSCOPE = {
     "launch__grid_size": "block",  # the library has no word for it
+    "launch__block_size": "thread",
     "memory_l1_wavefronts_shared": "wavefront",  # the library says sectors, which they are not
     "memory_l1_wavefronts_shared_ideal": "wavefront",
     "memory_l2_theoretical_sectors_global": "sector",  # the library's plural, once

@@ -111,9 +111,7 @@ def test_one_image_for_several_reports(report: Callable[[str], Path], folder: Pa
 
 
 @pytest.mark.parametrize("value", ["", None])
-def test_off(
-    value: str | None, report: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_off(value: str | None, report: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """KSCOPE_CACHE_DIR= or no home at all: no cache anywhere."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)

@@ -30,35 +30,80 @@ class On(NamedTuple):
 
 
 CASES = {
-    "MEM101": On(("uncoalesced.slow", "sgemm.naive", "ldg32_l2.slow"), (*STREAMING, "bank_conflict.slow", "barrier.slow")),
-    "MEM102": On(("narrow_loads.slow",), (*STREAMING, "ldg32_x4.slow", "barrier.slow", "tail_effect.slow")),
+    "MEM101": On(
+        ("uncoalesced.slow", "sgemm.naive", "ldg32_l2.slow", "particles.aos"),
+        ("bank_conflict.slow", "barrier.slow", "particles.soa", *STREAMING),
+    ),
+    "MEM102": On(
+        ("narrow_loads.slow", "layernorm_bf16.scalar"),
+        ("layernorm_bf16.vec8", "ldg32_x4.slow", "barrier.slow", "tail_effect.slow", *STREAMING),
+    ),
     "MEM103": On(("bank_conflict.slow",), ("bank_conflict.fast", "sgemm.tiled", "barrier.slow", *STREAMING)),
     "MEM104": On(("spill.slow",), ("spill.fast", "local_array.slow", "local_array.fast", *STREAMING)),
     "MEM105": On(("local_array.slow",), ("local_array.fast", "spill.slow", "spill.fast", *STREAMING)),
-    "MEM106": On((), (*STREAMING, "bank_conflict.fast", "dependency_chain.slow", "tail_effect.slow")),
-    "MEM107": On((*STREAMING, "ldg32_x4.slow"), ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow")),
-    "MEM109": On(("atomics.slow",), ("atomics.fast", "sgemm.tiled", *STREAMING)),
-    "MEM111": On((), (*STREAMING, "sgemm.tiled", "bank_conflict.slow", "atomics.slow")),
-    "MEM112": On(("sgemm.tiled",), ("sgemm.blocktile2d", "bank_conflict.slow", "tail_effect.slow", *STREAMING)),
-    "CMP201": On(("sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d"), ("tail_effect.fast", "spill.slow", *STREAMING)),
+    "MEM106": On(
+        ("softmax_rows.threepass",), ("softmax_rows.registers", "bank_conflict.fast", "tail_effect.slow", *STREAMING)
+    ),
+    "MEM107": On(
+        (*STREAMING, "ldg32_x4.slow"), ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow")
+    ),
+    "MEM108": On(("gather_rows.header4",), ("gather_rows.header128", "bank_conflict.slow", *STREAMING)),
+    "MEM109": On(
+        ("atomics.slow", "groupby_f64.global"), ("atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING)
+    ),
+    "MEM110": On(("scale_add.host_input",), ("scale_add.device_input", "bank_conflict.slow", *STREAMING)),
+    "MEM111": On(
+        ("lut256.constant",), ("lut256.shared", "sgemm.tiled", "bank_conflict.slow", "atomics.slow", *STREAMING)
+    ),
+    "MEM112": On(
+        ("sgemm.tiled", "mm.coalesced"),
+        ("sgemm.blocktile2d", "mm.vec4", "bank_conflict.slow", "tail_effect.slow", *STREAMING),
+    ),
+    "CMP201": On(
+        ("sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d", "hgemm.packed"),
+        ("hgemm.wmma_padded", "tail_effect.fast", "spill.slow", *STREAMING),
+    ),
+    "CMP202": On(("tensor_loop.mma_sync",), ("tensor_loop.wgmma", "sgemm.tiled", *STREAMING)),
     "CMP203": On(("fp64_literal.slow",), ("fp64_literal.fast", "divergence.fast", *STREAMING)),
-    "CMP204": On((), (*STREAMING, "sgemm.tiled", "bank_conflict.slow", "int_division.fast")),
+    "CMP204": On(
+        ("wave.library",), ("wave.intrinsics", "sgemm.tiled", "bank_conflict.slow", "int_division.fast", *STREAMING)
+    ),
     "CMP205": On(("int_division.slow",), ("int_division.fast", "sgemm.blocktile2d", *STREAMING)),
-    "CMP206": On((), (*STREAMING, "dependency_chain.slow", "sgemm.tiled")),
-    "CMP207": On((), (*STREAMING, "sgemm.tiled", "fp64_literal.fast", "dependency_chain.slow")),
-    "CMP208": On(("tail_effect.fast", "divergence.fast"), (*STREAMING, "bank_conflict.slow", "dependency_chain.slow")),
+    "CMP206": On(("horner.separate",), ("horner.fused", "dependency_chain.slow", "sgemm.tiled", *STREAMING)),
+    "CMP207": On(
+        ("qdot.to_float",), ("qdot.dp4a", "sgemm.tiled", "fp64_literal.fast", "dependency_chain.slow", *STREAMING)
+    ),
+    "CMP208": On(
+        ("tail_effect.fast", "divergence.fast", "tensor_loop.wgmma"),
+        ("barrier.slow", "dependency_chain.slow", *STREAMING),
+    ),
+    "CMP209": On(("wgmma_flight.each",), ("wgmma_flight.sixteen", "tensor_loop.wgmma", "sgemm.tiled", *STREAMING)),
     "LAT301": On(("occupancy_smem.slow",), ("occupancy_smem.fast", "tail_effect.slow", *STREAMING)),
-    "LAT302": On(("small_grid.slow",), ("dependency_chain.slow", "sgemm.blocktile2d", "tail_effect.fast", *STREAMING)),
+    "LAT302": On(
+        ("small_grid.slow", "list_walk.serial"),
+        ("dependency_chain.slow", "sgemm.blocktile2d", "tail_effect.fast", *STREAMING),
+    ),
     "LAT303": On(("dependency_chain.slow",), ("dependency_chain.fast", "bank_conflict.slow", *STREAMING)),
-    "LAT304": On(("barrier.slow",), ("dependency_chain.slow", "sgemm.blocktile2d", *STREAMING)),
+    "LAT304": On(("barrier.slow", "bitonic1024.barriers"), ("dependency_chain.slow", "sgemm.blocktile2d", *STREAMING)),
     "LAT305": On(("divergence.slow",), ("divergence.fast", "sgemm.tiled", *STREAMING)),
-    "LAT306": On((), (*STREAMING, "sgemm.blocktile2d", "dependency_chain.slow", "tail_effect.fast")),
+    "LAT306": On(
+        ("operators.specialised",),
+        ("operators.generic", "sgemm.blocktile2d", "dependency_chain.slow", "tail_effect.fast", *STREAMING),
+    ),
+    "LAT307": On(("hgemm.wmma_onestage",), ("hgemm.packed", "bank_conflict.slow", "dependency_chain.slow", *STREAMING)),
+    "LAT308": On(("publish.fence_each",), ("publish.fence_once", "sgemm.tiled", *STREAMING)),
     "GRD401": On(("small_grid.slow",), ("small_grid.fast", "tail_effect.slow", *STREAMING)),
     "GRD402": On(("tail_effect.slow",), ("tail_effect.fast", "small_grid.slow", *STREAMING)),
-    "GRD403": On((), (*STREAMING, "tail_effect.fast", "bank_conflict.slow", "dependency_chain.slow")),
-    "GRD404": On((), (*STREAMING, "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d")),
+    "GRD403": On(
+        ("mandelbrot.bands",),
+        ("mandelbrot.dealt", "tail_effect.fast", "bank_conflict.slow", "dependency_chain.slow", *STREAMING),
+    ),
+    "GRD404": On(
+        ("julia.block6x6",), ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING)
+    ),
     "OVH606": On(("launch_bound.tiny",), ("small_grid.slow", "int_division.fast", *STREAMING)),
 }
+"""Each rule that has something to say in the corpus fires somewhere, and is silent on the fixed version beside."""
 BY_CODE = {r.code: r for r in all_rules()}
 Diagnose = Callable[[str], KernelAnalysis]
 
@@ -76,21 +121,21 @@ def promises(finding: Finding | None) -> bool:
 
 def test_every_rule_has_cases() -> None:
     assert set(CASES) == set(BY_CODE)
-    assert all(len(on.silent) >= 3 and not set(on.fires) & set(on.silent) for on in CASES.values())
+    assert all(on.fires and len(on.silent) >= 3 and not set(on.fires) & set(on.silent) for on in CASES.values())
 
 
 @pytest.mark.parametrize(("code", "case"), [(c, case) for c, on in CASES.items() for case in on.fires])
 def test_fires(code: str, case: str, diagnosis: Diagnose) -> None:
     f = found(diagnosis(case), code)
     assert f is not None and f.severity != "info"
-    assert promises(f)
     assert f.rule == BY_CODE[code].slug and f.title and f.why and f.fix and 0 < f.confidence <= 1
     assert f.evidence and all(e.metric for e in f.evidence)
     if BY_CODE[code].needs_sass and code != "LAT306":
         assert f.locations, "it names the instruction"
     for place in f.locations:
         assert place.function == diagnosis(case).name and place.opcode and place.sass and place.opcode in place.sass
-        assert place.line and place.source, "the captures have their sources"
+        assert place.file and place.line
+        assert place.source or place.file.startswith("/usr/"), "the captures have their sources, not the toolkit's"
 
 
 @pytest.mark.parametrize(("code", "case"), [(c, case) for c, on in CASES.items() for case in on.silent])
@@ -128,6 +173,10 @@ def nothing(k: Kernel) -> Kernel:
     return made({})
 
 
+VARIED = (
+    "bank_conflict.slow", "spill.slow", "sgemm.tiled", "atomics.slow", "divergence.slow", "launch_bound.tiny",
+    "hgemm.wmma_onestage", "wgmma_flight.each", "lut256.constant", "publish.fence_each", "wave.library",
+)  # fmt: skip
 PARTS: dict[str, Callable[[Kernel], Kernel]] = {
     "SASS": no_sass,
     "per-instruction counters": no_counters,
@@ -145,7 +194,8 @@ PARTS: dict[str, Callable[[Kernel], Kernel]] = {
     "cycles": lambda k: without_metrics(k, lambda name: "cycles" in name),
     "duration": lambda k: without_metrics(k, lambda name: name.startswith("gpu__time")),
     "L1 metrics": lambda k: without_metrics(k, lambda name: name.startswith("l1tex__")),
-    "L2 and device memory": lambda k: without_metrics(k, lambda name: name.startswith(("lts__", "dram__", "gpu__dram"))),
+    "L2": lambda k: without_metrics(k, lambda name: name.startswith("lts__")),
+    "device memory": lambda k: without_metrics(k, lambda name: name.startswith(("dram__", "gpu__dram", "fbpa__"))),
     "everything": nothing,
 }
 
@@ -157,7 +207,7 @@ def says_what_to_collect(outcome: object) -> bool:
 @pytest.mark.parametrize("what", PARTS)
 def test_missing_part(what: str, kernel: Callable[[str], Kernel]) -> None:
     """No rule raises, whatever is not there, and one that gives up says what to collect."""
-    for case in ("bank_conflict.slow", "spill.slow", "sgemm.tiled", "atomics.slow", "divergence.slow", "launch_bound.tiny"):
+    for case in VARIED:
         facts = Facts(PARTS[what](kernel(case)))
         for code, rule in BY_CODE.items():
             outcome = rule().run(facts)

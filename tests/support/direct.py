@@ -47,9 +47,7 @@ def kernel(action: Any) -> dict[str, Any]:
         metric = action.metric_by_name(name)
         if metric is not None and metric.num_instances():
             ids = metric.correlation_ids()
-            counters[name] = {
-                ids.as_uint64(i) - entry: metric.as_double(i) for i in range(metric.num_instances())
-            }
+            counters[name] = {ids.as_uint64(i) - entry: metric.as_double(i) for i in range(metric.num_instances())}
     pcs = sorted({pc for column in counters.values() for pc in column})
     lines: dict[int, tuple[str, int]] = {}
     for pc in pcs:

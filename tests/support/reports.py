@@ -56,6 +56,15 @@ def _joined(paths: Sequence[Path]) -> Iterator[bytes]:
         yield from (part for block, part in all_blocks if number == 0 or block.end > block.payload)
 
 
-def cases() -> tuple[str, ...]:
+SEVERAL = "multi_kernels"
+"""The one capture of more than one kernel."""
+
+
+def every_case() -> tuple[str, ...]:
     """Names of all captures."""
     return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/report.ncu-rep.xz")))
+
+
+def cases() -> tuple[str, ...]:
+    """Names of the captures of one kernel."""
+    return tuple(case for case in every_case() if case != SEVERAL)

@@ -1,0 +1,188 @@
+"""The events of a Chrome trace, one chunk at a time, however large the file: decoded by msgspec where a chunk is sound,
+event by event where it is not (control characters, unescaped quotes), up to the last whole one of a truncated file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from kscope.model.errors import KscopeError
+
+CHUNK = 16 << 20
+LARGEST = 64 << 20
+"""Bytes that one event, or all that stands before the first or after the last one, may take."""
+EXACT_US = 1 << 43
+"""Up to here a double holds microseconds to half a nanosecond."""
+
+_BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
+_BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|id|s|bp)"\s*:)')
+_TEXT_BORDER = re.compile(_BORDER.pattern.decode())
+_GAP = re.compile(r"[\s,]*")
+_TRIES = 8
+
+
+class Args(msgspec.Struct, gc=False):
+    """The arguments of an event that say what ran on the GPU; as they come, of any type."""
+
+    device: Any = None
+    stream: Any = None
+    correlation: Any = None
+    bytes: Any = None
+    grid: Any = None
+    block: Any = None
+    graph: Any = msgspec.field(name="graph node id", default=None)
+    graph_id: Any = msgspec.field(name="graph id", default=None)
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event. ts, dur: microseconds, with up to three decimals."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | None = None
+    pid: Any = None
+    tid: Any = None
+    ts: int | float | None = None
+    dur: int | float | None = None
+    args: Args | None = None
+
+
+class ExactEvent(msgspec.Struct, gc=False):
+    """An Event whose times keep all their digits, for absolute times with decimals."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | None = None
+    pid: Any = None
+    tid: Any = None
+    ts: Decimal | None = None
+    dur: Decimal | None = None
+    args: Args | None = None
+
+
+_fast = msgspec.json.Decoder(list[Event])
+_exact = msgspec.json.Decoder(list[ExactEvent])
+
+
+class Events:
+    """Iterates over lists of events. Afterwards `header` has the other keys of the file, `damaged` counts the events
+    that could not be read, `truncated` says that the list of events has no end."""
+
+    def __init__(self, pieces: Iterable[bytes], path: str, chunk: int = CHUNK) -> None:
+        self._pieces = iter(pieces)
+        self._path = path
+        self._chunk = chunk
+        self.header: dict[str, Any] = {}
+        self.damaged = 0
+        self.truncated = False
+
+    def __iter__(self) -> Iterator[list[Any]]:
+        """Raises KscopeError (input) where there is no list of events."""
+        buffer = self._start()
+        ended = False
+        while not ended:
+            more = self._more(buffer)
+            found = self._sound(buffer)
+            if found is not None:
+                events, used = found
+            else:
+                events, used, ended = self._one_by_one(buffer)
+            if events:
+                yield events
+            del buffer[:used]
+            if found is None and not more and not ended:
+                self.truncated = True
+                return
+            if not used and len(buffer) > LARGEST:
+                raise KscopeError("corrupt", f"{self._path}: no end of an event in {LARGEST >> 20} MB", "record again")
+        self._rest(buffer)
+
+    def _more(self, buffer: bytearray) -> bool:
+        """Fill the buffer to a chunk, or by one when it is full; False at the end of the file."""
+        target = max(self._chunk, len(buffer) + (self._chunk >> 3))
+        for piece in self._pieces:
+            buffer += piece
+            if len(buffer) >= target:
+                return True
+        return False
+
+    def _start(self) -> bytearray:
+        """The buffer from the first event on; what stands before goes into the header."""
+        buffer = bytearray()
+        for piece in self._pieces:
+            buffer += piece
+            if buffer.lstrip()[:1] == b"[":
+                del buffer[: buffer.index(b"[") + 1]
+                return buffer
+            if begin := _BEGIN.search(buffer):
+                self._keys(bytes(buffer[: begin.start()]).rstrip().rstrip(b",") + b"}")
+                del buffer[: begin.end()]
+                return buffer
+            if len(buffer) > LARGEST:
+                break
+        message = f"{self._path}: JSON without traceEvents, so not a trace of the torch profiler"
+        raise KscopeError("unknown-kind", message, "export one with profiler.export_chrome_trace(...)")
+
+    def _rest(self, buffer: bytearray) -> None:
+        for piece in self._pieces:
+            buffer += piece
+            if len(buffer) > LARGEST:
+                return
+        text = bytes(buffer).strip().removeprefix(b",").strip()
+        if text.startswith(b'"'):
+            self._keys(b"{" + text)
+
+    def _keys(self, text: bytes) -> None:
+        try:
+            found = msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            return  # only names of devices and versions are lost
+        if isinstance(found, dict):
+            self.header.update(found)
+
+    def _sound(self, buffer: bytearray) -> tuple[list[Any], int] | None:
+        """All events but the last of a buffer that decodes as it stands, and the bytes that they took."""
+        window = max(len(buffer) - (256 << 10), 0)
+        borders = list(_BORDER.finditer(buffer, window)) or list(_BORDER.finditer(buffer))
+        for border in reversed(borders[-_TRIES:]):
+            text = b"[" + bytes(buffer[: border.start() + 1]).lstrip(b", \t\r\n") + b"]"
+            try:
+                events: list[Any] = _fast.decode(text)
+                if any(type(e.ts) is float and e.ts >= EXACT_US for e in events):
+                    events = _exact.decode(text)
+            except msgspec.DecodeError:
+                continue
+            return events, border.end()
+        return None
+
+    def _one_by_one(self, buffer: bytearray) -> tuple[list[Any], int, bool]:
+        """Whole events of the buffer, the bytes used, and whether the list of events ended there."""
+        text = buffer.decode("utf-8", "surrogateescape")
+        decoder = json.JSONDecoder(strict=False, parse_float=Decimal)
+        events: list[Any] = []
+        at, ended = 0, False
+        while True:
+            at = _GAP.match(text, at).end()  # type: ignore[union-attr]
+            if at >= len(text):
+                break
+            if text[at] == "]":
+                at, ended = at + 1, True
+                break
+            try:
+                raw, at = decoder.raw_decode(text, at)
+                events.append(msgspec.convert(raw, ExactEvent))
+            except msgspec.ValidationError:
+                self.damaged += 1
+            except (ValueError, RecursionError):
+                border = _TEXT_BORDER.search(text, at)
+                if border is None:
+                    break  # the rest of it is still to come, or was never written
+                self.damaged += 1
+                at = border.end()
+        return events, len(text[:at].encode("utf-8", "surrogateescape")), ended
