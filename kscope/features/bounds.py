@@ -64,10 +64,10 @@ class Bounds(Struct, frozen=True):
         scale: demand -> factor on the units; latency: factor on the floor."""
         relieved = [u.load for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
         full = max(relieved, default=0.0)
-        queueing = min(1.0, max(0.0, (full - FREE) / (FULL - FREE))) / 2
+        queueing = min(1.0, max(0.0, (full - FREE) / (FULL - FREE))) / 2 * min(1.0, 2 * touched)
         outside = self.launch.outside
         inside = 1.0 - outside
-        residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * remaining)
+        residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
         load, name = self.next_limit(scale)
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.

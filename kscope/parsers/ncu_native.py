@@ -44,6 +44,7 @@ PER_PC = (
 WORKLOADS = {0: "kernel", 1: "range", 2: "cmdlist", 3: "graph", 4: "subgrid"}  # IAction.WorkloadType_*
 ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")
 MARKUP = re.compile(r"@(?:section|url|source):([^:@]*)(?::[^@]*)?@")
+UNKNOWN = "???"  # what the disassembler prints for a chip that it no longer reads (sm_70)
 RUN_GAP = 4096  # bytes: code further apart than this belongs to another function; the gap is not disassembled
 
 
@@ -55,7 +56,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         try:
             return read()
         except Exception as e:  # the native wrapper raises bare RuntimeError, ValueError, KeyError, ...
-            notes.append(f"{what} could not be read ({type(e).__name__}: {e})")
+            notes.append(f"{what} could not be read: {e or type(e).__name__}")
             return default
 
     mangled = part("mangled name", lambda: action.name(action.NameBase_MANGLED), "")
@@ -204,8 +205,11 @@ def _sass(
     known = cache.load(mangled) if cache is not None else None
     if known is None or any(offset not in known for offset in wanted):
         known = {offset: _instruction(action, entry, offset) for offset in wanted}
-        if not any(text for text, _, _ in known.values()):
-            return []
+        texts = [text for text, _, _ in known.values()]
+        if not any(texts):
+            raise ValueError("the report embeds no machine code, or it is damaged")
+        if texts.count(UNKNOWN) > len(texts) / 2:
+            raise ValueError("NVIDIA's disassembler of this version does not know the chip; CUDA 13.0 and earlier do")
         if cache is not None:
             cache.store(mangled, known)
     return [(offset, *known[offset]) for offset in wanted]

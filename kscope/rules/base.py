@@ -1,7 +1,7 @@
 """What a rule is: metadata, and one function from facts to an outcome.
 
 A rule module defines one subclass of Rule. Its docstring is the rule's page (`kscope explain CODE`, rules/CODE.md)
-and has the sections that `tests/test_rulebook.py` demands: What it does, Why it costs, Evidence, Fix, When it is
+and has the sections that `tests/rules/test_docs.py` demands: What it does, Why it costs, Evidence, Fix, When it is
 wrong, Source.
 """
 
@@ -74,7 +74,8 @@ class Rule:
             if metrics.first(*need.split("|")) is None:
                 return Missing(f"{need.split('|')[0]} was not collected; profile with {self.collect}")
         if self.needs_sass and facts.kernel.program is None:
-            return Missing("the report holds no SASS; profile with --set full (section SourceCounters)")
+            lost = next((n for n in facts.kernel.notes if n.startswith("SASS")), None)
+            return Missing(lost or "the report holds no SASS; profile with --set full (section SourceCounters)")
         if self.needs_samples and facts.stalls.samples == 0:
             return Missing("no warp-state samples; profile with --section SourceCounters --section WarpStateStats")
         return None

@@ -41,8 +41,8 @@ def test_intensity_and_ridge(case: str, facts: Callable[[str], Facts]) -> None:
 
 @pytest.mark.parametrize("case", [c for c in reports.cases() if c != "launch_bound.tiny"])
 def test_peaks_of_the_chip(case: str, facts: Callable[[str], Facts]) -> None:
-    """H200: 4.8 TB/s of HBM3e; 132 SMs of 128 FP32 lanes at the clock of the capture: at most 1.98 GHz, and 3 % of noise
-    in kernels of microseconds."""
+    """H200: 4.8 TB/s of HBM3e; 132 SMs of 128 FP32 lanes at the clock of the capture: at most 1.98 GHz (3 % noise
+    in kernels of microseconds)."""
     point = facts(case).roofline
     assert point is not None
     assert point.bandwidth == pytest.approx(4.8e12, rel=0.01)
