@@ -233,7 +233,8 @@ def page(
     count = table["kscope"]["cases"]
     lines = [
         "# How good are the diagnoses?", "",
-        f"Made by `make eval` from the {count} labelled kernels of fixtures/h200 and the versions without their fault; the",
+        f"Made by `make eval` from the {count} labelled kernels of fixtures/h200 and the versions without their "
+        "fault; the",
         "figures are defined in tools/eval.py. The same kernels were used to develop the rules.", "",
         *summary(table), "",
         "## Case by case", "",

@@ -3,7 +3,8 @@
     python tools/pack_fixtures.py CAPTURES SOURCES fixtures/h200
 
 CAPTURES holds *.ncu-rep, SOURCES the CUDA files, labels.toml and times.txt of all of them. Toolkit
-headers are taken out of the reports (tools/strip_sources.py). Everything in CAPTURE.toml comes from the report itself, the labels or the measured times; what the report does not record is left out.
+headers are taken out of the reports (tools/strip_sources.py). Everything in CAPTURE.toml comes from the report itself,
+the labels or the measured times; what the report does not record is left out.
 """
 
 from __future__ import annotations

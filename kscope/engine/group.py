@@ -13,7 +13,15 @@ def fold(kernels: Sequence[KernelAnalysis]) -> list[KernelAnalysis]:
     """One entry for all launches of one input with the same name, launch and NVTX path; longest total time first."""
     groups: dict[object, list[KernelAnalysis]] = {}
     for k in kernels:
-        key = (k.input, k.demangled, k.name, k.workload, k.device.name, tuple(k.nvtx), *msgspec.structs.astuple(k.launch))
+        key = (
+            k.input,
+            k.demangled,
+            k.name,
+            k.workload,
+            k.device.name,
+            tuple(k.nvtx),
+            *msgspec.structs.astuple(k.launch),
+        )
         groups.setdefault(key, []).append(k)
     out = []
     for members in groups.values():

@@ -102,7 +102,9 @@ def _roofline(facts: Facts) -> Roofline | None:
 
 
 def _utilization(facts: Facts) -> list[Utilization]:
-    rows = [Utilization(unit=u.title, pct=round(100 * u.busy, 2), metric=u.parts[0].metric) for u in facts.units.values()]
+    rows = [
+        Utilization(unit=u.title, pct=round(100 * u.busy, 2), metric=u.parts[0].metric) for u in facts.units.values()
+    ]
     issue = facts.kernel.metrics.get("smsp__issue_active" + ELAPSED)
     if "issue" not in facts.units and issue is not None:
         rows.append(Utilization(unit="issue slots", pct=round(issue, 2), metric="smsp__issue_active" + ELAPSED))

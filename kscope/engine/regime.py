@@ -22,9 +22,7 @@ from kscope.model.analysis import Finding, Headroom, Limiter, Regime, Verdict
 from kscope.model.units import percent
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
-SURELY = 0.90  # load from which nothing else can be
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
-LATE = 0.35  # share of warp time at barriers above which a unit that is not full is not the limit
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 WORDS: dict[Limiter, str] = {
     "dram_bandwidth": "device-memory bandwidth",
@@ -64,12 +62,11 @@ def decide(facts: Facts) -> Regimen:
     if launch.cycles and launch.outside > 0.5:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
-    waiting = facts.stalls.of("barrier") - _wgmma_waits(facts)
-    if unit is not None and (unit.load >= SURELY or (unit.load >= FULL and waiting < LATE)):
+    if unit is not None and unit.load >= FULL:
         return _by_unit(facts, unit, 0.95)
     if launch.cycles and launch.active < IDLE:
         return _by_shape(facts)
-    if unit is not None and unit.load >= USED and waiting < LATE:
+    if unit is not None and unit.load >= USED:
         return _by_unit(facts, unit, 0.75)
     return _by_waits(facts)
 
@@ -223,7 +220,10 @@ def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verd
         parts[0] += f", {contrast}"
     first = findings[0] if findings else None
     if first is not None and first.severity != "info" and first.estimate is not None:
-        parts.append(f"next: {_lower(first.title)} ({first.code}), about {first.estimate.speedup:.2g}x, capped by {first.estimate.capped_by}")
+        parts.append(
+            f"next: {_lower(first.title)} ({first.code}), about {first.estimate.speedup:.2g}x, capped by "
+            f"{first.estimate.capped_by}"
+        )
     elif first is not None and first.severity != "info":
         parts.append(f"{_lower(first.title)} ({first.code})")
     else:

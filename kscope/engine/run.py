@@ -118,8 +118,7 @@ def _analyze(
         try:
             if isinstance(reader, KscopeError):
                 raise reader
-            done = 0
-            for raw in reader.kernels():
+            for done, raw in enumerate(reader.kernels(), 1):
                 if isinstance(raw, Skipped):
                     skipped.append(SkippedInput(input=path, what=f"kernel {raw.index}", message=raw.message))
                 else:
@@ -127,7 +126,6 @@ def _analyze(
                     names = (raw["demangled"] or "", raw["name"] or "")
                     if wanted is None or any(wanted.search(n) for n in names):
                         found.append(analyze_kernel(to_kernel(raw, path), f"{number}.{raw['index']}", codes))
-                done += 1
                 if progress is not None:
                     progress(path, done, reader.count)
             if reader.count == 0:

@@ -9,7 +9,8 @@ from kscope.features.columns import total
 from kscope.features.opcodes import OpClass
 
 PIPES: dict[str, tuple[str, ...]] = {
-    "fma": ("fma", "fmaheavy", "fp16"), "fmaheavy": ("fmaheavy", "fp16"), "alu": ("alu",), "xu": ("xu",), "fp64": ("fp64",),
+    "fma": ("fma", "fmaheavy", "fp16"), "fmaheavy": ("fmaheavy", "fp16"), "alu": ("alu",), "xu": ("xu",),
+    "fp64": ("fp64",),
     "tensor": ("tensor",), "branches": ("cbu",), "constants": ("adu",), "lsu_instructions": ("lsu",),
     "mio_instructions": ("lsu", "xu", "adu"),
 }  # fmt: skip

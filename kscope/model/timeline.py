@@ -1,5 +1,5 @@
-"""`Timeline`: what one recording saw of a program, as columns. Plain values, no I/O; the same for Nsight Systems and the
-torch profiler. All times are integer nanoseconds from an origin of the recording's own.
+"""`Timeline`: what one recording saw of a program, as columns. Plain values, no I/O; the same for Nsight Systems and
+the torch profiler. All times are integer nanoseconds from an origin of the recording's own.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ _COUNTS = (  # what a counter's name says it counts, first match wins
 
 def unit_of(metric: str) -> str:
     """Unit of a metric of Nsight Compute by its name: the library takes 25 ms to answer the first such question.
-    "" for ratios and what the name does not tell. Agrees with the library on what rules quote (tests/features/test_units.py).
+    "" for ratios and what the name does not tell.
+    Agrees with the library on what rules quote (tests/features/test_units.py).
     """
     stem, _, rest = metric.partition(".")
     if "pct" in rest or stem.endswith("_pct"):

@@ -117,7 +117,9 @@ class _Builder:
         elif what == _SYNC:
             self.syncs.add(start, end, name, thread)
         else:
-            (self.full if text == _QUEUE_FULL else self.overhead).add(start, end, name, thread)
+            loading = text.endswith("Loading")  # of code, by the program: not the profiler's doing
+            table = self.full if text == _QUEUE_FULL else self.operators if loading else self.overhead
+            table.add(start, end, name, thread)
 
     def _op(self, what: int, event: Any, start: int, end: int, text: str) -> None:
         args = event.args

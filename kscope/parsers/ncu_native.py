@@ -241,14 +241,28 @@ def _opcodes(action: Any) -> dict[str, float]:
     return {ids.as_string(i): metric.as_double(i) for i in range(n)}
 
 
-def source_texts(action: Any, raw: Raw) -> dict[str, str]:
-    """Text of the imported source files that the code's lines come from. Apart from `extract`: the first call takes
-    13 ms, in which the parent can analyse already."""
-    try:
-        files = {file for _, _, file, _ in raw["rows"] if file}
-        return {f: text for f, text in action.source_files().items() if text and f in files} if files else {}
-    except Exception:  # as in `extract`: what the native wrapper raises has no common type
-        return {}
+class Sources:
+    """Text of the imported source files that the code's lines come from. Apart from `extract`: asking takes 13 ms, in
+    which the parent can analyse already, and is done once for all kernels of one binary and the same files."""
+
+    def __init__(self, cache: SassCache) -> None:
+        self._cache = cache
+        self._known: dict[tuple[bytes, frozenset[str]], dict[str, str]] = {}
+
+    def texts(self, action: Any, raw: Raw) -> dict[str, str]:
+        try:
+            files = frozenset(file for _, _, file, _ in raw["rows"] if file)
+            image = self._cache.image(raw["mangled"])
+            if not files:
+                return {}
+            if image is not None and (image, files) in self._known:
+                return self._known[image, files]
+            texts = {f: text for f, text in action.source_files().items() if text and f in files}
+        except Exception:  # as in `extract`: what the native wrapper raises has no common type
+            return {}
+        if image is not None:
+            self._known[image, files] = texts
+        return texts
 
 
 def _timelines(action: Any, names: Iterable[str]) -> dict[str, tuple[list[int], array[float]]]:

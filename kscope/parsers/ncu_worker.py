@@ -91,6 +91,7 @@ class Reader:
         self._pipe: IO[bytes]
         if hasattr(os, "fork"):
             read_end, write_end = os.pipe()
+            _widen(write_end)
             pid = os.fork()
             if pid == 0:
                 os.close(read_end)
@@ -241,10 +242,11 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
         send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
         return
-    from kscope.parsers.ncu_native import extract, source_texts
+    from kscope.parsers.ncu_native import Sources, extract
     from kscope.parsers.sasscache import SassCache
 
     cache = SassCache(path)
+    sources = Sources(cache)
     send("open", len(actions))
     for index in range(first, len(actions)):
         send("begin", index)
@@ -256,7 +258,7 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
             send("skip", index, one_line(f"{type(e).__name__}: {e}"))
         else:
             send("kernel", raw)
-            send("sources", source_texts(action, raw) if want.sources else {})
+            send("sources", sources.texts(action, raw) if want.sources else {})
         if index + 1 < len(actions) and _resident() > MEMORY_BOUND:
             send("pause", index + 1)
             return
@@ -283,6 +285,16 @@ def _open(path: str) -> list[Callable[[], Any]]:
     for r in range(context.num_ranges()):
         actions += [lambda r=r, a=a: context[r][a] for a in range(context[r].num_actions())]  # type: ignore[misc]
     return actions
+
+
+def _widen(pipe: int) -> None:
+    """Let the reader run ahead by a kernel or two while the parent analyses."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+    except (ImportError, AttributeError, OSError):  # not Linux, or above the user's limit
+        return
 
 
 def _resident() -> int:

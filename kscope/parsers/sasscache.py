@@ -50,6 +50,7 @@ class SassCache:
         self._folder = folder or cache_dir()
         self._report = report
         self._images: dict[bytes, memoryview] | None = None
+        self._holding: dict[str, bytes | None] = {}
 
     def load(self, function: str) -> dict[int, Row] | None:
         file = self._file(function)
@@ -87,16 +88,21 @@ class SassCache:
             return
 
     def _file(self, function: str) -> Path | None:
-        if self._folder is None or not function:
+        image = self.image(function) if self._folder is not None else None
+        if self._folder is None or image is None:
             return None
+        key = blake2b(VERSION + image + function.encode(), digest_size=20)
+        return self._folder / f"sass-{key.hexdigest()}.txt"
+
+    def image(self, function: str) -> bytes | None:
+        """Hash of the image that holds a function; None where there is no one such."""
         if self._images is None:
             self._images = embedded_images(self._report)
-        section = b".text." + function.encode() + b"\0"
-        holding = [key for key, image in self._images.items() if section in bytes(image)]
-        if len(holding) != 1:
-            return None
-        key = blake2b(VERSION + holding[0] + function.encode(), digest_size=20)
-        return self._folder / f"sass-{key.hexdigest()}.txt"
+        if function not in self._holding:
+            section = b".text." + function.encode() + b"\0"
+            found = [key for key, image in self._images.items() if section in bytes(image)] if function else []
+            self._holding[function] = found[0] if len(found) == 1 else None
+        return self._holding[function]
 
 
 def _prune(folder: Path) -> None:

@@ -68,7 +68,8 @@ class ConversionOverhead(Rule):
         scale = {"instructions": 1 - 0.6 * issue, "xu": 1 - 0.75 * part}
         return self.finding(
             why=(
-                f"{total(code.executed, members):,.0f} conversions are {percent(issue)} of all instructions; the XU pipe, "
+                f"{total(code.executed, members):,.0f} conversions are {percent(issue)} of all instructions; the XU "
+                "pipe, "
                 f"where {percent(part)} of its work is conversions, is {percent(xu.busy if xu else 0.0)} busy."
             ),
             fix="keep one type; packed conversions (x2); magic-number unpacking of small integers; convert once",

@@ -74,7 +74,8 @@ class IntegerAddressOverhead(Rule):
             return self.finding(
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
-                    f"{divisions:,.0f} divisions or modulos by run-time values expand to {total(code.executed, members):,.0f} "
+                    f"{divisions:,.0f} divisions or modulos by run-time values expand to "
+                    f"{total(code.executed, members):,.0f} "
                     f"instructions; integer work is {percent(share_int)} of all that is issued."
                 ),
                 fix="constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals",
@@ -91,7 +92,7 @@ class IntegerAddressOverhead(Rule):
             return PASSED
         scale = {"instructions": 1 - 0.3 * share_int, "alu": 0.7, "fmaheavy": 0.8}
         return self.finding(
-            why=f"{percent(share_int)} of all instructions are integer, and the issue slots are {percent(issuing)} full.",
+            why=f"{percent(share_int)} of all instructions are integer; the issue slots are {percent(issuing)} full.",
             fix="hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold",
             evidence=[
                 derived("integer share of issue", share_int, "", "by opcode"),

@@ -56,7 +56,9 @@ class LegacyTensorPath(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, tensor = facts.code, facts.units.get("tensor")
         assert code is not None
-        old = code.ran(code.where(lambda ins, op: "legacy_tensor" in op.kind and ins.opcode in ("HMMA", "IMMA", "QMMA")))
+        old = code.ran(
+            code.where(lambda ins, op: "legacy_tensor" in op.kind and ins.opcode in ("HMMA", "IMMA", "QMMA"))
+        )
         if not old or facts.kernel.device.sm not in (90, 100, 103) or tensor is None or tensor.busy < USED:
             return PASSED
         kept = self._ratio(facts)
@@ -64,7 +66,8 @@ class LegacyTensorPath(Rule):
         share = max(tensor.load, code.blamed_share(old))
         return self.finding(
             why=(
-                f"{sum(code.executed[i] for i in old):,.0f} {code[old[0]].name} keep the tensor pipe {percent(tensor.busy)} "
+                f"{sum(code.executed[i] for i in old):,.0f} {code[old[0]].name} keep the tensor pipe "
+                f"{percent(tensor.busy)} "
                 f"busy; the asynchronous path does the same work in {percent(kept)} of the time."
             ),
             fix="wgmma (sm_90) or tcgen05 (sm_100) with operands in shared memory, fed by TMA",

@@ -65,7 +65,8 @@ class MissingFma(Rule):
         scale = {"instructions": 1 - issue, "fma": 0.5 if not fma else 0.75, "fmaheavy": 0.5 if not fma else 0.75}
         return self.finding(
             why=(
-                f"{total(code.executed, pairs):,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} each and "
+                f"{total(code.executed, pairs):,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} "
+                "each and "
                 f"nothing else: {percent(issue)} of all instructions would go."
             ),
             fix="fmaf(), no -fmad=false, no __fmul_rn/__fadd_rn; reassociate so that products meet sums",

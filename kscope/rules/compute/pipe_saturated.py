@@ -68,12 +68,15 @@ class PipeSaturated(Rule):
         locations = []
         if code is not None:
             pipe = {"issue": None, "l1": "lsu", "l2": "lsu"}.get(full.name, full.name)
-            users = code.where(lambda ins, op: pipe is None or op.pipe == pipe or (pipe == "fma" and op.pipe == "fmaheavy"))
+            users = code.where(
+                lambda ins, op: pipe is None or op.pipe == pipe or (pipe == "fma" and op.pipe == "fmaheavy")
+            )
             locations = code.locations(users, 3, weight=code.executed)
         found = self.finding(
             title=f"The {full.title} is at its peak" if full.name != "issue" else "Every issue slot is taken",
             why=(
-                f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels attain: "
+                f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
+                "attain: "
                 "only less work, cheaper instructions or another pipe make this faster."
             ),
             fix="fewer or cheaper operations, packed or tensor instructions, a smaller type",

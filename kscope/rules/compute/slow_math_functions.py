@@ -17,8 +17,8 @@ lines are known), the XU pipe's utilisation.
 
 ## Fix
 
-`__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; a polynomial
-or table; hoist invariant calls; `exp2f` with a folded factor instead of `expf`.
+`__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; a
+polynomial or table; hoist invariant calls; `exp2f` with a folded factor instead of `expf`.
 
 Before:
 
@@ -79,7 +79,8 @@ class SlowMathFunctions(Rule):
         return self.finding(
             why=(
                 f"{calls:,.0f} special-function and range-reduction instructions come with {every - calls:,.0f} more: "
-                f"{percent(issue)} of all instructions compute math functions, {every / calls:.0f} a call. The XU pipe is "
+                f"{percent(issue)} of all instructions compute math functions, {every / calls:.0f} a call. The XU "
+                "pipe is "
                 f"{percent(xu.busy if xu else 0.0)} busy."
             ),
             fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",

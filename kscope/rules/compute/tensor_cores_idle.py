@@ -79,7 +79,8 @@ class TensorCoresIdle(Rule):
                 f"{fmas:,.0f} {main.opcode} ({percent(fmas / every)} of all instructions) multiply two loaded factors "
                 f"into a carried sum; the tensor pipe is at {percent(tensor.busy if tensor else 0.0)}."
             ),
-            fix="mma.sync / wgmma / tl.dot" + (" with TF32 or BF16 inputs, if the precision allows" if precision == "fp32" else ""),
+            fix="mma.sync / wgmma / tl.dot"
+            + (" with TF32 or BF16 inputs, if the precision allows" if precision == "fp32" else ""),
             evidence=[
                 derived("multiply-adds on two loaded factors", fmas, "inst", "by def-use in innermost loops"),
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),

@@ -57,7 +57,7 @@ class BlockSize(Rule):
         if wasted < 0.03 and not crowded:
             return PASSED
         if wasted >= 0.03:
-            scale = {d: 1 - wasted for d in ("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions")}
+            scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), 1 - wasted)
             estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=1 - wasted)
             why = f"{threads} threads are {launch.warps_per_block} warps: {percent(wasted)} of their lanes never work."
         else:

@@ -58,7 +58,8 @@ class LoadImbalance(Rule):
         return self.finding(
             title=f"The busiest SM works {launch.imbalance:.2f} times the mean",
             why=(
-                f"SMs are active {percent(launch.active)} of the time on average and {percent(launch.active_max)} at most; neither the "
+                f"SMs are active {percent(launch.active)} of the time on average and {percent(launch.active_max)} at "
+                "most; neither the "
                 "grid's size nor its last wave explains it: blocks take uneven time."
             ),
             fix="long blocks first, smaller pieces, a work queue or persistent blocks, split skewed rows",

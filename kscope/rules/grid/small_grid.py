@@ -62,7 +62,11 @@ class SmallGrid(Rule):
         idle = launch.idle_sms
         if estimate.speedup < 1.05:
             return PASSED
-        empty = f"{idle} of {launch.sms} SMs get no block" if idle else f"each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
+        empty = (
+            f"{idle} of {launch.sms} SMs get no block"
+            if idle
+            else f"each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
+        )
         return self.finding(
             title=f"{launch.blocks} blocks where the device holds {capacity:,}",
             why=(
@@ -72,7 +76,9 @@ class SmallGrid(Rule):
             fix="more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch",
             evidence=[
                 measured(facts, "launch__grid_size"),
-                derived("blocks that fit at once", capacity, "block", f"{launch.blocks_per_sm} on each of {launch.sms} SMs"),
+                derived(
+                    "blocks that fit at once", capacity, "block", f"{launch.blocks_per_sm} on each of {launch.sms} SMs"
+                ),
                 derived("mean SM activity", launch.active, "", "sm__cycles_active.avg over elapsed cycles"),
             ],
             estimate=estimate,

@@ -69,10 +69,15 @@ class BarrierStalls(Rule):
         touched = share + code.blamed_share(phases)
         remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
         alone = f"; between them {percent(serial)} of the block's warps do the work" if serial < 0.5 else ""
-        tree = f"; the phases between them, {percent(touched - share)} more, are trips through shared memory" if phases else ""
+        tree = (
+            f"; the phases between them, {percent(touched - share)} more, are trips through shared memory"
+            if phases
+            else ""
+        )
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait at {len(barriers)} barriers, {rounds:,.0f} passes a warp{alone}{tree}."
+                f"{percent(share)} of all samples wait at {len(barriers)} barriers, {rounds:,.0f} passes a "
+                f"warp{alone}{tree}."
             ),
             fix="warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers, balanced work",
             evidence=[
@@ -99,7 +104,9 @@ class BarrierStalls(Rule):
         """Share of the block's warps that execute the hottest loop between barriers: 1 when all do."""
         code = facts.code
         assert code is not None
-        inner = [lp for lp in code.cfg.loops if lp.innermost and not any(code[i].opcode == "BAR" for i in lp.instructions)]
+        inner = [
+            lp for lp in code.cfg.loops if lp.innermost and not any(code[i].opcode == "BAR" for i in lp.instructions)
+        ]
         work = [(total(code.samples, lp.instructions), lp) for lp in inner]
         if not work:
             return 1.0

@@ -16,7 +16,7 @@ Long-scoreboard share by producing load (def-use), the distance to the first use
 
 ## Fix
 
-Issue several independent loads before the first use (unroll), prefetch the next iteration into registers, or copy
+Issue several loads before the first use (unroll), prefetch the next iteration into registers, or copy
 asynchronously (cp.async, TMA) into shared memory several stages ahead.
 
 Before:
@@ -30,7 +30,8 @@ After:
 
 ## When it is wrong
 
-Pointer chasing has nothing to load ahead: only several chains at once help. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+Pointer chasing has nothing to load ahead: only several chains at once help. When the grid or occupancy is too small
+(GRD401, LAT301), fix that first.
 
 ## Source
 
@@ -58,7 +59,9 @@ class ExposedMemoryLatency(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, stalls = facts.code, facts.stalls
         assert code is not None
-        loads = code.where(lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local")
+        loads = code.where(
+            lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local"
+        )
         share = code.blamed_share(loads, "long_scoreboard")
         full = max((facts.units[u].load for u in ("dram", "l2", "l1") if u in facts.units), default=0.0)
         if share < 0.25 or full > 0.75:
@@ -73,11 +76,14 @@ class ExposedMemoryLatency(Rule):
         factor = 1 / (1 - share + share / ahead)
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of what it "
+                f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of "
+                "what it "
                 f"attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
                 f"{distance} instructions behind it."
             ),
-            fix="follow several chains at once a thread; fewer hops" if chased else "several independent loads before the first use (unroll), prefetch one iteration ahead, cp.async or TMA",
+            fix="follow several chains at once a thread; fewer hops"
+            if chased
+            else "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA",
             evidence=[
                 derived("samples waiting for loads", share, "", "long_scoreboard, blamed by def-use"),
                 derived("load of the fullest memory unit", full, "", "of what kernels attain"),

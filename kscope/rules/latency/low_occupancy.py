@@ -83,7 +83,8 @@ class LowOccupancy(Rule):
         return self.finding(
             title=f"{names.capitalize()} limit an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
-                f"{names} allow {facts.launch.blocks_per_sm} blocks of {facts.launch.warps_per_block} warps an SM.{reserve} "
+                f"{names} allow {facts.launch.blocks_per_sm} blocks of {facts.launch.warps_per_block} warps an "
+                f"SM.{reserve} "
                 f"{percent(waiting)} of warp time is waiting, and no unit is busier than "
                 f"{percent(facts.busiest.busy if facts.busiest else 0.0)}. {target} warps would fit without that limit."
             ),
@@ -101,7 +102,9 @@ class LowOccupancy(Rule):
 
     def _shared_untouched(self, facts: Facts) -> bool:
         """Shared memory is reserved, yet no executed instruction reads or writes it."""
-        executed = facts.kernel.metrics.first("smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads")
+        executed = facts.kernel.metrics.first(
+            "smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads"
+        )
         return facts.kernel.launch.shared_dynamic > 0 and executed == 0
 
     def _next_step(self, facts: Facts) -> int:

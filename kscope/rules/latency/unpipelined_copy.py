@@ -71,7 +71,8 @@ class UnpipelinedCopy(Rule):
         around = code.blamed_share(barriers, "barrier")
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait between a global load and the store of its value to shared memory, in "
+                f"{percent(share)} of all samples wait between a global load and the store of its value to shared "
+                "memory, in "
                 f"a loop with barriers ({percent(around)} more wait there): nothing computes while the tile travels."
             ),
             fix="cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers",

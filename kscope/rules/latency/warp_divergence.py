@@ -68,7 +68,9 @@ class WarpDivergence(Rule):
         if issue < 0.1 or samples < 0.1:
             return PASSED
         kept = total(threads, narrow) / (full * total(executed, narrow))
-        scale = {d: 1 - issue * (1 - kept) for d in ("instructions", "fma", "fmaheavy", "alu", "xu", "branches", "fp64")}
+        scale = dict.fromkeys(
+            ("instructions", "fma", "fmaheavy", "alu", "xu", "branches", "fp64"), 1 - issue * (1 - kept)
+        )
         branches = code.where(lambda ins, op: "branch" in op.kind)
         split = code.column("smsp__branch_targets_threads_divergent")
         places = [i for i in branches if split is not None and split[i] > 0]

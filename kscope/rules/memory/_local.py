@@ -47,7 +47,8 @@ def local_estimate(facts: Facts, members: list[int]) -> Estimate:
     mine = total(code.executed, members) / every if every else 0.0
     of_sectors = traffic.local_share * mine
     wavefronts = m.total(
-        "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum", "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum"
+        "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum",
+        "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum",
     )
     l1 = (m.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0) or 1.0
     issue = code.issue_share(members)

@@ -64,7 +64,9 @@ class AtomicContention(Rule):
             return PASSED
         # A compare-and-swap loop (ATOMS.CAST.SPIN, CAS) retries until it wins: all of it is the atomic.
         retried = {code.cfg.loop_of[i] for i in atomics if {"CAST", "CAS", "SPIN"} & set(code[i].mods)} - {None}
-        spinning = [i for n in retried if n is not None and code.cfg.loops[n].innermost for i in code.cfg.loops[n].instructions]
+        spinning = [
+            i for n in retried if n is not None and code.cfg.loops[n].innermost for i in code.cfg.loops[n].instructions
+        ]
         members = sorted({*atomics, *spinning})
         share = min(1.0, code.blamed_share(members))
         if share < 0.1:
@@ -75,10 +77,11 @@ class AtomicContention(Rule):
         scale = left(code, members, AGGREGATED) | {"atomics": AGGREGATED, "l2_requests": sectors, "l2_writes": sectors}
         return self.finding(
             why=(
-                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them or "
+                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries "
+                "them or "
                 "waits for their queue to drain."
             ),
-            fix="aggregate in registers, across the warp or in shared memory first; then one atomic a block and address",
+            fix="aggregate in registers, across the warp or in shared memory first; then one a block and address",
             evidence=[
                 derived("atomic instructions", executed, "inst", "ATOM, ATOMG, RED, ATOMS"),
                 derived("share of warp time at atomics", share, "", "blamed samples, retry loops and drain included"),
@@ -103,5 +106,7 @@ class AtomicContention(Rule):
         unit is full, the other memory waits are theirs."""
         unit = facts.busiest
         if share > 0.3 and (unit is None or unit.load < 0.3):
-            return min(1.0, share + facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle"))
+            return min(
+                1.0, share + facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
+            )
         return share

@@ -54,7 +54,9 @@ class DivergentConstantAccess(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, m = facts.code, facts.kernel.metrics
         assert code is not None
-        indexed = code.ran(code.where(lambda ins, op: op.space == "constant" and any(u < 256 for u in _index_registers(ins.operands))))
+        indexed = code.ran(
+            code.where(lambda ins, op: op.space == "constant" and any(u < 256 for u in _index_registers(ins.operands)))
+        )
         if not len(indexed):
             return PASSED
         executed = total(code.executed, indexed)
@@ -65,7 +67,8 @@ class DivergentConstantAccess(Rule):
             return PASSED
         return self.finding(
             why=(
-                f"{executed:,.0f} indexed constant loads took {requests:,.0f} rounds: {rounds:.1f} different addresses a "
+                f"{executed:,.0f} indexed constant loads took {requests:,.0f} rounds: {rounds:.1f} different "
+                "addresses a "
                 f"warp. {percent(share)} of all samples wait for them."
             ),
             fix="put the table into shared memory, or read it through L1 (__ldg); keep __constant__ for uniform reads",

@@ -42,6 +42,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.facts import Facts
+from kscope.features.units import ELAPSED
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 NEAR = 0.85  # of what is attainable
@@ -52,15 +53,18 @@ class DramBandwidthSaturated(Rule):
     slug = "dram-bandwidth-saturated"
     title = "Device memory is at its attainable rate: move fewer bytes"
     regime = "memory"
-    needs = ("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed|dram__throughput.avg.pct_of_peak_sustained_elapsed|"
-             "dram__cycles_active.avg.pct_of_peak_sustained_elapsed",)  # fmt: skip
+    needs = ("|".join(n + ELAPSED for n in ("gpu__dram_throughput", "dram__throughput", "dram__cycles_active")),)
     collect = "--section SpeedOfLight --section MemoryWorkloadAnalysis"
 
     def check(self, facts: Facts) -> Outcome:
         unit, point = facts.units.get("dram"), facts.roofline
         if unit is None or unit.load < NEAR:
             return PASSED
-        rate = f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)" if point and point.bandwidth else ""
+        rate = (
+            f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
+            if point and point.bandwidth
+            else ""
+        )
         total = facts.traffic.dram_bytes or 0.0
         found = self.finding(
             why=(

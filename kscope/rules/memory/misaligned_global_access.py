@@ -73,8 +73,10 @@ class MisalignedGlobalAccess(Rule):
         worst = code.hottest(off)[0]
         return self.finding(
             why=(
-                f"{code[worst].name} touches {touched[worst] / max(code.executed[worst], 1):.1f} sectors a request where "
-                f"{ideal[worst] / max(code.executed[worst], 1):.1f} hold its bytes; L1 catches {percent(caught)} of them. "
+                f"{code[worst].name} touches {touched[worst] / max(code.executed[worst], 1):.1f} sectors a request "
+                "where "
+                f"{ideal[worst] / max(code.executed[worst], 1):.1f} hold its bytes; L1 catches {percent(caught)} of "
+                "them. "
                 f"{percent(share)} of all samples wait for these accesses."
             ),
             fix="align the base to 32 bytes: pitched rows, headers elsewhere, an aligned main loop with a scalar head",

@@ -153,7 +153,12 @@ def mergeable(code: Code) -> list[tuple[int, ...]]:
             ins, op = code[i], code.classes[i]
             if op.access in ("store", "atomic", "reduction") or "barrier" in op.kind or "fence" in op.kind:
                 runs = {k: v for k, v in runs.items() if k[0] == "store"} if op.access == "store" else {}
-            if op.space == "global" and op.access in ("load", "store") and 0 < op.bytes < WIDE and not ins.guard_negated:
+            if (
+                op.space == "global"
+                and op.access in ("load", "store")
+                and 0 < op.bytes < WIDE
+                and not ins.guard_negated
+            ):
                 match = ADDRESS.search(next((o for o in ins.operands if "[" in o and "64" in o), ""))
                 if match:
                     key = (op.access, match[1], op.bytes)

@@ -100,14 +100,17 @@ class RedundantMemoryTraffic(Rule):
         return self.finding(
             why=(
                 f"the loads cover about {distinct / 1e6:,.0f} MB of distinct data, device memory delivered "
-                f"{read / 1e6:,.0f} MB: {read / distinct:.1f} times. L2 hit rate {percent(facts.traffic.l2_hit or 0.0)}."
+                f"{read / 1e6:,.0f} MB: {read / distinct:.1f} times. L2 hit rate "
+                f"{percent(facts.traffic.l2_hit or 0.0)}."
             ),
             fix="keep the data in registers or shared memory between passes, or fuse the passes (online algorithms)"
             if again
-            else "larger tiles in shared memory; grouped or Hilbert block order; clusters with multicast; L2 persistence",
+            else "larger tiles in shared memory; grouped or Hilbert block order; clusters; L2 persistence",
             evidence=[
                 measured(facts, "dram__bytes_read.sum"),
-                derived("distinct bytes", distinct, "byte", "loads over the grid dimensions that their address ignores"),
+                derived(
+                    "distinct bytes", distinct, "byte", "loads over the grid dimensions that their address ignores"
+                ),
                 derived("bytes asked for", asked, "byte", "by all global loads"),
                 measured(facts, "lts__t_sector_hit_rate.pct"),
             ],

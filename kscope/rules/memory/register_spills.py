@@ -70,9 +70,10 @@ class RegisterSpills(Rule):
             title=f"{facts.kernel.launch.registers} registers a thread are too few: values spill",
             why=(
                 f"{executed:,.0f} spill and refill instructions ({percent(issue)} of all issued) move "
-                f"{facts.traffic.local_sectors * 32 / 1e9:.2f} GB through L1. {percent(share)} of all samples wait for them."
+                f"{facts.traffic.local_sectors * 32 / 1e9:.2f} GB through L1. {percent(share)} of all samples wait "
+                "for them."
             ),
-            fix="allow more registers (__launch_bounds__ with fewer blocks, no -maxrregcount) or keep fewer values alive",
+            fix="allow more registers (__launch_bounds__, no -maxrregcount) or keep fewer values alive",
             evidence=[
                 measured(facts, SPILLS, "by the compiler's own annotation"),
                 measured(facts, "launch__registers_per_thread"),

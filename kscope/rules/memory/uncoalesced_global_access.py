@@ -90,7 +90,7 @@ class UncoalescedGlobalAccess(Rule):
             fix=(
                 "the addresses are loaded data: sort or bin the indices, make each element as wide as its sector"
                 if indirect
-                else "map neighbouring lanes to neighbouring addresses; struct of arrays; or stage through shared memory"
+                else "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory"
             ),
             evidence=[
                 derived(TOUCHED, total(touched), "sector", "all global accesses"),
