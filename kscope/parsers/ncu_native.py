@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from functools import cache
-from itertools import repeat
+
+from kscope.parsers.ncu_direct import direct_calls
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _metrics(action: Any) -> tuple[dict[str, float], dict[str, str]]:
     """(numbers, texts) of the whole-kernel metrics."""
     numbers: dict[str, float] = {}
     texts: dict[str, str] = {}
-    direct = _direct()
+    direct = direct_calls()
     texts_kind, none = direct.string, direct.none
     for name in action.metric_names():
         if _unread(name):
@@ -126,40 +126,6 @@ def _metrics(action: Any) -> tuple[dict[str, float], dict[str, str]]:
     return numbers, texts
 
 
-class _Direct:
-    """Functions of IMetric without the Python half of the SWIG wrapper, a seventh of the time: a report of a large
-    kernel has 100,000 values. `handle(metric)` is what they take."""
-
-    def __init__(self) -> None:
-        import ncu_report
-
-        kind = ncu_report.IMetric
-        self.string = kind.ValueKind_STRING
-        self.none = (kind.ValueKind_ANY, kind.ValueKind_UNKNOWN)
-        native = getattr(ncu_report, "_ncu_report", None)
-        self._bare = hasattr(native, "IMetric_as_double")
-        for name in ("as_double", "as_uint64", "kind"):
-            setattr(self, name, getattr(native, f"IMetric_{name}") if self._bare else getattr(kind, name))
-
-    as_double: Callable[..., float]
-    as_uint64: Callable[..., int]
-    kind: Callable[..., int]
-
-    def handle(self, metric: Any) -> Any:
-        return metric.this if self._bare else metric
-
-    def doubles(self, metric: Any, n: int) -> array[float]:
-        return array("d", map(self.as_double, repeat(self.handle(metric)), range(n)))
-
-    def integers(self, metric: Any, n: int) -> list[int]:
-        return list(map(self.as_uint64, repeat(self.handle(metric)), range(n)))
-
-
-@cache
-def _direct() -> _Direct:
-    return _Direct()
-
-
 def _entry(action: Any) -> int:
     metric = action.metric_by_name("launch__function_pcs")
     return int(metric.as_uint64(0)) if metric is not None and metric.num_instances() else 0
@@ -170,7 +136,7 @@ def _counters(action: Any) -> dict[str, tuple[list[int], array[float]]]:
     raw: dict[str, tuple[list[int], array[float]]] = {}
     stalls = [n for n in action.metric_names() if n.startswith(STALLS) and not n.endswith("_not_issued")]
     shared: dict[tuple[int, int, int], list[int]] = {}
-    direct = _direct()
+    direct = direct_calls()
     for name in (*PER_PC, *stalls):
         metric = action.metric_by_name(name)
         n = metric.num_instances() if metric is not None else 0

@@ -13,9 +13,9 @@ import marshal
 import os
 import struct
 import sys
-from collections.abc import Mapping
 
 from kscope.model.errors import KscopeError, one_line
+from kscope.parsers.ncu_frames import LateSources, Skipped, Want
 
 TYPE_CHECKING = False  # everything imported here delays the reader: typing alone takes 9 ms
 if TYPE_CHECKING:
@@ -25,55 +25,10 @@ if TYPE_CHECKING:
 
     from kscope.parsers.ncu_native import Raw
 
-MEMORY_BOUND = 600 << 20  # bytes resident after which a reader is replaced
+MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced
 SILENCE = 300.0  # seconds without a frame after which a reader is given up
 RECOLLECT = "copy or record it again"
-
-
-class Want:
-    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names."""
-
-    def __init__(
-        self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
-        timelines: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
-        self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
-        self.timelines = timelines
-
-
-class Skipped:
-    """One kernel that could not be read, while others could."""
-
-    def __init__(self, index: int, message: str) -> None:
-        self.index, self.message = index, message
-
-
-class LateSources(Mapping[str, str]):
-    """Source texts of one kernel, which arrive behind it: read from the pipe when first asked for."""
-
-    def __init__(self, receive: Callable[[], dict[str, str]]) -> None:
-        self._receive = receive
-        self._texts: dict[str, str] | None = None
-
-    def texts(self) -> dict[str, str]:
-        if self._texts is None:
-            self._texts = self._receive()
-        return self._texts
-
-    def __enter__(self) -> LateSources:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.texts()  # before the frames that follow
-
-    def __getitem__(self, file: str) -> str:
-        return self.texts()[file]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.texts())
-
-    def __len__(self) -> int:
-        return len(self.texts())
+__all__ = ["LateSources", "Reader", "Skipped", "Want", "extract_all", "serve"]
 
 
 class Reader:
