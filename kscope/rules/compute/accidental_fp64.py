@@ -76,8 +76,8 @@ class AccidentalFp64(Rule):
             why=(
                 f"{total(code.executed, double):,.0f} FP64 instructions work on values converted from float "
                 f"({total(code.executed, turns):,.0f} conversions). The FP64 pipe is "
-                f"{percent(fp64.busy if fp64 else 0.0)} "
-                f"busy, and {percent(issue)} of all instructions are in blocks that compute in double."
+                f"{percent(fp64.busy if fp64 else 0.0)} busy, and {percent(issue)} of all instructions are in blocks "
+                "that compute in double."
             ),
             fix="float literals (0.5f) and float functions (tanhf, expf); keep double only where the result needs it",
             evidence=[

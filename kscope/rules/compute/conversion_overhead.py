@@ -69,8 +69,7 @@ class ConversionOverhead(Rule):
         return self.finding(
             why=(
                 f"{total(code.executed, members):,.0f} conversions are {percent(issue)} of all instructions; the XU "
-                "pipe, "
-                f"where {percent(part)} of its work is conversions, is {percent(xu.busy if xu else 0.0)} busy."
+                f"pipe, where {percent(part)} of its work is conversions, is {percent(xu.busy if xu else 0.0)} busy."
             ),
             fix="keep one type; packed conversions (x2); magic-number unpacking of small integers; convert once",
             evidence=[

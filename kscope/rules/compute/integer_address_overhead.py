@@ -75,8 +75,8 @@ class IntegerAddressOverhead(Rule):
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
                     f"{divisions:,.0f} divisions or modulos by run-time values expand to "
-                    f"{total(code.executed, members):,.0f} "
-                    f"instructions; integer work is {percent(share_int)} of all that is issued."
+                    f"{total(code.executed, members):,.0f} instructions; integer work is {percent(share_int)} of all "
+                    "that is issued."
                 ),
                 fix="constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals",
                 evidence=[

@@ -67,8 +67,8 @@ class LegacyTensorPath(Rule):
         return self.finding(
             why=(
                 f"{sum(code.executed[i] for i in old):,.0f} {code[old[0]].name} keep the tensor pipe "
-                f"{percent(tensor.busy)} "
-                f"busy; the asynchronous path does the same work in {percent(kept)} of the time."
+                f"{percent(tensor.busy)} busy; the asynchronous path does the same work in {percent(kept)} of the "
+                "time."
             ),
             fix="wgmma (sm_90) or tcgen05 (sm_100) with operands in shared memory, fed by TMA",
             evidence=[

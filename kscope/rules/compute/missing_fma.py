@@ -66,8 +66,7 @@ class MissingFma(Rule):
         return self.finding(
             why=(
                 f"{total(code.executed, pairs):,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} "
-                "each and "
-                f"nothing else: {percent(issue)} of all instructions would go."
+                f"each and nothing else: {percent(issue)} of all instructions would go."
             ),
             fix="fmaf(), no -fmad=false, no __fmul_rn/__fadd_rn; reassociate so that products meet sums",
             evidence=[

@@ -76,8 +76,7 @@ class PipeSaturated(Rule):
             title=f"The {full.title} is at its peak" if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
-                "attain: "
-                "only less work, cheaper instructions or another pipe make this faster."
+                "attain: only less work, cheaper instructions or another pipe make this faster."
             ),
             fix="fewer or cheaper operations, packed or tensor instructions, a smaller type",
             evidence=[

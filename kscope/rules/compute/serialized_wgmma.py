@@ -72,8 +72,7 @@ class SerializedWgmma(Rule):
         return self.finding(
             why=(
                 f"{ratio:.1f} HGMMA for each wait; {percent(share)} of all samples wait for their results, and the "
-                "tensor "
-                f"pipe is {percent(busy)} busy."
+                f"tensor pipe is {percent(busy)} busy."
             ),
             fix="several groups in flight (wgmma.wait_group 1 or more), accumulators untouched in between",
             evidence=[

@@ -80,8 +80,7 @@ class SlowMathFunctions(Rule):
             why=(
                 f"{calls:,.0f} special-function and range-reduction instructions come with {every - calls:,.0f} more: "
                 f"{percent(issue)} of all instructions compute math functions, {every / calls:.0f} a call. The XU "
-                "pipe is "
-                f"{percent(xu.busy if xu else 0.0)} busy."
+                f"pipe is {percent(xu.busy if xu else 0.0)} busy."
             ),
             fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
             evidence=[

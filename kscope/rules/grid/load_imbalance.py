@@ -59,8 +59,7 @@ class LoadImbalance(Rule):
             title=f"The busiest SM works {launch.imbalance:.2f} times the mean",
             why=(
                 f"SMs are active {percent(launch.active)} of the time on average and {percent(launch.active_max)} at "
-                "most; neither the "
-                "grid's size nor its last wave explains it: blocks take uneven time."
+                "most; neither the grid's size nor its last wave explains it: blocks take uneven time."
             ),
             fix="long blocks first, smaller pieces, a work queue or persistent blocks, split skewed rows",
             evidence=[

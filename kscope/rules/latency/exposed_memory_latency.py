@@ -76,9 +76,8 @@ class ExposedMemoryLatency(Rule):
         factor = 1 / (1 - share + share / ahead)
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of "
-                "what it "
-                f"attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
+                f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of what "
+                f"it attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
                 f"{distance} instructions behind it."
             ),
             fix="follow several chains at once a thread; fewer hops"

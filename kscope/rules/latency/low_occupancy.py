@@ -84,9 +84,9 @@ class LowOccupancy(Rule):
             title=f"{names.capitalize()} limit an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
                 f"{names} allow {facts.launch.blocks_per_sm} blocks of {facts.launch.warps_per_block} warps an "
-                f"SM.{reserve} "
-                f"{percent(waiting)} of warp time is waiting, and no unit is busier than "
-                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}. {target} warps would fit without that limit."
+                f"SM.{reserve} {percent(waiting)} of warp time is waiting, and no unit is busier than "
+                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}. {target} warps would fit without that "
+                "limit."
             ),
             fix=f"reduce {names} a block so that {target} warps fit; or more independent work a thread",
             evidence=[

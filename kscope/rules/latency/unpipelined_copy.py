@@ -72,8 +72,8 @@ class UnpipelinedCopy(Rule):
         return self.finding(
             why=(
                 f"{percent(share)} of all samples wait between a global load and the store of its value to shared "
-                "memory, in "
-                f"a loop with barriers ({percent(around)} more wait there): nothing computes while the tile travels."
+                f"memory, in a loop with barriers ({percent(around)} more wait there): nothing computes while the "
+                "tile travels."
             ),
             fix="cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers",
             evidence=[

@@ -79,8 +79,9 @@ class WarpDivergence(Rule):
         return self.finding(
             title=f"{mean:.1f} of 32 lanes are active on average",
             why=(
-                f"{percent(issue)} of all instructions run with {total(threads, narrow) / total(executed, narrow):.1f} "
-                f"lanes: full warps would need {percent(kept)} of them. {percent(samples)} of all samples are there."
+                f"{percent(issue)} of all instructions run with "
+                f"{total(threads, narrow) / total(executed, narrow):.1f} lanes: full warps would need {percent(kept)} "
+                f"of them. {percent(samples)} of all samples are there."
             ),
             fix="same path for all lanes of a warp: sort or bin by kind, kinds to warps, predication",
             evidence=[

@@ -77,9 +77,8 @@ class AtomicContention(Rule):
         scale = left(code, members, AGGREGATED) | {"atomics": AGGREGATED, "l2_requests": sectors, "l2_writes": sectors}
         return self.finding(
             why=(
-                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries "
-                "them or "
-                "waits for their queue to drain."
+                f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them "
+                "or waits for their queue to drain."
             ),
             fix="aggregate in registers, across the warp or in shared memory first; then one a block and address",
             evidence=[

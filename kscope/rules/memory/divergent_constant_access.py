@@ -68,8 +68,7 @@ class DivergentConstantAccess(Rule):
         return self.finding(
             why=(
                 f"{executed:,.0f} indexed constant loads took {requests:,.0f} rounds: {rounds:.1f} different "
-                "addresses a "
-                f"warp. {percent(share)} of all samples wait for them."
+                f"addresses a warp. {percent(share)} of all samples wait for them."
             ),
             fix="put the table into shared memory, or read it through L1 (__ldg); keep __constant__ for uniform reads",
             evidence=[

@@ -81,8 +81,7 @@ class LowDataReuse(Rule):
         return self.finding(
             why=(
                 f"the hot code loads {worst.words_per_fma:.1f} words a multiply-add from {space} memory; {tile} in "
-                f"{step} "
-                f"need {worst.words_per_fma * ratio:.2g}. {percent(share)} of all samples wait for the loads."
+                f"{step} need {worst.words_per_fma * ratio:.2g}. {percent(share)} of all samples wait for the loads."
             ),
             fix=f"tile in {step} ({tile}): each loaded value then feeds several multiply-adds",
             evidence=[

@@ -74,10 +74,8 @@ class MisalignedGlobalAccess(Rule):
         return self.finding(
             why=(
                 f"{code[worst].name} touches {touched[worst] / max(code.executed[worst], 1):.1f} sectors a request "
-                "where "
-                f"{ideal[worst] / max(code.executed[worst], 1):.1f} hold its bytes; L1 catches {percent(caught)} of "
-                "them. "
-                f"{percent(share)} of all samples wait for these accesses."
+                f"where {ideal[worst] / max(code.executed[worst], 1):.1f} hold its bytes; L1 catches "
+                f"{percent(caught)} of them. {percent(share)} of all samples wait for these accesses."
             ),
             fix="align the base to 32 bytes: pitched rows, headers elsewhere, an aligned main loop with a scalar head",
             evidence=[

@@ -81,8 +81,7 @@ class SharedBankConflicts(Rule):
             title=f"{code[worst].name} replays {ways:.0f} times on bank conflicts",
             why=(
                 f"{total(actual, bad):,.0f} wavefronts where {total(ideal, bad):,.0f} would do: a {ways:.0f}-way "
-                "conflict, "
-                f"by access pattern, not arbitration. {percent(share)} of all samples are at or behind them."
+                f"conflict, by access pattern, not arbitration. {percent(share)} of all samples are at or behind them."
             ),
             fix="pad the row by one access width (t[32][33]) or swizzle the column with the row",
             evidence=[

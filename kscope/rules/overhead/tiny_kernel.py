@@ -64,9 +64,8 @@ class TinyKernel(Rule):
         found = self.finding(
             title=f"{duration:.1f} us: about the cost of the launch itself",
             why=(
-                f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us, and the host needs "
-                "2 to 5 us "
-                "to launch it. What it computes hardly matters."
+                f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us, and the host needs 2 "
+                "to 5 us to launch it. What it computes hardly matters."
             ),
             fix="fuse with neighbours, batch several problems in a launch, or record the sequence as a CUDA graph",
             evidence=[
