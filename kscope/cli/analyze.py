@@ -39,7 +39,8 @@ def analyze(
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
-    PATH is an .ncu-rep or .ncu-repz (also .gz, .xz, .zst), or a folder of them.
+    PATH is an .ncu-rep or .ncu-repz, an Nsight Systems .sqlite (a .nsys-rep where nsys is installed), a torch profiler
+    trace .json (all also as .gz, .xz, .zst), or a folder of them.
 
     Exit status: 0 analysed, 1 --fail-on was met, 2 wrong usage, 3 unreadable input, 4 missing tool.
     """
@@ -127,5 +128,6 @@ def _thresholds(fail_on: tuple[str, ...]) -> tuple[list[str], int | None]:
 def _met(analysis: Analysis, codes: list[str], severity: int | None) -> bool:
     """Whether a finding meets a threshold: a rule named counts at any severity."""
     findings = [f for kernel in analysis.kernels for f in kernel.findings]
+    findings += [f for timeline in analysis.timelines for f in timeline.findings]
     severe = severity is not None and any(SEVERITIES.index(f.severity) >= severity for f in findings)
     return severe or any(f.code in codes for f in findings)

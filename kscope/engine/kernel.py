@@ -23,7 +23,7 @@ from kscope.model.analysis import (
 )
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel
-from kscope.rules.base import Missing
+from kscope.rules.base import Missing, Rule
 from kscope.rules.registry import all_rules
 
 HOT = 12
@@ -37,7 +37,7 @@ def analyze_kernel(kernel: Kernel, ident: str, codes: Collection[str] | None = N
     missing: list[NotApplicable] = []
     errors: list[RuleError] = []
     for rule in all_rules():
-        if codes is not None and rule.code not in codes:
+        if not issubclass(rule, Rule) or (codes is not None and rule.code not in codes):
             continue
         try:
             outcome = rule().run(facts)
@@ -65,7 +65,7 @@ def analyze_kernel(kernel: Kernel, ident: str, codes: Collection[str] | None = N
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
         verdict=verdict(facts, regimen, findings),
-        headroom=headroom(facts),
+        headroom=headroom(facts, findings),
         roofline=_roofline(facts),
         utilization=_utilization(facts),
         stalls=_stalls(facts),

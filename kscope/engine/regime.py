@@ -23,6 +23,7 @@ from kscope.model.units import percent
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
+EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idle time is start and drain
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 WORDS: dict[Limiter, str] = {
     "dram_bandwidth": "device-memory bandwidth",
@@ -115,6 +116,9 @@ def _by_shape(facts: Facts) -> Regimen:
         return Regimen("overhead", "small_grid", 0.9, text)
     if launch.waves > 1 and launch.tail_gain > 1.1:
         return Regimen("overhead", "tail", 0.85, f"{launch.waves:.2f} waves of blocks; {busy}")
+    if launch.imbalance < EVEN:
+        text = f"blocks start and drain for {percent(1 - launch.active)} of the kernel's {_us(facts)}"
+        return Regimen("overhead", "launch", 0.6, text)
     return Regimen("overhead", "imbalance", 0.75, f"the busiest SM works {launch.imbalance:.1f}x the mean; {busy}")
 
 
@@ -196,20 +200,27 @@ def _shared_share(facts: Facts) -> float:
     return min(1.0, shared / every) if every else float(shared > 0)
 
 
-def headroom(facts: Facts) -> Headroom | None:
-    """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable,
-    the same bytes and operations."""
+def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
+    """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable, for the
+    bytes and operations of now. A finding that removes bytes or operations moves the roof: then it is the bound."""
     roof = facts.roofline
     loads = [(facts.units["dram"].load, "device-memory bandwidth")] if "dram" in facts.units else []
     if roof is not None:
         loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
-    for name in ("fma", "alu", "fp64", "xu", "tensor", "issue"):
+    # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
+    work = ("fp64", "xu", "tensor") if roof is not None and roof.ceilings else ("alu", "xu", "issue")
+    for name in work:
         if name in facts.units:
             loads.append((facts.units[name].load, facts.units[name].title))
     load, by = max(loads, default=(0.0, ""))
     if load <= 0:
         return None
-    return Headroom(speedup_bound=round(1 / min(1.0, max(load, 1e-4)), 2), bounded_by=by)
+    bound = 1 / min(1.0, max(load, 1e-4))
+    best = max((f for f in findings if f.estimate), key=lambda f: f.estimate.high if f.estimate else 0.0, default=None)
+    if best is not None and best.estimate is not None and best.estimate.speedup > bound:
+        by = f"{best.estimate.capped_by} once {best.code} is fixed"
+        return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
+    return Headroom(speedup_bound=round(bound, 2), bounded_by=by)
 
 
 def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verdict:

@@ -17,7 +17,7 @@ from kscope.parsers.compressed import collect, open_input
 from kscope.parsers.ncu_worker import Reader, Skipped, Want
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Input, KernelAnalysis
+    from kscope.model.analysis import Analysis, Input, KernelAnalysis, SkippedInput
 
 Progress = Callable[[str, int, "int | None"], None]
 """Called with (input, kernels done, kernels in it or None)."""
@@ -41,11 +41,53 @@ def analyze_paths(
     wanted = re.compile(kernel) if kernel else None
     faults: list[tuple[str, KscopeError]] = []
     inputs = _collect(paths, faults)
+    recordings = [one for one in inputs if one[1] != "ncu"]
+    if recordings:
+        return _with_timelines(inputs, recordings, _codes(select, ignore), wanted, top, progress, faults)
     with contextlib.closing(_started(inputs)) as readers:
         first = next(readers)  # decodes while the next lines import
         codes = _codes(select, ignore)
         _prepare()
         return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults)
+
+
+def _with_timelines(
+    inputs: Sequence[tuple[Path, str]],
+    recordings: Sequence[tuple[Path, str]],
+    codes: frozenset[str] | None,
+    wanted: re.Pattern[str] | None,
+    top: int | None,
+    progress: Progress | None,
+    faults: Sequence[tuple[str, KscopeError]],
+) -> Analysis:
+    """Timelines, and kernel reports where there are any."""
+    import msgspec
+
+    from kscope.engine.recordings import analyze_recordings
+    from kscope.model.analysis import Analysis
+
+    read, timelines, more = analyze_recordings(recordings, codes, wanted, top, progress)
+    reports = [one for one in inputs if one[1] == "ncu"]
+    if not reports and not timelines:
+        raise more[0][1]
+    if reports:
+        _prepare()
+        try:
+            with contextlib.closing(_started(reports)) as readers:
+                kernels = _analyze(readers, codes, wanted, top, progress, [*faults, *more])
+        except KscopeError as e:
+            if not timelines or e.status == EXIT_USAGE:
+                raise
+            more.append((", ".join(str(path) for path, _ in reports), e))
+            return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped([*faults, *more]))
+        return msgspec.structs.replace(kernels, inputs=[*kernels.inputs, *read], timelines=timelines)
+    return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped([*faults, *more]))
+
+
+def _skipped(faults: Sequence[tuple[str, KscopeError]]) -> list[SkippedInput]:
+    from kscope.model.analysis import SkippedInput
+
+    return [SkippedInput(input=path, what="report", message=str(e)) for path, e in faults]
 
 
 def _collect(paths: Sequence[str | Path], faults: list[tuple[str, KscopeError]]) -> list[tuple[Path, str]]:
@@ -111,7 +153,7 @@ def _analyze(
 
     inputs: list[Input] = []
     found: list[KernelAnalysis] = []
-    skipped = [SkippedInput(input=path, what="report", message=str(e)) for path, e in before]
+    skipped = _skipped(before)
     faults: list[KscopeError] = []
     for number, (path, reader) in enumerate(readers):
         version = None

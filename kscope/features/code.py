@@ -101,6 +101,12 @@ class Code:
         return blame(self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs)
 
     @cached_property
+    def indexed_constants(self) -> list[int]:
+        """Executed constant loads whose index is a vector register: lanes may want different words."""
+        found = self.where(lambda ins, op: op.space == "constant" and op.pipe != "uniform" and _indexed(ins.operands))
+        return self.ran(found)
+
+    @cached_property
     def costs(self) -> Column:
         """Rounds that each instruction's executions take in its memory queue: wavefronts where counted, else one an
         execution."""
@@ -110,7 +116,7 @@ class Code:
         if sectors is not None:
             columns.append([s / 4 for s in sectors])  # four sectors a line, one line a wavefront at best
         costs = [max(values) for values in zip(*columns, strict=True)]
-        indexed = self.where(lambda ins, op: op.space == "constant" and op.pipe != "uniform" and _indexed(ins.operands))
+        indexed = self.indexed_constants
         rounds = self.kernel.metrics.get("idc__requests.sum")
         if rounds and indexed:
             plain = total(self.executed, self.where(lambda ins, op: op.space == "constant" and op.access == "load"))

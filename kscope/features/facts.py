@@ -28,7 +28,13 @@ class Facts:
 
     @cached_property
     def busiest(self) -> Unit | None:
-        return busiest(self.units)
+        """The unit nearest to what it can attain.
+
+        Every thread fetches its parameters through the constant cache and the unit behind it, which handles barriers
+        too: short threads keep it busy. It counts only where lanes index constants.
+        """
+        divergent = self.code is not None and self.code.blamed_share(self.code.indexed_constants) > 0.1
+        return busiest({n: u for n, u in self.units.items() if n != "constant" or divergent})
 
     @cached_property
     def stalls(self) -> StallMix:

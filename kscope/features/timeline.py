@@ -1,7 +1,7 @@
 """What several timeline rules need of one Timeline, computed once, on first use. Times in ns.
 
-Definitions: (idle share = 1 - |union of GPU operations| / window; launch latency = start of
-the operation - start of the API call; queue delay = start of the operation - end of the call, floored at 0).
+Definitions: idle share = 1 - |union of GPU operations| / window; launch latency = start of the operation - start of the
+API call; queue delay = start of the operation - end of the call, floored at 0.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class TimelineFacts:
         if int((ops.end - ops.start)[mine].sum()) * 2 < int((ops.end - ops.start).sum()):
             return low, high, "first to last GPU operation"
         end = max(end, int(ops.end[mine].max()))
-        return begin, end, f"{len(steps.start)} steps ({steps.name})"
+        return begin, end, f"{len(steps.start)} steps, {steps.name}"
 
     @cached_property
     def devices(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ _LEAST = 2  # ranges that make steps
 _PERIODS = 3  # repetitions that make a period
 _SAME = 0.95
 _NAMES_TRIED = 24
-_NUMBER = re.compile(r"\d+")
+NUMBER = re.compile(r"\d+")
 
 
 class Steps(Struct, frozen=True):
@@ -50,7 +50,7 @@ def find_steps(timeline: Timeline, call_of: Column) -> Steps | None:
 def _from_ranges(timeline: Timeline) -> Steps | None:
     ranges = timeline.ranges
     groups: dict[tuple[str, int], list[int]] = {}
-    stems = [_NUMBER.sub("#", n) for n in timeline.names]
+    stems = [NUMBER.sub("#", n) for n in timeline.names]
     for i, (name, thread) in enumerate(zip(ranges.name.tolist(), ranges.thread.tolist(), strict=True)):
         groups.setdefault((stems[name], thread), []).append(i)
     best: tuple[bool, int, Steps] | None = None

@@ -10,6 +10,16 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from kscope.model.timeline_figures import (
+    CopyFigures,
+    DeviceUse,
+    IdleCause,
+    LaunchFigures,
+    StepFigures,
+    TimelineCoverage,
+    TopKernel,
+)
+
 SCHEMA = "kscope.analysis/1"
 
 Regime = Literal["compute", "memory", "overhead"]
@@ -224,6 +234,28 @@ class KernelAnalysis(Frozen):
     workload: str = "kernel"
 
 
+class TimelineAnalysis(Frozen):
+    """The diagnosis of one recording of a program. `verdict` is null where `abstained` says why."""
+
+    input: str
+    window: str
+    span_us: float
+    gpu_busy_pct: Annotated[float, Meta(description="of the window, any GPU operation, mean over the devices")]
+    verdict: Verdict | None
+    coverage: TimelineCoverage
+    abstained: str = ""
+    idle: list[IdleCause] = []
+    findings: list[Finding] = []
+    top_kernels: list[TopKernel] = []
+    devices: list[DeviceUse] = []
+    steps: StepFigures | None = None
+    launches: LaunchFigures | None = None
+    copies: list[CopyFigures] = []
+    passed: list[str] = []
+    not_applicable: list[NotApplicable] = []
+    errors: list[RuleError] = []
+
+
 class SkippedInput(Frozen):
     """Something in the input that could not be read, while the rest could."""
 
@@ -237,7 +269,7 @@ class Analysis(Frozen, kw_only=True):
     kscope: str
     inputs: list[Input] = []
     kernels: list[KernelAnalysis] = []
-    timelines: list[dict[str, Any]] = []
+    timelines: list[TimelineAnalysis] = []
     programs: list[dict[str, Any]] = []
     skipped: list[SkippedInput] = []
 

@@ -26,9 +26,14 @@ HEAD = 160 << 10
 _MEMORY = 512 << 20  # up to here unpacked bytes stay in memory
 _WINDOW = 512 << 20  # bytes of history that a compressed stream may ask for
 _LAYERS = 3  # report.ncu-repz.xz is two
-_SUFFIXES = tuple(s + z for s in (".ncu-rep", ".ncu-repz") for z in ("", ".gz", ".xz", ".zst"))
+_PACKED = ("", ".gz", ".xz", ".zst")
+_SUFFIXES = tuple(s + z for s in (".ncu-rep", ".ncu-repz") for z in _PACKED)
+_TIMELINES = (*(s + z for s in (".sqlite", ".json") for z in _PACKED), ".nsys-rep", ".qdrep")
 _AGAIN = "copy it again, or record it again"
-_READS = "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), plain or as .gz, .xz or .zst"
+_READS = (
+    "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), Nsight Systems exports (.sqlite) and torch "
+    "profiler traces (.json), plain or as .gz, .xz or .zst"
+)
 
 _MAGICS = (
     (container.MAGIC, "ncu"),
@@ -43,9 +48,6 @@ _MAGICS = (
     (b"PK\x05\x06", "zip"),
 )
 _UNSUPPORTED = {
-    "sqlite": "an SQLite file; `kscope analyze` of Nsight Systems timelines (.sqlite) is not in this version yet",
-    "nsys": "an Nsight Systems report; `kscope analyze` of Nsight Systems timelines is not in this version yet",
-    "json": "JSON; `kscope analyze` of torch profiler traces (.json, .json.gz) is not in this version yet",
     "elf": "machine code (ELF); `kscope sass` of cubins, objects and executables is not in this version yet",
     "fatbin": "a CUDA fat binary; `kscope sass` is not in this version yet",
     "pdf": "a PDF document",
@@ -82,7 +84,7 @@ def sniff(head: bytes) -> str:
 def collect(
     paths: Iterable[str | Path], skipped: list[tuple[str, KscopeError]] | None = None
 ) -> list[tuple[Path, str]]:
-    """The input files that `paths` name, with their kind ("ncu"); folders give the reports below them, sorted.
+    """The input files that `paths` name, with their kind (of `kind_of`); folders give the reports below them, sorted.
 
     A file that is named twice counts once. Raises KscopeError (status 3) for a path that is missing, unreadable, empty
     or of an unknown kind, and for a folder without reports. With `skipped`, faulty files found in a folder are
@@ -108,15 +110,17 @@ def collect(
         if not good:
             if faults:
                 raise faults[0][1]
-            message = f"{path}: no Nsight Compute report in this folder"
-            raise KscopeError("no-reports", message, "name a .ncu-rep or .ncu-repz file, or the folder that has them")
+            message = f"{path}: no Nsight Compute report and no timeline in this folder"
+            hint = "name a .ncu-rep, .sqlite or trace .json file, or the folder that has them"
+            raise KscopeError("no-reports", message, hint)
         if skipped is not None:
             skipped += faults
     return list(found.values())
 
 
 def kind_of(path: Path) -> str:
-    """The kind of one file, looking through compression: "ncu". Raises KscopeError for anything else."""
+    """The kind of one file, looking through compression: "ncu", "nsys" (its SQLite export), "nsys-rep", "kineto".
+    Raises KscopeError for anything else."""
     regular(path)
     with opened(path) as file:
         head = file.read(HEAD)
@@ -130,10 +134,12 @@ def kind_of(path: Path) -> str:
         kind = sniff(head)
     if kind == "ncu":
         return kind
+    if kind in ("sqlite", "json"):
+        return "nsys" if kind == "sqlite" else "kineto"
     if kind == "empty":
         raise KscopeError("empty-file", f"{path}: the file is empty", _AGAIN)
     if kind == "unknown" and path.name.endswith((".nsys-rep", ".qdrep")):
-        kind = "nsys"
+        return "nsys-rep"
     if kind == "unknown" and path.name.endswith(_SUFFIXES):
         raise KscopeError("corrupt", f"{path}: not an Nsight Compute report, whatever its name says", _AGAIN)
     what = _UNSUPPORTED.get(kind)
@@ -316,7 +322,25 @@ def _reports(folder: Path) -> Iterator[Path]:
     """Reports below a folder, sorted; hidden folders and links to folders are left out."""
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
-        yield from (Path(root, f) for f in sorted(files) if f.endswith(_SUFFIXES))
+        for name in sorted(files):
+            path = Path(root, name)
+            if name.endswith(_SUFFIXES) or (name.endswith(_TIMELINES) and _is_timeline(path, files)):
+                yield path
+
+
+def _is_timeline(path: Path, files: list[str]) -> bool:
+    """Whether a file of a folder is worth reading: not every .json is a trace, and a report may lie by its export."""
+    if path.suffix in (".nsys-rep", ".qdrep"):
+        return not any(path.stem + ".sqlite" + z in files for z in _PACKED)
+    if ".json" not in path.suffixes:
+        return True
+    try:
+        with opened(path) as file:
+            head = file.read(HEAD)
+    except (KscopeError, OSError):
+        return False
+    kind = sniff(head)
+    return b'"traceEvents"' in (_peel(head, kind) if kind in ("gzip", "xz", "zstd") else head)
 
 
 def regular(path: Path) -> None:

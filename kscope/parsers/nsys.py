@@ -7,10 +7,14 @@ means that no such event happened or that it was not recorded. What the format h
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import numpy as np
@@ -34,7 +38,7 @@ _QUEUE_FULL = 8  # ENUM_CUPTI_OVERHEAD_TYPE: the host is ahead of the GPU and wa
 
 def read(path: Path | str) -> Timeline:
     """The Timeline of an export, plain or compressed. Raises KscopeError (input) for what is no sound export."""
-    with open_input(path) as plain, contextlib.closing(_connect(plain, path)) as db:
+    with open_input(path) as plain, _named(plain, path) as name, contextlib.closing(_connect(name, path)) as db:
         return read_database(db, str(path))
 
 
@@ -47,6 +51,22 @@ def read_database(db: sqlite3.Connection, path: str) -> Timeline:
         raise KscopeError("truncated", message, "copy it again, or export it again") from None
     except (ValueError, OverflowError, TypeError) as e:
         raise KscopeError("corrupt", f"{path}: a column holds what it should not ({e})", "export it again") from None
+
+
+@contextlib.contextmanager
+def _named(plain: str, path: Path | str) -> Iterator[str]:
+    """A file with a name of its own: SQLite cannot open what `open_input` unpacked into a file without one."""
+    if plain == str(path):
+        yield plain
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+            target = Path(folder, "export.sqlite")
+            shutil.copyfile(plain, target)
+            yield str(target)
+    except OSError as e:
+        message = f"{path}: cannot be unpacked ({e.strerror})"
+        raise KscopeError("too-large", message, "make room, or set TMPDIR") from None
 
 
 def _connect(plain: str, path: Path | str) -> sqlite3.Connection:
@@ -90,12 +110,13 @@ class _Reader:
         chosen = [name for name in wanted if name in there]
         parts: list[NDArray[np.int64]] = []
         for rows in self._rows(table, [f'ifnull("{name}", 0)' for name in chosen], where):
-            parts.append(np.array(rows, dtype=np.int64))
+            flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=len(rows) * len(chosen))
+            parts.append(flat.reshape(len(rows), len(chosen)))
         data = np.concatenate(parts) if parts else np.zeros((0, max(len(chosen), 1)), dtype=np.int64)
         out = {name: np.ascontiguousarray(data[:, i]) for i, name in enumerate(chosen)}
         return {name: out.get(name, np.zeros(len(data), dtype=np.int64)) for name in wanted}
 
-    def _rows(self, table: str, chosen: Sequence[str], where: str = "") -> Iterator[list[tuple[object, ...]]]:
+    def _rows(self, table: str, chosen: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
         if not chosen:
             return
         cursor = self.db.execute(f'SELECT {", ".join(chosen)} FROM "{table}" {where}')
@@ -174,10 +195,10 @@ class _Reader:
             where = f"WHERE end IS NOT NULL AND eventType IN {_RANGES}"
             for some in self._rows("NVTX_EVENTS", ["start", "end", *text, "ifnull(globalTid, 0)"], where):
                 for start, end, own, ident, tid in some:
-                    title = str(own if own is not None else self.strings.get(ident, ""))  # type: ignore[call-overload]
+                    title = str(own if own is not None else self.strings.get(ident, ""))
                     plain = _OP_ID.sub("", title)
                     operator = plain != title or plain.startswith("aten::")
-                    row = (int(start), int(end), self.names[one_line(plain)], self.threads[tid])  # type: ignore[call-overload]
+                    row = (int(start), int(end), self.names[one_line(plain)], self.threads[tid])
                     rows[operator].append(row)
         return _spans(rows[False]), _spans(rows[True])
 

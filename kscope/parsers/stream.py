@@ -6,16 +6,18 @@ import contextlib
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import IO, cast
 
 from kscope.model.errors import KscopeError
 from kscope.parsers import compressed
 
 PIECE = 1 << 20
+LAYERS = 3
 
 
 class Stream:
-    """Iterates over the plain bytes of one file, looking through one layer of gzip, xz or zstd. `cut` says afterwards
-    why a compressed file ended early ("" if it did not): what came before is whole."""
+    """Iterates over the plain bytes of one file, looking through gzip, xz and zstd. `cut` says afterwards why a
+    compressed file ended early ("" if it did not): what came before is whole."""
 
     def __init__(self, path: Path | str) -> None:
         self.path = Path(path)
@@ -25,17 +27,43 @@ class Stream:
         """Pieces of about PIECE bytes or less. Raises KscopeError (input) where the file cannot be opened."""
         compressed.regular(self.path)
         with contextlib.ExitStack() as stack:
-            file = stack.enter_context(compressed.opened(self.path))
-            kind = compressed.sniff(file.read(compressed.HEAD))
-            file.seek(0)
-            if kind not in ("gzip", "xz", "zstd"):
-                yield from iter(partial(file.read, PIECE), b"")
-                return
-            try:
-                yield from compressed.pieces(file, kind)
-            except EOFError:
-                self.cut = f"the {kind} stream ends early"
-            except compressed.stream_errors() as e:
-                self.cut = f"the {kind} stream is damaged ({e})"
-            except MemoryError:
-                raise KscopeError("too-large", f"{self.path}: not enough memory to unpack it", "unpack it") from None
+            file: _Source = _Source(iter(partial(stack.enter_context(compressed.opened(self.path)).read, PIECE), b""))
+            for _ in range(LAYERS):
+                kind = compressed.sniff(file.peek(compressed.HEAD))
+                if kind not in ("gzip", "xz", "zstd"):
+                    break
+                file = _Source(self._unpacked(file, kind))
+            yield from iter(partial(file.read, PIECE), b"")
+
+    def _unpacked(self, packed: _Source, kind: str) -> Iterator[bytes]:
+        try:
+            yield from compressed.pieces(cast("IO[bytes]", packed), kind)
+        except EOFError:
+            self.cut = self.cut or f"the {kind} stream ends early"
+        except compressed.stream_errors() as e:
+            self.cut = self.cut or f"the {kind} stream is damaged ({e})"
+        except MemoryError:
+            raise KscopeError("too-large", f"{self.path}: not enough memory to unpack it", "unpack it") from None
+
+
+class _Source:
+    """Reads from an iterator of bytes."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._buffer = bytearray()
+
+    def peek(self, size: int) -> bytes:
+        """Up to `size` bytes, which stay to be read."""
+        while len(self._buffer) < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._buffer += piece
+        return bytes(self._buffer[:size])
+
+    def read(self, size: int) -> bytes:
+        """At most `size` bytes, b"" at the end."""
+        data = self.peek(size)
+        del self._buffer[: len(data)]
+        return data

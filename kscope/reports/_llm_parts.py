@@ -11,7 +11,7 @@ from kscope.reports import words
 from kscope.reports.escape import code, fence
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, HotInstruction, KernelAnalysis, Stall
+    from kscope.model.analysis import Finding, HotInstruction, KernelAnalysis, Stall, TimelineAnalysis
 
 KERNEL_STEP = 30
 """Each kernel further down the list by time makes its blocks this much less important."""
@@ -38,7 +38,7 @@ def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
         *_verdict(kernel, base, index),
         *_measured(kernel, base, index),
         *_hot(kernel, base, index),
-        *_findings(kernel, base, index),
+        *findings(kernel, base, _title(index, "findings, best first (gains never add up)")),
         *_unknown(kernel, base, index),
         *_changes(kernel, base, index),
     ]
@@ -126,8 +126,8 @@ def _hot_line(hot: HotInstruction, before: HotInstruction | None) -> list[str]:
     return [line, f"      {words.middle(at, 60)}  {words.middle(one_line(hot.source or ''), 120)}"]
 
 
-def _findings(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
-    heading = _title(index, "findings, best first (gains never add up)")
+def findings(kernel: KernelAnalysis | TimelineAnalysis, base: int, heading: str) -> list[Block]:
+    """Ranked findings, minor ones in a line, and NVIDIA's own beside those of a kernel."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
     blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]
     if not ranked:
@@ -136,8 +136,8 @@ def _findings(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     if info := [f for f in kernel.findings if f.severity == "info"]:
         listed = ", ".join(f"{f.code} {said(f.rule)}" for f in info)
         blocks.append(Block(base + 70, "minor findings", heading, f"Minor: {listed}."))
-    if kernel.nvidia:
-        top = sorted(kernel.nvidia, key=lambda n: -(n.speedup_pct or 0.0))
+    if nvidia := getattr(kernel, "nvidia", []):
+        top = sorted(nvidia, key=lambda n: -(n.speedup_pct or 0.0))
         listed = ", ".join(_quote(n.rule) + (f" {n.speedup_pct:.0f} %" if n.speedup_pct is not None else "")
                            for n in top[:8])  # fmt: skip
         text = f"NVIDIA's own rules say (their estimates, unverified): {listed}."

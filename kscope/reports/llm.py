@@ -51,7 +51,11 @@ def render(analysis: Analysis, options: Options) -> str:
     for skip in analysis.skipped:
         line = f"- skipped {_span(skip.input)}: {_span(skip.what)}: {_span(skip.message)}"
         blocks.append(Block(45, "skipped inputs", "## Not read", line))
-    if not kernels:
+    for index, timeline in enumerate(analysis.timelines):
+        from kscope.reports._timeline_md import blocks as timeline_blocks
+
+        blocks += timeline_blocks(timeline, index)
+    if not kernels and not analysis.timelines:
         blocks.append(Block(0, "verdicts", "", "No kernels to show."))
     return _fit(blocks, limit)
 

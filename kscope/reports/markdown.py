@@ -11,37 +11,42 @@ from kscope.reports.escape import code, fence, prose
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kscope.model.analysis import Analysis, Finding, KernelAnalysis
+    from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
     from kscope.reports import Options
 
 PLACES_SHOWN = 4
 HOT_SHOWN = 8
+_TOOL = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}
 
 
 def render(analysis: Analysis, options: Options) -> str:
     """The report, ending in a newline. `options.verbose` adds what passed and what could not be checked."""
     kernels = words.by_time(analysis.kernels)
-    read = ", ".join(code(i.path) + (f" (Nsight Compute {prose(i.tool_version)})" if i.tool_version else "")
+    read = ", ".join(code(i.path) + (f" ({_TOOL.get(i.kind, '')} {prose(i.tool_version)})" if i.tool_version else "")
                      for i in analysis.inputs)  # fmt: skip
     parts = ["# kscope report", f"kscope {prose(analysis.kscope)}, from {read or 'no input'}."]
     if len(kernels) > 1:
         parts += ["## Kernels by time", _overview(kernels)]
     for kernel in kernels:
         parts += _kernel(kernel, verbose=options.verbose)
-    if not kernels:
+    for timeline in analysis.timelines:
+        from kscope.reports._timeline_md import sections
+
+        parts += sections(timeline, verbose=options.verbose)
+    if not kernels and not analysis.timelines:
         parts.append("No kernels to show.")
     if analysis.skipped:
-        parts += ["## Skipped", _bullets(f"{code(s.input)}: {prose(s.what)}: {prose(s.message)}"
+        parts += ["## Skipped", bullets(f"{code(s.input)}: {prose(s.what)}: {prose(s.message)}"
                                          for s in analysis.skipped)]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
     lines = [head, ["---:" if i in right else "---" for i in range(len(head))], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _bullets(items: Iterable[str]) -> str:
+def bullets(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
@@ -60,7 +65,7 @@ def _overview(kernels: Sequence[KernelAnalysis]) -> str:
             words.times(kernel.headroom.speedup_bound) if kernel.headroom else "",
             f"{first.code} {prose(first.rule)}{gain}" if first else "",
         ])  # fmt: skip
-    return _table(["share", "time", "kernel", "regime", "limiter", "up to", "first suggestion"], rows, right=(0, 1, 5))
+    return table(["share", "time", "kernel", "regime", "limiter", "up to", "first suggestion"], rows, right=(0, 1, 5))
 
 
 def _name(kernel: KernelAnalysis) -> str:
@@ -81,7 +86,7 @@ def _kernel(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
         parts.append(f"NVTX: {code(' / '.join(kernel.nvtx))}")
     if kernel.workload != "kernel":
         parts.append(f"Profiled as one {prose(kernel.workload)}, not as single kernels.")
-    parts += [*_proof(kernel), *_suggestions(kernel), *_rest(kernel, verbose=verbose)]
+    parts += [*_proof(kernel), *suggestions(kernel), *_rest(kernel, verbose=verbose)]
     return parts
 
 
@@ -90,7 +95,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
     if kernel.utilization:
         rows = [[prose(u.unit), f"{u.pct:.0f} %", code(u.metric, table=True)]
                 for u in sorted(kernel.utilization, key=lambda u: -u.pct)]  # fmt: skip
-        parts += ["### How busy", _table(["unit", "of peak", "metric"], rows, right=(1,))]
+        parts += ["### How busy", table(["unit", "of peak", "metric"], rows, right=(1,))]
     if roof := kernel.roofline:
         text = f"Roofline: {roof.pct_of_roof:.0f} % of the roof; {prose(words.rates(roof))}"
         if roof.intensity is not None and roof.ridge is not None:
@@ -99,7 +104,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
     if kernel.stalls:
         rows = [[prose(s.reason.replace("_", " ")), words.percent(s.share_raw), words.percent(s.share_adjusted)]
                 for s in sorted(kernel.stalls, key=lambda s: -s.share_adjusted)]  # fmt: skip
-        parts += ["### What warps wait for", _table(["wait", "raw", "adjusted"], rows, right=(1, 2))]
+        parts += ["### What warps wait for", table(["wait", "raw", "adjusted"], rows, right=(1, 2))]
     if kernel.hot:
         lines = []
         for hot in kernel.hot[:HOT_SHOWN]:
@@ -110,7 +115,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
     return parts
 
 
-def _suggestions(kernel: KernelAnalysis) -> list[str]:
+def suggestions(kernel: KernelAnalysis | TimelineAnalysis) -> list[str]:
     ranked = [f for f in kernel.findings if f.severity != "info"]
     info = [f for f in kernel.findings if f.severity == "info"]
     parts = ["### Suggestions"]
@@ -135,7 +140,7 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
         items.append(f"{code(words.place(place))} {code(place.sass or place.opcode)}{share}{source}")
     if more := len(finding.locations) - PLACES_SHOWN:
         items += [f"{more} more places"] if more > 0 else []
-    parts.append(_bullets(items))
+    parts.append(bullets(items))
     if finding.overlaps:
         parts.append(f"Explains the same samples as {prose(', '.join(finding.overlaps))}: the gains do not add.")
     if finding.fix:
@@ -147,11 +152,11 @@ def _rest(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
     parts = [f"Rules passed: {len(kernel.passed)}, not applicable: {len(kernel.not_applicable)}."]
     if verbose:
         parts.append(f"Passed: {', '.join(kernel.passed)}." if kernel.passed else "")
-        parts.append(_bullets(f"{n.code} not applicable: {prose(n.why)}" for n in kernel.not_applicable))
-    parts.append(_bullets(f"{e.code} failed: {prose(e.message)}" for e in kernel.errors))
+        parts.append(bullets(f"{n.code} not applicable: {prose(n.why)}" for n in kernel.not_applicable))
+    parts.append(bullets(f"{e.code} failed: {prose(e.message)}" for e in kernel.errors))
     if kernel.nvidia:
         rows = [[prose(n.rule), prose(n.title), f"{n.speedup_pct:.0f} %" if n.speedup_pct is not None else ""]
                 for n in sorted(kernel.nvidia, key=lambda n: -(n.speedup_pct or 0.0))]  # fmt: skip
-        parts += ["### NVIDIA's own rules", _table(["rule", "title", "their estimate"], rows, right=(2,))]
-    parts.append(_bullets(f"Note: {prose(note)}" for note in kernel.notes))
+        parts += ["### NVIDIA's own rules", table(["rule", "title", "their estimate"], rows, right=(2,))]
+    parts.append(bullets(f"Note: {prose(note)}" for note in kernel.notes))
     return parts

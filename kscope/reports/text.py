@@ -36,7 +36,14 @@ def render(analysis: Analysis, options: Options) -> str:
         if len(kernels) > 1:
             page.line(("─" * page.width, "dim"))
         _kernel(page, kernel, verbose=options.verbose, name_input=several_inputs)
-    if not kernels:
+    for timeline in analysis.timelines:
+        from kscope.reports import _timeline_text
+
+        page.blank()
+        if page.lines:
+            page.line(("─" * page.width, "dim"))
+        _timeline_text.render(page, timeline, verbose=options.verbose)
+    if not kernels and not analysis.timelines:
         page.line("No kernels to show.")
     page.blank()
     if left := len(kernels) - len(shown):

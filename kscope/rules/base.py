@@ -14,7 +14,7 @@ from msgspec import Struct
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
 from kscope.model.units import percent
 
-__all__ = ["PASSED", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent"]
+__all__ = ["PASSED", "AnyRule", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent"]
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
@@ -46,13 +46,19 @@ def derived(name: str, value: float, unit: str, note: str = "") -> Evidence:
     return Evidence(metric=name, value=round(value, 4), unit=unit, note=note)
 
 
-class Rule:
-    """Base of all rules. Subclasses set the class variables and implement `check`."""
+class AnyRule:
+    """What every rule says of itself, whether it looks at a kernel or at a timeline."""
 
     code: ClassVar[str]
     slug: ClassVar[str]
     title: ClassVar[str]
     regime: ClassVar[Regime]
+    collect: ClassVar[str]
+
+
+class Rule(AnyRule):
+    """Base of the rules on a kernel. Subclasses set the class variables and implement `check`."""
+
     needs: ClassVar[tuple[str, ...]] = ()
     """Metric names without which the rule is not applicable (any one of a|b|c counts)."""
     needs_sass: ClassVar[bool] = False

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import import_module
 
 from kscope.model.errors import EXIT_USAGE, KscopeError
-from kscope.rules.base import Rule
+from kscope.rules.base import AnyRule
 
 MODULES = (
     "memory.uncoalesced_global_access",
@@ -45,24 +45,29 @@ MODULES = (
     "grid.tail_effect",
     "grid.load_imbalance",
     "grid.block_size",
+    "overhead.launch_bound",
+    "overhead.gpu_idle",
+    "overhead.host_synchronization",
+    "overhead.transfer_bound",
+    "overhead.cuda_graph_candidate",
     "overhead.tiny_kernel",
 )
 
 
 @cache
-def all_rules() -> tuple[type[Rule], ...]:
-    """Every rule, sorted by code."""
+def all_rules() -> tuple[type[AnyRule], ...]:
+    """Every rule on kernels and on timelines, sorted by code."""
     found = []
     for name in MODULES:
         module = import_module(f"kscope.rules.{name}")
         found += [
             o for o in vars(module).values()
-            if isinstance(o, type) and issubclass(o, Rule) and o.__module__ == module.__name__
+            if isinstance(o, type) and issubclass(o, AnyRule) and o.__module__ == module.__name__
         ]  # fmt: skip
     return tuple(sorted(found, key=lambda r: r.code))
 
 
-def rule(name: str) -> type[Rule]:
+def rule(name: str) -> type[AnyRule]:
     """The rule of a code (MEM103) or slug (shared-bank-conflicts), case ignored. Raises KscopeError (usage)."""
     wanted = name.strip().lower()
     for r in all_rules():
@@ -88,7 +93,7 @@ def unknown(name: str) -> KscopeError:
     return KscopeError("unknown-rule", f"no rule is called {name!r}", hint, EXIT_USAGE)
 
 
-def page(r: type[Rule]) -> str:
+def page(r: type[AnyRule]) -> str:
     """The rule's page as Markdown: its module's docstring under a heading."""
     text = inspect.cleandoc(sys.modules[r.__module__].__doc__ or "")
     return f"# {r.code} {r.slug}\n\n{text}\n"

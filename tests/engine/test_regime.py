@@ -72,11 +72,19 @@ def test_headroom_of_a_kernel_at_its_roof(diagnosis: Callable[[str], KernelAnaly
     assert far.speedup_bound > 10
 
 
+def test_headroom_moves_with_bytes_that_a_fix_removes(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    spilling = diagnosis("spill.slow")
+    first = spilling.findings[0].estimate
+    assert spilling.headroom is not None and first is not None
+    assert "MEM104" in spilling.headroom.bounded_by
+    assert spilling.headroom.speedup_bound == first.high
+
+
 def test_nothing_collected() -> None:
     facts = Facts(made({}))
     found = decide(facts)
     assert found.limiter in BY_REGIME[found.regime] and found.confidence <= 0.3
-    assert headroom(facts) is None
+    assert headroom(facts, []) is None
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ and values take two registers each.
 ## Evidence
 
 `F2F.F64.F32` and `F2F.F32.F64` beside `DADD`/`DMUL`/`DFMA`/`MUFU.*64H` (executions), the FP64 pipe's utilisation,
-samples in the blocks that compute in double.
+samples at the instructions that compute in double (def-use).
 
 ## Fix
 
@@ -41,10 +41,12 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 from __future__ import annotations
 
 from kscope.features.columns import total
+from kscope.features.cone import computation
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
+SELDOM = 50  # FP64 instructions a conversion, above which the doubles are no accident
 SHORTER = 1.5  # a double math function takes about this many times the instructions of its float version
 
 
@@ -62,11 +64,12 @@ class AccidentalFp64(Rule):
         turns = code.where(lambda ins, op: ins.opcode == "F2F" and "F64" in ins.mods and "F32" in ins.mods)
         if not len(double) or not len(turns) or not total(code.executed, turns):
             return PASSED
-        blocks = {code.cfg.block_of[i] for i in [*double, *turns]}
-        region = [i for b in blocks for i in range(code.cfg.blocks[b].start, code.cfg.blocks[b].end)]
+        if total(code.executed, turns) * SELDOM < total(code.executed, double):
+            return PASSED  # double arithmetic on doubles, with a conversion at its edges: meant so
+        region = sorted(computation(code, [*double, *turns]))
         issue = code.issue_share(region)
-        share = max(issue, total(code.samples, region) / max(1.0, total(code.samples)))
-        if issue < 0.05:
+        share = code.blamed_share(region)
+        if min(issue, share) < 0.05:
             return PASSED
         rate = code.classes[int(double[0])].issue
         kept = 1 / (max(1.0, rate) * SHORTER)

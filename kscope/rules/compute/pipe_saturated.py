@@ -44,6 +44,13 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 NEAR = 0.85  # of what is attainable
+FIXES = {
+    "l2": "larger tiles (more work a byte from L2), clusters with multicast, a smaller type, fewer re-reads",
+    "l1": "keep values in registers (tiles), wider or fewer shared-memory accesses",
+    "tensor": "at the roof: a smaller type (FP8), sparsity, or less work",
+    "xu": "polynomials on the FMA pipe for a part of the functions, fewer of them, a table",
+    "fp64": "FP32 or tensor-core FP64 where the precision allows",
+}
 PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue", "l2", "l1")
 
 
@@ -78,7 +85,7 @@ class PipeSaturated(Rule):
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
                 "attain: only less work, cheaper instructions or another pipe make this faster."
             ),
-            fix="fewer or cheaper operations, packed or tensor instructions, a smaller type",
+            fix=FIXES.get(full.name, "fewer or cheaper operations, packed or tensor instructions, a smaller type"),
             evidence=[
                 measured(facts, full.parts[0].metric),
                 derived("attainable share of peak", full.attainable, "", "kscope/arch/units.toml"),

@@ -72,7 +72,9 @@ class TensorCoresIdle(Rule):
         if not loops or fmas < 0.15 * every:
             return PASSED
         main = loops[0]
-        precision = BY_OPCODE[main.opcode]
+        # FFMA on values that were loaded as 2 bytes: half-precision data, which tensor cores multiply exactly.
+        half = all(code.classes[i].bytes == 2 for i in main.loads)
+        precision = "fp16" if half else BY_OPCODE[main.opcode]
         found = self.finding(
             title=f"{main.opcode} does a matrix product while the tensor cores idle",
             why=(

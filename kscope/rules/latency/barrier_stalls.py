@@ -41,6 +41,7 @@ from __future__ import annotations
 from kscope.features.columns import total
 from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.features.matmul import fma_loops
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
@@ -79,7 +80,9 @@ class BarrierStalls(Rule):
                 f"{percent(share)} of all samples wait at {len(barriers)} barriers, {rounds:,.0f} passes a "
                 f"warp{alone}{tree}."
             ),
-            fix="warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers, balanced work",
+            fix="warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
+            if phases
+            else "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks",
             evidence=[
                 derived("samples at barriers", share, "", "stall reason barrier at BAR"),
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
@@ -95,6 +98,9 @@ class BarrierStalls(Rule):
         code = facts.code
         assert code is not None
         around = {code.cfg.loop_of[b] for b in barriers}
+        tiles = {i for lp in fma_loops(code) for i in lp.loads}  # operands of a product: the work itself
+        if tiles:
+            return []
         return [
             i for i in code.where(lambda ins, op: op.space == "shared" and op.access in ("load", "store"))
             if code.cfg.loop_of[i] in around and code.executed[i] > 0

@@ -44,6 +44,7 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
+READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
 ASYNC = ("wgmma", "tcgen05", "tma")
 
@@ -73,7 +74,8 @@ class LowOccupancy(Rule):
             target = max(target, int((step * occ.relaxed) ** 0.5))
         factor = target / max(1, occ.theoretical)
         waiting = stalls.of("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
-        if factor <= 1 or waiting < 0.3:
+        ready = stalls.of("not_selected")
+        if factor <= 1 or waiting < 0.3 or ready > READY:  # warps queue for the issue slot: there are enough of them
             return PASSED
         estimate = facts.bounds.overlap(factor)
         if estimate.speedup < 1.05:

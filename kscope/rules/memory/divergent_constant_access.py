@@ -54,9 +54,7 @@ class DivergentConstantAccess(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, m = facts.code, facts.kernel.metrics
         assert code is not None
-        indexed = code.ran(
-            code.where(lambda ins, op: op.space == "constant" and any(u < 256 for u in _index_registers(ins.operands)))
-        )
+        indexed = code.indexed_constants
         if not len(indexed):
             return PASSED
         executed = total(code.executed, indexed)
@@ -80,14 +78,3 @@ class DivergentConstantAccess(Rule):
             estimate=facts.bounds.relieve(share, 1.5 / rounds, {"constants": 1 / rounds}),
             confidence=0.75,
         )
-
-
-def _index_registers(operands: tuple[str, ...]) -> list[int]:
-    """Vector registers inside c[..][..] operands: R4 in c[0x3][R4+0x10]; uniform ones are marked from 256 on."""
-    import re
-
-    out = []
-    for operand in operands:
-        if operand.startswith(("c[", "cx[", "-c[", "|c[")):
-            out += [int(n) + (256 if u else 0) for u, n in re.findall(r"(U?)R(\d+)", operand)]
-    return out

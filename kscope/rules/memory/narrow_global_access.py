@@ -138,7 +138,7 @@ def contiguous(code: Code) -> list[int]:
         lanes = code.threads[i] / executed if code.threads[i] else 32.0
         per_request = sectors[i] / executed
         needed = max(1.0, lanes * width / 32)
-        if lanes > 24 and needed * 0.8 <= per_request <= needed * 1.5 + 0.5 and not gathers(code, i):
+        if lanes > 24 and needed * 0.8 <= per_request <= needed * 1.1 + 0.1 and not gathers(code, i):
             out.append(int(i))
     return out
 

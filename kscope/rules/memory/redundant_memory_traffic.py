@@ -88,8 +88,10 @@ class RedundantMemoryTraffic(Rule):
             loops[loop] = loops.get(loop, 0.0) + size / times
             if times > 1 or len(loops) > 1:
                 repeated.append(i)
-        distinct = sum(max(loops.values()) for loops in passes.values())
-        again = any(len(loops) > 1 for loops in passes.values())
+        # Loops of about the same size are passes; a much smaller one is the remainder of an unrolled one.
+        rounds = {p: sum(size > max(loops.values()) / 2 for size in loops.values()) for p, loops in passes.items()}
+        distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p])
+        again = any(n > 1 for n in rounds.values())
         if not repeated or not distinct or read < WORTH * distinct or facts.units["dram"].load < 0.4:
             return PASSED
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0

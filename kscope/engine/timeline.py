@@ -1,0 +1,168 @@
+"""One Timeline to its TimelineAnalysis: rules, verdict or abstention, figures."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from kscope.engine.rank import ranked
+from kscope.engine.timeline_verdict import decide
+from kscope.features.intervals import union
+from kscope.features.timeline_gaps import CAUSES, INSIDE, LOST, PROFILER
+from kscope.features.timeline_view import TimelineView
+from kscope.model.analysis import Finding, NotApplicable, RuleError, TimelineAnalysis
+from kscope.model.errors import one_line
+from kscope.model.timeline import Op, Timeline
+from kscope.model.timeline_figures import DeviceUse, IdleCause, LaunchFigures, StepFigures, TimelineCoverage, TopKernel
+from kscope.rules.base import Missing
+from kscope.rules.registry import all_rules
+from kscope.rules.timeline_base import TimelineRule
+
+KERNELS = 50
+PLACES = 3
+
+
+def analyze_timeline(
+    timeline: Timeline, codes: Collection[str] | None = None, kernels: int | None = None
+) -> TimelineAnalysis:
+    """codes: run only these rules (all if None); kernels: how many of the top kernels to keep. A rule that raises
+    becomes an entry of `errors`."""
+    view = TimelineView(timeline)
+    findings: list[Finding] = []
+    passed: list[str] = []
+    missing: list[NotApplicable] = []
+    errors: list[RuleError] = []
+    for rule in all_rules():
+        if not issubclass(rule, TimelineRule) or (codes is not None and rule.code not in codes):
+            continue
+        try:
+            outcome = rule().run(view)
+        except Exception as e:  # one broken rule never costs the others
+            errors.append(RuleError(code=rule.code, message=one_line(f"{type(e).__name__}: {e}")))
+            continue
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        elif isinstance(outcome, Missing):
+            missing.append(NotApplicable(code=rule.code, why=outcome.why))
+        else:
+            passed.append(rule.code)
+    verdict, abstained = decide(view)
+    return TimelineAnalysis(
+        input=timeline.path,
+        window=view.facts.window[2],
+        span_us=round(view.facts.span / 1e3, 3),
+        gpu_busy_pct=round(100 * view.facts.busy_share, 3),
+        verdict=verdict,
+        abstained=abstained,
+        idle=_idle(view),
+        findings=ranked(findings),
+        top_kernels=[_clean(k) for k in view.kernels[: kernels or KERNELS]],
+        devices=_devices(view),
+        steps=_steps(view),
+        launches=_launches(view),
+        copies=view.copies,
+        passed=passed,
+        not_applicable=missing,
+        errors=errors,
+        coverage=_coverage(view),
+    )
+
+
+def _clean(kernel: TopKernel) -> TopKernel:
+    if kernel.name.isprintable():
+        return kernel
+    import msgspec
+
+    return msgspec.structs.replace(kernel, name=one_line(kernel.name))
+
+
+def _idle(view: TimelineView) -> list[IdleCause]:
+    out = []
+    for cause in CAUSES:
+        us = view.us(cause)
+        if us <= 0:
+            continue
+        during = [one_line(name)[:200] for name, _ in view.causes.places(cause)[:PLACES]] if cause != PROFILER else []
+        gaps = view.causes.gaps.count(cause) if cause != PROFILER else 0
+        pct = round(100 * view.share(cause), 3)
+        out.append(IdleCause(cause=cause, us=round(us, 3), pct=pct, gaps=gaps, during=during))
+    last = (INSIDE, LOST, PROFILER)
+    return sorted(out, key=lambda i: (i.cause in last, -i.us))
+
+
+def _devices(view: TimelineView) -> list[DeviceUse]:
+    ops, names = view.timeline.ops, view.timeline.devices
+    out = []
+    for device in np.unique(ops.device).tolist():
+        rows = ops.device == device
+        busy = union(ops.start[rows], ops.end[rows]).length
+        span = int(ops.end[rows].max() - ops.start[rows].min())
+        out.append(
+            DeviceUse(
+                device=device, name=names.get(device, ""), operations=int(rows.sum()),
+                kernels=int((ops.kind[rows] == Op.KERNEL).sum()), busy_us=busy / 1e3, span_us=span / 1e3,
+                idle_pct=round(100 * (1 - busy / span), 4) if span else 0.0,
+            )
+        )  # fmt: skip
+    return out
+
+
+def _steps(view: TimelineView) -> StepFigures | None:
+    steps, timeline = view.facts.steps, view.timeline
+    if steps is None:
+        return None
+    length = (steps.end - steps.start) / 1e3
+    first, last = int(steps.start[0]), int(steps.end[-1])
+    ops, calls = timeline.ops, timeline.calls
+    at = np.where(view.facts.call_of >= 0, calls.start[view.facts.call_of], ops.start) if len(calls) else ops.start
+    at = ops.start if steps.periodic else at
+    syncs = view.causes.calls["sync"] & (calls.start >= first) & (calls.start <= last) if len(calls) else np.zeros(0)
+    busy = union(ops.start, ops.end, first, last).length
+    count = len(steps.start)
+    return StepFigures(
+        name=one_line(steps.name), count=count, periodic=steps.periodic, median_us=round(float(np.median(length)), 3),
+        min_us=round(float(length.min()), 3), max_us=round(float(length.max()), 3),
+        kernels=round(float(((at >= first) & (at <= last)).sum()) / count, 2),
+        busy_pct=round(100 * busy / max(last - first, 1), 2),
+        synchronizations=round(float(syncs.sum()) / count, 2),
+    )  # fmt: skip
+
+
+def _launches(view: TimelineView) -> LaunchFigures | None:
+    found = view.facts.launches
+    if found is None:
+        return None
+    return LaunchFigures(
+        count=found.count, call_us=round(found.call_us, 3), latency_us=round(found.latency_us, 3),
+        queue_us=round(found.queue_us, 3), interval_us=round(found.interval_us, 3), queue_depth=found.depth,
+        waits_pct=round(100 * found.waits, 2), short_kernels_pct=round(100 * found.short, 2),
+        tklqt_us=round(found.tklqt_us, 3), queue_full_us=round(view.facts.queue_full / 1e3, 3),
+    )  # fmt: skip
+
+
+def _coverage(view: TimelineView) -> TimelineCoverage:
+    timeline, facts = view.timeline, view.facts
+    seen = timeline.coverage
+    notes = []
+    if seen.truncated:
+        notes.append(f"the file ends early ({seen.truncated}): only what is complete in it was read")
+    if seen.graph_rows:
+        notes.append(
+            f"{seen.graph_rows} CUDA graph launches were recorded as one row each; nsys profile "
+            "--cuda-graph-trace=node records their kernels"
+        )
+    if len(facts.lost_graphs):
+        lost = len(facts.lost_graphs)
+        notes.append(f"{lost} CUDA graph launches have no GPU row: what they ran is not in the recording")
+    if facts.missing_launches > 0.01:
+        share = f"{100 * facts.missing_launches:.0f} %"
+        notes.append(f"{share} of the GPU operations have no API call in the recording")
+    if not len(timeline.ranges):
+        notes.append("no ranges of the user: steps and places have no names; NVTX or record_function name them")
+    return TimelineCoverage(
+        window=facts.window[2], operations=len(timeline.ops), api_calls=len(timeline.calls),
+        missing_launches_pct=round(100 * facts.missing_launches, 3), graph_rows=seen.graph_rows,
+        lost_graphs=len(facts.lost_graphs), damaged_events=seen.damaged, truncated=seen.truncated,
+        missing_tables=list(seen.missing), notes=notes,
+    )  # fmt: skip

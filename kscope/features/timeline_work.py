@@ -1,0 +1,98 @@
+"""What the GPU spent its busy time on: kernels by name and shape, copies by direction."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from kscope.features.intervals import union
+from kscope.features.timeline import TimelineFacts
+from kscope.model.timeline import Copy, Op
+from kscope.model.timeline_figures import CopyFigures, TopKernel
+
+_KINDS = (
+    ("communication", re.compile(r"nccl|nvshmem|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.I)),
+    ("memory", re.compile(r"gemv|dot_kernel|im2col|col2im", re.I)),
+    (
+        "compute",
+        re.compile(
+            r"gemm|cutlass|xmma|conv\d?d|convolve|convolution|cudnn.*(fprop|dgrad|wgrad)|winograd|flash|fmha|attention"
+            r"|wgmma|[hi]mma|matmul|nvjet|sm\d+_.*(tensorop|s\d+gemm)|triton_.*_(mm|bmm|addmm|dot)|_(mm|bmm)_kernel",
+            re.I,
+        ),
+    ),
+    (
+        "memory",
+        re.compile(
+            r"elementwise|copy|reduce|softmax|norm|embedding|index|gather|scatter|transpose|\bcat|fill|memset|pool"
+            r"|dropout|bias|activation|gelu|silu|relu|adam|sgd|multi_tensor|foreach|rotary|triton_(poi|red|per)|saxpy"
+            r"|axpy|cast|pad|roll|topk|sort|scan|stencil|triad|nchwToNhwc|nhwcToNchw",
+            re.I,
+        ),
+    ),
+)
+_DIRECTIONS: dict[int, str] = {Copy.HTOD: "host to device", Copy.DTOH: "device to host", Copy.DTOD: "device to device",
+                               Copy.HTOH: "host to host", Copy.PTOP: "peer to peer"}  # fmt: skip
+
+
+def kind_of(name: str) -> str:
+    """ "compute" (multiplies matrices, by its name), "memory" (moves data), "communication" or "unknown"."""
+    return next((kind for kind, words in _KINDS if words.search(name)), "unknown")
+
+
+def top_kernels(facts: TimelineFacts) -> list[TopKernel]:
+    """Kernels of the window by name and launch shape, most time first."""
+    timeline = facts.timeline
+    ops = timeline.ops
+    low, high, _ = facts.window
+    rows = np.flatnonzero((ops.kind == Op.KERNEL) & (ops.end > low) & (ops.start < high))
+    if not len(rows):
+        return []
+    what = np.column_stack([ops.name[rows], ops.grid[rows], ops.block[rows]])
+    groups, inverse, counts = np.unique(what, axis=0, return_inverse=True, return_counts=True)
+    length = (ops.end - ops.start)[rows].astype(float)
+    total = np.bincount(inverse.reshape(-1), weights=length, minlength=len(groups))
+    whole = max(float(length.sum()), 1.0)
+    out = []
+    for i in np.argsort(-total, kind="stable").tolist():
+        time = float(total[i])
+        name, gx, gy, gz, bx, by, bz = (int(v) for v in groups[i])
+        title = timeline.names[name]
+        out.append(
+            TopKernel(
+                name=title, count=int(counts[i]), total_us=round(time / 1e3, 3),
+                mean_us=round(time / 1e3 / int(counts[i]), 3), share=round(min(time / whole, 1.0), 6),
+                kind=kind_of(title), grid=(gx, gy, gz), block=(bx, by, bz),
+            )
+        )  # fmt: skip
+    return out
+
+
+def copies(facts: TimelineFacts) -> list[CopyFigures]:
+    """Copies of the window by direction, most time first."""
+    ops = facts.timeline.ops
+    low, high, _ = facts.window
+    out = []
+    for direction in np.unique(ops.copy[ops.kind == Op.MEMCPY]).tolist():
+        rows = np.flatnonzero((ops.kind == Op.MEMCPY) & (ops.copy == direction) & (ops.end > low) & (ops.start < high))
+        if not len(rows):
+            continue
+        length = int((ops.end - ops.start)[rows].sum())
+        size = int(ops.bytes[rows].sum())
+        pageable = int((ops.bytes * ops.pageable)[rows].sum())
+        overlapped = 0
+        for device in np.unique(ops.device[rows]).tolist():
+            mine = rows[ops.device[rows] == device]
+            work = facts.cover(device, Op.KERNEL, Op.GRAPH)
+            moved = union(ops.start[mine], ops.end[mine], low, high)
+            overlapped += int(work.within(moved.start, moved.end).sum())
+        out.append(
+            CopyFigures(
+                direction=_DIRECTIONS.get(direction, "unknown"),
+                count=len(rows), bytes=size, us=round(length / 1e3, 3), gb_per_s=round(size / max(length, 1), 3),
+                pageable_pct=round(100 * pageable / size, 2) if size else 0.0,
+                overlapped_pct=round(min(100 * overlapped / max(length, 1), 100.0), 2),
+            )
+        )  # fmt: skip
+    return sorted(out, key=lambda c: -c.us)

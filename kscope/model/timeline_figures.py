@@ -1,0 +1,97 @@
+"""The figures of a timeline in JSON v1: parts of `TimelineAnalysis` (kscope.model.analysis). Fields are only added."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+
+class IdleCause(Struct, frozen=True, kw_only=True):
+    """Idle time of one cause. Causes `inside_graph`, `graph_not_recorded` and `profiler` are not idle time of the
+    program: the first two are parts of graph replays, the third is what recording cost (and not in `pct`)."""
+
+    cause: str
+    us: float
+    pct: Annotated[float, Meta(description="of the window without the profiler's part")]
+    gaps: int = 0
+    during: Annotated[list[str], Meta(description="ranges or operators that the host was in, most time first")] = []
+
+
+class DeviceUse(Struct, frozen=True, kw_only=True):
+    """One device from its first to its last operation, whatever the window."""
+
+    device: int
+    name: str
+    operations: int
+    kernels: int
+    busy_us: float
+    span_us: float
+    idle_pct: float
+
+
+class StepFigures(Struct, frozen=True, kw_only=True):
+    """Steps of the program: repeated ranges of the user, or the period of its operations."""
+
+    name: str
+    count: int
+    periodic: bool
+    median_us: float
+    min_us: float
+    max_us: float
+    kernels: Annotated[float, Meta(description="GPU operations a step, mean")]
+    busy_pct: float
+    synchronizations: Annotated[float, Meta(description="synchronising calls a step, mean")]
+
+
+class LaunchFigures(Struct, frozen=True, kw_only=True):
+    """Medians over the launches in the window; latency is launch to start, queue is end of the call to start."""
+
+    count: int
+    call_us: float
+    latency_us: float
+    queue_us: float
+    interval_us: float
+    queue_depth: float
+    waits_pct: Annotated[float, Meta(description="launches issued when the GPU had nothing left to do")]
+    short_kernels_pct: Annotated[float, Meta(description="kernels below 10 us")]
+    tklqt_us: Annotated[float, Meta(description="sum of launch to start")]
+    queue_full_us: Annotated[float, Meta(description="time in which the launch queue was full: the host is ahead")]
+
+
+class CopyFigures(Struct, frozen=True, kw_only=True):
+    direction: str
+    count: int
+    bytes: int
+    us: float
+    gb_per_s: float
+    pageable_pct: Annotated[float, Meta(description="of the bytes, from or to pageable host memory")]
+    overlapped_pct: Annotated[float, Meta(description="of the time, while kernels ran")]
+
+
+class TopKernel(Struct, frozen=True, kw_only=True):
+    """Launches of one name and shape. share: of the time of all kernels in the window."""
+
+    name: str
+    count: int
+    total_us: float
+    mean_us: float
+    share: Annotated[float, Meta(ge=0, le=1)]
+    kind: Annotated[str, Meta(description="compute, memory, communication or unknown, judged by the name alone")]
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+
+
+class TimelineCoverage(Struct, frozen=True, kw_only=True):
+    """What the recording holds, and what it cannot tell."""
+
+    window: str
+    operations: int
+    api_calls: int
+    missing_launches_pct: Annotated[float, Meta(description="GPU operations without their API call")] = 0.0
+    graph_rows: Annotated[int, Meta(description="graph launches recorded as one row")] = 0
+    lost_graphs: Annotated[int, Meta(description="graph launches of which nothing was recorded")] = 0
+    damaged_events: int = 0
+    truncated: str = ""
+    missing_tables: list[str] = []
+    notes: list[str] = []

@@ -1,0 +1,141 @@
+"""A timeline in the terminal report: the sentence, where the time goes, the kernels, the suggestions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+from kscope.reports import words
+from kscope.reports._suggestions import suggestions
+from kscope.reports.terminal import Page, bar, pad
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import TimelineAnalysis
+
+IDLE_SHOWN = 5
+KERNELS_SHOWN = 6
+_MOVES = {"memory": "data", "compute": "math", "communication": "comm"}
+_NOT_IDLE = {
+    "inside_graph": "between the nodes of a graph",
+    "graph_not_recorded": "in graphs that were not recorded",
+    "profiler": "in the profiler",
+}
+CAUSES = {
+    "launch": "waiting for launches",
+    "graph_launch": "waiting for a graph launch",
+    "synchronization": "after a synchronisation",
+    "blocking_copy": "host prepares a copy",
+    "host": "host code without CUDA calls",
+    "data_loading": "data loading",
+    "allocation": "allocating memory",
+    "code_loading": "loading or compiling code",
+    "queued": "issued, waiting its turn",
+    "unknown": "unknown: no API call",
+    **_NOT_IDLE,
+}
+"""Cause in JSON v1 -> what people read."""
+
+
+def badge(timeline: TimelineAnalysis) -> tuple[str, str, str]:
+    """(word, rest of the sentence, style). Where there is no verdict, the reason."""
+    if timeline.verdict is None:
+        return "NO VERDICT:", one_line(timeline.abstained), "bold"
+    word, _, rest = one_line(timeline.verdict.sentence).partition(" ")
+    return word, rest, timeline.verdict.regime
+
+
+def figures(timeline: TimelineAnalysis) -> list[str]:
+    """Lines of figures beside the tables: steps, launches, copies."""
+    out = []
+    if (steps := timeline.steps) is not None:
+        out.append(
+            f"{steps.count} steps of {words.time(steps.median_us)} ({words.time(steps.min_us)} to "
+            f"{words.time(steps.max_us)}; {one_line(steps.name)}), each {steps.kernels:.0f} GPU operations and "
+            f"{steps.synchronizations:.0f} synchronisations"
+        )
+    if (launches := timeline.launches) is not None:
+        full = f", queue full for {words.time(launches.queue_full_us)}" if launches.queue_full_us else ""
+        out.append(
+            f"launch to start {words.time(launches.latency_us)}, {words.time(launches.interval_us)} between launches, "
+            f"queue depth {launches.queue_depth:.0f} (medians){full}"
+        )
+    for copy in timeline.copies:
+        out.append(
+            f"{copy.count} copies {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at {copy.gb_per_s:.1f} GB/s, "
+            f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
+        )
+    return out
+
+
+def about(timeline: TimelineAnalysis) -> str:
+    """What was looked at: window, devices, GPU busy share."""
+    devices = ", ".join(f"{one_line(d.name) or 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last operation"
+                        for d in timeline.devices)  # fmt: skip
+    return f"window {words.time(timeline.span_us)}, {one_line(timeline.window)}; {devices}"
+
+
+def render(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
+    """The whole timeline."""
+    busy = f"GPU busy {timeline.gpu_busy_pct:.1f} %"
+    name = words.middle(one_line(timeline.input), page.width - len(busy) - 2)
+    if not page.ends([(name, "bold")], (busy, "bold")):
+        page.line((name, "bold"))
+    page.paragraph(about(timeline), lead=("  ", ""), indent=2, style="dim")
+    page.blank()
+    word, sentence, style = badge(timeline)
+    page.paragraph(sentence, lead=(f"  {word} ", style), indent=2)
+    if timeline.verdict is not None and (verbose or timeline.verdict.confidence < 0.6):
+        page.line((f"  confidence {words.percent(timeline.verdict.confidence)}", "dim"))
+    _idle(page, timeline, verbose=verbose)
+    _kernels(page, timeline, verbose=verbose)
+    page.blank()
+    for line in figures(timeline):
+        page.paragraph(line, lead=("  ", ""), indent=4, style="dim")
+    suggestions(page, timeline, verbose=verbose)
+    _silent(page, timeline, verbose=verbose)
+
+
+def _idle(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
+    shown = [i for i in timeline.idle if verbose or i.pct >= 0.1 or i.cause in _NOT_IDLE]
+    shown = shown if verbose else shown[:IDLE_SHOWN]
+    if not shown:
+        return
+    page.blank()
+    page.line(("  the GPU is idle", "dim"))
+    for row in shown:
+        title = pad(CAUSES.get(row.cause, one_line(row.cause)), 33)
+        page.line(
+            f"  {title} ", (pad(bar(row.pct / 100, 12), 12), "bar"),
+            f" {words.percent(row.pct / 100):>6} {words.time(row.us):>9}  ",
+            (f"in {', '.join(one_line(n) for n in row.during)}" if row.during else "", "dim"),
+        )  # fmt: skip
+
+
+def _kernels(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
+    kernels = timeline.top_kernels
+    if not kernels:
+        return
+    shown = kernels if verbose else kernels[:KERNELS_SHOWN]
+    page.blank()
+    room = page.width - 45
+    page.line((f"  share      time   count      mean  {pad('kernel', room)} does", "dim"))
+    for kernel in shown:
+        name = words.shorten(words.without_parameters(one_line(kernel.name)), room)
+        page.line(
+            f"  {words.percent(kernel.share):>5} {words.time(kernel.total_us):>9} {kernel.count:>7} "
+            f"{words.time(kernel.mean_us):>9}  ",
+            (pad(name, room), "bold"), " ", (_MOVES.get(kernel.kind, "-"), "dim"),
+        )  # fmt: skip
+    if left := len(kernels) - len(shown):
+        page.line((f"  {left} more (kscope analyze -v)", "dim"))
+
+
+def _silent(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
+    page.blank()
+    page.line((f"  passed {len(timeline.passed)} · not applicable {len(timeline.not_applicable)}", "dim"))
+    for item in timeline.not_applicable if verbose else []:
+        page.paragraph(one_line(item.why), lead=(f"  {item.code}  ", "dim"), indent=10, style="dim")
+    for error in timeline.errors:
+        page.paragraph(one_line(error.message), lead=(f"  {error.code} failed  ", "critical"), indent=4)
+    for note in timeline.coverage.notes:
+        page.paragraph(one_line(note), lead=("  note  ", "dim"), indent=8)

@@ -1,0 +1,74 @@
+"""What a rule about a timeline is: the counterpart of `kscope.rules.base.Rule` for whole programs.
+
+Its docstring is its page, with the same sections. `kscope rules`, `explain` and the rule book list both kinds; the
+kernel engine runs only Rule, the timeline engine only TimelineRule.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from kscope.model.analysis import Estimate, Evidence, Finding, Regime
+from kscope.model.errors import one_line
+from kscope.rules.base import AnyRule, Missing, Outcome, derived
+
+__all__ = ["TimelineRule", "derived", "gain", "quoted"]
+
+if TYPE_CHECKING:
+    from kscope.features.timeline_view import TimelineView
+
+UNTIED = 0.2  # beyond this share of operations without their call, causes would be guesses
+
+
+class TimelineRule(AnyRule):
+    """Base of the rules on a Timeline."""
+
+    regime: ClassVar[Regime] = "overhead"
+    collect: ClassVar[str] = "nsys profile -t cuda,nvtx, or torch.profiler with CPU and CUDA activities"
+    needs_calls: ClassVar[bool] = True
+    """Whether the rule needs API calls tied to GPU operations."""
+
+    def check(self, view: TimelineView) -> Outcome:
+        raise NotImplementedError(self.code)
+
+    def run(self, view: TimelineView) -> Outcome:
+        """Check the needs, then the rule itself."""
+        return self.missing(view) or self.check(view)
+
+    def missing(self, view: TimelineView) -> Missing | None:
+        timeline, facts = view.timeline, view.facts
+        if not len(timeline.ops):
+            return Missing(f"no GPU operation was recorded; record with {self.collect}")
+        if self.needs_calls and not len(timeline.calls):
+            return Missing(f"no CUDA API call was recorded; record with {self.collect}")
+        if self.needs_calls and facts.missing_launches > UNTIED:
+            share = f"{100 * facts.missing_launches:.0f} %"
+            return Missing(f"{share} of the GPU operations have no API call in the recording: start it before the work")
+        return None
+
+    def finding(
+        self, *, title: str, why: str, fix: str, evidence: list[Evidence], estimate: Estimate, confidence: float = 0.7
+    ) -> Finding:
+        return Finding(
+            rule=self.slug, code=self.code, title=title, regime=self.regime, estimate=estimate, evidence=evidence,
+            why=why, fix=fix, confidence=round(confidence, 2),
+        )  # fmt: skip
+
+
+def quoted(name: str) -> str:
+    """A name of the recording inside a sentence: short, and marked as somebody else's words."""
+    plain = one_line(name).replace("`", "'").replace('"', "'")
+    return f'"{plain[:57]}..."' if len(plain) > 60 else f'"{plain}"'
+
+
+def gain(removed: float, low: float, high: float, capped_by: str) -> Estimate:
+    """The speed-up of the program when these shares of its window (0..1) go away: expected, at least, at most."""
+
+    def speedup(share: float) -> float:
+        return round(1 / max(1 - min(max(share, 0.0), 0.999), 1e-3), 3)
+
+    point = speedup(removed)
+    return Estimate(
+        speedup=point, low=min(speedup(low), point), high=max(speedup(high), point), capped_by=capped_by,
+        kind="modelled",
+    )  # fmt: skip
