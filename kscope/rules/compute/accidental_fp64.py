@@ -13,7 +13,7 @@ and values take two registers each.
 ## Evidence
 
 `F2F.F64.F32` and `F2F.F32.F64` beside `DADD`/`DMUL`/`DFMA`/`MUFU.*64H` (executions), the FP64 pipe's utilisation,
-samples at the instructions that compute in double (def-use).
+samples at the arithmetic of the blocks that compute in double.
 
 ## Fix
 
@@ -41,12 +41,11 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 from __future__ import annotations
 
 from kscope.features.columns import total
-from kscope.features.cone import computation
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
-SELDOM = 50  # FP64 instructions a conversion, above which the doubles are no accident
+SELDOM = 200  # FP64 instructions a conversion, above which the doubles are no accident
 SHORTER = 1.5  # a double math function takes about this many times the instructions of its float version
 
 
@@ -66,7 +65,10 @@ class AccidentalFp64(Rule):
             return PASSED
         if total(code.executed, turns) * SELDOM < total(code.executed, double):
             return PASSED  # double arithmetic on doubles, with a conversion at its edges: meant so
-        region = sorted(computation(code, [*double, *turns]))
+        # What shares a block with double arithmetic belongs to it (tests, integer halves of doubles), but its memory
+        # accesses do not: their waits are no cost of the precision.
+        blocks = {code.cfg.blocks[code.cfg.block_of[i]] for i in code.ran([*double, *turns])}
+        region = [i for b in blocks for i in range(b.start, b.end) if code.classes[i].access is None]
         issue = code.issue_share(region)
         share = code.blamed_share(region)
         if min(issue, share) < 0.05:
