@@ -2,7 +2,7 @@
 
 Reasons carry the names of the sampled family (`no_instructions`, `warpgroup_arrive`); the counter family spells two
 of them differently (`no_instruction`, `gmma`), which is folded here. Source: NVIDIA Kernel Profiling Guide, warp
-stall reasons; spelling checked in reports of 2023.3 to 2025.4.
+stall reasons; spelling checked in reports of 2025.3.
 """
 
 from __future__ import annotations

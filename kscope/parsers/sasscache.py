@@ -116,7 +116,7 @@ def embedded_images(report: str) -> dict[bytes, memoryview]:
     """The distinct ELF images in a .ncu-rep by their hash; {} where the container does not read as expected.
 
     A block without results is a table of sources: u32 length + protobuf message, again and again, whose field 4 is
-    the image. Seen so in reports of 2023.3 to 2025.4.
+    the image. Seen so in reports of 2022.2 and 2025.3.
     """
     images: dict[bytes, memoryview] = {}
     try:

@@ -43,7 +43,7 @@ def measured(facts: Facts, metric: str, note: str = "") -> Evidence:
 
 def derived(name: str, value: float, unit: str, note: str = "") -> Evidence:
     """Evidence that kscope computed; `note` says from what."""
-    return Evidence(metric=name, value=round(value, 4), unit=unit, note=note)
+    return Evidence(metric=name, value=round(float(value), 4), unit=unit, note=note)
 
 
 class AnyRule:
