@@ -8,28 +8,26 @@ import contextlib
 import os
 import stat
 import sys
-from functools import partial
+from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from kscope.model.errors import KscopeError
 from kscope.parsers import container
+from kscope.parsers.unpack import AGAIN, cut, has_proc, memory_file, pieces, stream_errors, unpack
+from kscope.parsers.unpack import limit as unpack_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
-UNPACK_LIMIT = 4 << 30
-"""Bytes that one input may unpack to; the environment variable KSCOPE_UNPACK_LIMIT overrides it."""
+STDIN = Path("-")
 HEAD = 160 << 10
 """Bytes that tell the kind of a file: a first zstd block is up to 128 KB."""
 
-_MEMORY = 512 << 20  # up to here unpacked bytes stay in memory
-_WINDOW = 512 << 20  # bytes of history that a compressed stream may ask for
 _LAYERS = 3  # report.ncu-repz.xz is two
 _PACKED = ("", ".gz", ".xz", ".zst")
 _SUFFIXES = tuple(s + z for s in (".ncu-rep", ".ncu-repz") for z in _PACKED)
 _TIMELINES = (*(s + z for s in (".sqlite", ".json") for z in _PACKED), ".nsys-rep", ".qdrep")
-_AGAIN = "copy it again, or record it again"
 _READS = (
     "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), Nsight Systems exports (.sqlite) and torch "
     "profiler traces (.json), plain or as .gz, .xz or .zst"
@@ -92,6 +90,9 @@ def collect(
     """
     found: dict[tuple[int, int] | str, tuple[Path, str]] = {}
     for path in map(Path, paths):
+        if path == STDIN:
+            found.setdefault("-", (path, kind_of(path)))
+            continue
         if not stat.S_ISDIR(_stat(path).st_mode):
             found.setdefault(_identity(path), (path, kind_of(path)))
             continue
@@ -130,18 +131,18 @@ def kind_of(path: Path) -> str:
             break
         outer, head = kind, _peel(head, kind)
         if not head:
-            raise _cut(path, f"the {outer} stream in it is empty or broken")
+            raise cut(path, f"the {outer} stream in it is empty or broken")
         kind = sniff(head)
     if kind == "ncu":
         return kind
     if kind in ("sqlite", "json"):
         return "nsys" if kind == "sqlite" else "kineto"
     if kind == "empty":
-        raise KscopeError("empty-file", f"{path}: the file is empty", _AGAIN)
+        raise KscopeError("empty-file", f"{path}: the file is empty", AGAIN)
     if kind == "unknown" and path.name.endswith((".nsys-rep", ".qdrep")):
         return "nsys-rep"
     if kind == "unknown" and path.name.endswith(_SUFFIXES):
-        raise KscopeError("corrupt", f"{path}: not an Nsight Compute report, whatever its name says", _AGAIN)
+        raise KscopeError("corrupt", f"{path}: not an Nsight Compute report, whatever its name says", AGAIN)
     what = _UNSUPPORTED.get(kind)
     if what is None:
         raise KscopeError("unknown-kind", f"{path}: not a kind of file that kscope knows", _READS)
@@ -159,7 +160,7 @@ def open_input(path: Path | str, limit: int | None = None) -> Iterator[str]:
     """
     path = Path(path)
     regular(path)
-    bound = _limit() if limit is None else limit
+    bound = unpack_limit() if limit is None else limit
     with contextlib.ExitStack() as stack:
         plain: IO[bytes] = stack.enter_context(opened(path))
         name, kind = str(path), ""
@@ -168,10 +169,12 @@ def open_input(path: Path | str, limit: int | None = None) -> Iterator[str]:
             plain.seek(0)
             if kind not in ("gzip", "xz", "zstd", "ncu-repz"):
                 break
-            plain, name = _unpack(stack, plain, kind, path, bound)
+            plain, name = unpack(stack, plain, kind, path, bound)
+        if name == str(STDIN):
+            name = f"/proc/self/fd/{plain.fileno()}" if has_proc(plain) else str(plain.name)
         if kind == "ncu":
             _check(plain, path)
-            if name.lower().endswith(".ncu-repz") and _has_proc(plain):
+            if name.lower().endswith(".ncu-repz") and has_proc(plain):
                 name = f"/proc/self/fd/{plain.fileno()}"  # the reader takes anything of that name for compressed
         yield name
 
@@ -181,70 +184,8 @@ def _check(file: IO[bytes], path: Path) -> None:
         container.check(file, os.fstat(file.fileno()).st_size)
     except container.Damage as e:
         if e.cut:
-            raise _cut(path, str(e)) from None
-        raise KscopeError("corrupt", f"{path}: the report is damaged: {e}", _AGAIN) from None
-
-
-def _unpack(
-    stack: contextlib.ExitStack, packed: IO[bytes], kind: str, path: Path, limit: int
-) -> tuple[IO[bytes], str]:
-    """Unpack into memory, beyond _MEMORY into a temporary file; both live as long as `stack`."""
-    kind = "zstd" if kind == "ncu-repz" else kind
-    out: IO[bytes] = stack.enter_context(_memory_file())
-    total = 0
-    try:
-        for piece in pieces(packed, kind):
-            total += len(piece)
-            if total > limit:
-                message = f"{path}: unpacks to more than {limit:,} bytes"
-                raise KscopeError("too-large", message, "unpack it by hand, or raise KSCOPE_UNPACK_LIMIT (bytes)")
-            if total > _MEMORY and total - len(piece) <= _MEMORY:
-                out = _spill(stack, out)
-            out.write(piece)
-        out.flush()
-    except EOFError:
-        raise _cut(path, f"the {kind} stream in it ends early") from None
-    except stream_errors() as e:
-        raise KscopeError("corrupt", f"{path}: the {kind} stream in it is damaged ({e})", _AGAIN) from None
-    except OSError as e:
-        message = f"{path}: cannot be unpacked ({e.strerror})"
-        raise KscopeError("too-large", message, "make room, or set TMPDIR") from None
-    except MemoryError:
-        raise KscopeError("too-large", f"{path}: not enough memory to unpack it", "unpack it by hand") from None
-    out.seek(0)
-    name = f"/proc/self/fd/{out.fileno()}" if _has_proc(out) else str(out.name)
-    return out, name
-
-
-def pieces(packed: IO[bytes], kind: str) -> Iterator[bytes]:
-    """The unpacked bytes, in pieces of bounded size: the decoders get little at a time, since a hostile byte of zstd
-    can stand for 32 KB, one of xz for 7 and one of gzip for 1."""
-    if kind == "gzip":
-        import zlib
-
-        yield from _frames(packed, partial(zlib.decompressobj, wbits=31), 16384)
-    elif kind == "xz":
-        import lzma
-
-        yield from _frames(packed, partial(lzma.LZMADecompressor, memlimit=_WINDOW), 4096)
-    else:
-        yield from _frames(packed, _zstd_decoder, 2048)
-
-
-def _frames(packed: IO[bytes], start: Callable[[], Any], size: int) -> Iterator[bytes]:
-    """Decode streams that follow one another. Raises EOFError where the last one is not whole."""
-    decoder = start()
-    for data in iter(partial(packed.read, size), b""):
-        while data:
-            if decoder.eof:
-                data = data.lstrip(b"\0")  # padding between and after streams
-                if not data:
-                    break
-                decoder = start()
-            yield decoder.decompress(data)
-            data = decoder.unused_data if decoder.eof else b""
-    if not decoder.eof:
-        raise EOFError
+            raise cut(path, str(e)) from None
+        raise KscopeError("corrupt", f"{path}: the report is damaged: {e}", AGAIN) from None
 
 
 def _peel(head: bytes, kind: str) -> bytes:
@@ -262,60 +203,6 @@ def _peel(head: bytes, kind: str) -> bytes:
     except stream_errors():
         pass
     return bytes(out[:HEAD])
-
-
-def _zstd_decoder() -> Any:
-    if sys.version_info >= (3, 14):
-        from compression import zstd
-
-        return zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: 29})
-    import zstandard
-
-    return zstandard.ZstdDecompressor(max_window_size=_WINDOW).decompressobj()
-
-
-def stream_errors() -> tuple[type[Exception], ...]:
-    """What the decoders raise on damaged bytes, of those that are loaded."""
-    names = {"lzma": "LZMAError", "zlib": "error", "zstandard": "ZstdError", "compression.zstd": "ZstdError"}
-    return tuple(getattr(sys.modules[module], name) for module, name in names.items() if module in sys.modules)
-
-
-def _memory_file() -> IO[bytes]:
-    if hasattr(os, "memfd_create"):
-        with contextlib.suppress(OSError):
-            file = os.fdopen(os.memfd_create("kscope"), "w+b")
-            if _has_proc(file):
-                return file
-            file.close()
-    return _disk_file()
-
-
-def _disk_file() -> IO[bytes]:
-    import tempfile
-
-    if os.path.isdir("/proc/self/fd"):
-        return tempfile.TemporaryFile(prefix="kscope-")  # without a name: gone with the process, whatever happens
-    return tempfile.NamedTemporaryFile(prefix="kscope-", suffix=".ncu-rep")
-
-
-def _spill(stack: contextlib.ExitStack, memory: IO[bytes]) -> IO[bytes]:
-    """Move what was unpacked so far to disk."""
-    import shutil
-
-    disk = stack.enter_context(_disk_file())
-    memory.seek(0)
-    shutil.copyfileobj(memory, disk, 1 << 20)
-    memory.close()
-    return disk
-
-
-def _has_proc(file: IO[bytes]) -> bool:
-    return os.path.exists(f"/proc/self/fd/{file.fileno()}")
-
-
-def _limit() -> int:
-    value = os.environ.get("KSCOPE_UNPACK_LIMIT", "")
-    return int(value) if value.isdecimal() else UNPACK_LIMIT
 
 
 def _reports(folder: Path) -> Iterator[Path]:
@@ -345,6 +232,8 @@ def _is_timeline(path: Path, files: list[str]) -> bool:
 
 def regular(path: Path) -> None:
     """Refuse what is not a file: opening a pipe would wait for a writer."""
+    if path == STDIN:
+        return
     mode = _stat(path).st_mode
     if not stat.S_ISREG(mode):
         what = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
@@ -364,6 +253,11 @@ def _stat(path: Path) -> os.stat_result:
 
 
 def opened(path: Path) -> IO[bytes]:
+    """The file's bytes from their start; standard input, which can be read only once, from a copy of it."""
+    if path == STDIN:
+        file = os.fdopen(os.dup(_standard_input().fileno()), "rb")
+        file.seek(0)
+        return file
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -374,12 +268,22 @@ def opened(path: Path) -> IO[bytes]:
         raise KscopeError("unreadable", f"{path}: cannot be read ({e.strerror})", "check the path") from None
 
 
+@cache
+def _standard_input() -> IO[bytes]:
+    if sys.stdin is None or sys.stdin.isatty():
+        raise KscopeError("missing-file", "-: nothing is piped to standard input", "name a file, or pipe one")
+    copy, size, bound = memory_file(), 0, unpack_limit()
+    while piece := sys.stdin.buffer.read(1 << 20):
+        size += len(piece)
+        if size > bound:
+            raise KscopeError("too-large", f"-: more than {bound:,} bytes", "raise KSCOPE_UNPACK_LIMIT (bytes)")
+        copy.write(piece)
+    copy.flush()
+    return copy
+
+
 def _denied(path: Path) -> KscopeError:
     return KscopeError("no-permission", f"{path}: no permission to read it", "chmod +r it, or run as its owner")
-
-
-def _cut(path: Path, what: str) -> KscopeError:
-    return KscopeError("truncated", f"{path}: the file is cut short: {what}", _AGAIN)
 
 
 def _identity(path: Path) -> tuple[int, int] | str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from kscope.model.errors import KscopeError
-from kscope.parsers import compressed
+from kscope.parsers import compressed, unpack
 
 PIECE = 1 << 20
 LAYERS = 3
@@ -37,10 +37,10 @@ class Stream:
 
     def _unpacked(self, packed: _Source, kind: str) -> Iterator[bytes]:
         try:
-            yield from compressed.pieces(cast("IO[bytes]", packed), kind)
+            yield from unpack.pieces(cast("IO[bytes]", packed), kind)
         except EOFError:
             self.cut = self.cut or f"the {kind} stream ends early"
-        except compressed.stream_errors() as e:
+        except unpack.stream_errors() as e:
             self.cut = self.cut or f"the {kind} stream is damaged ({e})"
         except MemoryError:
             raise KscopeError("too-large", f"{self.path}: not enough memory to unpack it", "unpack it") from None

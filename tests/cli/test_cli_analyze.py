@@ -6,6 +6,8 @@ import json
 import lzma
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jsonschema
@@ -180,3 +182,21 @@ def test_progress_only_on_a_terminal_and_only_where_there_is_much() -> None:
 
 def test_dash_is_standard_output() -> None:
     assert kscope("analyze", CONFLICTS, "-o", "-").stdout == kscope("analyze", CONFLICTS).stdout
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_dash_reads_standard_input(packed: bool) -> None:
+    data = TRIAD.read_bytes()
+    done = subprocess.run(
+        [sys.executable, "-m", "kscope", "analyze", "-", "--format", "json"],
+        input=data if packed else lzma.decompress(data), capture_output=True, check=True,
+    )  # fmt: skip
+    analysis = from_json(done.stdout)
+    assert [i.path for i in analysis.inputs] == ["-"]
+    assert analysis.kernels[0].verdict.limiter == "dram_bandwidth"
+
+
+def test_dash_without_input_is_one_line() -> None:
+    done = subprocess.run([sys.executable, "-m", "kscope", "analyze", "-"], input=b"", capture_output=True, check=False)
+    assert done.returncode == 3
+    assert done.stderr.count(b"\n") == 1 and b"-: the file is empty" in done.stderr
