@@ -103,7 +103,9 @@ class Code:
     @cached_property
     def indexed_constants(self) -> list[int]:
         """Executed constant loads whose index is a vector register: lanes may want different words."""
-        found = self.where(lambda ins, op: op.space == "constant" and op.pipe != "uniform" and _indexed(ins.operands))
+        found = self.where_each(
+            lambda ins, op: op.space == "constant" and op.pipe != "uniform" and _indexed(ins.operands)
+        )
         return self.ran(found)
 
     @cached_property
@@ -132,10 +134,31 @@ class Code:
         stays where it was sampled."""
         return self._sums(self.blame.by_producer)
 
+    @cached_property
+    def _by_name(self) -> list[list[int]]:
+        """Instructions of the same opcode and modifiers: a kernel of thousands has some dozens of them."""
+        groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        for i, ins in enumerate(self.program.instructions):
+            groups.setdefault((ins.opcode, ins.mods), []).append(i)
+        return list(groups.values())
+
     def where(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
-        """Indices of the instructions that a test accepts."""
+        """Indices of the instructions that a test accepts, which looks at the opcode, its modifiers and its class, not
+        at operands: it is asked once for all of one name."""
+        return sorted(i for group in self._by_name if test(self[group[0]], self.classes[group[0]]) for i in group)
+
+    def where_each(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
+        """The same for a test that looks at operands too."""
         pairs = zip(self.program.instructions, self.classes, strict=True)
         return [i for i, (ins, op) in enumerate(pairs) if test(ins, op)]
+
+    @cached_property
+    def issued_by_pipe(self) -> Mapping[str, float]:
+        """Executed warp instructions by pipe."""
+        out: dict[str, float] = {}
+        for op, executed in zip(self.classes, self.executed, strict=True):
+            out[op.pipe] = out.get(op.pipe, 0.0) + executed
+        return out
 
     def ran(self, indices: Iterable[int]) -> list[int]:
         """Those of the instructions that were executed at all."""

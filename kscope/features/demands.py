@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.opcodes import OpClass
+from kscope.features.columns import Column, total
 
 PIPES: dict[str, tuple[str, ...]] = {
     "fma": ("fma", "fmaheavy", "fp16"), "fmaheavy": ("fmaheavy", "fp16"), "alu": ("alu",), "xu": ("xu",),
@@ -20,19 +19,26 @@ def left(code: Code, members: Iterable[int], remaining: float) -> dict[str, floa
     """Factor on each demand inside the SM when only `remaining` (0..1) of these instructions is left. Demands on L2
     and device memory are not among them: they depend on what the caches catch."""
     chosen = list(members)
+    mine: dict[str, float] = {}
+    for i in chosen:
+        pipe = code.classes[i].pipe
+        mine[pipe] = mine.get(pipe, 0.0) + code.executed[i]
+    issued = code.issued_by_pipe
 
-    def share(column: list[float], among: Callable[[OpClass], bool]) -> float:
-        every = sum(x for x, op in zip(column, code.classes, strict=True) if x and among(op))
-        mine = sum(column[i] for i in chosen if among(code.classes[i]))
-        return mine / every if every else 0.0
+    def of_pipes(pipes: tuple[str, ...]) -> float:
+        every = sum(issued.get(p, 0.0) for p in pipes)
+        return sum(mine.get(p, 0.0) for p in pipes) / every if every else 0.0
 
-    def memory(op: OpClass) -> bool:
-        return op.access is not None and op.pipe == "lsu"
+    def of(column: Column, group: list[int]) -> float:
+        every, inside = total(column, group), set(group)
+        return total(column, [i for i in chosen if i in inside]) / every if every else 0.0
 
-    shares = {d: share(code.executed, lambda op, pipes=pipes: op.pipe in pipes) for d, pipes in PIPES.items()}  # type: ignore[misc]
+    memory = code.where(lambda ins, op: op.access is not None and op.pipe == "lsu")
+    shares = {demand: of_pipes(pipes) for demand, pipes in PIPES.items()}
     shares["instructions"] = code.issue_share(chosen)
-    shares["l1_wavefronts"] = shares["l1_banks"] = share(code.costs, memory)
-    shares["l1_writeback"] = share(code.executed, lambda op: op.access in ("load", "atomic", "matrix_load"))
+    shares["l1_wavefronts"] = shares["l1_banks"] = of(code.costs, memory)
+    written = [i for i in memory if code.classes[i].access in ("load", "atomic", "matrix_load")]
+    shares["l1_writeback"] = of(code.executed, written)
     return {d: 1 - s * (1 - remaining) for d, s in shares.items() if s > 0}
 
 

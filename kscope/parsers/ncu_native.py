@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from array import array
+from functools import cache
 
 from kscope.parsers.ncu_direct import direct_calls
 
@@ -96,6 +97,7 @@ UNREAD_PARTS = (
 traffic, time lines (read apart), link tables."""
 
 
+@cache
 def _unread(name: str) -> bool:
     """Also the rates of tensor paths other than their sums."""
     return (
@@ -208,27 +210,27 @@ def _opcodes(action: Any) -> dict[str, float]:
 
 
 class Sources:
-    """Text of the imported source files that the code's lines come from. Apart from `extract`: asking takes 13 ms, in
-    which the parent can analyse already, and is done once for all kernels of one binary and the same files."""
+    """Text of the imported source files that the code's lines come from. Apart from `extract`: asking takes 13 to 45 ms,
+    in which the parent can analyse already, and is done once for all kernels of one binary."""
 
     def __init__(self, cache: SassCache) -> None:
         self._cache = cache
-        self._known: dict[tuple[bytes, frozenset[str]], dict[str, str]] = {}
+        self._known: dict[bytes, dict[str, str]] = {}
 
     def texts(self, action: Any, raw: Raw) -> dict[str, str]:
         try:
-            files = frozenset(file for _, _, file, _ in raw["rows"] if file)
-            image = self._cache.image(raw["mangled"])
+            files = {file for _, _, file, _ in raw["rows"] if file}
             if not files:
                 return {}
-            if image is not None and (image, files) in self._known:
-                return self._known[image, files]
-            texts = {f: text for f, text in action.source_files().items() if text and f in files}
+            image = self._cache.image(raw["mangled"])
+            every = self._known.get(image) if image is not None else None
+            if every is None:
+                every = {f: text for f, text in action.source_files().items() if text}
+                if image is not None:
+                    self._known[image] = every
         except Exception:  # as in `extract`: what the native wrapper raises has no common type
             return {}
-        if image is not None:
-            self._known[image, files] = texts
-        return texts
+        return {f: text for f, text in every.items() if f in files}
 
 
 def _timelines(action: Any, names: Iterable[str]) -> dict[str, tuple[list[int], array[float]]]:

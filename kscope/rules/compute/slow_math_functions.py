@@ -63,7 +63,7 @@ class SlowMathFunctions(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, xu = facts.code, facts.units.get("xu")
         assert code is not None
-        seeds = code.ran(code.where(lambda ins, op: _special(ins) or _reduces(ins)))
+        seeds = code.ran(code.where_each(lambda ins, op: _special(ins) or _reduces(ins)))
         seeds = [i for i in seeds if not self._divides_integers(facts, i)]
         if not seeds:
             return PASSED
