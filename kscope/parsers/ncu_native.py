@@ -210,8 +210,8 @@ def _opcodes(action: Any) -> dict[str, float]:
 
 
 class Sources:
-    """Text of the imported source files that the code's lines come from. Apart from `extract`: asking takes 13 to 45 ms,
-    in which the parent can analyse already, and is done once for all kernels of one binary."""
+    """Text of the imported source files that the code's lines come from. Apart from `extract`: asking takes 13 to 45
+    ms, in which the parent can analyse already, and is done once for all kernels of one binary."""
 
     def __init__(self, cache: SassCache) -> None:
         self._cache = cache
