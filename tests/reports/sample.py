@@ -49,7 +49,7 @@ def bank_conflicts() -> Finding:
         ],
         locations=[
             Location(
-                function="transpose_tile", pc=0x2A0 + 0x20 * i, opcode="LDS", file="/root/dev_kernels.cu", line=75,
+                function="transpose_tile", pc=0x2A0 + 0x20 * i, opcode="LDS", file="/data/dev_kernels.cu", line=75,
                 share=0.0625, sass=f"LDS R{11 + i}, [R14+{i * 4:#x}]", source="out[y * n + x] = t[tx][ty + j];",
             )
             for i in range(4)
@@ -110,7 +110,7 @@ def kernel(name: str = "void transpose_tile<0>(float const*, float*, int)", us: 
         ],
         hot=[
             HotInstruction(pc=0x2A0, sass="LDS R11, [R14]", share=0.25, stall="mio_throttle",
-                           file="/root/dev_kernels.cu", line=75, source="out[y * n + x] = t[tx][ty + j];"),
+                           file="/data/dev_kernels.cu", line=75, source="out[y * n + x] = t[tx][ty + j];"),
             HotInstruction(pc=0x150, sass="STS [R9], R6", share=0.11, stall="barrier"),
         ],
     )  # fmt: skip

@@ -105,7 +105,7 @@ def test_verbose_shows_what_is_otherwise_folded() -> None:
     folded = [
         "memory_l1_wavefronts_shared = 67,108,864 (per instruction)", "MEM101 MEM102 MEM104 CMP201",
         "CMP204 sm__inst_executed_pipe_xu.sum was not collected", "12 % full.", "hottest instructions",
-        "/root/dev_kernels.cu:75", "This kernel has uncoalesced shared accesses.",
+        "/data/dev_kernels.cu:75", "This kernel has uncoalesced shared accesses.",
     ]  # fmt: skip
     assert [piece for piece in folded if piece in short] == []
     assert [piece for piece in folded if piece not in full] == []
