@@ -11,7 +11,8 @@ overlap: a fix keeps more work in flight (occupancy, grid, independent instructi
     adding the two as squares is the usual smooth form of that (time^2 = load^2 + latency^2).
 
 low and high: low assumes that half of the saving comes true; high that only a cap resists, and that the rewrite
-relieves the capping unit a little too (YIELD). On the labelled pairs, the truth lies in between in four of five.
+relieves the capping unit a little too (YIELD). YIELD was chosen on the labelled pairs, where
+the truth then lies in between in four of five: not an independent figure.
 """
 
 from __future__ import annotations

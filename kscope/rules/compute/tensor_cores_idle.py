@@ -7,8 +7,8 @@ chip with tensor cores for that type, with the tensor pipe at zero.
 
 ## Why it costs time
 
-A tensor core does a whole 16 x 8 x 16 product in one instruction: on an H200 the FP16 rate of the tensor cores is 7
-times that of HFMA2, TF32 about 7 times FFMA, FP64 twice DFMA.
+A tensor core does a whole 16 x 8 x 16 product in one instruction: on an H200 the FP16 rate of the tensor cores is 8
+times that of HFMA2, TF32 8 times FFMA, FP64 twice DFMA.
 
 ## Evidence
 
