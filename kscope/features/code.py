@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from kscope.features.blame import Blame, blame
-from kscope.features.cfg import Cfg, build_cfg
 from kscope.features.columns import Column, total
-from kscope.features.defuse import DefUse
-from kscope.features.opcodes import OpClass, classify
-from kscope.features.reach import Slices
+from kscope.features.listing import Listing
 from kscope.features.stalls import SAMPLED
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
 from kscope.model.program import Instruction, Program
 
 
-class Code:
+class Code(Listing):
     """Program, flow graph, def-use and per-instruction columns (one value an instruction).
 
     `executed` counts warp instructions, `threads` the active lanes of them, `samples` all warp samples;
@@ -25,16 +22,8 @@ class Code:
     """
 
     def __init__(self, kernel: Kernel, program: Program) -> None:
+        super().__init__(program, kernel.name)
         self.kernel = kernel
-        self.program = program
-        self.function = kernel.name
-        self.classes: tuple[OpClass, ...] = tuple(classify(i, program.sm) for i in program.instructions)
-
-    def __len__(self) -> int:
-        return len(self.program.instructions)
-
-    def __getitem__(self, index: int) -> Instruction:
-        return self.program.instructions[index]
 
     def column(self, name: str) -> Column | None:
         """A per-instruction counter on instruction indices; None if the report has none of that name."""
@@ -60,10 +49,6 @@ class Code:
         return self._column("inst_executed")
 
     @cached_property
-    def _all_executed(self) -> float:
-        return total(self.executed)
-
-    @cached_property
     def threads(self) -> Column:
         return self._column("thread_inst_executed")
 
@@ -82,19 +67,6 @@ class Code:
 
     def _sums(self, columns: Mapping[str, Column]) -> Column:
         return [sum(values) for values in zip(*columns.values(), strict=True)] if columns else [0.0] * len(self)
-
-    @cached_property
-    def cfg(self) -> Cfg:
-        return build_cfg(self.program)
-
-    @cached_property
-    def defuse(self) -> DefUse:
-        return DefUse(self.program, self.cfg)
-
-    @cached_property
-    def slices(self) -> Slices:
-        """Backward slices, for kscope.features.reach."""
-        return Slices(self.program, self.classes, self.defuse)
 
     @cached_property
     def blame(self) -> Blame:
@@ -134,41 +106,6 @@ class Code:
         stays where it was sampled."""
         return self._sums(self.blame.by_producer)
 
-    @cached_property
-    def _by_name(self) -> list[list[int]]:
-        """Instructions of the same opcode and modifiers: a kernel of thousands has some dozens of them."""
-        groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-        for i, ins in enumerate(self.program.instructions):
-            groups.setdefault((ins.opcode, ins.mods), []).append(i)
-        return list(groups.values())
-
-    def where(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
-        """Indices of the instructions that a test accepts, which looks at the opcode, its modifiers and its class, not
-        at operands: it is asked once for all of one name."""
-        return sorted(i for group in self._by_name if test(self[group[0]], self.classes[group[0]]) for i in group)
-
-    def where_each(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
-        """The same for a test that looks at operands too."""
-        pairs = zip(self.program.instructions, self.classes, strict=True)
-        return [i for i, (ins, op) in enumerate(pairs) if test(ins, op)]
-
-    @cached_property
-    def issued_by_pipe(self) -> Mapping[str, float]:
-        """Executed warp instructions by pipe."""
-        out: dict[str, float] = {}
-        for op, executed in zip(self.classes, self.executed, strict=True):
-            out[op.pipe] = out.get(op.pipe, 0.0) + executed
-        return out
-
-    def ran(self, indices: Iterable[int]) -> list[int]:
-        """Those of the instructions that were executed at all."""
-        return [i for i in indices if self.executed[i] > 0]
-
-    def issue_share(self, indices: Iterable[int]) -> float:
-        """Share of the executed warp instructions, 0..1."""
-        every = self._all_executed
-        return total(self.executed, indices) / every if every else 0.0
-
     def blamed_share(self, indices: Iterable[int], *reasons: str) -> float:
         """Share of all samples blamed on these instructions, of the given reasons (all if none), 0..1."""
         chosen = tuple(indices)
@@ -181,27 +118,14 @@ class Code:
 
     def hottest(self, indices: Iterable[int], weight: Column | None = None) -> list[int]:
         """Indices by blamed samples (or another weight), largest first."""
-        key = self.blamed if weight is None else weight
-        return sorted(indices, key=lambda i: (-key[i], i))
+        return super().hottest(indices, self.blamed if weight is None else weight)
 
     def location(self, index: int, share: float | None = None) -> Location:
-        """Where an instruction is: pc, opcode, source line with its text where the report has it."""
-        ins = self[index]
+        """Where an instruction is: pc, opcode, share of the samples, source line with its text where the report has
+        it."""
         if share is None and self._all_samples:
             share = self.blamed[index] / self._all_samples
-        return Location(
-            function=self.function,
-            pc=ins.pc,
-            opcode=ins.name,
-            file=ins.file,
-            line=ins.line,
-            share=round(share, 4) if share is not None else None,
-            sass=ins.text,
-            source=self.source_line(ins),
-        )
-
-    def locations(self, indices: Iterable[int], limit: int = 4, weight: Column | None = None) -> list[Location]:
-        return [self.location(i) for i in self.hottest(indices, weight)[:limit]]
+        return super().location(index, share)
 
     def source_line(self, ins: Instruction) -> str | None:
         """Text of the instruction's source line from the report's imported sources, stripped; None if not there."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kscope.features.code import Code
+from kscope.features.listing import Listing
 
 COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
 DEPTH = 12  # steps along def-use that one inlined function spans
 
 
-def computation(code: Code, seeds: Iterable[int]) -> set[int]:
+def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
     """Arithmetic (no memory access) that belongs to the same computation as the seeds.
 
     With line information: what shares a source line with a seed, for an inlined function is listed under the line
@@ -32,6 +32,6 @@ def computation(code: Code, seeds: Iterable[int]) -> set[int]:
     return {i for i in found if code.executed[i] > 0}
 
 
-def _computes(code: Code, index: int) -> bool:
+def _computes(code: Listing, index: int) -> bool:
     op = code.classes[index]
     return op.access is None and op.pipe in COMPUTE

@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from kscope.features.code import Code
 from kscope.features.columns import total
+from kscope.features.listing import Listing
 
 FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
@@ -28,19 +28,19 @@ class FmaLoop(Struct, frozen=True):
     issue: float
 
 
-def fma_loops(code: Code) -> list[FmaLoop]:
+def fma_loops(code: Listing) -> list[FmaLoop]:
     """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
     return list(_fma_loops(code))
 
 
 @lru_cache(maxsize=1)  # several rules ask about the same kernel
-def _fma_loops(code: Code) -> tuple[FmaLoop, ...]:
+def _fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     regions = [set(lp.instructions) for lp in code.cfg.loops if lp.innermost]
     regions.append({i for i, loop in enumerate(code.cfg.loop_of) if loop is None})
     return tuple(sorted((lp for inside in regions for lp in _region(code, inside)), key=lambda lp: -lp.fmas))
 
 
-def _region(code: Code, inside: set[int]) -> list[FmaLoop]:
+def _region(code: Listing, inside: set[int]) -> list[FmaLoop]:
     """The multiply-adds of a region with both factors loaded, and those with one."""
     by_factors: dict[int, dict[int, set[int]]] = {2: {}, 1: {}}
     for i in inside:
@@ -51,7 +51,7 @@ def _region(code: Code, inside: set[int]) -> list[FmaLoop]:
     return [_loop(code, inside, fed, both=n == 2) for n, fed in by_factors.items() if fed]
 
 
-def _loop(code: Code, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:
+def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:
     loads = tuple(sorted(set().union(*fed.values())))
     executed = total(code.executed, fed)
     words = sum(code.executed[i] * max(code.classes[i].bytes, 4) / 4 for i in loads)
@@ -67,13 +67,13 @@ def _loop(code: Code, inside: set[int], fed: dict[int, set[int]], *, both: bool)
     )
 
 
-def _loaded_factors(code: Code, index: int, inside: set[int]) -> list[set[int]]:
+def _loaded_factors(code: Listing, index: int, inside: set[int]) -> list[set[int]]:
     """For each factor of a multiply-add, the loads of the region that it comes from (empty: not loaded there)."""
     registers = [_register(operand) for operand in code[index].operands[1:3]]
     return [_loads_behind(code, index, r, inside, DEPTH) if r is not None else set() for r in registers]
 
 
-def _loads_behind(code: Code, index: int, register: int, inside: set[int], depth: int) -> set[int]:
+def _loads_behind(code: Listing, index: int, register: int, inside: set[int], depth: int) -> set[int]:
     out: set[int] = set()
     for p in code.defuse.producers(index, register):
         if p not in inside:

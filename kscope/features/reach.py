@@ -10,7 +10,7 @@ from kscope.features.opcodes import OpClass
 from kscope.model.program import Program
 
 if TYPE_CHECKING:
-    from kscope.features.code import Code
+    from kscope.features.listing import Listing
 
 SPECIAL = {
     "SR_CTAID.X": "x", "SR_CTAID.Y": "y", "SR_CTAID.Z": "z",
@@ -19,7 +19,7 @@ SPECIAL = {
 LIMIT = 400  # instructions of one slice: beyond it the origin is called unknown
 
 
-def origins(code: Code, index: int, registers: tuple[int, ...] | None = None) -> frozenset[str] | None:
+def origins(code: Listing, index: int, registers: tuple[int, ...] | None = None) -> frozenset[str] | None:
     """Names of what the given source registers (all of the instruction's if None) depend on: `x`, `y`, `z` for the
     block index, `tid` for the thread or lane, `load` for loaded data. None where the slice is too large to tell."""
     sources = code.defuse.sources(index)
@@ -92,20 +92,20 @@ def _wide(opcode: str, mods: tuple[str, ...]) -> bool:
     return "64" in mods or "WIDE" in mods or opcode in ("LEA", "IADD3", "ULEA", "UIADD3") or "X" in mods
 
 
-def address_origins(code: Code, index: int) -> frozenset[str] | None:
+def address_origins(code: Listing, index: int) -> frozenset[str] | None:
     """What the address of a memory instruction depends on (see `origins`), its stored data left aside."""
     op = code.classes[index]
     data = set(code[index].uses[-max(1, op.bytes // 4) :]) if op.access == "store" else set()
     return origins(code, index, tuple(r for r in code[index].uses if r not in data))
 
 
-def gathers(code: Code, index: int) -> bool:
+def gathers(code: Listing, index: int) -> bool:
     """The address was itself computed from loaded data: an indirect access."""
     found = address_origins(code, index)
     return found is not None and "load" in found
 
 
-def chases(code: Code, load: int) -> bool:
+def chases(code: Listing, load: int) -> bool:
     """The load's address comes from the load itself, one iteration ago: nothing can be loaded ahead."""
     seen: set[int] = set()
     work = [p for ps in code.defuse.sources(load).values() for p in ps]
@@ -119,14 +119,14 @@ def chases(code: Code, load: int) -> bool:
     return False
 
 
-def pointer(code: Code, index: int) -> str | None:
+def pointer(code: Listing, index: int) -> str | None:
     """The kernel parameter that an address is based on (`c[0x0][0x210]`); None when there is no one such."""
     found = address_origins(code, index)
     parameters = [o for o in found or () if o.startswith("c[")]
     return min(parameters) if parameters else None
 
 
-def grid_dimensions(code: Code, index: int) -> frozenset[str] | None:
+def grid_dimensions(code: Listing, index: int) -> frozenset[str] | None:
     """Grid dimensions that the address of a memory instruction depends on; None when it cannot be told (a gather,
     or a slice that is too large)."""
     found = address_origins(code, index)

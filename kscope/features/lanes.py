@@ -1,0 +1,492 @@
+"""What the 32 lanes of a warp hold in a register, found by running the integer code that computes it.
+
+Launch values that are the same for all lanes (parameters, block index, loop counters, loaded words at one address)
+are replaced by invented numbers; values that differ between lanes in a way the code does not tell (loaded data) are
+unknown and make everything that depends on them unknown. What comes out the same for several sets of invented numbers
+is a property of the code: the bank conflict degree of an address, the alignment of a pointer plus offsets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from kscope.features.listing import Listing
+from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, UNIFORM_PREDICATE_BASE, Instruction
+
+Value = int | tuple[int, ...] | None
+"""The same number in all lanes, one number a lane, or unknown. Registers are modulo 2**32, predicates 0 or 1."""
+
+LANES = 32
+MASK = (1 << 32) - 1
+DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
+BUDGET = 50_000  # instructions run under one assumption, beyond which all further values are unknown
+_CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]$")
+_REGISTER = re.compile(r"^(UR|UP|R|P)(\d+)$")
+_BASE = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d+)((?:\.\w+)*)")
+_MEMORY = re.compile(r"\[([^\[\]]*)\]")
+_OFFSET = re.compile(r"([-+])0x([0-9a-f]+)(?!\w)")
+_BASES = {"R": 0, "UR": UNIFORM_BASE, "P": PREDICATE_BASE, "UP": UNIFORM_PREDICATE_BASE}
+_SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
+
+
+class Assumption:
+    """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
+    64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them."""
+
+    def __init__(self, seed: int, block: tuple[int, int, int] = (256, 1, 1), *, even: bool = False) -> None:
+        self.seed, self.block, self.even = seed, block, even
+
+    def number(self, key: object) -> int:
+        """The invented value of something uniform: the same for the same key."""
+        x = 0x811C9DC5 ^ (self.seed * 0x9E3779B1)
+        for c in repr(key):
+            x = ((x ^ ord(c)) * 0x01000193) & MASK
+        x ^= x >> 15
+        return (x % 61) * 64 if self.even else x % 1009
+
+
+class Lanes:
+    """Register values of one warp under one assumption. Each definition is run once."""
+
+    def __init__(self, listing: Listing, assumption: Assumption) -> None:
+        self._code, self._defuse, self._cfg = listing, listing.defuse, listing.cfg
+        self._given = assumption
+        self._known: list[dict[tuple[int, int] | tuple[int, tuple[int, ...]], Value]] = [{}]
+        self._open: set[tuple[int, int]] = set()
+        self._bound: dict[tuple[int, tuple[int, ...]], Value] = {}
+        self._depth = self._steps = 0
+
+    def read(self, index: int, register: int) -> Value:
+        """What instruction `index` reads from a register."""
+        producers = self._defuse.producers(index, register)
+        if len(producers) == 1:
+            return self._made(producers[0], register)
+        if not producers:
+            return self._given.number(("entry", register)) if register >= UNIFORM_BASE else None
+        return self._merged(index, register, producers)
+
+    def address(self, index: int) -> Value:
+        """The byte address (low 32 bits) that a memory instruction's last bracket names; shared-memory operands of
+        LDGSTS come first, see `shared_address`."""
+        return self._bracket(index, -1)
+
+    def shared_address(self, index: int) -> Value:
+        return self._bracket(index, 0)
+
+    def _bracket(self, index: int, place: int) -> Value:
+        ins = self._code[index]
+        found = [m[1] for o in ins.operands if not o.startswith("c[") for m in _MEMORY.finditer(o[o.rfind("][") + 1 :])]
+        if not found:
+            return None
+        text = found[place]
+        out: Value = 0
+        for kind, number, marks in _BASE.findall(text):
+            value = self.read(index, _BASES[kind] + int(number))
+            scale = re.search(r"\.X(\d+)", marks)
+            out = _each(lambda a, b, s=int(scale[1]) if scale else 1: a + b * s, out, value)
+        for sign, digits in _OFFSET.findall(text) or re.findall(r"^()0x([0-9a-f]+)", text):
+            offset = int(digits, 16) * (-1 if sign == "-" else 1)
+            out = _each(lambda a, o=offset: a + o, out)
+        return out
+
+    def guard(self, index: int) -> Value:
+        """1 where the lane executes the instruction as far as its own guard says."""
+        ins = self._code[index]
+        if ins.guard is None:
+            return 1
+        value = self.read(index, ins.guard)
+        return _each(lambda p: p ^ ins.guard_negated, value)
+
+    def _merged(self, index: int, register: int, producers: tuple[int, ...]) -> Value:
+        """One of several definitions reaches: a loop's round, or the paths of a branch."""
+        key = (register, producers)
+        if key in self._bound:
+            return self._bound[key]
+        for layer in self._known:
+            if key in layer:
+                return layer[key]
+        loop = self._cfg.loop_of[index]
+        while loop is not None:
+            inside = set(self._cfg.loops[loop].instructions)
+            first = [p for p in producers if p not in inside]
+            again = [p for p in producers if p in inside]
+            if first and again:
+                return self._round(key, loop, first, again)
+            loop = self._cfg.loops[loop].parent
+        return self._either(register, producers)
+
+    def _round(self, key: tuple[int, tuple[int, ...]], loop: int, first: list[int], again: list[int]) -> Value:
+        """The value in one of the first rounds of a loop: its start, then the loop's own instructions again."""
+        value = self._either(key[0], tuple(first))
+        # Every value of a loop is taken in the same round, so that those that count together stay together.
+        for _ in range(self._given.number(("round", loop)) // 64 % 3):
+            value = self._once_more(key, value, again)
+        if self._once_more(key, value, again) is None:
+            return None  # a value that one round gives and the next does not is not known
+        self._known[-1][key] = value
+        return value
+
+    def _once_more(self, key: tuple[int, tuple[int, ...]], value: Value, again: list[int]) -> Value:
+        if value is None:
+            return None
+        self._bound[key] = value
+        self._known.append({})
+        open_, self._open = self._open, set()
+        after = self._either(key[0], tuple(again))
+        self._open = open_
+        self._known.pop()
+        del self._bound[key]
+        return after
+
+    def _either(self, register: int, producers: tuple[int, ...]) -> Value:
+        """One of several values that differ by the same amount in all lanes; unknown where they differ otherwise."""
+        values = [self._made(p, register) for p in producers]
+        first = values[0]
+        if any(v is None for v in values) or first is None:
+            return None
+        for v in values[1:]:
+            gap = _each(lambda a, b: (a - b) & MASK, first, v)
+            if isinstance(gap, tuple):
+                return None
+        return values[self._given.number(("path", producers)) % len(values)]
+
+    def _made(self, index: int, register: int) -> Value:
+        key = (index, register)
+        for layer in reversed(self._known):
+            if key in layer:
+                return layer[key]
+        if key in self._open or self._depth > DEEPEST or self._steps > BUDGET:
+            return None
+        self._steps += 1
+        self._open.add(key)
+        self._depth += 1
+        value = self._run(index, register)
+        self._depth -= 1
+        self._open.discard(key)
+        # A value that was cut short because it depends on itself is not remembered: it is known inside its loop.
+        if value is not None or not self._open:
+            self._known[-1][key] = value
+        return value
+
+    def _run(self, index: int, register: int) -> Value:
+        ins = self._code[index]
+        place = ins.defs.index(register)
+        opcode = ins.opcode.removeprefix("U")
+        if opcode in ("S2R", "CS2R", "S2UR"):
+            return self._special(ins)
+        constant = self._constant_load(index, ins, place)
+        if constant is not None:
+            return constant
+        if ins.opcode in _SHUFFLES:
+            return None
+        handler = _HANDLERS.get(opcode)
+        out = handler(self, index, ins, place) if handler is not None else None
+        return out if out is not None else self._same_everywhere(index, ins, register)
+
+    def _special(self, ins: Instruction) -> Value:
+        name = ins.operands[-1]
+        x, y, _ = self._given.block
+        warp = self._given.number("warp") % max(1, x * y * self._given.block[2] // LANES)
+        lane = [warp * LANES + i for i in range(LANES)]
+        if name in ("SR_TID.X", "SR_TID"):
+            return tuple(i % x for i in lane)
+        if name == "SR_TID.Y":
+            return _flat(tuple(i // x % y for i in lane))
+        if name == "SR_TID.Z":
+            return _flat(tuple(i // (x * y) for i in lane))
+        if name == "SR_LANEID":
+            return tuple(range(LANES))
+        if name == "SRZ":
+            return 0
+        if name in ("SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK"):
+            return None
+        if name in ("SR_CgaCtaId", "SR_SMEMLO"):
+            return 0
+        return self._given.number(name)
+
+    def _constant_load(self, index: int, ins: Instruction, place: int) -> Value:
+        if ins.opcode not in ("LDC", "ULDC", "LDCU") or not ins.operands:
+            return None
+        match = _CONSTANT.match(ins.operands[-1])
+        if match:
+            return self._constant(int(match[1], 16), int(match[2], 16) + 4 * place)
+        return None  # an indexed constant: uniform if its index is, which the common case finds
+
+    def _constant(self, bank: int, offset: int) -> int:
+        """A word of constant memory: the block shape where the driver puts it, a pointer, or an invented integer."""
+        if bank == 0:
+            shape = 0x360 if self._code.program.sm >= 100 else 0
+            if offset in (shape, shape + 4, shape + 8):
+                return self._given.block[(offset - shape) // 4]
+            if offset in self._pointers:
+                return self._given.number(("c", bank, offset)) * 256
+        return self._given.number(("c", bank, offset))
+
+    @cached_property
+    def _pointers(self) -> frozenset[int]:
+        return pointers(self._code)
+
+    def _same_everywhere(self, index: int, ins: Instruction, register: int) -> Value:
+        """Nothing that goes in differs between lanes, so nothing that comes out does."""
+        op = self._code.classes[index]
+        if op.access == "atomic" or op.space == "local":
+            return None
+        for r in self._defuse.sources(index):
+            if not isinstance(self.read(index, r), int):
+                return None
+        number = self._given.number(("result", index, register))
+        return number if register < PREDICATE_BASE else number & 1
+
+    def operand(self, index: int, place: int) -> Value:
+        """A source operand as a 32-bit number: register, immediate or constant, negated or inverted as written."""
+        operands = self._code[index].operands
+        if place >= len(operands):
+            return None
+        return self.source(index, operands[place])
+
+    def source(self, index: int, text: str) -> Value:
+        text = text.removesuffix(".reuse")
+        if text.startswith("-") and not text.startswith("-0x"):
+            return _each(lambda a: -a & MASK, self.source(index, text[1:]))
+        if text.startswith(("~", "!")):
+            flip = MASK if text[0] == "~" else 1
+            return _each(lambda a: a ^ flip, self.source(index, text[1:]))
+        if text in ("RZ", "URZ"):
+            return 0
+        if text in ("PT", "UPT"):
+            return 1
+        match = _REGISTER.match(text)
+        if match:
+            return self.read(index, _BASES[match[1]] + int(match[2]))
+        match = _CONSTANT.match(text)
+        if match:
+            return self._constant(int(match[1], 16), int(match[2], 16))
+        try:
+            return int(text, 0) & MASK
+        except ValueError:
+            return None
+
+
+def pointers(code: Listing) -> frozenset[int]:
+    """Byte offsets in constant bank 0 of the words that are low halves of 64-bit parameters: read as the addend of a
+    wide multiply-add, as a pair whose halves meet again in one instruction, or added with a carry into the next word.
+    Two 32-bit parameters that are merely loaded together do none of this."""
+    found: set[int] = set()
+    low: dict[int, int] = {}
+    for i, ins in enumerate(code.program.instructions):
+        for place, text in enumerate(ins.operands):
+            match = _CONSTANT.match(text.lstrip("-"))
+            if not match or int(match[1], 16):
+                continue
+            offset = int(match[2], 16)
+            if ins.opcode in ("LDC", "ULDC", "LDCU"):
+                for pair in range(0, len(ins.defs) - 1, 2):
+                    if _meets(code, i, ins.defs[pair], ins.defs[pair + 1]):
+                        found.add(offset + 4 * pair)
+            elif ("WIDE" in ins.mods and place == 3) or "64" in ins.mods:
+                found.add(offset)
+            elif "X" in ins.mods:
+                low[offset - 4] = low.get(offset - 4, 0) | 1
+            elif ins.opcode.lstrip("U") in ("IADD3", "LEA", "IADD"):
+                low[offset] = low.get(offset, 0) | 2
+    return frozenset(found | {offset for offset, halves in low.items() if halves == 3})
+
+
+def _meets(code: Listing, index: int, low: int, high: int) -> bool:
+    apart = [False, False]
+    for j in code.defuse.consumers(index):
+        ins = code[j]
+        if low in ins.uses and high in ins.uses:
+            return True
+        apart[0] |= low in ins.uses
+        apart[1] |= high in ins.uses and "X" in ins.mods
+    return all(apart)
+
+
+def _flat(values: tuple[int, ...]) -> int | tuple[int, ...]:
+    return values[0] if all(v == values[0] for v in values) else values
+
+
+def _each(f: Callable[..., int], *values: Value) -> Value:
+    """f on each lane's values; once where all are uniform."""
+    if any(v is None for v in values):
+        return None
+    if all(isinstance(v, int) for v in values):
+        return f(*values)
+    columns = [v if isinstance(v, tuple) else (v,) * LANES for v in values]
+    return _flat(tuple(f(*row) for row in zip(*columns, strict=True)))
+
+
+def _wide(value: Value, signed: bool) -> Value:
+    return _each(lambda a: a - (1 << 32) if signed and a >> 31 else a, value)
+
+
+def _imad(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    if "HI" in ins.mods or "X" in ins.mods:
+        return None
+    a, b = v.operand(i, _first(ins)), v.operand(i, _first(ins) + 1)
+    if "WIDE" not in ins.mods:
+        c = v.operand(i, _first(ins) + 2)
+        return _each(lambda x, y, z: (x * y + z) & MASK, a, b, c)
+    if place == 0:
+        return _each(lambda x, y, z: (x * y + z) & MASK, a, b, v.operand(i, _first(ins) + 2))
+    signed = "U32" not in ins.mods
+    low = v.operand(i, _first(ins) + 2)
+    high = v.source(i, _next(ins.operands[_first(ins) + 2]))
+    return _each(
+        lambda x, y, z, h: ((x * y + z + (h << 32)) >> 32) & MASK, _wide(a, signed), _wide(b, signed), low, high
+    )
+
+
+def _next(text: str) -> str:
+    """The operand that names the upper half of a 64-bit one."""
+    match = _REGISTER.match(text.removesuffix(".reuse"))
+    if match:
+        return f"{match[1]}{int(match[2]) + 1}"
+    match = _CONSTANT.match(text)
+    if match:
+        return f"c[0x{match[1]}][{int(match[2], 16) + 4:#x}]"
+    return text if text in ("RZ", "URZ") else "RZ"
+
+
+def _first(ins: Instruction) -> int:
+    """Place of the first source: behind the destination and its predicates."""
+    at = 1
+    while at < len(ins.operands) and re.match(r"^(UP|P)[T\d]", ins.operands[at]):
+        at += 1
+    return at
+
+
+def _iadd3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    if ins.defs[place] >= PREDICATE_BASE:
+        return None  # a carry
+    if "X" in ins.mods:
+        return None  # the upper half of a 64-bit address: nobody asks for it
+    at = _first(ins)
+    values = [v.source(i, o) for o in ins.operands[at : at + 3]]
+    return _each(lambda *row: sum(row) & MASK, *values)
+
+
+def _lea(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    if ins.defs[place] >= PREDICATE_BASE or "X" in ins.mods:
+        return None
+    at = _first(ins)
+    a, b = v.operand(i, at), v.operand(i, at + 1)
+    if "HI" in ins.mods:
+        if len(ins.operands) < at + 4 or "SX32" in ins.mods:
+            return None
+        left = int(ins.operands[at + 3], 0)
+        return _each(lambda x, y, h: ((((h << 32 | x) << left) >> 32) + y) & MASK, a, b, v.operand(i, at + 2))
+    shift = int(ins.operands[at + 2], 0) if len(ins.operands) > at + 2 else 0
+    return _each(lambda x, y: ((x << shift) + y) & MASK, a, b)
+
+
+def _lop3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    if ins.defs[place] >= PREDICATE_BASE:
+        return None
+    at = _first(ins)
+    try:
+        table = int(ins.operands[at + 3], 0)
+    except (IndexError, ValueError):
+        return None
+    values = [v.source(i, o) for o in ins.operands[at : at + 3]]
+
+    def bits(a: int, b: int, c: int) -> int:
+        out = 0
+        for n in range(8):
+            if table >> n & 1:
+                out |= (a if n & 4 else ~a) & (b if n & 2 else ~b) & (c if n & 1 else ~c)
+        return out & MASK
+
+    if any(value is None for value in values):  # a mask of zero bits hides what is unknown only if all of it is
+        return None
+    return _each(bits, *values)
+
+
+def _shf(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    low, amount, high = v.operand(i, 1), v.operand(i, 2), v.operand(i, 3)
+    mods = ins.mods
+    if "L" in mods:
+        if "HI" in mods:
+            return _each(lambda a, s, h: ((h << 32 | a) << min(s & 63, 32) >> 32) & MASK, low, amount, high)
+        return _each(lambda a, s: (a << s) & MASK if s < 32 else 0, low, amount)
+    if "HI" in mods:
+        signed = "S32" in mods or "S64" in mods
+        return _each(lambda h, s: (h - (1 << 32) if signed and h >> 31 else h) >> min(s, 32) & MASK, high, amount)
+    signed = "S32" in mods
+    return _each(lambda a, s, h: ((h << 32 | a) >> min(s & 63, 32)) & MASK, low, amount, high) if not signed else None
+
+
+def _mov(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    text = ins.operands[1]
+    for _ in range(place):
+        text = _next(text)
+    return v.source(i, text)
+
+
+def _first_lane(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    value = v.source(i, next((o for o in ins.operands[1:] if _REGISTER.match(o)), ""))
+    return value[0] if isinstance(value, tuple) else value
+
+
+def _sel(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    a, b, p = v.operand(i, 1), v.operand(i, 2), v.operand(i, 3)
+    return _each(lambda x, y, z: x if z else y, a, b, p)
+
+
+def _viadd(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    return _each(lambda a, b: (a + b) & MASK, v.operand(i, 1), v.operand(i, 2))
+
+
+def _prmt(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    if ins.mods:
+        return None
+    def pick(a: int, s: int, b: int) -> int:
+        both = b << 32 | a
+        out = 0
+        for n in range(4):
+            code = s >> (4 * n) & 15
+            byte = both >> (8 * (code & 7)) & 255
+            out |= (255 * (byte >> 7) if code & 8 else byte) << (8 * n)
+        return out
+    return _each(pick, v.operand(i, 1), v.operand(i, 2), v.operand(i, 3))
+
+
+_COMPARE: dict[str, Callable[[int, int], bool]] = {
+    "EQ": lambda a, b: a == b, "NE": lambda a, b: a != b, "LT": lambda a, b: a < b, "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b,
+}  # fmt: skip
+
+
+def _isetp(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    if not ins.mods or ins.mods[0] not in _COMPARE or "EX" in ins.mods or "U64" in ins.mods:
+        return None
+    compare, signed = _COMPARE[ins.mods[0]], "U32" not in ins.mods
+    a, b = _wide(v.operand(i, 2), signed), _wide(v.operand(i, 3), signed)
+    result = _each(lambda x, y: int(compare(x, y)), a, b)
+    if place:
+        result = _each(lambda r: 1 - r, result)
+    other = v.operand(i, 4)
+    joined: Callable[[int, int], int] = (
+        (lambda r, p: r | p) if "OR" in ins.mods else (lambda r, p: r ^ p) if "XOR" in ins.mods else lambda r, p: r & p
+    )
+    return _each(joined, result, other)
+
+
+_HANDLERS: dict[str, Callable[[Lanes, int, Instruction, int], Value]] = {
+    "IMAD": _imad, "IADD3": _iadd3, "IADD": _iadd3, "LEA": _lea, "LOP3": _lop3, "SHF": _shf, "MOV": _mov,
+    "R2UR": _first_lane, "SEL": _sel, "VIADD": _viadd, "PRMT": _prmt, "ISETP": _isetp,
+}  # fmt: skip
+
+
+def block_shapes(code: Listing, block: Sequence[int] | None) -> list[tuple[int, int, int]]:
+    """Block shapes to try: the launch's own if known, else one row of threads, or, where the code reads the second
+    thread index too, rows of a whole warp and shorter ones."""
+    if block is not None:
+        return [(block[0], block[1], block[2])]
+    names = {ins.operands[-1] for ins in code.program.instructions if ins.opcode in ("S2R", "S2UR") and ins.operands}
+    if names & {"SR_TID.Y", "SR_TID.Z"}:
+        return [(32, 8, 1), (64, 4, 1)]
+    return [(256, 1, 1)]
