@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Literal
@@ -16,6 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from kscope import __version__
+from kscope.parsers import toolchain
 
 TIME_LIMIT_S = 10
 DRIVER = Path("/proc/driver/nvidia")
@@ -42,9 +41,9 @@ class Tool(Struct, frozen=True):
 
 TOOLS = (
     Tool("nvdisasm", "cubins cannot be disassembled; reports with SASS inside are not affected",
-         "pip install nvidia-cuda-nvdisasm"),
+         toolchain.INSTALL["nvdisasm"]),
     Tool("cuobjdump", "device code cannot be taken out of .o, .so and executables",
-         "pip install nvidia-cuda-cuobjdump"),
+         toolchain.INSTALL["cuobjdump"]),
     Tool("ncu", "kernels cannot be profiled here; reports from elsewhere can be analysed",
          "https://developer.nvidia.com/tools-overview/nsight-compute/get-started"),
     Tool("nsys", "timelines cannot be recorded here, and .nsys-rep cannot be exported to sqlite",
@@ -82,24 +81,8 @@ def _ncu_report() -> Check:
     return Check("ncu-report", "ok", version, str(Path(module.__file__ or "").parent))
 
 
-def find_tool(name: str) -> Path | None:
-    """A program on PATH, in CUDA's folders, or in NVIDIA's Python wheels."""
-    if found := shutil.which(name):
-        return Path(found)
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    folders = [Path(root) / "bin" for root in roots if root]
-    folders += sorted(Path("/opt/nvidia").glob("nsight-*/*/"), reverse=True)
-    spec = importlib.util.find_spec("nvidia")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        folders += sorted(Path(place).glob("*/bin"))
-    for folder in folders:
-        if os.access(folder / name, os.X_OK) and (folder / name).is_file():
-            return folder / name
-    return None
-
-
 def _tool(tool: Tool) -> Check:
-    path = find_tool(tool.name)
+    path = toolchain.locate(tool.name)
     if path is None:
         return Check(tool.name, "missing", costs=tool.costs, install=tool.install)
     output, fault = _ask(str(path), "--version")

@@ -81,7 +81,7 @@ def is_conditional(ins: Instruction) -> bool:
 def build_cfg(program: Program) -> Cfg:
     """The control-flow graph of a program; an empty program gives an empty graph. Never raises on odd targets."""
     code = program.instructions
-    targets, calls, unresolved = _targets(code)
+    targets, calls, unresolved = _targets(program)
     starts, block_of = _leaders(code, targets, calls)
     out = _edges(code, starts, block_of, targets)
     callees = {block_of[t] for t in calls.values()}
@@ -106,11 +106,20 @@ def _never(ins: Instruction) -> bool:
     return ins.guard is None and ins.guard_negated  # @!PT
 
 
-def _targets(code: Sequence[Instruction]) -> tuple[dict[int, list[int]], dict[int, int], list[int]]:
+def _targets(program: Program) -> tuple[dict[int, list[int]], dict[int, int], list[int]]:
     """Branch targets and callees as instruction indices, and the branches that have none in their text."""
+    code = program.instructions
+    symbols = {name: pc for pc, name in program.symbols}
+    known: dict[int, tuple[int, ...]] = {}
     raw: dict[int, list[int]] = {}
     for ins in code:
         if ins.opcode in CONTROL and ins.opcode not in _ENDS and not _never(ins):
+            if ins.pc in program.branches:
+                known[ins.index] = program.branches[ins.pc]
+                continue
+            if symbols and (named := [symbols[o] for o in ins.operands if o in symbols]):
+                known[ins.index] = tuple(named)
+                continue
             numbers = [int(o, 16) for o in ins.operands if _HEX.match(o)]
             # `BRX R4, -0x2910`: the first constant is a displacement from a table's entry, not a target.
             raw[ins.index] = numbers[1:] if ins.opcode in _INDIRECT else numbers[-1:]
@@ -119,8 +128,9 @@ def _targets(code: Sequence[Instruction]) -> tuple[dict[int, list[int]], dict[in
     targets: dict[int, list[int]] = {}
     calls: dict[int, int] = {}
     unresolved: list[int] = []
-    for index, numbers in raw.items():
-        found = [at for at in (_locate(pcs, n - base) for n in numbers) if at is not None]
+    for index in sorted({*raw, *known}):
+        goals = known[index] if index in known else tuple(n - base for n in raw[index])
+        found = [at for at in (_locate(pcs, n) for n in goals) if at is not None]
         if code[index].opcode == "CALL":
             if found:
                 calls[index] = found[0]

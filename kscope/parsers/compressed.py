@@ -46,8 +46,8 @@ _MAGICS = (
     (b"PK\x05\x06", "zip"),
 )
 _UNSUPPORTED = {
-    "elf": "machine code (ELF); `kscope sass` of cubins, objects and executables is not in this version yet",
-    "fatbin": "a CUDA fat binary; `kscope sass` is not in this version yet",
+    "elf": "machine code (ELF): `kscope sass` reads cubins, objects and executables",
+    "fatbin": "a CUDA fat binary: `kscope sass` reads it",
     "pdf": "a PDF document",
     "zip": "a ZIP archive",
     "text": "text",
@@ -146,7 +146,7 @@ def kind_of(path: Path) -> str:
     what = _UNSUPPORTED.get(kind)
     if what is None:
         raise KscopeError("unknown-kind", f"{path}: not a kind of file that kscope knows", _READS)
-    code = "unsupported" if "not in this version" in what else "unknown-kind"
+    code = "unsupported" if "kscope sass" in what else "unknown-kind"
     raise KscopeError(code, f"{path}: looks like {what}", _READS)
 
 

@@ -72,7 +72,8 @@ Decoded = tuple[str, tuple[str, ...], int | None, bool, tuple[str, ...], tuple[i
 
 
 @lru_cache(maxsize=1 << 16)
-def _decode(raw: str) -> Decoded:
+def decode(raw: str) -> Decoded:
+    """The fields of an Instruction from `opcode` to `text`; the same text gives the same objects."""
     text = raw.strip()
     if not _PLAIN(text):
         text = _TAIL.sub("", text).strip("{} \t")
@@ -199,7 +200,7 @@ def _masked(operands: tuple[str, ...]) -> tuple[int, ...]:
 
 def parse_instruction(text: str, index: int, pc: int, file: str | None = None, line: int | None = None) -> Instruction:
     """One instruction from its text. `index` is its place in the program, `pc` its byte offset from the entry."""
-    opcode, mods, guard, negated, operands, defs, uses, clean = _decode(text)
+    opcode, mods, guard, negated, operands, defs, uses, clean = decode(text)
     return Instruction(index, pc, opcode, mods, guard, negated, operands, defs, uses, clean, file, line)
 
 

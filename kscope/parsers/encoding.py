@@ -1,0 +1,41 @@
+"""Control fields from the 128-bit encodings of SASS instructions, sm_70 to sm_12x.
+
+Bits of the 128: stall 108:105, yield 109 (0 yields), write barrier 112:110 and read barrier 115:113 (7: none), wait
+mask 121:116, reuse of operand slots A, B, C 122, 123, 124. Source: Jia et al., arXiv 1804.06826, section 2.1; checked
+against the `.reuse` text of every instruction of the fixtures.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from functools import lru_cache
+
+from kscope.model.program import Control
+
+BYTES = 16
+"""Size of an instruction."""
+_SHIFT, _MASK = 105 - 64, (1 << 20) - 1
+
+
+@lru_cache(maxsize=1 << 14)
+def control(bits: int) -> Control:
+    """The fields from bits 124:105."""
+    write, read = bits >> 5 & 7, bits >> 8 & 7
+    return Control(
+        bits & 15, not bits >> 4 & 1, write if write != 7 else None, read if read != 7 else None,
+        bits >> 11 & 63, bits >> 17 & 7,
+    )  # fmt: skip
+
+
+def of_words(high: int) -> Control:
+    """The fields from the high half of an encoding."""
+    return control(high >> _SHIFT & _MASK)
+
+
+def controls(code: bytes) -> list[Control]:
+    """One Control for every 16 bytes of code."""
+    words = array("Q", code[: len(code) // BYTES * BYTES])
+    if sys.byteorder == "big":
+        words.byteswap()
+    return [control(high >> _SHIFT & _MASK) for high in words[1::2]]

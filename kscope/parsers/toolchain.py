@@ -1,0 +1,167 @@
+"""NVIDIA's binary tools: where nvdisasm and cuobjdump are, what they can read, and how they are run.
+
+Looked for in this order: the environment (KSCOPE_NVDISASM, NVDISASM_PATH and so on), PATH, CUDA_HOME and CUDA_PATH,
+/usr/local/cuda, NVIDIA's Python wheels (dependencies of kscope where they exist), Triton's copies. Programs are run
+without a shell, with a time limit, in an empty temporary folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from msgspec import Struct
+
+from kscope.arch import table
+from kscope.model.errors import EXIT_TOOL, KscopeError
+
+SECONDS = 600
+"""Time that a tool may take; the environment variable KSCOPE_TOOL_TIMEOUT (seconds) overrides it."""
+INSTALL = {
+    "nvdisasm": "pip install nvidia-cuda-nvdisasm",
+    "cuobjdump": "pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm",
+}
+_VERSION = re.compile(r"\bV(\d+)\.(\d+)\.(\d+)")
+
+
+class Tool(Struct, frozen=True):
+    """A program found. `version` is (13, 5, 37), () where it does not tell."""
+
+    name: str
+    path: Path
+    version: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} {'.'.join(map(str, self.version))}".strip()
+
+
+class Output(Struct, frozen=True):
+    """What a program left: exit status (negative: the signal that ended it), standard output, last line of errors."""
+
+    status: int
+    stdout: bytes
+    fault: str
+
+
+def candidates(name: str) -> Iterator[Path]:
+    """Every copy of a program, the preferred one first. A copy named by the environment is believed to be there."""
+    for variable in (f"KSCOPE_{name.upper()}", f"{name.upper()}_PATH"):
+        if named := os.environ.get(variable):
+            yield Path(named) / name if Path(named).is_dir() else Path(named)
+    if found := shutil.which(name):
+        yield Path(found)
+    for folder in _folders():
+        for file in (folder / name, folder / f"{name}.exe"):
+            if file.is_file() and os.access(file, os.X_OK):
+                yield file
+
+
+def _folders() -> Iterator[Path]:
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    yield from (Path(root) / "bin" for root in roots if root)
+    yield from sorted(Path("/opt/nvidia").glob("nsight-*/*/"), reverse=True)
+    for package, pattern in (("nvidia", "*/bin"), ("triton", "backends/nvidia/bin")):
+        spec = importlib.util.find_spec(package)
+        for place in (spec.submodule_search_locations or []) if spec else []:
+            yield from sorted(Path(place).glob(pattern), reverse=True)
+
+
+def locate(name: str) -> Path | None:
+    """The preferred copy of a program; None where there is none."""
+    return next(candidates(name), None)
+
+
+def find(name: str, sm: int | None = None) -> Tool:
+    """A program that reads code for `sm` (90 for sm_90), the first copy that does.
+
+    Raises KscopeError (status 4) where there is none, naming the command that installs it.
+    """
+    newest: Tool | None = None
+    for path in candidates(name):
+        tool = _versioned(name, path)
+        if sm is None or reads(tool, sm):
+            return tool
+        newest = max(newest or tool, tool, key=lambda t: t.version)
+    install = INSTALL.get(name, "")
+    if newest is None or sm is None:
+        message = f"reading machine code needs NVIDIA's {name}, which is not here"
+        raise KscopeError("no-tool", message, install, EXIT_TOOL)
+    raise KscopeError("old-tool", f"{newest} does not read sm_{sm} ({span(sm)})", _remedy(name, sm), EXIT_TOOL)
+
+
+@lru_cache(maxsize=16)
+def _versioned(name: str, path: Path) -> Tool:
+    done = run(Tool(name, path), ["--version"], seconds=10)
+    match = _VERSION.search(done.stdout.decode("utf-8", "replace"))
+    return Tool(name, path, tuple(map(int, match.groups())) if match else ())
+
+
+def reads(tool: Tool, sm: int) -> bool:
+    """Whether a tool's version knows a target; a version that does not tell is given a try."""
+    first, last = limits(sm)
+    known = tool.version[:2]
+    return not known or ((not first or first <= known) and (not last or known <= last))
+
+
+def limits(sm: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """First and last toolkit that reads a target, () where unknown or unlimited."""
+    bounds = table("toolkits")
+    first, last = (bounds[end].get(str(sm), "") for end in ("first", "last"))
+    return _numbers(first), _numbers(last)
+
+
+def span(sm: int) -> str:
+    first, last = (".".join(map(str, end)) for end in limits(sm))
+    return f"CUDA {first} and later do" if first else f"CUDA {last} and earlier do" if last else "an unknown target"
+
+
+def _remedy(name: str, sm: int) -> str:
+    _, last = limits(sm)
+    if not last:
+        return f"{INSTALL.get(name, '')} --upgrade"
+    return f"set KSCOPE_{name.upper()} to the {name} of a CUDA {'.'.join(map(str, last))} toolkit"
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split("."))) if text else ()
+
+
+def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, folder: Path | None = None) -> Output:
+    """Run a tool to its end. Raises KscopeError where it cannot be started (status 4) or takes too long (status 3)."""
+    limit = os.environ.get("KSCOPE_TOOL_TIMEOUT", "")
+    seconds = seconds or (int(limit) if limit.isdecimal() else SECONDS)
+    with tempfile.TemporaryDirectory(prefix="kscope-") as empty:
+        try:
+            done = subprocess.run(
+                [str(tool.path), *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
+                check=False, cwd=folder or empty, env=environment(),
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            message = f"{tool.name} took more than {seconds:g} s"
+            hint = "limit the work with --function, or raise KSCOPE_TOOL_TIMEOUT (seconds)"
+            raise KscopeError("tool-timeout", message, hint) from None
+        except OSError as error:
+            message = f"{tool.path} cannot be run ({error.strerror})"
+            raise KscopeError("no-tool", message, INSTALL.get(tool.name, ""), EXIT_TOOL) from None
+    return Output(done.returncode, done.stdout, last_line(done.stderr))
+
+
+def environment() -> dict[str, str]:
+    """The environment of the tools: cuobjdump finds nvdisasm through it."""
+    disassembler = locate("nvdisasm")
+    folder = {"NVDISASM_PATH": str(disassembler.parent)} if disassembler else {}
+    return {**os.environ, **folder, "LC_ALL": "C"}
+
+
+def last_line(stderr: bytes) -> str:
+    """What a tool complained about: its last line that is not a warning."""
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    faults = [line for line in lines if "warning" not in line.lower()]
+    return re.sub(r"^\w+ (?:error|fatal)\s*:\s*", "", (faults or [""])[-1])
