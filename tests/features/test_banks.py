@@ -50,7 +50,7 @@ def test_most_of_the_captured_accesses_are_derived(facts: Callable[[str], Facts]
         ([16 * n for n in range(32)], 16, (4, 4)),
         ([0] * 32, 16, (2, 2)),
         ([128 * n for n in range(32)], 16, (32, 4)),
-        ([n for n in range(32)], 1, (1, 1)),
+        (list(range(32)), 1, (1, 1)),
     ],
 )
 def test_wavefronts(addresses: list[int], width: int, expected: tuple[int, int]) -> None:
