@@ -15,6 +15,7 @@ from kscope.model.errors import EXIT_OK, EXIT_USAGE, KscopeError, one_line
 
 COMMANDS = {
     "analyze": "Diagnose profiler reports: what is slow, which instruction, what to change.",
+    "diff": "Compare two versions: what a change did, kernel by kernel, and whether the promise held.",
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
     "rules": "List the rules.",

@@ -1,0 +1,238 @@
+"""Two analyses into one Comparison: which kernel became which, what changed, and whether the promises held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from kscope import __version__
+from kscope.engine.regime import WORDS
+from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
+from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
+
+NOISE = 0.02
+"""Times of one kernel under the profiler differ by about this much from run to run; less is `no change`."""
+
+Key = Callable[[KernelAnalysis], Hashable]
+
+
+def compare(before: Analysis, after: Analysis) -> Comparison:
+    """Pair the kernels of two analyses and say what changed. Kernels in the order of the time they took before."""
+    pairs, left, right = _paired(before.kernels, after.kernels)
+    found = [_pair(a, b, how) for a, b, how in pairs]
+    old = sum(_time(p.before) for p in found if p.speedup)
+    new = sum(_time(p.after) for p in found if p.speedup)
+    timelines = []
+    if len(before.timelines) == len(after.timelines):
+        timelines = [_timeline(a, b) for a, b in zip(before.timelines, after.timelines, strict=True)]
+    return Comparison(
+        kscope=__version__, before=before.inputs, after=after.inputs, pairs=found, timelines=timelines,
+        only_before=[_name(k) for k in left], only_after=[_name(k) for k in right],
+        speedup=old / new if new else None, skipped=[*before.skipped, *after.skipped],
+        notes=_notes(before, after, found),
+    )  # fmt: skip
+
+
+def slowest(comparison: Comparison) -> float:
+    """The smallest speed-up of any pair, kernels and timelines: below 1 something became slower. 1 without pairs."""
+    kernels = [p.speedup for p in comparison.pairs if p.speedup]
+    return min([*kernels, *(p.speedup for p in comparison.timelines if p.speedup)], default=1.0)
+
+
+def _time(kernel: KernelAnalysis) -> float:
+    """Microseconds of one launch; the median where identical launches were folded."""
+    return kernel.duration_us or 0.0
+
+
+def _name(kernel: KernelAnalysis) -> str:
+    return kernel.demangled or kernel.name
+
+
+def _bare(kernel: KernelAnalysis) -> str:
+    """The name without template arguments, parameters and return type: what stays when a version is tuned."""
+    return _name(kernel).split("(")[0].split("<")[0].split(" ")[-1]
+
+
+def _paired(
+    before: Sequence[KernelAnalysis], after: Sequence[KernelAnalysis]
+) -> tuple[list[tuple[KernelAnalysis, KernelAnalysis, MatchedBy]], list[KernelAnalysis], list[KernelAnalysis]]:
+    """Pairs and what is left on either side. A key pairs kernels only where it names as many on both sides: the n-th
+    with the n-th, in order of time."""
+    keys: list[tuple[MatchedBy, Key]] = [
+        ("name and launch", lambda k: (_name(k), k.launch.grid, k.launch.block, tuple(k.nvtx))),
+        ("name", _name),
+        ("name without arguments", _bare),
+        ("elimination", lambda k: ""),
+    ]
+    left, right = list(before), list(after)
+    pairs: list[tuple[KernelAnalysis, KernelAnalysis, MatchedBy]] = []
+    for how, key in keys:
+        for value in dict.fromkeys(key(k) for k in left):
+            a, b = [k for k in left if key(k) == value], [k for k in right if key(k) == value]
+            if len(a) != len(b) or (how == "elimination" and len(a) != 1):
+                continue
+            pairs += [(x, y, how) for x, y in zip(a, b, strict=True)]
+            left, right = [k for k in left if k not in a], [k for k in right if k not in b]
+    place = {id(k): i for i, k in enumerate(before)}
+    return sorted(pairs, key=lambda p: place[id(p[0])]), left, right
+
+
+def _pair(before: KernelAnalysis, after: KernelAnalysis, how: MatchedBy) -> KernelPair:
+    speedup = _time(before) / _time(after) if _time(before) and _time(after) else None
+    old, new = _real(before.findings), _real(after.findings)
+    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
+    gone = [f for f in old if f.code not in {g.code for g in after.findings}]
+    fixed = [f for f in gone if f.code not in blind]
+    return KernelPair(
+        before=before, after=after, matched_by=how, speedup=speedup,
+        sentence=_sentence(before, after, speedup),
+        fixed=[f.code for f in fixed], unknown=[f.code for f in gone if f.code in blind],
+        new=[f.code for f in new if f.code not in {g.code for g in before.findings}],
+        remaining=[f.code for f in new if f.code in {g.code for g in before.findings}],
+        promises=_promises(fixed, speedup), changes=_changes(before, after),
+        next=new[0] if new else None,
+    )  # fmt: skip
+
+
+def _real(findings: Sequence[Finding]) -> list[Finding]:
+    return [f for f in findings if f.severity != "info"]
+
+
+def _promises(fixed: Sequence[Finding], speedup: float | None) -> list[Promise]:
+    """Promises of what was repaired, largest first. Findings that overlap in samples count as one repair: whoever
+    removes the one removes the other, and the gains were never meant to be added."""
+    if speedup is None:
+        return []
+    promised = sorted((f for f in fixed if f.estimate), key=lambda f: -(f.estimate.speedup if f.estimate else 0))
+    alone = all(f.code in g.overlaps or g.code in f.overlaps for f in promised[:1] for g in promised[1:])
+    out = []
+    for finding in promised:
+        e = finding.estimate
+        assert e is not None
+        out.append(
+            Promise(
+                code=finding.code, rule=finding.rule, speedup=e.speedup, low=e.low, high=e.high, measured=speedup,
+                alone=alone, outcome=_outcome(speedup, e.low, e.high),
+            )
+        )
+    return out
+
+
+def _outcome(measured: float, low: float, high: float) -> Outcome:
+    """Within the run-to-run noise of a bound counts as inside."""
+    if measured < low * (1 - NOISE):
+        return "below"
+    return "above" if measured > high * (1 + NOISE) else "inside"
+
+
+def _sentence(before: KernelAnalysis, after: KernelAnalysis, speedup: float | None) -> str:
+    was, now = before.verdict, after.verdict
+    old, new = (f"{v.regime}-bound on {WORDS.get(v.limiter, _words(v.limiter))}" for v in (was, now))
+    return f"{_faster(speedup)}, " + (f"still {new}" if old == new else f"from {old} to {new}")
+
+
+def _words(limiter: str) -> str:
+    return limiter.replace("_", " ")
+
+
+def _faster(speedup: float | None) -> str:
+    if speedup is None:
+        return "times unknown"
+    if abs(speedup - 1) < NOISE:
+        return f"no change in time beyond {NOISE:.0%}".replace("%", " %")
+    return f"{speedup:.2f}x faster" if speedup > 1 else f"{1 / speedup:.2f}x slower"
+
+
+def _changes(before: KernelAnalysis, after: KernelAnalysis) -> list[Change]:
+    """Figures of launch, units, traffic and stalls that moved, in that order."""
+    rows = [
+        Change(what="time", unit="us", before=before.duration_us, after=after.duration_us),
+        Change(what="registers a thread", unit="", before=before.launch.registers, after=after.launch.registers),
+        Change(what="shared memory a block", unit="B", before=_shared(before), after=_shared(after)),
+        Change(what="threads", unit="", before=_threads(before), after=_threads(after)),
+        Change(what="waves", unit="", before=before.launch.waves, after=after.launch.waves),
+        Change(what="DRAM bytes", unit="B", before=_bytes(before), after=_bytes(after)),
+        Change(what="FLOP", unit="", before=_flops(before), after=_flops(after)),
+    ]
+    units = {u.unit: u.pct for u in before.utilization}, {u.unit: u.pct for u in after.utilization}
+    for unit in dict.fromkeys([*units[0], *units[1]]):
+        rows.append(Change(what=f"{unit} busy", unit="%", before=units[0].get(unit), after=units[1].get(unit)))
+    stalls = {s.reason: s.share_adjusted for s in before.stalls}, {s.reason: s.share_adjusted for s in after.stalls}
+    for reason in dict.fromkeys([*stalls[0], *stalls[1]]):
+        a, b = (side.get(reason) for side in stalls)
+        rows.append(
+            Change(
+                what=f"waits on {_words(reason)}", unit="%", before=None if a is None else a * 100,
+                after=None if b is None else b * 100,
+            )
+        )
+    return [row for row in rows if _moved(row)]
+
+
+def _moved(row: Change) -> bool:
+    """Worth a line: 2 points of a percentage, 2 % of anything else, or a figure that only one side has."""
+    if row.before is None or row.after is None:
+        return (row.before or row.after or 0) >= (2 if row.unit == "%" else 1e-9)
+    apart = abs(row.before - row.after)
+    return apart >= 2 if row.unit == "%" else apart > NOISE * max(abs(row.before), abs(row.after))
+
+
+def _shared(kernel: KernelAnalysis) -> float:
+    return kernel.launch.shared_static + kernel.launch.shared_dynamic
+
+
+def _threads(kernel: KernelAnalysis) -> float:
+    total = 1.0
+    for n in (*kernel.launch.grid, *kernel.launch.block):
+        total *= n
+    return total
+
+
+def _bytes(kernel: KernelAnalysis) -> float | None:
+    roof = kernel.roofline
+    return roof.bytes_per_s * _time(kernel) * 1e-6 if roof and kernel.duration_us else None
+
+
+def _flops(kernel: KernelAnalysis) -> float | None:
+    roof = kernel.roofline
+    return roof.flops_per_s * _time(kernel) * 1e-6 if roof and kernel.duration_us else None
+
+
+def _timeline(before: TimelineAnalysis, after: TimelineAnalysis) -> TimelinePair:
+    if before.steps and after.steps:
+        per, old, new = "step", before.steps.median_us, after.steps.median_us
+    else:
+        per, old, new = "recording", before.span_us, after.span_us
+    speedup = old / new if old and new else None
+    codes = [f.code for f in _real(before.findings)], [f.code for f in _real(after.findings)]
+    rows = [
+        Change(what=f"time a {per}", unit="us", before=old, after=new),
+        Change(what="GPU busy", unit="%", before=before.gpu_busy_pct, after=after.gpu_busy_pct),
+    ]
+    idle = {i.cause: i.pct for i in before.idle}, {i.cause: i.pct for i in after.idle}
+    for cause in dict.fromkeys([*idle[0], *idle[1]]):
+        if cause == "profiler":  # what recording cost, not the program
+            continue
+        a, b = idle[0].get(cause, 0.0), idle[1].get(cause, 0.0)
+        rows.append(Change(what=f"idle: {_words(cause)}", unit="%", before=a, after=b))
+    regimes = [t.verdict.regime if t.verdict else "no verdict" for t in (before, after)]
+    moved = f"still {regimes[1]}" if regimes[0] == regimes[1] else f"from {regimes[0]} to {regimes[1]}"
+    return TimelinePair(
+        before=before, after=after, per=per, speedup=speedup, sentence=f"{_faster(speedup)} a {per}, {moved}",
+        fixed=[c for c in codes[0] if c not in codes[1]], new=[c for c in codes[1] if c not in codes[0]],
+        remaining=[c for c in codes[1] if c in codes[0]], changes=[row for row in rows if _moved(row)],
+    )  # fmt: skip
+
+
+def _notes(before: Analysis, after: Analysis, pairs: Sequence[KernelPair]) -> list[str]:
+    """What makes the comparison doubtful."""
+    notes = []
+    devices = [sorted({k.device.name for k in side.kernels}) for side in (before, after)]
+    if devices[0] != devices[1] and all(devices):
+        notes.append(f"different GPUs: {', '.join(devices[0])} before, {', '.join(devices[1])} after")
+    if len(pairs) > 1 and (guessed := [p for p in pairs if p.matched_by == "elimination"]):
+        a, b = _name(guessed[0].before), _name(guessed[0].after)
+        notes.append(f"{a} and {b} were paired because nothing else was left; their names differ")
+    if before.timelines and after.timelines and len(before.timelines) != len(after.timelines):
+        count = f"{len(before.timelines)} and {len(after.timelines)}"
+        notes.append(f"the two sides hold {count} recordings, which were not paired: compare one with one")
+    return notes
