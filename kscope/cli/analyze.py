@@ -12,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
 
-FORMATS = ("text", "json", "md", "llm")
+FORMATS = ("text", "json", "md", "llm", "sarif")
 SEVERITIES = ("info", "minor", "major", "critical")
 
 

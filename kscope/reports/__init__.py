@@ -15,10 +15,11 @@ REPORTERS = {
     "json": "kscope.reports.jsonv1",
     "md": "kscope.reports.markdown",
     "llm": "kscope.reports.llm",
+    "sarif": "kscope.reports.sarif",
 }
 """Format name -> module with `render(analysis, options) -> str`; imported when asked for."""
 
-SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
+SUFFIXES = {".json": "json", ".md": "md", ".txt": "text", ".sarif": "sarif"}
 """File suffix -> format, for `-o FILE` without `--format`."""
 
 
