@@ -11,6 +11,7 @@ from kscope.model.errors import EXIT_USAGE, KscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import TextIO
 
 NARROW, PIPE, WIDE = 60, 80, 100
 
@@ -41,31 +42,32 @@ def write_file(path: Path, text: str, *, force: bool) -> None:
     print(f"Wrote {path}", file=sys.stderr)
 
 
-def write_stdout(text: str) -> None:
-    """Write to standard output; a reader that leaves early (`| head`) is no fault and changes no exit status."""
-    encoding = sys.stdout.encoding or "utf-8"
+def write_stdout(text: str, stream: TextIO | None = None) -> None:
+    """Write to standard output, or another stream; a reader that leaves early (`| head`) is no fault and changes no
+    exit status."""
+    out = stream or sys.stdout
+    encoding = out.encoding or "utf-8"
     try:
-        sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
-        sys.stdout.flush()
+        out.write(text.encode(encoding, "replace").decode(encoding))
+        out.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
-def stdout_width() -> int:
-    """Columns for the report: the terminal's, at most 100; 80 in a pipe."""
-    if not sys.stdout.isatty():
+def stdout_width(stream: TextIO | None = None) -> int:
+    """Columns for the report: the terminal's, at most 100; 80 in a pipe. Of standard output, or of another stream."""
+    if not (stream or sys.stdout).isatty():
         return PIPE
     import shutil
 
     return min(max(shutil.get_terminal_size((PIPE, 24)).columns, NARROW), WIDE)
 
 
-def stdout_color(no_color: bool) -> bool:
+def stdout_color(no_color: bool, stream: TextIO | None = None) -> bool:
     """Colour only on a terminal that wants it (https://no-color.org)."""
-    return (
-        not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
-    )
+    wanted = not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return wanted and (stream or sys.stdout).isatty()
 
 
-def stdout_unicode() -> bool:
-    return (sys.stdout.encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")
+def stdout_unicode(stream: TextIO | None = None) -> bool:
+    return ((stream or sys.stdout).encoding or "").lower().replace("-", "") in ("utf8", "utf16", "utf32")

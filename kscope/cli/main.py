@@ -19,6 +19,7 @@ COMMANDS = {
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
     "rules": "List the rules.",
+    "run": "Record a program with what the rules need, then diagnose it.",
     "sass": "Show the machine code of a binary: listing, loops, resources, what each instruction waits for.",
 }
 """Command name (and module kscope.cli.NAME with the command of that name) -> short help."""

@@ -22,8 +22,8 @@ LAUNCH, GRAPH, SYNC, COPY, HOST, DATA, ALLOC, LOADING, QUEUED, UNKNOWN, LOST, IN
 )  # fmt: skip
 NOT_IDLE = (INSIDE, PROFILER, LOST)
 """Causes that are no idle time of the program: between the nodes of one graph launch, in the profiler itself, and
-where a graph ran whose kernels were not recorded. "queued" is the device's own: the operation was issued before the
-gap began, and waited for its turn, another stream or another device."""
+where a graph ran whose kernels were not recorded. "queued" is the device's own: the operation had arrived before the
+gap began (its call was over, and a launch's flight behind it), and waited for its turn, another stream or device."""
 
 _SYNC_CALL = r"Synchronize(_ptsz|_ptds)?(_v\d+)?$"
 _COPY_CALL = r"^cu(da)?Memcpy"
@@ -169,7 +169,8 @@ class Causes:
             cause[rows[drained & ~long]] = CAUSES.index(SYNC)
             loading = (launching >= _LOADING_NS) & (2 * launching >= e - s) & ~is_copy & ~graph
             cause[rows[loading]] = CAUSES.index(LOADING)
-            done = (call[rows] >= 0) & (calls.end[call[rows]] <= s)
+            arrives = np.clip(calls.start[call[rows]] + facts.flight, s, e)
+            done = (call[rows] >= 0) & (calls.end[call[rows]] <= s) & (2 * (arrives - s) < e - s)
             cause[rows[done]] = CAUSES.index(QUEUED)
         return cause
 

@@ -13,12 +13,12 @@ from kscope.features.timeline import TimelineFacts
 from kscope.features.timeline_gaps import CAUSES, LAUNCH, Causes
 from kscope.model.timeline import Column, Op, column
 
-NODE_NS = 450
-"""Device time between two nodes of a replayed graph beyond their own: 190 to 580 ns in chains of 132 to 528 nodes
-(H200, driver 580, CUDA 13, four transformer stacks)."""
-RECORDED_NS = 1_000
-"""What recording one host event costs the host under the torch profiler: 0.88 to 1.11 us measured on the same programs
-with and without it. A graph saves that in the recording, but not in the program."""
+NODE_NS = 300
+"""Device time between two nodes of a replayed graph beyond their own: 60 to 580 ns in chains of 100 to 528 nodes
+(H200, driver 580, CUDA 13: four transformer stacks, a decoder, a multigrid solver)."""
+RECORDED_CALL_NS, RECORDED_OPERATOR_NS = 550, 1_100
+"""What recording one API call, and one operator of the framework, costs the host under the torch profiler: measured on
+the same programs with and without it. A graph saves that in the recording, but not in the program."""
 REPLAY_NS = 10_000
 """Host time of one cudaGraphLaunch: replays cannot follow one another faster."""
 _LEAST_OPS = 8
@@ -118,13 +118,14 @@ class Sequences:
     def _recording(self, thread: int, begin: int, end: int) -> int:
         """What recording the host events of a thread between two times cost."""
         timeline = self.facts.timeline
-        events = 0
-        for kind, spans in (("calls", timeline.calls), ("operators", timeline.operators)):
+        cost = 0
+        kinds = (("calls", timeline.calls, RECORDED_CALL_NS), ("operators", timeline.operators, RECORDED_OPERATOR_NS))
+        for kind, spans, each in kinds:
             starts = self._starts.get((kind, thread))
             if starts is None:
                 starts = self._starts[kind, thread] = spans.start[spans.thread == thread]
-            events += int(np.searchsorted(starts, end) - np.searchsorted(starts, begin))
-        return events * RECORDED_NS
+            cost += each * int(np.searchsorted(starts, end) - np.searchsorted(starts, begin))
+        return cost
 
     @cached_property
     def _starts(self) -> dict[tuple[str, int], Column]:

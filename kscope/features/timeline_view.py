@@ -9,7 +9,7 @@ import numpy as np
 from kscope.features import timeline_work
 from kscope.features.timeline import TimelineFacts
 from kscope.features.timeline_gaps import PROFILER, Causes
-from kscope.features.timeline_graph import RECORDED_NS, Sequences
+from kscope.features.timeline_graph import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
 from kscope.model.timeline import Timeline
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
@@ -61,11 +61,11 @@ class TimelineView:
         low, high, _ = self.facts.window
         threads, counts = np.unique(timeline.calls.thread, return_counts=True)
         busiest = threads[np.argmax(counts)]
-        events = 0
-        for spans in (timeline.calls, timeline.operators):
+        cost = 0
+        for spans, each in ((timeline.calls, RECORDED_CALL_NS), (timeline.operators, RECORDED_OPERATOR_NS)):
             mine = spans.start[spans.thread == busiest]
-            events += int(((mine >= low) & (mine < high)).sum())
-        return min(events * RECORDED_NS / 1e3 / max(self.span_us, 1e-3), 1.0)
+            cost += each * int(((mine >= low) & (mine < high)).sum())
+        return min(cost / 1e3 / max(self.span_us, 1e-3), 1.0)
 
     def calls_named(self, what: str) -> list[tuple[str, int, float]]:
         """API calls of a class ("sync", "copy", "alloc", "graph") in the window: (name, count, us), most time first."""

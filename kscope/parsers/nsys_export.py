@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,24 +11,25 @@ import msgspec
 
 from kscope.model.errors import EXIT_TOOL, KscopeError
 from kscope.model.timeline import Timeline
+from kscope.parsers import toolchain
 
 SECONDS = 600
 """Time that an export may take; the environment variable KSCOPE_NSYS_TIMEOUT (seconds) overrides it."""
 
 
 def read(path: Path | str) -> Timeline:
-    """The Timeline of a report. Raises KscopeError: "no-nsys" (status 4) where nsys is not on PATH, "export-failed"."""
+    """The Timeline of a report. Raises KscopeError: "no-nsys" (status 4) where there is no nsys, "export-failed"."""
     from kscope.parsers import nsys
 
     path = Path(path)
-    tool = shutil.which("nsys")
+    tool = toolchain.locate("nsys")
     if tool is None:
-        message = f"{path}: reading a .nsys-rep needs NVIDIA's nsys, which is not on PATH"
+        message = f"{path}: reading a .nsys-rep needs NVIDIA's nsys, which is neither on PATH nor in CUDA's folders"
         hint = f"where it is installed: nsys export --type sqlite --output report.sqlite {path.name}, then analyze that"
         raise KscopeError("no-nsys", message, hint, EXIT_TOOL)
     with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
         target = Path(folder, "report.sqlite")
-        command = [tool, "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target),
+        command = [str(tool), "export", "--type", "sqlite", "--force-overwrite", "true", "--output", str(target),
                    str(path.absolute())]  # fmt: skip
         limit = os.environ.get("KSCOPE_NSYS_TIMEOUT", "")
         seconds = int(limit) if limit.isdecimal() else SECONDS

@@ -13,7 +13,7 @@ launched by one call; its nodes follow one another within half a microsecond.
 ## Evidence
 
 The sequence's length and repetitions, the time that one takes now (without what recording it cost), and as a graph: its
-operations' own time plus 0.45 us a node.
+operations' own time plus 0.3 us a node.
 
 ## Fix
 
@@ -32,8 +32,8 @@ After:
 ## When it is wrong
 
 Sequences whose shapes, pointers or host decisions change cannot be replayed, which a trace shows only in names and
-grids. Work between the launches that the host really needs stays. The 0.45 us a node are of an H200 with CUDA 13: of
-older drivers and devices they are up to three times that.
+grids. Work between the launches that the host really needs stays. The 0.3 us a node are of an H200 with CUDA 13: of
+older drivers and devices they are up to four times that.
 
 ## Source
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kscope.features.timeline_view import TimelineView
 
 FIRES = 0.05
-SLOW_NODES = 3  # how much longer a node may take on older drivers
+SLOW_NODES = 4  # how much longer a node may take on older drivers
 
 
 class CudaGraphCandidate(TimelineRule):
@@ -61,6 +61,8 @@ class CudaGraphCandidate(TimelineRule):
     title = "A repeated launch sequence could be a CUDA graph"
 
     def check(self, view: TimelineView) -> Outcome:
+        from kscope.features.timeline_graph import NODE_NS  # numpy behind it
+
         found = [s for s in view.sequences.found if s.saved_ns > 0]
         devices = max(len(view.facts.devices), 1)
         recording = sum(s.recording_ns for s in found) / 1e3 / devices
@@ -71,7 +73,7 @@ class CudaGraphCandidate(TimelineRule):
             return PASSED
         best = found[0]
         nodes = sum(s.length * s.count for s in found)
-        slow = max(share - (SLOW_NODES - 1) * 0.45 * nodes / devices / whole, share / 2)
+        slow = max(share - (SLOW_NODES - 1) * NODE_NS / 1e3 * nodes / devices / whole, share / 2)
         now, then = (ns / best.count / 1e3 for ns in (best.wall_ns, best.graph_ns))
         more = f"; {len(found) - 1} more sequences repeat as well" if len(found) > 1 else ""
         return self.finding(
@@ -85,8 +87,8 @@ class CudaGraphCandidate(TimelineRule):
                 derived("operations in the sequence", best.length, ""),
                 derived("repetitions", best.count, ""),
                 derived("time of one repetition", now, "us", "GPU timeline, without the cost of recording"),
-                derived("time of one replay", then, "us", "its operations + 0.45 us a node"),
-                derived("cost of recording", recording, "us", "1 us for each recorded host event, in all sequences"),
+                derived("time of one replay", then, "us", "its operations + 0.3 us a node"),
+                derived("cost of recording", recording, "us", "0.55 us a call, 1.1 us an operator, in all sequences"),
             ],
             estimate=gain(share, slow, min(share * 1.15, view.share("launch")), "the operations' own time"),
             confidence=0.75,
