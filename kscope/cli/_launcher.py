@@ -13,12 +13,6 @@ that the last recording is of its steady state; in programs shorter than that, a
 
 from __future__ import annotations
 
-import sys
-
-SAFE = bool(getattr(sys.flags, "safe_path", sys.flags.isolated))
-if not SAFE:
-    del sys.path[0]  # the folder of this file: its modules must not shadow the program's
-
 import ctypes
 import importlib.abc
 import importlib.util
@@ -26,6 +20,7 @@ import json
 import os
 import runpy
 import signal
+import sys
 import threading
 import time
 from types import ModuleType, TracebackType
@@ -33,6 +28,9 @@ from typing import Any
 
 AGAIN = 3.0  # each timed recording starts this many times later than the one before
 RETRY_S = 0.05
+SAFE = bool(getattr(sys.flags, "safe_path", sys.flags.isolated))
+if not SAFE:
+    del sys.path[0]  # the folder of this file: its modules must not shadow the program's
 
 
 class Recorder:

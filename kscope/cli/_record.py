@@ -26,6 +26,7 @@ SECTIONS = "PmSampling_WarpStates"
 _PYTHON = re.compile(r"(python|pypy)[\d.]*(t|\.exe)?$")
 _VALUED = ("-W", "-X", "--check-hash-based-pycs")  # options of the interpreter that take a value
 _LAUNCHERS = ("torchrun", "accelerate", "deepspeed", "torch.distributed.run", "torch.distributed.launch")
+_TO_STDOUT = "import os, sys; os.dup2(int(sys.argv[1]), 1); os.execvp(sys.argv[2], sys.argv[2:])"
 _GET_GPU = "use a machine with an NVIDIA GPU and its driver (kscope doctor shows what is here)"
 
 
@@ -76,7 +77,8 @@ def _torch(command: list[str], plan: Plan) -> Recorded:
     parts = _python(command)
     if parts is None:
         message = f"{command[0]}: --tool torch wraps python script.py, python -m module and python -c code"
-        raise KscopeError("not-python", message, "--tool nsys records other programs, --tool ncu their kernels", EXIT_USAGE)
+        hint = "--tool nsys records other programs, --tool ncu their kernels"
+        raise KscopeError("not-python", message, hint, EXIT_USAGE)
     interpreter, kind, target, args = parts
     if target in _LAUNCHERS or any(Path(word).name in _LAUNCHERS for word in (command[0], target)):
         message = f"{target}: starts processes of its own, which --tool torch does not follow"
@@ -130,7 +132,7 @@ def _nsys(command: list[str], plan: Plan) -> Recorded:
     ]  # fmt: skip
     # nsys writes to standard output too: the program alone gets ours, by another number
     own = os.dup(sys.__stdout__.fileno() if sys.__stdout__ is not None else 1)
-    through = ["/bin/sh", "-c", f'if {{ : >&{own}; }} 2>/dev/null; then exec "$@" >&{own}; fi; exec "$@"', "sh"]
+    through = [sys.executable, "-I", "-S", "-c", _TO_STDOUT, str(own)]
     log = plan.out.with_name(f"{plan.out.stem}.nsys.log")
     try:
         with log.open("wb") as file:
@@ -149,7 +151,7 @@ def _ncu(command: list[str], plan: Plan) -> Recorded:
     ncu = _tool("ncu", "reads the counters of single kernels")
     _needs_gpu()
     who = _probe._permission(_probe.DRIVER / "params", os.geteuid() if hasattr(os, "geteuid") else 0)
-    if who.status == "limited" and "root" in who.detail:
+    if who.detail == "restricted to root":
         raise _no_counters()
     listed, _ = _probe._ask(ncu, "--list-sections")
     log = plan.out.with_name(f"{plan.out.stem}.ncu.log")

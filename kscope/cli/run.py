@@ -48,7 +48,7 @@ def run(
     force: bool, warmup: int, steps: int, after: float, seconds: float, whole: bool, stop: bool, kernel: str | None,
     skip: int, launches: int, options: str, fail_on: tuple[str, ...], verbose: bool, no_color: bool,
 ) -> int:  # fmt: skip
-    """Record a program under a profiler with what the rules need, then diagnose the recording.
+    """Record a program with what the rules need, then diagnose it.
 
     The program keeps its standard input, output and error; the diagnosis goes to standard error, or where -o says.
 

@@ -20,7 +20,7 @@ from kscope.model.timeline import Column, Op, Timeline
 Mask = NDArray[np.bool_]
 SHORT_NS = 10_000
 """A kernel below this is about as long as its launch (5 to 20 us on the host)."""
-_FLIGHT_NS = 6_000  # start of a launch call to start of the kernel on an idle GPU: 5 to 7 us on an H200 under a profiler
+_FLIGHT_NS = 6_000  # start of a launch call to start of its kernel on an idle GPU: 5 to 7 us on an H200, profiled
 _SLOWEST_FLIGHT_NS = 12_000
 _FLIGHTS = 10
 _SLACK = 1.25
