@@ -290,3 +290,31 @@ def _nesting(
             if loop.depth > depth[i]:
                 loop_of[i], depth[i] = number, loop.depth
     return tuple(loop_of), tuple(depth)
+
+
+def call_edges(program: Program, cfg: Cfg) -> list[list[int]]:
+    """Successors of each block plus call to callee and callee's returns to behind the call."""
+    code = program.instructions
+    edges = [list(b.successors) for b in cfg.blocks]
+    returns: dict[int, list[int]] = {}
+    for call, target in cfg.calls.items():
+        block, callee = cfg.block_of[call], cfg.block_of[target]
+        if callee not in returns:
+            returns[callee] = _returns(code, cfg, callee)
+        edges[block].append(callee)
+        behind = cfg.blocks[block].end
+        if behind < len(code):
+            for r in returns[callee]:
+                edges[r].append(cfg.block_of[behind])
+    return edges
+
+
+def _returns(code: Sequence[Instruction], cfg: Cfg, callee: int) -> list[int]:
+    seen: set[int] = set()
+    stack = [callee]
+    while stack:
+        block = stack.pop()
+        if block not in seen:
+            seen.add(block)
+            stack += cfg.blocks[block].successors
+    return [b for b in sorted(seen) if code[cfg.blocks[b].end - 1].opcode == "RET"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kscope.features.cfg import Cfg
-from kscope.model.program import Instruction, Program
+from kscope.features.cfg import Cfg, call_edges
+from kscope.model.program import Program
 
 _LocalDefs = dict[int, tuple[tuple[int, ...], bool]]
 """By register: definitions in the block so far, and whether values from before the block may still be there."""
@@ -24,6 +24,7 @@ class DefUse:
     """
 
     def __init__(self, program: Program, cfg: Cfg) -> None:
+        self._program = program
         self._code = program.instructions
         self._cfg = cfg
         self._sources: list[dict[int, tuple[int, ...]]] | None = None
@@ -95,7 +96,7 @@ class DefUse:
     def _flow(self) -> list[int]:
         """Definitions that reach each block's start, as bit sets."""
         made, ended = self._transfer()
-        out_edges = _with_calls(self._code, self._cfg)
+        out_edges = call_edges(self._program, self._cfg)
         into: list[list[int]] = [[] for _ in out_edges]
         for block, successors in enumerate(out_edges):
             for s in successors:
@@ -154,30 +155,3 @@ def _union(sets: Iterable[int]) -> int:
     for s in sets:
         bits |= s
     return bits
-
-
-def _with_calls(code: tuple[Instruction, ...], cfg: Cfg) -> list[list[int]]:
-    """Edges of the graph plus call to callee and callee's returns to behind the call."""
-    edges = [list(b.successors) for b in cfg.blocks]
-    returns: dict[int, list[int]] = {}
-    for call, target in cfg.calls.items():
-        block, callee = cfg.block_of[call], cfg.block_of[target]
-        if callee not in returns:
-            returns[callee] = _returns(code, cfg, callee)
-        edges[block].append(callee)
-        behind = cfg.blocks[block].end
-        if behind < len(code):
-            for r in returns[callee]:
-                edges[r].append(cfg.block_of[behind])
-    return edges
-
-
-def _returns(code: tuple[Instruction, ...], cfg: Cfg, callee: int) -> list[int]:
-    seen: set[int] = set()
-    stack = [callee]
-    while stack:
-        block = stack.pop()
-        if block not in seen:
-            seen.add(block)
-            stack += cfg.blocks[block].successors
-    return [b for b in sorted(seen) if code[cfg.blocks[b].end - 1].opcode == "RET"]

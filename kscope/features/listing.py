@@ -12,6 +12,7 @@ from functools import cached_property
 from kscope.features.cfg import Cfg, build_cfg
 from kscope.features.columns import Column, total
 from kscope.features.defuse import DefUse
+from kscope.features.liveness import Liveness
 from kscope.features.opcodes import OpClass, classify
 from kscope.features.reach import Slices
 from kscope.model.analysis import Location
@@ -46,6 +47,10 @@ class Listing:
     @cached_property
     def defuse(self) -> DefUse:
         return DefUse(self.program, self.cfg)
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        return Liveness(self.program, self.cfg)
 
     @cached_property
     def slices(self) -> Slices:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from kscope.model.errors import KscopeError
-from kscope.model.program import Cubin, Instruction, Program
+from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
 from kscope.parsers import elf, encoding, fatbin, listing
 from kscope.parsers.compressed import HEAD, open_input, sniff
 from kscope.parsers.demangle import demangle
@@ -122,14 +122,36 @@ def _from_cubin(source: _Source, member: str, data: bytes) -> Cubin:
 
 
 def _program(image: elf.Image, function: elf.Function, texts: list[str]) -> Program:
-    instructions = tuple(
-        Instruction(index, 16 * index, *decode(text), None, None, control)
-        for index, (text, control) in enumerate(zip(texts, encoding.controls(function.code), strict=True))
-    )
+    instructions: list[Instruction] = []
+    hidden = _descriptors(function.code, texts) if 80 <= image.sm < 90 else {}
+    for index, (text, control) in enumerate(zip(texts, encoding.controls(function.code), strict=True)):
+        fields = decode(text)
+        if index in hidden:
+            fields = (*fields[:6], (*fields[6], *hidden[index]), fields[7])
+        row = function.lines.at(16 * index) if function.lines is not None else None
+        where = (row.place.file, row.place.line) if row is not None else (None, None)
+        instructions.append(
+            Instruction(index, 16 * index, *fields, *where, control, row.inlined if row is not None else ())
+        )
     return Program(
-        function.name, image.sm, instructions, image.arch, function.entry, function.resources, function.branches,
+        function.name, image.sm, tuple(instructions), image.arch, function.entry, function.resources, function.branches,
         function.spills, function.symbols, demangle(function.name),
     )  # fmt: skip
+
+
+_GLOBAL = ("LD.", "LDG.", "ST.", "STG.", "ATOM.", "ATOMG.", "RED.", "LDGSTS.")
+
+
+def _descriptors(code: bytes, texts: list[str]) -> dict[int, tuple[int, int]]:
+    """Uniform registers that accesses read although the text of sm_80 to sm_89 does not show them."""
+    words = encoding.words(code)
+    found: dict[int, tuple[int, int]] = {}
+    for index, text in enumerate(texts):
+        if text.partition(" ")[2 if text[0] == "@" else 0].startswith(_GLOBAL):
+            number = encoding.descriptor(words[2 * index], words[2 * index + 1])
+            if number is not None:
+                found[index] = (UNIFORM_BASE + number, UNIFORM_BASE + number + 1)
+    return found
 
 
 def _from_listing(source: _Source) -> Iterator[Cubin]:

@@ -25,6 +25,7 @@ class _Listed(Struct, rename={"name": "function-name", "rows": "sass-instruction
     rows: list[_Row]
 
 
+_SPACED = ("BRX", "JMX", "RET", "CALL")  # `BRX R4 -0x220`: no comma before the target
 _DECODER = msgspec.json.Decoder(tuple[msgspec.Raw, list[_Listed]])
 
 
@@ -65,9 +66,18 @@ def _by_json(tool: toolchain.Tool, arguments: list[str]) -> tuple[dict[str, list
 
 
 def _joined(row: _Row) -> str:
+    """One instruction as nvdisasm's listing prints it, but for labels."""
     operands = row.operands.replace(",", ", ")
-    head = f"{row.predicate} {row.opcode}" if row.predicate else row.opcode
-    return f"{head} {operands}" if operands else head
+    head = row.opcode
+    if head.startswith(_SPACED):
+        operands = row.operands.replace(",", " ")
+    if row.predicate:
+        if row.predicate[0] == "@":
+            head = f"{row.predicate} {head}"
+        else:  # the JSON of `P2R R27, PR, RZ, 0x1` has PR for its predicate
+            first, _, rest = operands.partition(", ")
+            operands = f"{first}, {row.predicate}, {rest}"
+    return f"{head} {operands}".rstrip()  # `+QNAN ` has a blank behind it
 
 
 def _by_text(tool: toolchain.Tool, arguments: list[str]) -> tuple[dict[str, list[str]], str]:

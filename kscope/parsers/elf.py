@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct, structs
 
 from kscope.model.program import Resources
+from kscope.parsers.lines import Table, read_lines
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
@@ -39,7 +40,7 @@ class Damage(ValueError):
 
 class Function(Struct, frozen=True):
     """One code section. `symbol` is the number of its symbol (what nvdisasm -fun wants), `entry` True for a kernel;
-    `symbols` are (offset, name) of the device functions inside."""
+    `symbols` are (offset, name) of the device functions inside, `lines` its line table, if it was compiled with one."""
 
     name: str
     code: bytes
@@ -49,6 +50,7 @@ class Function(Struct, frozen=True):
     branches: dict[int, tuple[int, ...]]
     spills: frozenset[int]
     symbols: tuple[tuple[int, str], ...]
+    lines: Table | None = None
 
 
 class Image(Struct, frozen=True):
@@ -135,6 +137,7 @@ def _functions(sections: list[Any]) -> Iterator[Function]:
             symbols.setdefault(at, []).append((symbol["st_value"], number, symbol.name, entry))
     overall = _overall(sections, names)
     shared = {s.name: s["sh_size"] for s in sections if s.name.startswith((".nv.shared.", ".nv.constant0."))}
+    lines = _lines(sections)
     infos = {s["sh_info"]: s for s in sections if s.name.startswith(f"{_INFO}.")}
     for index, section in enumerate(sections):
         if not section.name.startswith(_TEXT) or not section["sh_size"]:
@@ -153,6 +156,7 @@ def _functions(sections: list[Any]) -> Iterator[Function]:
         yield Function(
             name, code, own[1], _is_entry(records), resources, dict(_branches(records)), _spills(records),
             tuple((value, other) for value, _, other, _ in inside if other != name and value < len(code)),
+            lines.get(section.name),
         )  # fmt: skip
 
 
@@ -220,3 +224,23 @@ def _spills(records: list[tuple[int, int, bytes]]) -> frozenset[int]:
             pairs = struct.unpack_from(f"<{len(payload) // 4 // 2 * 2}I", payload)
             found.update(pc for kind, pc in zip(pairs[::2], pairs[1::2], strict=True) if kind == _SPILL)
     return frozenset(found)
+
+
+def _lines(sections: list[Any]) -> dict[str, Table]:
+    """Line tables by code section."""
+    by_name = {s.name: s for s in sections}
+    table = by_name.get(".debug_line")
+    if table is None or not table["sh_size"]:
+        return {}
+    strings = by_name.get(".debug_str")
+    relocated: dict[int, tuple[str, int]] = {}
+    for name in (".rel.debug_line", ".rela.debug_line"):
+        if name in by_name:
+            symbols = sections[by_name[name]["sh_link"]]
+            for entry in by_name[name].iter_relocations():
+                target = symbols.get_symbol(entry["r_info_sym"])
+                where = target["st_shndx"]
+                add = entry["r_addend"] + target["st_value"] if name.startswith(".rela") else target["st_value"]
+                if isinstance(where, int) and where < len(sections):
+                    relocated[entry["r_offset"]] = sections[where].name, add
+    return read_lines(table.data(), strings.data() if strings is not None else b"", relocated)

@@ -33,9 +33,27 @@ def of_words(high: int) -> Control:
     return control(high >> _SHIFT & _MASK)
 
 
+def descriptor(low: int, high: int) -> int | None:
+    """Number of the uniform register pair with the memory descriptor of a global or generic access; None without one.
+
+    From sm_90 on the text shows it (`desc[UR4][R2.64]`), on sm_80 to sm_89 it does not (`[R2.64]`) although the
+    encoding is the same: bit 91 says that there is one; it is in bits 37:32 of loads and 69:64 of everything else.
+    Found by comparing the text of sm_90 with its encodings (LD, LDG, ST, STG, ATOM, ATOMG, RED, LDGSTS).
+    """
+    if not high >> 27 & 1:
+        return None
+    register = (low >> 32 if low & 0xFFF in (0x980, 0x981) else high) & 63
+    return register if register != 63 else None
+
+
+def words(code: bytes) -> array[int]:
+    """Low and high half of every instruction, one after the other."""
+    found = array("Q", code[: len(code) // BYTES * BYTES])
+    if sys.byteorder == "big":
+        found.byteswap()
+    return found
+
+
 def controls(code: bytes) -> list[Control]:
     """One Control for every 16 bytes of code."""
-    words = array("Q", code[: len(code) // BYTES * BYTES])
-    if sys.byteorder == "big":
-        words.byteswap()
-    return [control(high >> _SHIFT & _MASK) for high in words[1::2]]
+    return [control(high >> _SHIFT & _MASK) for high in words(code)[1::2]]
