@@ -11,8 +11,9 @@ import click
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
+    from kscope.model.detail import Detail
 
-FORMATS = ("text", "json", "md", "llm", "sarif")
+FORMATS = ("text", "json", "md", "llm", "html", "sarif")
 SEVERITIES = ("info", "minor", "major", "critical")
 
 
@@ -62,20 +63,33 @@ def analyze(
     from kscope.cli._progress import progress_bar
     from kscope.engine.run import analyze_paths
 
+    detail = _detail(format_)
     with progress_bar() or nullcontext() as report:
-        analysis = analyze_paths(paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report)
+        analysis = analyze_paths(
+            paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail
+        )
 
     from kscope.reports import Options, render
 
     if output:
-        _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget)), force=force)
+        _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget, detail=detail)),
+                           force=force)  # fmt: skip
     else:
         options = Options(
             width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
-            verbose=verbose, budget=budget,
+            verbose=verbose, budget=budget, detail=detail,
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, options))
     return int(_met(analysis, codes, severity))
+
+
+def _detail(format_: str) -> Detail | None:
+    """What charts show is computed only for a format that draws."""
+    if format_ != "html":
+        return None
+    from kscope.model.detail import Detail
+
+    return Detail()
 
 
 def _print_schema() -> int:

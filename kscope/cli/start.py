@@ -22,7 +22,7 @@ def main() -> NoReturn:
     if argv[:1] == ["analyze"]:
         report = next((a for a in argv if a.endswith(".ncu-rep")), None)
         if report is not None:
-            ahead.start(report)
+            ahead.start(report, charts=_draws(argv))
     try:
         from kscope.cli.main import main as run
 
@@ -32,6 +32,11 @@ def main() -> NoReturn:
     finally:
         ahead.close()
     _leave(status)
+
+
+def _draws(argv: list[str]) -> bool:
+    """Whether the output shows charts, whose data the reader decodes only then."""
+    return any(a in ("html", "--format=html", "--plot") or a.startswith("--plot=") or a.endswith(".html") for a in argv)
 
 
 def _leave(status: str | int | None) -> NoReturn:

@@ -9,24 +9,24 @@ import os
 
 from kscope.parsers.ncu_worker import Reader, Want
 
-_started: dict[tuple[int, int], Reader] = {}
-"""By device and inode, so that a path that is written differently finds its reader."""
+_started: dict[tuple[int, int, bool], Reader] = {}
+"""By device and inode, so that a path that is written differently finds its reader, and whether it reads charts."""
 
 
-def start(path: str) -> None:
-    """Start reading a plain report. Never raises: whatever is wrong with the path is said in its turn."""
+def start(path: str, *, charts: bool = False) -> None:
+    """Start reading a plain report, with what charts need or without. Never raises: whatever is wrong with the path is said in its turn."""
     try:
         about = os.stat(path)
         if about.st_ino:
-            _started[about.st_dev, about.st_ino] = Reader(path, Want())
+            _started[about.st_dev, about.st_ino, charts] = Reader(path, Want(charts=charts))
     except (OSError, ValueError):
         return
 
 
-def take(path: str) -> Reader | None:
-    """The started reader of a plain report, once."""
+def take(path: str, *, charts: bool = False) -> Reader | None:
+    """The started reader of a plain report, once; None where it was started for something else."""
     about = os.stat(path)
-    return _started.pop((about.st_dev, about.st_ino), None)
+    return _started.pop((about.st_dev, about.st_ino, charts), None)
 
 
 def close() -> None:

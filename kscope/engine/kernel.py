@@ -26,11 +26,18 @@ from kscope.model.kernel import Kernel
 from kscope.rules.base import Missing, Rule
 from kscope.rules.registry import all_rules
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kscope.model.detail import KernelDetail
+
 HOT = 12
 
 
-def analyze_kernel(kernel: Kernel, ident: str, codes: Collection[str] | None = None) -> KernelAnalysis:
-    """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`."""
+def analyze_kernel(
+    kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None
+) -> KernelAnalysis:
+    """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
+    kernel's detail is put, if it is wanted."""
     facts = Facts(kernel)
     findings: list[Finding] = []
     passed: list[str] = []
@@ -52,6 +59,10 @@ def analyze_kernel(kernel: Kernel, ident: str, codes: Collection[str] | None = N
             passed.append(rule.code)
     findings = ranked(findings)
     regimen = decide(facts)
+    if details is not None:
+        from kscope.features.detail import kernel_detail
+
+        details.append(kernel_detail(facts, ident))
     launch, device = kernel.launch, kernel.device
     return KernelAnalysis(
         id=ident,

@@ -10,6 +10,7 @@ import msgspec
 
 from kscope.model.analysis import Input, TimelineAnalysis
 from kscope.model.errors import KscopeError
+from kscope.model.detail import Detail
 from kscope.model.timeline import Timeline
 
 KINDS = ("nsys", "nsys-rep", "kineto")
@@ -22,9 +23,12 @@ def analyze_recordings(
     wanted: re.Pattern[str] | None,
     top: int | None,
     progress: Callable[[str, int, int | None], None] | None,
+    detail: Detail | None = None,
 ) -> tuple[list[Input], list[TimelineAnalysis], list[tuple[str, KscopeError]]]:
     """(inputs read, their analyses, faults). wanted and top narrow the table of kernels, not the verdict."""
-    from kscope.engine.timeline import analyze_timeline
+    from kscope.engine.timeline import analyze_view
+    from kscope.features.timeline_detail import timeline_detail
+    from kscope.features.timeline_view import TimelineView
 
     read: list[Input] = []
     found: list[TimelineAnalysis] = []
@@ -37,7 +41,10 @@ def analyze_recordings(
         except KscopeError as e:
             faults.append((str(path), e))
             continue
-        one = analyze_timeline(timeline, codes, None if wanted is not None else top)
+        view = TimelineView(timeline)
+        one = analyze_view(view, codes, None if wanted is not None else top)
+        if detail is not None:
+            detail.timelines.append(timeline_detail(view, len(found)))
         if wanted is not None:
             kept = [k for k in one.top_kernels if wanted.search(k.name)]
             one = msgspec.structs.replace(one, top_kernels=kept[:top] if top else kept)

@@ -18,6 +18,7 @@ from kscope.parsers.ncu_worker import Reader, Skipped, Want
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis, Input, KernelAnalysis, SkippedInput
+    from kscope.model.detail import Detail, KernelDetail
 
 Progress = Callable[[str, int, "int | None"], None]
 """Called with (input, kernels done, kernels in it or None)."""
@@ -31,11 +32,13 @@ def analyze_paths(
     kernel: str | None = None,
     top: int | None = None,
     progress: Progress | None = None,
+    detail: Detail | None = None,
 ) -> Analysis:
     """Analyse reports, folders of them, or both, kernels sorted by time.
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
-    the longest N. With several inputs, one that cannot be read is listed in `skipped` and the others go on; raises
+    the longest N. detail: filled with what charts and listings of these kernels and timelines show (kscope.model.detail).
+    With several inputs, one that cannot be read is listed in `skipped` and the others go on; raises
     KscopeError when nothing can be read, and for a lone unreadable input.
     """
     wanted = re.compile(kernel) if kernel else None
@@ -43,12 +46,12 @@ def analyze_paths(
     inputs = _collect(paths, faults)
     recordings = [one for one in inputs if one[1] != "ncu"]
     if recordings:
-        return _with_timelines(inputs, recordings, _codes(select, ignore), wanted, top, progress, faults)
-    with contextlib.closing(_started(inputs)) as readers:
+        return _with_timelines(inputs, recordings, _codes(select, ignore), wanted, top, progress, faults, detail)
+    with contextlib.closing(_started(inputs, charts=detail is not None)) as readers:
         first = next(readers)  # decodes while the next lines import
         codes = _codes(select, ignore)
         _prepare()
-        return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults)
+        return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults, detail)
 
 
 def _with_timelines(
@@ -59,6 +62,7 @@ def _with_timelines(
     top: int | None,
     progress: Progress | None,
     faults: Sequence[tuple[str, KscopeError]],
+    detail: Detail | None,
 ) -> Analysis:
     """Timelines, and kernel reports where there are any."""
     import msgspec
@@ -66,15 +70,15 @@ def _with_timelines(
     from kscope.engine.recordings import analyze_recordings
     from kscope.model.analysis import Analysis
 
-    read, timelines, more = analyze_recordings(recordings, codes, wanted, top, progress)
+    read, timelines, more = analyze_recordings(recordings, codes, wanted, top, progress, detail)
     reports = [one for one in inputs if one[1] == "ncu"]
     if not reports and not timelines:
         raise more[0][1]
     if reports:
         _prepare()
         try:
-            with contextlib.closing(_started(reports)) as readers:
-                kernels = _analyze(readers, codes, wanted, top, progress, [*faults, *more])
+            with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
+                kernels = _analyze(readers, codes, wanted, top, progress, [*faults, *more], detail)
         except KscopeError as e:
             if not timelines or e.status == EXIT_USAGE:
                 raise
@@ -103,13 +107,15 @@ def _collect(paths: Sequence[str | Path], faults: list[tuple[str, KscopeError]])
     return found
 
 
-def _started(inputs: Sequence[tuple[Path, str]]) -> Generator[tuple[str, Reader | KscopeError], None, None]:
+def _started(
+    inputs: Sequence[tuple[Path, str]], *, charts: bool
+) -> Generator[tuple[str, Reader | KscopeError], None, None]:
     """A started reader for each input in turn; the input stays open, and unpacked, until the next one is asked for."""
     for path, _ in inputs:
         try:
             with open_input(path) as real:
-                started = ahead.take(real) if real == str(path) else None
-                with contextlib.closing(started or Reader(real, Want(), str(path))) as reader:
+                started = ahead.take(real, charts=charts) if real == str(path) else None
+                with contextlib.closing(started or Reader(real, Want(charts=charts), str(path))) as reader:
                     yield str(path), reader
         except KscopeError as e:
             yield str(path), e
@@ -145,6 +151,7 @@ def _analyze(
     top: int | None,
     progress: Progress | None,
     before: Sequence[tuple[str, KscopeError]],
+    detail: Detail | None,
 ) -> Analysis:
     from kscope.engine.group import fold
     from kscope.engine.kernel import analyze_kernel
@@ -155,6 +162,7 @@ def _analyze(
     found: list[KernelAnalysis] = []
     skipped = _skipped(before)
     faults: list[KscopeError] = []
+    details: list[KernelDetail] | None = None if detail is None else []
     for number, (path, reader) in enumerate(readers):
         version = None
         try:
@@ -167,7 +175,7 @@ def _analyze(
                     version = raw.get("tool_version") or version
                     names = (raw["demangled"] or "", raw["name"] or "")
                     if wanted is None or any(wanted.search(n) for n in names):
-                        found.append(analyze_kernel(to_kernel(raw, path), f"{number}.{raw['index']}", codes))
+                        found.append(analyze_kernel(to_kernel(raw, path), f"{number}.{raw['index']}", codes, details))
                 if progress is not None:
                     progress(path, done, reader.count)
             if reader.count == 0:
@@ -183,6 +191,8 @@ def _analyze(
         raise KscopeError(
             "no-match", f"no kernel matches {wanted.pattern!r}", "run without --kernel to see their names", EXIT_USAGE
         )
-    return Analysis(
-        kscope=__version__, inputs=inputs, kernels=kernels[:top] if top else kernels, skipped=skipped
-    )
+    kernels = kernels[:top] if top else kernels
+    if detail is not None and details is not None:
+        shown = {k.id for k in kernels}
+        detail.kernels.extend(d for d in details if d.id in shown)
+    return Analysis(kscope=__version__, inputs=inputs, kernels=kernels, skipped=skipped)

@@ -28,7 +28,13 @@ def analyze_timeline(
 ) -> TimelineAnalysis:
     """codes: run only these rules (all if None); kernels: how many of the top kernels to keep. A rule that raises
     becomes an entry of `errors`."""
-    view = TimelineView(timeline)
+    return analyze_view(TimelineView(timeline), codes, kernels)
+
+
+def analyze_view(
+    view: TimelineView, codes: Collection[str] | None = None, kernels: int | None = None
+) -> TimelineAnalysis:
+    """The same for a timeline whose features are needed afterwards too."""
     findings: list[Finding] = []
     passed: list[str] = []
     missing: list[NotApplicable] = []
@@ -49,7 +55,7 @@ def analyze_timeline(
             passed.append(rule.code)
     verdict, abstained = decide(view)
     return TimelineAnalysis(
-        input=timeline.path,
+        input=view.timeline.path,
         window=view.facts.window[2],
         span_us=round(view.facts.span / 1e3, 3),
         gpu_busy_pct=round(100 * view.facts.busy_share, 3),

@@ -143,6 +143,14 @@ class Timelines(Struct, frozen=True):
         return _arrays(self.by_name, "float64")
 
 
+class Charts(Struct, frozen=True):
+    """What only charts show, of reports read for them. occupancy[resource]: values of the resource, and the warps an SM
+    holds from each of them on. series[metric]: PM-sampled, ns from its own first sample, and values."""
+
+    occupancy: Mapping[str, tuple[Sequence[int], Sequence[float]]]
+    series: Mapping[str, tuple[Sequence[int], Sequence[float]]]
+
+
 def _arrays(columns: Mapping[str, Sequence[float]], dtype: str) -> dict[str, np.ndarray[Any, Any]]:
     import numpy as np
 
@@ -167,6 +175,7 @@ class Kernel(Struct, frozen=True):
     program: Program | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     timelines: Timelines | None = None
+    charts: Charts | None = None
     nvtx: tuple[str, ...] = ()
     nvidia: tuple[NvidiaRule, ...] = ()
     sections: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from kscope.model.kernel import Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
+from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
 from kscope.parsers.sass import parse_program
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def to_kernel(raw: Raw, path: str) -> Kernel:
         program=program,
         sources=raw["sources"],
         timelines=_timelines(raw),
+        charts=_charts(raw),
         nvtx=tuple(raw["nvtx"]),
         nvidia=tuple(NvidiaRule(*r) for r in raw["nvidia"]),
         sections=tuple(raw["sections"]),
@@ -82,6 +83,14 @@ def _timelines(raw: Raw) -> Timelines | None:
         {name: t for name, (t, _) in series.items()},
         {name: array("d", values) for name, (_, values) in series.items()},
     )
+
+
+def _charts(raw: Raw) -> Charts | None:
+    found = raw.get("charts")
+    if not found:
+        return None
+    series = {name: (t, array("d", values)) for name, (t, values) in found["series"].items()}
+    return Charts(found["occupancy"], series)
 
 
 def _device(metrics: Metrics) -> Device:

@@ -10,14 +10,16 @@ if TYPE_CHECKING:
 
 
 class Want:
-    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names."""
+    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names; `charts`:
+    what only charts show (kscope.parsers.ncu_charts)."""
 
     def __init__(
         self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
-        timelines: tuple[str, ...] = (),
+        timelines: tuple[str, ...] = (), charts: bool = False,
     ) -> None:  # fmt: skip
         self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
         self.timelines = timelines
+        self.charts = charts
 
 
 class Skipped:

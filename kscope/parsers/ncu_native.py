@@ -81,6 +81,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         "rows": rows,
         "opcodes": part("opcode counts", lambda: _opcodes(action), {}),
         "timelines": part("timelines", lambda: _timelines(action, want.timelines), {}) if want.timelines else {},
+        "charts": part("chart data", lambda: _charts(action), {}) if want.charts else {},
         "nvtx": part("NVTX ranges", lambda: _nvtx(action), []),
         "nvidia": part("NVIDIA's rule results", lambda: _nvidia(action), []) if want.nvidia else [],
         "sections": part("sections", lambda: [s.identifier() for s in action.sections()], []),
@@ -249,6 +250,12 @@ def _timelines(action: Any, names: Iterable[str]) -> dict[str, tuple[list[int], 
             start = ids.as_uint64(0)
             out[name] = ([ids.as_uint64(i) - start for i in range(n)], array("d", map(aligned.as_double, range(n))))
     return out
+
+
+def _charts(action: Any) -> Raw:
+    from kscope.parsers.ncu_charts import charts
+
+    return charts(action)
 
 
 def _nvtx(action: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Reporters: each one is a function of an Analysis and of nothing else."""
+"""Reporters: each one is a function of an Analysis and of nothing else; HTML draws a Detail beside it, if there is one."""
 
 from __future__ import annotations
 
@@ -9,28 +9,32 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
+    from kscope.model.detail import Detail
 
 REPORTERS = {
     "text": "kscope.reports.text",
     "json": "kscope.reports.jsonv1",
     "md": "kscope.reports.markdown",
     "llm": "kscope.reports.llm",
+    "html": "kscope.reports.html",
     "sarif": "kscope.reports.sarif",
 }
 """Format name -> module with `render(analysis, options) -> str`; imported when asked for."""
 
-SUFFIXES = {".json": "json", ".md": "md", ".txt": "text", ".sarif": "sarif"}
+SUFFIXES = {".json": "json", ".md": "md", ".txt": "text", ".html": "html", ".sarif": "sarif"}
 """File suffix -> format, for `-o FILE` without `--format`."""
 
 
 class Options(Struct, frozen=True):
-    """How to render. `width` is in terminal columns (text only); `budget` in tokens of about 4 characters (llm)."""
+    """How to render. `width` is in terminal columns (text only); `budget` in tokens of about 4 characters (llm);
+    `detail` is what HTML draws beside the Analysis."""
 
     width: int = 80
     color: bool = False
     unicode: bool = True
     verbose: bool = False
     budget: int = 2000
+    detail: Detail | None = None
 
 
 def render(format: str, analysis: Analysis, options: Options | None = None) -> str:

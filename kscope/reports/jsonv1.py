@@ -18,16 +18,17 @@ def encode(analysis: Analysis) -> bytes:
     try:
         return to_json(analysis) + b"\n"
     except UnicodeEncodeError:  # a file name that is not UTF-8 arrives with lone surrogates
-        return msgspec.json.encode(_encodable(msgspec.to_builtins(analysis))) + b"\n"
+        return msgspec.json.encode(encodable(msgspec.to_builtins(analysis))) + b"\n"
 
 
 def render(analysis: Analysis, options: Options) -> str:
     return encode(analysis).decode()
 
 
-def _encodable(value: Any) -> Any:
+def encodable(value: Any) -> Any:
+    """The same builtins without lone surrogates."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, dict):
-        return {_encodable(k): _encodable(v) for k, v in value.items()}
-    return [_encodable(v) for v in value] if isinstance(value, list | tuple) else value
+        return {encodable(k): encodable(v) for k, v in value.items()}
+    return [encodable(v) for v in value] if isinstance(value, list | tuple) else value

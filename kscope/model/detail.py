@@ -1,0 +1,199 @@
+"""What the HTML report and plots show beside the Analysis: per-instruction columns, roofs by memory level, the memory
+chart, occupancy steps, PM-sampled series, the rows of a timeline. Computed only when such a report is asked for.
+
+No contract: fields may change with the report. Columns are plain lists, one value an instruction (or bin, or event).
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Part(Struct, frozen=True, omit_defaults=True):
+    """Base of the parts: immutable; defaults are left out of the JSON."""
+
+
+class Level(Part, frozen=True, kw_only=True):
+    """One memory level of the roofline: bytes/s that it moved and that it sustains (None where unknown)."""
+
+    name: str
+    bytes_per_s: float
+    peak: float | None = None
+
+
+class Ceiling(Part, frozen=True, kw_only=True):
+    """One precision that did work: FLOP/s done and sustained."""
+
+    precision: str
+    flops: float
+    peak: float
+
+
+class Roofs(Part, frozen=True, kw_only=True):
+    levels: list[Level]
+    ceilings: list[Ceiling]
+
+
+class Node(Part, frozen=True, kw_only=True):
+    """A box of the memory chart: hit rate and load in percent where they apply."""
+
+    id: str
+    title: str
+    hit_pct: float | None = None
+    busy_pct: float | None = None
+    note: str = ""
+
+
+class Link(Part, frozen=True, kw_only=True):
+    """Traffic between two boxes, in bytes, or instructions where `unit` says so."""
+
+    source: str
+    target: str
+    value: float
+    unit: str = "B"
+    note: str = ""
+
+
+class MemoryChart(Part, frozen=True, kw_only=True):
+    nodes: list[Node]
+    links: list[Link]
+
+
+class Steps(Part, frozen=True, kw_only=True):
+    """Warps an SM holds (`warps`) as one resource of the launch varies (`at`): a step function, from NVIDIA's own
+    occupancy model in the report. `now` is what the launch uses."""
+
+    resource: str
+    unit: str
+    now: float
+    at: list[int]
+    warps: list[int]
+
+
+class OccupancyDetail(Part, frozen=True, kw_only=True):
+    """Warps an SM; `limits` are blocks an SM by resource."""
+
+    maximum: int
+    theoretical: int
+    achieved: float | None
+    warps_per_block: int
+    limits: dict[str, int]
+    steps: list[Steps] = []
+
+
+class Series(Part, frozen=True, kw_only=True):
+    """A PM-sampled series on the common bins. group: "unit" (percent of peak) or "wait" (share of stalled warps)."""
+
+    name: str
+    title: str
+    group: str
+    values: list[float]
+
+
+class PmDetail(Part, frozen=True, kw_only=True):
+    """PM-sampled series over the kernel, mean over the SMs, `bin_ns` a bin; phases in ns where they were found."""
+
+    bin_ns: float
+    sampled_ns: float
+    series: list[Series]
+    fill_ns: float | None = None
+    drain_ns: float | None = None
+    bubbles: list[tuple[float, float]] = []
+
+
+class LoopDetail(Part, frozen=True, kw_only=True):
+    """Instructions [first, last] (indices); `parent` a loop number or -1."""
+
+    first: int
+    last: int
+    depth: int
+    parent: int
+    size: int
+
+
+class CodeDetail(Part, frozen=True, kw_only=True):
+    """SASS with what the profiler saw at each instruction. Sparse columns are flat pairs: index, value, index, ...
+
+    file: index into `files`, -1 for none. stalls: samples by reason, sparse. blamed: samples that others spend waiting
+    for this instruction, sparse. bytes: access width of a lane, sparse. jumps: branch, target, ... (indices).
+    inlined: call sites of inlined code, innermost first, as lists [instruction index, file, line, file, line, ...].
+    """
+
+    function: str
+    pcs: list[int]
+    sass: list[str]
+    files: list[str]
+    file: list[int]
+    line: list[int]
+    samples: list[int]
+    executed: list[int]
+    lanes: list[float]
+    loop: list[int]
+    loops: list[LoopDetail]
+    stalls: dict[str, list[int]]
+    blamed: list[int]
+    bytes: list[int]
+    jumps: list[int]
+    spaces: dict[str, list[int]] = {}
+    live: list[int] = []
+    control: list[str] = []
+    notes: list[tuple[int, str]] = []
+    inlined: list[list[int]] = []
+    sources: dict[str, str] = {}
+
+
+class KernelDetail(Part, frozen=True, kw_only=True):
+    """The detail of one entry of `Analysis.kernels`, by its id."""
+
+    id: str
+    roofs: Roofs | None = None
+    memory: MemoryChart | None = None
+    occupancy: OccupancyDetail | None = None
+    pm: PmDetail | None = None
+    code: CodeDetail | None = None
+
+
+class Row(Part, frozen=True, kw_only=True):
+    """A row of the timeline: a stream of a device, or what a host thread did. Columns of equal length: start (delta to
+    the start before, ns), length (ns), name (index), count (operations that were merged into one, all 1 if empty)."""
+
+    kind: str
+    title: str
+    device: int = -1
+    start: list[int]
+    length: list[int]
+    name: list[int]
+    count: list[int] = []
+    call: list[int] = []
+
+
+class GapRow(Part, frozen=True, kw_only=True):
+    """Idle gaps of one device: start (delta), length in ns, index into `causes`."""
+
+    device: int
+    start: list[int]
+    length: list[int]
+    cause: list[int]
+
+
+class TimelineDetail(Part, frozen=True, kw_only=True):
+    """The rows of one entry of `Analysis.timelines`, by its place there. Times from `origin` on; the verdict's window
+    is [low, high]. merged_ns: operations closer and shorter than that are drawn as one (0: none were)."""
+
+    index: int
+    low: int
+    high: int
+    end: int
+    names: list[str]
+    causes: list[str]
+    rows: list[Row]
+    gaps: list[GapRow]
+    steps: list[int] = []
+    merged_ns: int = 0
+
+
+class Detail(Part, frozen=True, kw_only=True):
+    """Beside an Analysis: details of its kernels and timelines."""
+
+    kernels: list[KernelDetail] = []
+    timelines: list[TimelineDetail] = []

@@ -1,0 +1,161 @@
+"""The HTML report: one file, no requests. The page is static; the data travels compressed in a script element that no
+browser executes, and the front end (reports/frontend, built into assets/) makes elements of it as text only.
+
+The content security policy inside the file names the hashes of its own script and style and allows nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import zlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kscope.model.errors import one_line
+from kscope.reports import words
+from kscope.reports._reasons import REASONS
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
+    from kscope.model.detail import Detail
+    from kscope.reports import Options
+
+ASSETS = Path(__file__).with_name("assets")
+LISTED = 30
+"""Kernels that the part for readers without JavaScript lists."""
+
+PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="referrer" content="no-referrer">
+<meta name="generator" content="kscope {version}">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body>
+<div id="app"><main class="static">
+{static}
+</main></div>
+<script type="application/json" id="kscope-data">{data}</script>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def render(analysis: Analysis, options: Options) -> str:
+    """The page. `options.detail` adds what is drawn beside the Analysis; without it charts and listings are left out."""
+    payload = {
+        "analysis": analysis,
+        "detail": options.detail,
+        "pages": rule_pages(analysis),
+        "words": {"limiters": words.LIMITERS, "causes": _causes(analysis), "reasons": REASONS},
+    }
+    if payload["detail"] is None:
+        payload["detail"] = {}
+    return page(title(analysis), static(analysis), payload)
+
+
+def page(heading: str, body: str, payload: Any) -> str:
+    """One self-contained page. body: escaped HTML for readers without JavaScript; payload: what the front end reads
+    (reports/frontend/src/types.ts, Data)."""
+    style, script = _asset("report.css"), _asset("report.js")
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
+    )
+    return PAGE.format(
+        policy=policy, version=html.escape(_version()), title=html.escape(one_line(heading)), style=style, static=body,
+        data=embed(payload), script=script,
+    )  # fmt: skip
+
+
+def embed(payload: Any) -> str:
+    """JSON for a script element: the payload deflated as base64, and whatever could end the element escaped."""
+    try:
+        raw = msgspec.json.encode(payload)
+    except UnicodeEncodeError:  # a file name that is not UTF-8 arrives with lone surrogates
+        from kscope.reports.jsonv1 import encodable
+
+        raw = msgspec.json.encode(encodable(msgspec.to_builtins(payload)))
+    packed = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+    text = msgspec.json.encode({"encoding": "deflate", "data": packed}).decode()
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def title(analysis: Analysis) -> str:
+    kernels = words.by_time(analysis.kernels)
+    if len(kernels) == 1 and not analysis.timelines:
+        return f"{words.shorten(kernels[0].demangled or kernels[0].name, 60)} - kscope"
+    if analysis.inputs:
+        return f"{words.basename(analysis.inputs[0].path)} - kscope"
+    return "kscope"
+
+
+def static(analysis: Analysis) -> str:
+    """The sentences, for readers without JavaScript and until it runs."""
+    out = ["<h1>kscope</h1>", "<noscript><p>Charts and code need JavaScript; nothing is loaded.</p></noscript>"]
+    for timeline in analysis.timelines:
+        text = timeline.verdict.sentence if timeline.verdict is not None else timeline.abstained
+        out += [f"<h2>{_text(words.basename(timeline.input))}</h2>", f"<p>{_text(text)}</p>", _findings(timeline.findings)]
+    kernels = words.by_time(analysis.kernels)
+    for kernel in kernels[:LISTED]:
+        name = _text(words.without_parameters(kernel.demangled or kernel.name))
+        out += [f"<h2>{name}</h2>", f"<p>{_text(kernel.verdict.sentence)}</p>", _findings(kernel.findings)]
+    if left := len(kernels) - LISTED:
+        out.append(f"<p>and {left} more</p>" if left > 0 else "")
+    return "\n".join(line for line in out if line)
+
+
+def _findings(findings: list[Finding]) -> str:
+    items = [
+        f"<li>{_text(f.code)} {_text(f.title)}: {_text(words.expectation(f.estimate))}. {_text(f.fix)}</li>"
+        for f in findings
+        if f.severity != "info"
+    ]
+    return f"<ol>{''.join(items)}</ol>" if items else ""
+
+
+def _text(text: str) -> str:
+    return html.escape(one_line(text))
+
+
+def rule_pages(analysis: Analysis) -> dict[str, str]:
+    """The page of every rule that the analysis names, as Markdown."""
+    from kscope.rules.registry import all_rules, page
+
+    named: set[str] = set()
+    subjects: list[KernelAnalysis | TimelineAnalysis] = [*analysis.kernels, *analysis.timelines]
+    for subject in subjects:
+        named |= {f.code for f in subject.findings} | set(subject.passed) | {n.code for n in subject.not_applicable}
+    return {rule.code: page(rule) for rule in all_rules() if rule.code in named}
+
+
+def _causes(analysis: Analysis) -> dict[str, str]:
+    if not analysis.timelines:
+        return {}
+    from kscope.reports._timeline_text import CAUSES
+
+    return CAUSES
+
+
+def _asset(name: str) -> str:
+    return (ASSETS / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _version() -> str:
+    from kscope import __version__
+
+    return __version__

@@ -1,0 +1,104 @@
+// Numbers and names as people read them; the same forms as kscope.reports.words.
+
+export function time(us: number | null | undefined): string {
+  if (us === null || us === undefined) return "time unknown";
+  for (const [scale, unit] of [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]] as [number, string][]) {
+    if (us >= scale) return `${(us / scale).toFixed(us / scale >= 9.995 ? 1 : 2)} ${unit}`;
+  }
+  return `${(us * 1e3).toFixed(0)} ns`;
+}
+
+export function si(value: number, unit: string, digits = 3): string {
+  const scales: [number, string][] = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  for (const [scale, prefix] of scales) {
+    if (Math.abs(value) >= scale * 0.9995) return `${trim(value / scale, digits)} ${prefix}${unit}`.trim();
+  }
+  return `${trim(value, digits)} ${unit}`.trim();
+}
+
+export function trim(value: number, digits = 3): string {
+  const text = value.toPrecision(digits);
+  if (/e/.test(text)) return String(Number(text));
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
+}
+
+export function number(value: number | string | null): string {
+  if (value === null) return "not collected";
+  if (typeof value === "string") return value;
+  if (!Number.isFinite(value)) return "not a number";
+  if (Number.isInteger(value) || Math.abs(value) >= 1e4) return Math.round(value).toLocaleString("en-US");
+  return trim(value, 4);
+}
+
+export function percent(share: number): string {
+  return share > 0 && share < 0.01 ? "<1 %" : `${(share * 100).toFixed(0)} %`;
+}
+
+export function fine(share: number): string {
+  const pct = share * 100;
+  return pct === 0 ? "0 %" : pct < 0.05 ? "<0.1 %" : pct < 9.95 ? `${pct.toFixed(1)} %` : `${pct.toFixed(0)} %`;
+}
+
+function digits(speedup: number): number {
+  return speedup < 1.95 ? 2 : speedup < 9.95 ? 1 : 0;
+}
+
+export function times(speedup: number): string {
+  return `${speedup.toFixed(digits(speedup))}\u00d7`;
+}
+
+export function range(low: number, high: number, like: number): string {
+  const d = digits(like);
+  return `${low.toFixed(d)} \u2013 ${high.toFixed(d)}`;
+}
+
+export function dims(shape: number[]): string {
+  const kept = [...shape];
+  while (kept.length > 1 && kept[kept.length - 1] === 1) kept.pop();
+  return kept.join("\u00d7");
+}
+
+export function base(path: string): string {
+  const parts = path.replace(/\\/g, "/").split("/");
+  return parts[parts.length - 1] || path;
+}
+
+export function hex(pc: number): string {
+  return pc.toString(16).padStart(4, "0");
+}
+
+/** The demangled name as far as its parameter list. */
+export function short(name: string): string {
+  const text = name.replace(/^void /, "");
+  if (!text.endsWith(")")) return text;
+  let depth = 0;
+  for (let i = text.length - 1; i > 0; i--) {
+    if (text[i] === ")") depth++;
+    else if (text[i] === "(" && --depth === 0) return text.slice(0, i);
+  }
+  return text;
+}
+
+/** A name in about `limit` characters: parameters go first, then template arguments, then the namespaces. */
+export function compact(name: string, limit = 72): string {
+  const bare = short(name);
+  if (bare.length <= limit) return bare;
+  let out = "", depth = 0;
+  const text = bare.replace(/operator\s*(<=>|<<=?|>>=?|<=?|>=?|->\*?)/g, (m) => "\0".repeat(m.length));
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "<") { if (!depth++) out += "<\u2026>"; }
+    else if (text[i] === ">") { if (--depth < 0) return middle(bare, limit); }
+    else if (!depth) out += bare[i];
+  }
+  if (depth) return middle(bare, limit);
+  if (out.length > limit) out = out.split("::").pop() ?? out;
+  return middle(out, limit);
+}
+
+function middle(text: string, limit: number): string {
+  return text.length <= limit ? text : `${text.slice(0, limit / 2)}\u2026${text.slice(text.length - limit / 2 + 1)}`;
+}
+
+export function plain(reason: string): string {
+  return reason.replace(/_/g, " ");
+}

@@ -1,0 +1,66 @@
+// The first page of a report with several kernels or timelines: where the time goes.
+
+import { h } from "./dom";
+import { base, compact, fine, time, times } from "./format";
+import { badge, bar, kernelLink, scrolling, section, sentence } from "./parts";
+import { link } from "./state";
+import type { Data, Kernel } from "./types";
+
+export const total = (k: Kernel) => k.repeats?.total_us ?? k.duration_us ?? 0;
+
+export function overview(data: Data): HTMLElement {
+  const { kernels, timelines, skipped } = data.analysis;
+  const page = h("main", { id: "main", tabindex: -1 });
+  timelines.forEach((t, i) => {
+    page.append(h("section", { class: `verdict ${t.verdict?.regime ?? ""}`, "aria-label": "timeline" },
+      h("div", { class: "say" },
+        h("p", { class: "kicker" }, `${base(t.input)}, ${time(t.span_us)}, GPU busy ${t.gpu_busy_pct.toFixed(1)} %`),
+        h("p", { class: "sentence" }, badge(t.verdict), " ", t.verdict ? sentence(t.verdict) : t.abstained),
+        h("p", {}, h("a", { class: "button", href: link({ t: String(i) }) }, "Open the timeline")))));
+  });
+  if (kernels.length) page.append(kernelTable(data, kernels, timelines.length > 0), leaders(kernels));
+  if (skipped.length) {
+    const list = h("ul");
+    for (const skip of skipped) list.append(h("li", {}, `${skip.input}: ${skip.what}: ${skip.message}`));
+    page.append(section("Not read", "", list));
+  }
+  if (!kernels.length && !timelines.length) page.append(section("Nothing to show", "", h("p", {}, "The input holds no kernel.")));
+  return page;
+}
+
+const LEADERS = 3;
+
+/** The sentences of the kernels that take most time. */
+function leaders(kernels: Kernel[]): HTMLElement {
+  const list = h("div", { class: "leaders" });
+  for (const k of [...kernels].sort((a, b) => total(b) - total(a)).slice(0, LEADERS)) {
+    list.append(h("article", {}, h("h3", {}, h("a", { href: kernelLink(k.id) }, compact(k.demangled || k.name))),
+      h("p", {}, badge(k.verdict), " ", sentence(k.verdict))));
+  }
+  return section("Where to begin", kernels.length > LEADERS ? `the ${LEADERS} that take the most time` : "", list);
+}
+
+function kernelTable(data: Data, kernels: Kernel[], beside: boolean): HTMLElement {
+  const whole = kernels.reduce((sum, k) => sum + total(k), 0) || 1;
+  const sorted = [...kernels].sort((a, b) => total(b) - total(a));
+  const body = h("tbody");
+  for (const k of sorted) {
+    const first = k.findings.find((f) => f.severity !== "info");
+    const count = k.repeats && k.repeats.count > 1 ? ` \u00d7${k.repeats.count}` : "";
+    body.append(h("tr", {},
+      h("td", { class: "share" }, bar(total(k) / whole, k.verdict.regime, `${fine(total(k) / whole)} of the time`),
+        h("span", { class: "num" }, fine(total(k) / whole))),
+      h("td", { class: "num" }, time(total(k))),
+      h("th", { scope: "row" }, h("a", { href: kernelLink(k.id), title: k.demangled }, compact(k.demangled || k.name)), count),
+      h("td", {}, badge(k.verdict)),
+      h("td", {}, data.words.limiters[k.verdict.limiter] ?? k.verdict.limiter),
+      h("td", { class: "num" }, k.headroom ? times(k.headroom.speedup_bound) : "\u2013"),
+      h("td", {}, first ? h("span", {}, h("code", {}, first.code), " ", first.rule,
+        first.estimate ? h("b", {}, ` ${times(first.estimate.speedup)}`) : null) : h("span", { class: "dim" }, "none"))));
+  }
+  const head = h("thead", {}, h("tr", {}, ...["share", "time", "kernel", "regime", "limiter", "headroom", "first suggestion"]
+    .map((t, i) => h("th", { scope: "col", class: i === 1 || i === 5 ? "num" : "" }, t))));
+  const devices = [...new Set(kernels.map((k) => `${k.device.name} (sm_${k.device.cc.replace(".", "")})`))].join(" and ");
+  const title = beside ? "Kernels" : `${kernels.length} kernels, ${time(whole)}`;
+  return section(title, `by time, on ${devices}`, scrolling(h("table", { class: "kernels" }, head, body), "kernels by time"));
+}

@@ -1,0 +1,111 @@
+// Log-log roofline: a roof for each memory level and precision in use, the kernel's dot at each level, and where each
+// suggestion would move it. Kernels without arithmetic get their bandwidths as bars.
+
+import { h, s } from "./dom";
+import { fine, si, times } from "./format";
+import { bar, section } from "./parts";
+import type { Kernel, Roofs } from "./types";
+
+const W = 560, H = 340, LEFT = 62, RIGHT = 16, TOP = 18, BOTTOM = 42;
+const CLASSES: Record<string, string> = { DRAM: "dram", L2: "l2", L1: "l1" };
+
+export function rooflineChart(k: Kernel, roofs: Roofs | undefined): HTMLElement | null {
+  const r = k.roofline;
+  if (!r) return null;
+  const levels = (roofs?.levels ?? [{ name: "DRAM", bytes_per_s: r.bytes_per_s, peak: r.peak_bytes_per_s ?? undefined }])
+    .filter((l) => l.bytes_per_s > 0);
+  const ceilings = roofs?.ceilings ?? (r.flops_per_s && r.peak_flops_per_s
+    ? [{ precision: r.precision, flops: r.flops_per_s, peak: r.peak_flops_per_s }] : []);
+  const main = ceilings[0];
+  const drawn = main && main.flops > 0 && levels.length ? chart(k, levels, ceilings) : null;
+  const note = main ? `${main.precision}: ${si(main.flops, "FLOP/s")} of ${si(main.peak, "FLOP/s")} (${fine(main.flops / main.peak)})`
+    : "no floating-point work: bandwidth is the only roof";
+  return section("Roofline", note, drawn, table(levels));
+}
+
+function table(levels: Roofs["levels"]): HTMLElement {
+  const list = h("ul", { class: "levels" });
+  for (const l of [...levels].reverse()) {
+    const share = l.peak ? l.bytes_per_s / l.peak : 0;
+    list.append(h("li", {}, h("span", { class: `swatch ${CLASSES[l.name] ?? ""}` }), h("span", { class: "name" }, l.name),
+      bar(share, CLASSES[l.name] ?? "", `${l.name} ${fine(share)} of its peak`),
+      h("span", { class: "num" }, l.peak ? `${si(l.bytes_per_s, "B/s")} of ${si(l.peak, "B/s")}` : si(l.bytes_per_s, "B/s"))));
+  }
+  return list;
+}
+
+function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]): SVGElement {
+  const main = ceilings[0];
+  const moves = k.findings.filter((f) => f.severity !== "info" && f.estimate && f.estimate.speedup > 1.02).slice(0, 4);
+  const intensities = levels.map((l) => main.flops / l.bytes_per_s);
+  const ridges = levels.filter((l) => l.peak).map((l) => main.peak / l.peak!);
+  const most = Math.max(...ceilings.map((c) => c.peak));
+  const x0 = Math.floor(Math.log10(Math.min(...intensities, ...ridges) / 3)), x1 = Math.ceil(Math.log10(Math.max(...intensities, ...ridges) * 4));
+  const y1 = Math.ceil(Math.log10(most * 1.3) * 2) / 2;
+  const lowest = Math.min(main.flops, ...ceilings.map((c) => c.flops).filter((f) => f > main.flops / 1e3));
+  const y0 = Math.floor(Math.min(Math.log10(lowest) - 0.5, y1 - 2) * 2) / 2;
+  const X = (v: number) => LEFT + (Math.log10(v) - x0) / (x1 - x0) * (W - LEFT - RIGHT);
+  const Y = (v: number) => H - BOTTOM - (Math.log10(v) - y0) / (y1 - y0) * (H - TOP - BOTTOM);
+  const label = `Roofline: ${si(main.flops, "FLOP/s")} at ${levels.map((l) => `${si(main.flops / l.bytes_per_s, "FLOP/B")} of ${l.name}`).join(", ")}`;
+  const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart roofline", role: "img", "aria-label": label });
+  svg.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
+    s("path", { d: "M0 0 L8 4 L0 8 z", class: "arrow-head" })),
+    s("clipPath", { id: "plot" }, s("rect", { x: LEFT, y: TOP, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM }))));
+  const prefix = ["", "", "", "k", "k", "k", "M", "M", "M", "G", "G", "G", "T", "T", "T", "P", "P", "P", "E", "E", "E"];
+  for (let e = x0; e <= x1; e++) {
+    svg.append(s("line", { x1: X(10 ** e), x2: X(10 ** e), y1: TOP, y2: H - BOTTOM, class: "grid" }),
+      s("text", { x: X(10 ** e), y: H - BOTTOM + 15, class: "tick", "text-anchor": "middle" }, e < 3 ? String(+(10 ** e).toPrecision(1)) : `${10 ** (e % 3)}${prefix[e]}`));
+  }
+  for (let e = Math.ceil(y0); e <= y1; e++) {
+    svg.append(s("line", { x1: LEFT, x2: W - RIGHT, y1: Y(10 ** e), y2: Y(10 ** e), class: "grid" }),
+      s("text", { x: LEFT - 7, y: Y(10 ** e) + 4, class: "tick", "text-anchor": "end" }, `${10 ** (e % 3)} ${prefix[e] ?? ""}`));
+  }
+  svg.append(s("text", { x: (LEFT + W - RIGHT) / 2, y: H - 6, class: "axis", "text-anchor": "middle" }, "arithmetic intensity, FLOP/byte"),
+    s("text", { x: 14, y: (TOP + H - BOTTOM) / 2, class: "axis", "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, "FLOP/s"));
+  const plot = s("g", { "clip-path": "url(#plot)" });
+  for (const l of levels) {
+    if (!l.peak) continue;
+    const ridge = most / l.peak;
+    plot.append(s("path", { class: `roof ${CLASSES[l.name] ?? ""}`,
+      d: `M${X(10 ** x0)} ${Y(10 ** x0 * l.peak)} L${X(ridge)} ${Y(most)}` }));
+  }
+  const least = Math.min(...levels.filter((l) => l.peak).map((l) => 1 / l.peak!), Infinity);
+  const taken: number[] = [];
+  for (const c of ceilings.filter((c, i) => i === 0 || c.flops > 0).sort((a, b) => b.peak - a.peak)) {
+    const from = Number.isFinite(least) ? c.peak * least : 10 ** x0;
+    plot.append(s("line", { class: c === main ? "roof ceiling" : "roof ceiling other", x1: X(from), x2: W - RIGHT, y1: Y(c.peak), y2: Y(c.peak) }));
+    let at = Y(c.peak) - 5;
+    for (const other of taken) if (Math.abs(other - at) < 13) at = Y(c.peak) + 14;
+    taken.push(at);
+    svg.append(s("text", { x: W - RIGHT - 4, y: at, class: "mark", "text-anchor": "end" }, `${c.precision} ${si(c.peak, "FLOP/s")}`));
+  }
+  for (const c of ceilings.slice(1)) {
+    const dram = levels.find((l) => l.name === "DRAM") ?? levels[0];
+    if (Math.log10(c.flops) > y0) plot.append(s("circle", { cx: X(c.flops / dram.bytes_per_s), cy: Y(c.flops), r: 3.5, class: "dot other" },
+      s("title", {}, `${c.precision}: ${si(c.flops, "FLOP/s")}`)));
+  }
+  const dram = levels.find((l) => l.name === "DRAM") ?? levels[levels.length - 1];
+  const home = X(main.flops / dram.bytes_per_s), level = Y(main.flops);
+  const side = home > W - RIGHT - 19 * moves.length - 20 ? -1 : 1;
+  moves.forEach((f, i) => {
+    const speedup = f.estimate!.speedup;
+    const target = main.flops * speedup;
+    // The work stays; where the roof at this intensity forbids the gain, the fix must move bytes out of the way too.
+    const needed = dram.peak ? target / dram.peak : 0;
+    const x = Math.max(home + side * 19 * (i + 1), X(Math.max(needed, 10 ** x0)));
+    const y = Y(target);
+    const path = `M${home} ${level} Q${x} ${level} ${x} ${Math.min(y, level - 4)}`;
+    plot.append(s("path", { class: "move", d: path, "marker-end": "url(#arrow)" },
+      s("title", {}, `${f.code}: ${times(speedup)}, ${si(target, "FLOP/s")}`)));
+    svg.append(s("circle", { cx: x, cy: y - 10, r: 7.5, class: "move-mark" }), s("text", { x, y: y - 6.5, class: "move-rank", "text-anchor": "middle" },
+      String(k.findings.filter((g) => g.severity !== "info").indexOf(f) + 1)));
+  });
+  for (const l of levels) {
+    plot.append(s("circle", { cx: X(main.flops / l.bytes_per_s), cy: level, r: l === dram ? 6 : 4.5, class: `dot ${CLASSES[l.name] ?? ""}` },
+      s("title", {}, `${l.name}: ${si(main.flops / l.bytes_per_s, "FLOP/B")}, ${si(main.flops, "FLOP/s")}`)));
+  }
+  svg.append(plot);
+  return svg;
+}
+
+export { h };

@@ -1,0 +1,102 @@
+// A recording of a program: verdict, suggestions, where the GPU waits, and the timeline itself to zoom and pan.
+
+import { h, styled } from "./dom";
+import { base, compact, dims, fine, si, time } from "./format";
+import { canvasTimeline } from "./tracks";
+import { badge, bar, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
+import type { Page } from "./main";
+import type { Data, Timeline, TimelineDetail } from "./types";
+
+const FIRST = 12;
+const NOT_IDLE = ["inside_graph", "graph_not_recorded", "profiler"];
+
+export function timelinePage(data: Data, t: Timeline, detail: TimelineDetail | undefined): Page {
+  const page = h("main", { id: "main", tabindex: -1 });
+  const tracks = detail && detail.rows.length ? canvasTimeline(data, detail) : null;
+  page.append(h("h1", { class: "kernel-name" }, base(t.input)), about(t), verdict(t),
+    suggestions(data, t, () => null));
+  if (tracks) page.append(tracks.element);
+  const charts = h("div", { class: "charts" });
+  const causes = idle(data, t);
+  if (causes) charts.append(causes);
+  charts.append(figures(t));
+  const top = kernels(t);
+  if (top) charts.append(top);
+  page.append(charts);
+  if (t.coverage.notes.length) {
+    const list = h("ul");
+    for (const note of t.coverage.notes) list.append(h("li", {}, note));
+    page.append(section("What the recording cannot tell", "", list));
+  }
+  page.append(silent(data, t));
+  return { element: page, update: (changed) => tracks?.update(changed), key: (e) => tracks?.key(e) ?? false, close: () => tracks?.close() };
+}
+
+function about(t: Timeline): HTMLElement {
+  const devices = t.devices.map((d) => `${d.name || "device"} ${d.device}`).join(", ");
+  return h("p", { class: "about" }, [`window ${time(t.span_us)}, ${t.window}`, devices].filter(Boolean).join(" \u00b7 "));
+}
+
+function verdict(t: Timeline): HTMLElement {
+  const regime = t.verdict?.regime ?? "none";
+  const lost = t.idle.filter((i) => !NOT_IDLE.includes(i.cause)).reduce((sum, i) => sum + i.us, 0);
+  return h("section", { class: `verdict ${regime}`, "aria-label": "verdict" },
+    h("div", { class: "say" },
+      h("p", { class: "sentence" }, badge(t.verdict), " ", t.verdict ? sentence(t.verdict) : t.abstained),
+      h("div", { class: "tiles" }, tile(time(t.span_us), "window"), tile(`${t.gpu_busy_pct.toFixed(1)} %`, "GPU busy"),
+        tile(time(lost), "GPU idle"), t.steps ? tile(time(t.steps.median_us), "step", `median of ${t.steps.count}`) : null)));
+}
+
+function idle(data: Data, t: Timeline): HTMLElement | null {
+  if (!t.idle.length) return null;
+  const most = Math.max(...t.idle.map((i) => i.pct), 1);
+  const list = h("ul", { class: "stalls causes" });
+  for (const i of t.idle) {
+    if (i.pct < 0.05 && !NOT_IDLE.includes(i.cause)) continue;
+    list.append(h("li", {}, h("span", { class: "name" }, data.words.causes[i.cause] ?? i.cause),
+      h("span", { class: "tracks" }, h("span", { class: "track" }, styled(h("span", { class: `fill g-${i.cause}` }), { width: `${i.pct / most * 100}%` }))),
+      h("span", { class: "num" }, `${fine(i.pct / 100)}, ${time(i.us)}`),
+      i.during.length ? h("span", { class: "reason" }, `in ${i.during.join(", ")}`) : null));
+  }
+  return section("Why the GPU is idle", "each gap between its operations goes to one cause; share of the window", list);
+}
+
+function figures(t: Timeline): HTMLElement {
+  const list = h("dl", { class: "facts" });
+  const fact = (name: string, value: string) => list.append(h("div", {}, h("dt", {}, name), h("dd", {}, value)));
+  if (t.steps) {
+    fact("steps", `${t.steps.count} of ${time(t.steps.min_us)} to ${time(t.steps.max_us)} (${t.steps.name})`);
+    fact("a step", `${t.steps.kernels.toFixed(0)} GPU operations, ${t.steps.synchronizations.toFixed(0)} synchronisations, GPU busy ${t.steps.busy_pct.toFixed(0)} %`);
+  }
+  if (t.launches) {
+    fact("launch to start", `${time(t.launches.latency_us)} (median)`);
+    fact("between launches", time(t.launches.interval_us));
+    fact("queue depth", t.launches.queue_depth.toFixed(0));
+    if (t.launches.queue_full_us) fact("queue full for", time(t.launches.queue_full_us));
+  }
+  for (const c of t.copies) {
+    fact(c.direction, `${c.count} copies, ${si(c.bytes, "B")} at ${c.gb_per_s.toFixed(1)} GB/s, ${c.pageable_pct.toFixed(0)} % pageable, ${c.overlapped_pct.toFixed(0)} % beside kernels`);
+  }
+  return section("Figures", "", list);
+}
+
+function kernels(t: Timeline): HTMLElement | null {
+  if (!t.top_kernels.length) return null;
+  const body = h("tbody");
+  t.top_kernels.forEach((k, i) => {
+    body.append(h("tr", { hidden: i >= FIRST }, h("td", { class: "share" }, bar(k.share, "", `${fine(k.share)} of the kernels' time`), h("span", { class: "num" }, fine(k.share))),
+      h("td", { class: "num" }, time(k.total_us)), h("td", { class: "num" }, k.count.toLocaleString("en-US")), h("td", { class: "num" }, time(k.mean_us)),
+      h("th", { scope: "row", title: k.name }, compact(k.name)), h("td", {}, k.kind), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
+  });
+  const head = h("thead", {}, h("tr", {}, ...["share", "time", "count", "mean", "kernel", "does", "grid \u00d7 block"]
+    .map((text, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : "" }, text))));
+  const card = section("Kernels", "by time in the window; what a kernel does is judged by its name",
+    scrolling(h("table", { class: "kernels" }, head, body), "kernels by time"));
+  if (t.top_kernels.length > FIRST) {
+    const more = h("button", { type: "button", onclick: () => { for (const row of body.rows) row.hidden = false; more.remove(); } },
+      `Show all ${t.top_kernels.length}`);
+    card.append(more);
+  }
+  card.classList.add("full");
+  return card;
+}

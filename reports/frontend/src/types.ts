@@ -1,0 +1,93 @@
+// What the report's data holds: JSON v1 (kscope.model.analysis) and, beside it, kscope.model.detail.
+
+export interface Estimate { speedup: number; low: number; high: number; capped_by: string; kind: string }
+export interface Evidence { metric: string; value: number | string | null; unit: string; note: string }
+export interface Place {
+  function: string; pc: number; opcode: string; file: string | null; line: number | null; share: number | null;
+  sass: string | null; source: string | null;
+}
+export interface Finding {
+  rule: string; code: string; title: string; regime: string; severity: string; estimate: Estimate | null;
+  evidence: Evidence[]; locations: Place[]; why: string; fix: string; confidence: number; overlaps: string[];
+}
+export interface Verdict { regime: string; limiter: string; confidence: number; sentence: string }
+export interface Stall { reason: string; share_raw: number; share_adjusted: number; low: number; high: number }
+export interface Roofline {
+  flops_per_s: number; bytes_per_s: number; intensity: number | null; ridge: number | null; pct_of_roof: number;
+  precision: string; peak_flops_per_s: number | null; peak_bytes_per_s: number | null;
+}
+export interface Role { role: string; warps: number; share: Record<string, number> }
+export interface Specialization {
+  roles: Role[]; tier: string;
+  timeline: { fill_us: number; steady_us: number; drain_us: number; steady_utilization_pct: number; bubbles: number } | null;
+}
+export interface Kernel {
+  id: string; name: string; demangled: string; input: string; duration_us: number | null;
+  device: { name: string; cc: string; sms: number };
+  launch: {
+    grid: number[]; block: number[]; cluster: number[]; registers: number; shared_static: number;
+    shared_dynamic: number; waves: number | null;
+  };
+  verdict: Verdict; headroom: { speedup_bound: number; bounded_by: string } | null; roofline: Roofline | null;
+  utilization: { unit: string; pct: number; metric: string }[]; stalls: Stall[];
+  warp_specialization: Specialization | null; findings: Finding[]; passed: string[];
+  not_applicable: { code: string; why: string }[]; errors: { code: string; message: string }[];
+  nvidia: { rule: string; title: string; message: string; speedup_pct: number | null; type: string }[];
+  nvtx: string[]; repeats: { count: number; min_us: number; median_us: number; max_us: number; total_us: number } | null;
+  notes: string[]; workload: string;
+}
+export interface Timeline {
+  input: string; window: string; span_us: number; gpu_busy_pct: number; verdict: Verdict | null; abstained: string;
+  idle: { cause: string; us: number; pct: number; gaps: number; during: string[] }[]; findings: Finding[];
+  top_kernels: { name: string; count: number; total_us: number; mean_us: number; share: number; kind: string;
+    grid: number[]; block: number[] }[];
+  devices: { device: number; name: string; idle_pct: number; operations: number; kernels: number; busy_us: number }[];
+  steps: { name: string; count: number; median_us: number; min_us: number; max_us: number; kernels: number;
+    busy_pct: number; synchronizations: number } | null;
+  launches: { latency_us: number; interval_us: number; queue_depth: number; queue_full_us: number; call_us: number } | null;
+  copies: { direction: string; count: number; bytes: number; us: number; gb_per_s: number; pageable_pct: number;
+    overlapped_pct: number }[];
+  passed: string[]; not_applicable: { code: string; why: string }[]; errors: { code: string; message: string }[];
+  coverage: { notes: string[] };
+}
+export interface Analysis {
+  schema: string; kscope: string; inputs: { path: string; kind: string; tool_version: string | null }[];
+  kernels: Kernel[]; timelines: Timeline[]; skipped: { input: string; what: string; message: string }[];
+}
+
+export interface Steps { resource: string; unit: string; now: number; at: number[]; warps: number[] }
+export interface Occupancy {
+  maximum: number; theoretical: number; achieved: number | null; warps_per_block: number;
+  limits: Record<string, number>; steps?: Steps[];
+}
+export interface Series { name: string; title: string; group: string; values: number[] }
+export interface Pm {
+  bin_ns: number; sampled_ns: number; series: Series[]; fill_ns?: number; drain_ns?: number; bubbles?: [number, number][];
+}
+export interface Node { id: string; title: string; hit_pct?: number; busy_pct?: number; note?: string }
+export interface Link { source: string; target: string; value: number; unit?: string; note?: string }
+export interface Loop { first: number; last: number; depth: number; parent: number; size: number }
+export interface Code {
+  function: string; pcs: number[]; sass: string[]; files: string[]; file: number[]; line: number[]; samples: number[];
+  executed: number[]; lanes: number[]; loop: number[]; loops: Loop[]; stalls: Record<string, number[]>; blamed: number[];
+  bytes: number[]; jumps: number[]; spaces?: Record<string, number[]>; live?: number[]; control?: string[];
+  notes?: [number, string][]; inlined?: number[][]; sources?: Record<string, string>;
+}
+export interface Roofs {
+  levels: { name: string; bytes_per_s: number; peak?: number }[];
+  ceilings: { precision: string; flops: number; peak: number }[];
+}
+export interface KernelDetail {
+  id: string; roofs?: Roofs; memory?: { nodes: Node[]; links: Link[] }; occupancy?: Occupancy; pm?: Pm; code?: Code;
+}
+export interface Row {
+  kind: string; title: string; device?: number; start: number[]; length: number[]; name: number[]; count?: number[];
+}
+export interface TimelineDetail {
+  index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
+  gaps: { device: number; start: number[]; length: number[]; cause: number[] }[]; steps?: number[]; merged_ns?: number;
+}
+export interface Data {
+  analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[] }; pages: Record<string, string>;
+  words: { limiters: Record<string, string>; causes: Record<string, string>; reasons: Record<string, string> };
+}

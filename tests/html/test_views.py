@@ -1,0 +1,290 @@
+"""The views in a browser, opened from disk: what they show, what can be done with them, and that they are safe."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kscope.model.detail import CodeDetail, Detail
+from kscope.reports import Options, render
+from tests.html.conftest import Visit, page_of
+from tests.support.reports import fixture
+
+HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><svg onload=document.title='owned'>"
+
+
+def fragment(page: Any) -> dict[str, str]:
+    return dict(part.split("=", 1) for part in page.url.partition("#")[2].split("&") if part)
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition. (Playwright's own wait compiles strings, which the page's policy forbids.)"""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(25)
+    raise AssertionError(f"never: {condition}")
+
+
+def test_first_screen(visit: Callable[..., Visit]) -> None:
+    page = visit("bank_conflict.slow").go()
+    assert "memory-bound" in page.inner_text(".verdict .badge").lower()
+    assert "32 times on bank conflicts" in page.inner_text(".sentence")
+    first = page.locator(".opportunity").first
+    box = first.locator("> summary").bounding_box()
+    assert box["y"] + box["height"] < 900, "the first suggestion is on the first screen"
+    assert first.get_attribute("open") is not None
+    assert "MEM103" in first.inner_text()
+    assert first.locator(".gain .point").bounding_box()["width"] > 20
+
+
+def test_every_chart(visit: Callable[..., Visit]) -> None:
+    page = visit("sgemm.blocktile2d").go()
+    titles = page.locator(".charts h2").all_inner_texts()
+    assert titles == ["Roofline", "Warp states", "Memory chart", "Timelines", "Occupancy"]
+    assert page.locator(".roofline .roof").count() >= 4  # DRAM, L2, L1, and the precision
+    assert page.locator(".roofline .move").count() >= 2
+    assert page.locator(".memory .flow").count() >= 6
+    assert page.locator(".steps").count() == 3
+    assert page.locator(".pm-row .plot").count() >= 6
+    nan = page.evaluate("[...document.querySelectorAll('svg *')].filter(e => [...e.attributes].some(a => /NaN|Infinity|undefined/.test(a.value))).length")
+    assert nan == 0
+
+
+def test_places_lead_to_the_code(visit: Callable[..., Visit]) -> None:
+    page = visit("bank_conflict.slow").go()
+    page.locator(".places a").first.click()
+    page.wait_for_selector(".code-view")
+    assert "LDS" in page.inner_text(".sass .row.selected")
+    assert "MEM103" in page.inner_text(".inspector")
+    assert page.locator(".source .row.linked").count() == 1
+    page.go_back()
+    page.wait_for_selector(".verdict")
+
+
+def test_code_view(visit: Callable[..., Visit]) -> None:
+    page = visit("sgemm.blocktile2d").go("#k=0.0&view=code")
+    selected = page.locator(".sass .row.selected")
+    hottest = selected.inner_text()
+    assert "FFMA" in hottest
+    page.keyboard.press("n")
+    assert selected.inner_text() != hottest
+    page.keyboard.press("N")
+    assert selected.inner_text() == hottest
+    page.keyboard.press("ArrowDown")
+    pc = int(fragment(page)["pc"], 16)
+    assert selected.locator(".pc").inner_text() == f"{pc:04x}"
+    page.locator(".source .row.compiled", has_text="__syncthreads").first.click()
+    assert page.locator(".sass .row.linked").count() >= 1
+    page.locator(".sass .row.selected").hover()
+    assert page.locator(".row.hovered").count() >= 1
+
+
+def test_search_and_fold(visit: Callable[..., Visit]) -> None:
+    page = visit("sgemm.blocktile2d").go("#k=0.0&view=code")
+    page.keyboard.press("/")
+    page.keyboard.type("LDS.128")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".sass .row.hit")
+    assert "LDS.128" in page.inner_text(".sass .row.selected")
+    assert fragment(page)["q"] == "LDS.128"
+    page.keyboard.press("Escape")
+    page.locator("button", has_text="Fold loops").click()
+    assert fragment(page)["fold"]
+    shut = page.locator(".space").last.evaluate("e => e.offsetHeight")
+    page.locator("button", has_text="Fold loops").click()
+    assert page.locator(".space").last.evaluate("e => e.offsetHeight") > shut
+
+
+def test_the_fragment_restores_the_view(visit: Callable[..., Visit]) -> None:
+    one = visit("sgemm.blocktile2d")
+    page = one.go("#fold=1&k=0.0&pc=f50&q=FFMA&theme=dark&view=code")
+    assert page.get_attribute("html", "data-theme") == "dark"
+    assert page.input_value("input[type=search]") == "FFMA"
+    assert page.locator(".hits").inner_text().endswith("instructions")
+    assert page.inner_text(".sass .row.selected .pc") == "0f50"
+
+
+def test_several_kernels(visit: Callable[..., Visit]) -> None:
+    page = visit("multi_kernels").go()
+    assert page.locator("table.kernels tbody tr").count() == 5
+    page.locator("table.kernels a").first.click()
+    page.wait_for_selector(".verdict")
+    first = page.inner_text("h1")
+    page.keyboard.press("]")
+    until(page, f"document.querySelector('h1').innerText !== {json.dumps(first)}")
+    page.keyboard.press("o")
+    page.wait_for_selector("table.kernels")
+    page.keyboard.press("?")
+    assert page.locator("dialog.help").is_visible()
+    page.keyboard.press("Escape")
+    assert page.locator("dialog.help").count() == 0
+
+
+def test_rule_page(visit: Callable[..., Visit]) -> None:
+    page = visit("bank_conflict.slow").go()
+    page.locator("summary", has_text="About MEM103").first.click()
+    assert "Why it costs" in page.inner_text(".page .prose")
+
+
+def test_themes(visit: Callable[..., Visit]) -> None:
+    dark, light = visit("bank_conflict.slow", color_scheme="dark"), visit("bank_conflict.slow", color_scheme="light")
+    colours = [one.go().evaluate("getComputedStyle(document.documentElement).backgroundColor") for one in (dark, light)]
+    assert colours[0] != colours[1]
+    page = light.page
+    page.keyboard.press("t")
+    assert page.get_attribute("html", "data-theme") == "dark"
+    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == colours[0]
+    page.locator(".tabs a", has_text="Source").click()
+    page.wait_for_selector(".code-view")
+    assert page.get_attribute("html", "data-theme") == "dark", "links keep the theme"
+
+
+@pytest.mark.parametrize("where", ["", "#k=0.0&view=code"])
+def test_narrow_window(where: str, visit: Callable[..., Visit]) -> None:
+    page = visit("sgemm.blocktile2d", viewport={"width": 390, "height": 800}).go(where)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_print(visit: Callable[..., Visit]) -> None:
+    page = visit("bank_conflict.slow").go()
+    page.emulate_media(media="print")
+    assert page.locator(".sentence").is_visible()
+    assert not page.locator("#theme").is_visible()
+    assert len(page.pdf(format="A4")) > 20_000
+
+
+def test_hostile_text_is_inert(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    analysis, detail, _ = page_of(fixture("bank_conflict.slow"))
+    kernel = analysis.kernels[0]
+    finding = msgspec.structs.replace(
+        kernel.findings[0], title=HOSTILE, why=HOSTILE, fix=HOSTILE,
+        locations=[msgspec.structs.replace(p, file=HOSTILE, source=HOSTILE) for p in kernel.findings[0].locations],
+    )  # fmt: skip
+    verdict = msgspec.structs.replace(kernel.verdict, sentence=f"Memory-bound: {HOSTILE}")
+    kernel = msgspec.structs.replace(
+        kernel, name=HOSTILE, demangled=HOSTILE, verdict=verdict, findings=[finding], notes=[HOSTILE], nvtx=[HOSTILE]
+    )
+    code = detail.kernels[0].code
+    assert code is not None
+    bad = msgspec.structs.replace(
+        code, function=HOSTILE, sass=[HOSTILE] * len(code.sass), files=[HOSTILE] * len(code.files),
+        sources={HOSTILE: f"{HOSTILE}\n" * 100},
+    )  # fmt: skip
+    hostile = Detail(kernels=[msgspec.structs.replace(detail.kernels[0], code=bad)])
+    path = tmp_path / "hostile.html"
+    path.write_text(render("html", msgspec.structs.replace(analysis, kernels=[kernel]), Options(detail=hostile)), "utf-8")
+    one = visit(path)
+    for where in ("", "#k=0.0&view=code", f"#k=0.0&view=code&q={HOSTILE}&file={HOSTILE}&fold={HOSTILE}&theme={HOSTILE}"):
+        page = one.go(where)
+        page.wait_for_timeout(50)
+        assert page.locator("img").count() == 0
+        assert "owned" not in page.title() or "onerror" in page.title()
+        assert HOSTILE[:20] in page.inner_text("#app")
+
+
+def large(count: int) -> CodeDetail:
+    """A listing of many instructions with loops, as an unrolled kernel has."""
+    _, detail, _ = page_of(fixture("sgemm.blocktile2d"))
+    code = detail.kernels[0].code
+    assert code is not None
+    n = len(code.pcs)
+    turns = [i % n for i in range(count)]
+    return msgspec.structs.replace(
+        code, pcs=[16 * i for i in range(count)], sass=[code.sass[i] for i in turns], file=[code.file[i] for i in turns],
+        line=[code.line[i] for i in turns], samples=[code.samples[i] for i in turns],
+        executed=[code.executed[i] for i in turns], lanes=[code.lanes[i] for i in turns],
+        loop=[code.loop[i] for i in turns],
+        stalls={r: [v for k in range(count // n) for j in range(0, len(p), 2) for v in (p[j] + k * n, p[j + 1])]
+                for r, p in code.stalls.items()},
+    )  # fmt: skip
+
+
+def test_ten_thousand_instructions_scroll(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    analysis, detail, _ = page_of(fixture("sgemm.blocktile2d"))
+    many = msgspec.structs.replace(detail.kernels[0], code=large(10_000))
+    path = tmp_path / "large.html"
+    path.write_text(render("html", analysis, Options(detail=Detail(kernels=[many]))), "utf-8")
+    page = visit(path).go("#k=0.0&view=code")
+    assert page.locator(".sass .row").count() < 150, "only rows in sight exist"
+    result = page.evaluate(
+        """async () => {
+          const long = [];
+          new PerformanceObserver(l => long.push(...l.getEntries().map(e => e.duration))).observe({type: 'longtask'});
+          const list = document.querySelector('.sass .virtual');
+          const frame = () => new Promise(requestAnimationFrame);
+          const work = [];
+          await frame(); await frame();
+          for (let i = 0; i < 120; i++) {
+            list.scrollTop += 740;
+            await frame();
+            const begin = performance.now();
+            await new Promise(done => setTimeout(done));
+            work.push(performance.now() - begin);
+          }
+          const top = list.scrollTop;
+          return {long, top, shown: [...document.querySelectorAll('.sass .row:not([hidden])')].length, median: work.sort((a, b) => a - b)[60]};
+        }"""
+    )
+    assert result["top"] > 80_000
+    assert result["shown"] > 20
+    assert result["median"] < 16, f"a screenful takes longer than a frame: {json.dumps(result)}"
+    assert len(result["long"]) <= 6, f"frames above 50 ms while scrolling, of 120: {json.dumps(result)}"
+
+
+def test_accessible(visit: Callable[..., Visit]) -> None:
+    """No serious fault by axe in any view, in light and dark."""
+    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'")
+    source = Path(axe_module.__file__).with_name("axe.min.js").read_text("utf-8")
+    for scheme in ("light", "dark"):
+        for name, where in (
+            ("bank_conflict.slow", ""), ("sgemm.blocktile2d", ""), ("sgemm.blocktile2d", "#k=0.0&view=code"),
+            ("multi_kernels", ""), ("train_step", ""),
+        ):  # fmt: skip
+            page = visit(name, color_scheme=scheme, bypass_csp=True).go(where)
+            page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
+            page.evaluate(source)
+            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+            bad = [
+                f"{scheme} {name}{where}: {v['id']} ({v['impact']}): {v['nodes'][0]['html'][:160]} {v['nodes'][0]['failureSummary'][:300]}"
+                for v in found["violations"]
+                if v["impact"] in ("serious", "critical")
+            ]
+            assert bad == []
+
+
+def test_timeline(visit: Callable[..., Visit]) -> None:
+    page = visit("train_step").go()
+    assert "overhead-bound" in page.inner_text(".verdict .badge").lower()
+    canvas = page.locator(".timeline canvas")
+    box = canvas.bounding_box()
+    painted = canvas.evaluate(
+        "c => new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((_, i) => i % 4 == 0)).size"
+    )
+    assert painted > 20, "the canvas shows rows in many colours"
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    until(page, "location.hash.includes('t1')")
+    before = fragment(page)
+    page.keyboard.press("ArrowRight")
+    until(page, f"!location.hash.includes('t0={before['t0']}')")
+    page.mouse.move(box["x"] + 500, box["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 300, box["y"] + 200, steps=4)
+    page.mouse.up()
+    page.locator("button", has_text="Next longest gap").click()
+    assert "idle for" in page.inner_text(".timeline-card .hits")
+    page.keyboard.press("0")
+    until(page, "!location.hash.includes('t0')")
+    page.locator(".timeline").scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    for x in range(200, 900, 25):
+        page.mouse.move(box["x"] + x, box["y"] + 45)
+        if page.locator(".tip").is_visible():
+            break
+    assert "from" in page.inner_text(".tip")
