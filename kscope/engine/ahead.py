@@ -10,11 +10,12 @@ import os
 from kscope.parsers.ncu_worker import Reader, Want
 
 _started: dict[tuple[int, int, bool], Reader] = {}
-"""By device and inode, so that a path that is written differently finds its reader, and whether it reads charts."""
+"""By device and inode, so that a path that is written differently finds its reader, and by what it reads."""
 
 
 def start(path: str, *, charts: bool = False) -> None:
-    """Start reading a plain report, with what charts need or without. Never raises: whatever is wrong with the path is said in its turn."""
+    """Start reading a plain report, with what charts need or without. Never raises: whatever is wrong with the path is
+    said in its turn."""
     try:
         about = os.stat(path)
         if about.st_ino:

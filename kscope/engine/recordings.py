@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from kscope.model.analysis import Input, TimelineAnalysis
-from kscope.model.errors import KscopeError
 from kscope.model.detail import Detail
+from kscope.model.errors import KscopeError
 from kscope.model.timeline import Timeline
 
 KINDS = ("nsys", "nsys-rep", "kineto")

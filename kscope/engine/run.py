@@ -37,9 +37,9 @@ def analyze_paths(
     """Analyse reports, folders of them, or both, kernels sorted by time.
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
-    the longest N. detail: filled with what charts and listings of these kernels and timelines show (kscope.model.detail).
-    With several inputs, one that cannot be read is listed in `skipped` and the others go on; raises
-    KscopeError when nothing can be read, and for a lone unreadable input.
+    the longest N. detail: filled with what charts and listings show (kscope.model.detail). With several inputs, one
+    that cannot be read is listed in `skipped` and the others go on; raises KscopeError when nothing can be read, and
+    for a lone unreadable input.
     """
     wanted = re.compile(kernel) if kernel else None
     faults: list[tuple[str, KscopeError]] = []

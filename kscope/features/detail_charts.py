@@ -46,7 +46,8 @@ def roofs(facts: Facts) -> Roofs | None:
 
     def level(name: str, moved: float | None, width: float | None, clock: float | None) -> None:
         if moved and seconds:
-            levels.append(Level(name=name, bytes_per_s=moved / seconds, peak=width * clock if width and clock else None))
+            peak = width * clock if width and clock else None
+            levels.append(Level(name=name, bytes_per_s=moved / seconds, peak=peak))
 
     writeback = m.get("l1tex__lsu_writeback_active_mem_lgds.sum")
     level(
@@ -113,8 +114,8 @@ def _instructions(m: Metrics, link: object) -> None:
     bulk = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
     link("l2", "tma", m.get(bulk))
     link("tma", "l2", m.total(*(f"l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_{op}.sum" for op in ("st", "red"))))
-    link("kernel", "tma", m.get("sm__inst_executed_pipe_tma.sum") or m.total(name.format("tma_ld"), name.format("tma_st")),
-         "inst")  # fmt: skip
+    bulk_instructions = m.get("sm__inst_executed_pipe_tma.sum")
+    link("kernel", "tma", bulk_instructions or m.total(name.format("tma_ld"), name.format("tma_st")), "inst")
 
 
 def _count(value: float) -> str:

@@ -126,7 +126,9 @@ def _starts(start: Column, end: Column, limit: int) -> Column:
     if not len(start):
         return start
     short = end - start < limit
-    joined = short[1:] & short[:-1] & (start[1:] - end[:-1] < limit) & (start[1:] // (4 * limit) == start[:-1] // (4 * limit))
+    near = start[1:] - end[:-1] < limit
+    same = start[1:] // (4 * limit) == start[:-1] // (4 * limit)
+    joined = short[1:] & short[:-1] & near & same
     return np.flatnonzero(np.concatenate([[True], ~joined]))
 
 

@@ -1,4 +1,4 @@
-"""Reporters: each one is a function of an Analysis and of nothing else; HTML draws a Detail beside it, if there is one."""
+"""Reporters: each one is a function of an Analysis and of nothing else; HTML draws a Detail beside it, if given."""
 
 from __future__ import annotations
 

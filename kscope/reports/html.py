@@ -21,7 +21,6 @@ from kscope.reports._reasons import REASONS
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
-    from kscope.model.detail import Detail
     from kscope.reports import Options
 
 ASSETS = Path(__file__).with_name("assets")
@@ -51,7 +50,7 @@ PAGE = """<!doctype html>
 
 
 def render(analysis: Analysis, options: Options) -> str:
-    """The page. `options.detail` adds what is drawn beside the Analysis; without it charts and listings are left out."""
+    """The page. `options.detail` adds what is drawn beside the Analysis; without it charts and code are left out."""
     payload = {
         "analysis": analysis,
         "detail": options.detail,
@@ -67,9 +66,8 @@ def page(heading: str, body: str, payload: Any) -> str:
     """One self-contained page. body: escaped HTML for readers without JavaScript; payload: what the front end reads
     (reports/frontend/src/types.ts, Data)."""
     style, script = _asset("report.css"), _asset("report.js")
-    policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'; form-action 'none'"
-    )
+    allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     return PAGE.format(
         policy=policy, version=html.escape(_version()), title=html.escape(one_line(heading)), style=style, static=body,
         data=embed(payload), script=script,
@@ -105,7 +103,8 @@ def static(analysis: Analysis) -> str:
     out = ["<h1>kscope</h1>", "<noscript><p>Charts and code need JavaScript; nothing is loaded.</p></noscript>"]
     for timeline in analysis.timelines:
         text = timeline.verdict.sentence if timeline.verdict is not None else timeline.abstained
-        out += [f"<h2>{_text(words.basename(timeline.input))}</h2>", f"<p>{_text(text)}</p>", _findings(timeline.findings)]
+        out += [f"<h2>{_text(words.basename(timeline.input))}</h2>", f"<p>{_text(text)}</p>"]
+        out.append(_findings(timeline.findings))
     kernels = words.by_time(analysis.kernels)
     for kernel in kernels[:LISTED]:
         name = _text(words.without_parameters(kernel.demangled or kernel.name))

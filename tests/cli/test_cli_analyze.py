@@ -105,7 +105,7 @@ def test_an_input_is_never_the_output(tmp_path: Path) -> None:
     ("args", "said"),
     [
         (["--kernel", "("], "is no regular expression"),
-        (["-o", "report.html"], "Cannot tell the format"),
+        (["-o", "report.pdf"], "Cannot tell the format"),
         (["-o", "no/such/folder/r.json"], "its folder does not exist"),
         (["--format", "xml"], "'xml'"),
         (["--top", "0"], "--top"),

@@ -248,10 +248,15 @@ class CodeView {
     go({ pc: this.code.pcs[best].toString(16) });
   }
 
-  private hoverSass(at: number): void {
+  /** The source line of a row of the SASS pane, "" where it has none. */
+  private sassKey(at: number): string {
     const entry = at >= 0 ? this.rows[at] : undefined;
     const i = entry?.kind === "instruction" ? entry.index : -1;
-    this.setHover(i >= 0 && this.code.line[i] ? `${this.code.file[i]}:${this.code.line[i]}` : "", this.sass);
+    return i >= 0 && this.code.line[i] ? `${this.code.file[i]}:${this.code.line[i]}` : "";
+  }
+
+  private hoverSass(at: number): void {
+    this.setHover(this.sassKey(at), this.sass);
   }
 
   private hoverLine(at: number): void {
@@ -264,8 +269,8 @@ class CodeView {
     if (key === this.hover || (!key && from !== this.hoverFrom)) return;
     this.hoverFrom = from;
     this.hover = key;
-    this.sass.refresh();
-    this.source.refresh();
+    this.sass.mark("hovered", (at) => key !== "" && this.sassKey(at) === key);
+    this.source.mark("hovered", (at) => key !== "" && `${this.lines[at].file}:${this.lines[at].number}` === key);
   }
 
   private toggle(loop: number): void {

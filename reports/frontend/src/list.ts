@@ -99,6 +99,11 @@ export class VirtualList {
     this.render(false);
   }
 
+  /** Give a class to the drawn rows that a test accepts. The rows stay, so that the pointer keeps its target. */
+  mark(name: string, test: (index: number) => boolean): void {
+    for (const { row, index } of this.pool) if (index >= 0) row.classList.toggle(name, test(index));
+  }
+
   active(index: number): void {
     const row = this.pool.find((entry) => entry.index === index)?.row;
     if (row) this.element.setAttribute("aria-activedescendant", row.id);
