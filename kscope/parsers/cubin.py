@@ -129,10 +129,11 @@ def _program(image: elf.Image, function: elf.Function, texts: list[str]) -> Prog
         if index in hidden:
             fields = (*fields[:6], (*fields[6], *hidden[index]), fields[7])
         row = function.lines.at(16 * index) if function.lines is not None else None
-        where = (row.place.file, row.place.line) if row is not None else (None, None)
-        instructions.append(
-            Instruction(index, 16 * index, *fields, *where, control, row.inlined if row is not None else ())
-        )
+        if row is None:
+            ins = Instruction(index, 16 * index, *fields, None, None, control)
+        else:
+            ins = Instruction(index, 16 * index, *fields, row.place.file, row.place.line, control, row.inlined)
+        instructions.append(ins)
     return Program(
         function.name, image.sm, tuple(instructions), image.arch, function.entry, function.resources, function.branches,
         function.spills, function.symbols, demangle(function.name),
