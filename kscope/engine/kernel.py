@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
-from kscope.engine.rank import ranked
+from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide, headroom, verdict
 from kscope.features.facts import Facts
 from kscope.features.units import ELAPSED
 from kscope.model.analysis import (
     DeviceInfo,
-    Finding,
     HotInstruction,
     KernelAnalysis,
     LaunchInfo,
-    NotApplicable,
     NvidiaFinding,
     Roofline,
-    RuleError,
     Stall,
     Utilization,
 )
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel
-from kscope.rules.base import Missing, Rule
+from kscope.rules.base import Rule
 from kscope.rules.registry import all_rules
 
 TYPE_CHECKING = False
@@ -39,25 +37,11 @@ def analyze_kernel(
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
     kernel's detail is put, if it is wanted."""
     facts = Facts(kernel)
-    findings: list[Finding] = []
-    passed: list[str] = []
-    missing: list[NotApplicable] = []
-    errors: list[RuleError] = []
-    for rule in all_rules():
-        if not issubclass(rule, Rule) or (codes is not None and rule.code not in codes):
-            continue
-        try:
-            outcome = rule().run(facts)
-        except Exception as e:  # one broken rule never costs the others
-            errors.append(RuleError(code=rule.code, message=one_line(f"{type(e).__name__}: {e}")))
-            continue
-        if isinstance(outcome, Finding):
-            findings.append(outcome)
-        elif isinstance(outcome, Missing):
-            missing.append(NotApplicable(code=rule.code, why=outcome.why))
-        else:
-            passed.append(rule.code)
-    findings = ranked(findings)
+    said = judged(
+        (rule.code, partial(rule().run, facts))
+        for rule in all_rules()
+        if issubclass(rule, Rule) and (codes is None or rule.code in codes)
+    )
     regimen = decide(facts)
     if details is not None:
         from kscope.features.detail import kernel_detail
@@ -75,15 +59,15 @@ def analyze_kernel(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
-        verdict=verdict(facts, regimen, findings),
-        headroom=headroom(facts, findings),
+        verdict=verdict(facts, regimen, said.findings),
+        headroom=headroom(facts, said.findings),
         roofline=_roofline(facts),
         utilization=_utilization(facts),
         stalls=_stalls(facts),
-        findings=findings,
-        passed=passed,
-        not_applicable=missing,
-        errors=errors,
+        findings=said.findings,
+        passed=said.passed,
+        not_applicable=said.missing,
+        errors=said.errors,
         nvidia=[
             NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
             for n in kernel.nvidia

@@ -13,6 +13,7 @@ from kscope.model.detail import Detail
 from kscope.model.errors import KscopeError
 from kscope.model.timeline import Timeline
 
+KERNELS = 50
 KINDS = ("nsys", "nsys-rep", "kineto")
 """Kinds of `parsers.compressed.kind_of` that are timelines."""
 
@@ -24,8 +25,10 @@ def analyze_recordings(
     top: int | None,
     progress: Callable[[str, int, int | None], None] | None,
     detail: Detail | None = None,
+    every: bool = False,
 ) -> tuple[list[Input], list[TimelineAnalysis], list[tuple[str, KscopeError]]]:
-    """(inputs read, their analyses, faults). wanted and top narrow the table of kernels, not the verdict."""
+    """(inputs read, their analyses, faults). wanted and top narrow the table of kernels, not the verdict. every: all
+    kernels that are wanted, for a join; `shortened` cuts the table afterwards."""
     from kscope.engine.timeline import analyze_view
     from kscope.features.timeline_detail import timeline_detail
     from kscope.features.timeline_view import TimelineView
@@ -42,16 +45,20 @@ def analyze_recordings(
             faults.append((str(path), e))
             continue
         view = TimelineView(timeline)
-        one = analyze_view(view, codes, None if wanted is not None else top)
+        one = analyze_view(view, codes)
         if detail is not None:
             detail.timelines.append(timeline_detail(view, len(found)))
         if wanted is not None:
-            kept = [k for k in one.top_kernels if wanted.search(k.name)]
-            one = msgspec.structs.replace(one, top_kernels=kept[:top] if top else kept)
-        found.append(one)
+            one = msgspec.structs.replace(one, top_kernels=[k for k in one.top_kernels if wanted.search(k.name)])
+        found.append(one if every else shortened(one, top))
         version = timeline.tool_version
         read.append(Input(path=str(path), kind="kineto" if kind == "kineto" else "nsys", tool_version=version))
     return read, found, faults
+
+
+def shortened(one: TimelineAnalysis, top: int | None) -> TimelineAnalysis:
+    """With the first `top` (or KERNELS) of its kernels."""
+    return msgspec.structs.replace(one, top_kernels=one.top_kernels[: top or KERNELS])
 
 
 def _reader(kind: str) -> Callable[[Path], Timeline]:

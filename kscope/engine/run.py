@@ -67,24 +67,33 @@ def _with_timelines(
     """Timelines, and kernel reports where there are any."""
     import msgspec
 
-    from kscope.engine.recordings import analyze_recordings
+    from kscope.engine.recordings import analyze_recordings, shortened
     from kscope.model.analysis import Analysis
 
-    read, timelines, more = analyze_recordings(recordings, codes, wanted, top, progress, detail)
     reports = [one for one in inputs if one[1] == "ncu"]
+    read, timelines, more = analyze_recordings(
+        recordings, codes, wanted, top, progress, detail, every=bool(reports)
+    )
     if not reports and not timelines:
         raise more[0][1]
     if reports:
         _prepare()
         try:
             with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
-                kernels = _analyze(readers, codes, wanted, top, progress, [*faults, *more], detail)
+                kernels = _analyze(readers, codes, wanted, None, progress, [*faults, *more], detail)
         except KscopeError as e:
             if not timelines or e.status == EXIT_USAGE:
                 raise
             more.append((", ".join(str(path) for path, _ in reports), e))
+            timelines = [shortened(t, top) for t in timelines]
             return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped([*faults, *more]))
-        return msgspec.structs.replace(kernels, inputs=[*kernels.inputs, *read], timelines=timelines)
+        from kscope.engine.join import join_all
+
+        joined, timelines = join_all(timelines, kernels.kernels)
+        return msgspec.structs.replace(
+            kernels, inputs=[*kernels.inputs, *read], kernels=kernels.kernels[:top] if top else kernels.kernels,
+            timelines=[shortened(t, top) for t in timelines], joined=joined,
+        )  # fmt: skip
     return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped([*faults, *more]))
 
 

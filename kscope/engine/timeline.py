@@ -3,74 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 
 import numpy as np
 
-from kscope.engine.rank import ranked
+from kscope.engine.outcomes import judged
 from kscope.engine.timeline_verdict import decide
 from kscope.features.intervals import union
 from kscope.features.timeline_gaps import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline_view import TimelineView
-from kscope.model.analysis import Finding, NotApplicable, RuleError, TimelineAnalysis
+from kscope.model.analysis import TimelineAnalysis
 from kscope.model.errors import one_line
-from kscope.model.timeline import Op, Timeline
+from kscope.model.timeline import Op
 from kscope.model.timeline_figures import DeviceUse, IdleCause, LaunchFigures, StepFigures, TimelineCoverage, TopKernel
-from kscope.rules.base import Missing
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
-KERNELS = 50
 PLACES = 3
 
 
-def analyze_timeline(
-    timeline: Timeline, codes: Collection[str] | None = None, kernels: int | None = None
-) -> TimelineAnalysis:
-    """codes: run only these rules (all if None); kernels: how many of the top kernels to keep. A rule that raises
-    becomes an entry of `errors`."""
-    return analyze_view(TimelineView(timeline), codes, kernels)
-
-
-def analyze_view(
-    view: TimelineView, codes: Collection[str] | None = None, kernels: int | None = None
-) -> TimelineAnalysis:
-    """The same for a timeline whose features are needed afterwards too."""
-    findings: list[Finding] = []
-    passed: list[str] = []
-    missing: list[NotApplicable] = []
-    errors: list[RuleError] = []
-    for rule in all_rules():
-        if not issubclass(rule, TimelineRule) or (codes is not None and rule.code not in codes):
-            continue
-        try:
-            outcome = rule().run(view)
-        except Exception as e:  # one broken rule never costs the others
-            errors.append(RuleError(code=rule.code, message=one_line(f"{type(e).__name__}: {e}")))
-            continue
-        if isinstance(outcome, Finding):
-            findings.append(outcome)
-        elif isinstance(outcome, Missing):
-            missing.append(NotApplicable(code=rule.code, why=outcome.why))
-        else:
-            passed.append(rule.code)
+def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> TimelineAnalysis:
+    """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`."""
+    said = judged(
+        (rule.code, partial(rule().run, view))
+        for rule in all_rules()
+        if issubclass(rule, TimelineRule) and (codes is None or rule.code in codes)
+    )
     verdict, abstained = decide(view)
     return TimelineAnalysis(
         input=view.timeline.path,
         window=view.facts.window[2],
         span_us=round(view.facts.span / 1e3, 3),
         gpu_busy_pct=round(100 * view.facts.busy_share, 3),
+        kernels_pct=round(100 * view.causes.work, 3),
         verdict=verdict,
         abstained=abstained,
         idle=_idle(view),
-        findings=ranked(findings),
-        top_kernels=[_clean(k) for k in view.kernels[: kernels or KERNELS]],
+        findings=said.findings,
+        top_kernels=[_clean(k) for k in view.kernels],
         devices=_devices(view),
         steps=_steps(view),
         launches=_launches(view),
         copies=view.copies,
-        passed=passed,
-        not_applicable=missing,
-        errors=errors,
+        passed=said.passed,
+        not_applicable=said.missing,
+        errors=said.errors,
         coverage=_coverage(view),
     )
 

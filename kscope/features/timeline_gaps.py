@@ -79,6 +79,17 @@ class Causes:
         """The window of all devices without what is the profiler's, ns: what shares are of."""
         return max(self.facts.span * max(len(self.facts.devices), 1) - self.gaps.time(PROFILER), 1)
 
+    @cached_property
+    def starved(self) -> NDArray[np.bool_]:
+        """Operations after which their device waits for a launch: were they shorter, it would wait longer."""
+        ops, found = self.facts.timeline.ops, self.gaps
+        late = np.isin(found.cause, (CAUSES.index(LAUNCH), CAUSES.index(GRAPH)))
+        out = np.zeros(len(ops), dtype=bool)
+        for device in self.facts.devices:
+            begins = found.start[late & (found.device == device)]
+            out |= (ops.device == device) & np.isin(ops.end, begins)
+        return out
+
     def share(self, *causes: str) -> float:
         """Share of the window (without the profiler's part) that is idle for these causes."""
         return sum(self.gaps.time(c) for c in causes) / self.whole

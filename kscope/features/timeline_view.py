@@ -25,7 +25,7 @@ class TimelineView:
 
     @cached_property
     def kernels(self) -> list[TopKernel]:
-        return timeline_work.top_kernels(self.facts)
+        return timeline_work.top_kernels(self.facts, self.causes.starved)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

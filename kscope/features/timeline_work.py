@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from kscope.features.intervals import union
-from kscope.features.timeline import TimelineFacts
+from kscope.features.timeline import Mask, TimelineFacts
 from kscope.model.timeline import Copy, Op
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
@@ -41,8 +41,8 @@ def kind_of(name: str) -> str:
     return next((kind for kind, words in _KINDS if words.search(name)), "unknown")
 
 
-def top_kernels(facts: TimelineFacts) -> list[TopKernel]:
-    """Kernels of the window by name and launch shape, most time first."""
+def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
+    """Kernels of the window by name and launch shape, most time first. starved: operations before a late launch."""
     timeline = facts.timeline
     ops = timeline.ops
     low, high, _ = facts.window
@@ -53,6 +53,7 @@ def top_kernels(facts: TimelineFacts) -> list[TopKernel]:
     groups, inverse, counts = np.unique(what, axis=0, return_inverse=True, return_counts=True)
     length = (ops.end - ops.start)[rows].astype(float)
     total = np.bincount(inverse.reshape(-1), weights=length, minlength=len(groups))
+    hidden = np.bincount(inverse.reshape(-1), weights=length * starved[rows], minlength=len(groups))
     whole = max(float(length.sum()), 1.0)
     out = []
     for i in np.argsort(-total, kind="stable").tolist():
@@ -64,6 +65,7 @@ def top_kernels(facts: TimelineFacts) -> list[TopKernel]:
                 name=title, count=int(counts[i]), total_us=round(time / 1e3, 3),
                 mean_us=round(time / 1e3 / int(counts[i]), 3), share=round(min(time / whole, 1.0), 6),
                 kind=kind_of(title), grid=(gx, gy, gz), block=(bx, by, bz),
+                hidden=round(min(float(hidden[i]) / time, 1.0), 4) if time else 0.0,
             )
         )  # fmt: skip
     return out

@@ -80,6 +80,9 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     kind: Annotated[str, Meta(description="compute, memory, communication or unknown, judged by the name alone")]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
+    hidden: Annotated[
+        float, Meta(ge=0, le=1, description="share of its time before a late launch: being faster saves nothing")
+    ] = 0.0
 
 
 class TimelineCoverage(Struct, frozen=True, kw_only=True):

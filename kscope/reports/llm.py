@@ -45,7 +45,12 @@ def render(analysis: Analysis, options: Options) -> str:
     """The report in at most `options.budget` x 4 characters, ending in a newline."""
     limit = options.budget * CHARS_PER_TOKEN
     kernels = words.by_time(analysis.kernels)
-    blocks = _overview(kernels)
+    blocks: list[Block] = []
+    for index, joined in enumerate(analysis.joined):
+        from kscope.reports import _joined
+
+        blocks += _joined.blocks(joined, index)
+    blocks += _overview(kernels)
     for index, kernel in enumerate(kernels):
         blocks += kernel_blocks(kernel, index)
     for skip in analysis.skipped:

@@ -25,6 +25,10 @@ def render(analysis: Analysis, options: Options) -> str:
     read = ", ".join(code(i.path) + (f" ({_TOOL.get(i.kind, '')} {prose(i.tool_version)})" if i.tool_version else "")
                      for i in analysis.inputs)  # fmt: skip
     parts = ["# kscope report", f"kscope {prose(analysis.kscope)}, from {read or 'no input'}."]
+    for joined in analysis.joined:
+        from kscope.reports import _joined
+
+        parts += _joined.sections(joined)
     if len(kernels) > 1:
         parts += ["## Kernels by time", _overview(kernels)]
     for kernel in kernels:

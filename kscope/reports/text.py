@@ -26,7 +26,15 @@ DETAILED = 3
 def render(analysis: Analysis, options: Options) -> str:
     """The report at `options.width` columns, ending in a newline."""
     page = Page(max(options.width, 50), color=options.color, unicode=options.unicode)
+    for joined in analysis.joined:
+        from kscope.reports import _joined
+
+        page.blank()
+        _joined.render(page, joined, verbose=options.verbose)
     kernels = words.by_time(analysis.kernels)
+    if analysis.joined:
+        page.blank()
+        page.line(("─" * page.width, "dim"))
     shown = kernels if options.verbose else kernels[:DETAILED]
     if len(kernels) > 1:
         _table(page, kernels, verbose=options.verbose)

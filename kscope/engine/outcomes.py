@@ -1,0 +1,42 @@
+"""The rule loop, the same for kernels and timelines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from kscope.engine.rank import ranked
+from kscope.model.analysis import Finding, NotApplicable, RuleError
+from kscope.model.errors import one_line
+from kscope.rules.base import Missing, Outcome
+
+
+class Outcomes(Struct, frozen=True):
+    """What the rules said; findings best first."""
+
+    findings: list[Finding]
+    passed: list[str]
+    missing: list[NotApplicable]
+    errors: list[RuleError]
+
+
+def judged(checks: Iterable[tuple[str, Callable[[], Outcome]]]) -> Outcomes:
+    """Run (code, check) pairs. A rule that raises becomes an error and never costs the others."""
+    findings: list[Finding] = []
+    passed: list[str] = []
+    missing: list[NotApplicable] = []
+    errors: list[RuleError] = []
+    for code, check in checks:
+        try:
+            outcome = check()
+        except Exception as e:
+            errors.append(RuleError(code=code, message=one_line(f"{type(e).__name__}: {e}")))
+            continue
+        if isinstance(outcome, Finding):
+            findings.append(outcome)
+        elif isinstance(outcome, Missing):
+            missing.append(NotApplicable(code=code, why=outcome.why))
+        else:
+            passed.append(code)
+    return Outcomes(ranked(findings), passed, missing, errors)
