@@ -9,6 +9,7 @@ is a property of the code: the bank conflict degree of an address, the alignment
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -33,10 +34,20 @@ _SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG"
 
 class Assumption:
     """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
-    64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them."""
+    64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
+    words are invented too, one for each lane, for questions that any value answers (alignment). `strict`: where paths
+    of a branch meet, the lanes may have come different ways, and a value that differs between the ways is unknown."""
 
-    def __init__(self, seed: int, block: tuple[int, int, int] = (256, 1, 1), *, even: bool = False) -> None:
-        self.seed, self.block, self.even = seed, block, even
+    def __init__(
+        self,
+        seed: int,
+        block: tuple[int, int, int] = (256, 1, 1),
+        *,
+        even: bool = False,
+        scattered: bool = False,
+        strict: bool = False,
+    ) -> None:
+        self.seed, self.block, self.even, self.scattered, self.strict = seed, block, even, scattered, strict
 
     def number(self, key: object) -> int:
         """The invented value of something uniform: the same for the same key."""
@@ -44,7 +55,7 @@ class Assumption:
         for c in repr(key):
             x = ((x ^ ord(c)) * 0x01000193) & MASK
         x ^= x >> 15
-        return (x % 61) * 64 if self.even else x % 1009
+        return (x % 61) * 64 if self.even else x % 1009 | self.seed & 1
 
 
 class Lanes:
@@ -62,7 +73,7 @@ class Lanes:
         """What instruction `index` reads from a register."""
         producers = self._defuse.producers(index, register)
         if len(producers) == 1:
-            return self._made(producers[0], register)
+            return self.made(producers[0], register)
         if not producers:
             return self._given.number(("entry", register)) if register >= UNIFORM_BASE else None
         return self._merged(index, register, producers)
@@ -142,17 +153,18 @@ class Lanes:
 
     def _either(self, register: int, producers: tuple[int, ...]) -> Value:
         """One of several values that differ by the same amount in all lanes; unknown where they differ otherwise."""
-        values = [self._made(p, register) for p in producers]
+        values = [self.made(p, register) for p in producers]
         first = values[0]
         if any(v is None for v in values) or first is None:
             return None
         for v in values[1:]:
             gap = _each(lambda a, b: (a - b) & MASK, first, v)
-            if isinstance(gap, tuple):
+            if isinstance(gap, tuple) or (self._given.strict and gap):
                 return None
         return values[self._given.number(("path", producers)) % len(values)]
 
-    def _made(self, index: int, register: int) -> Value:
+    def made(self, index: int, register: int) -> Value:
+        """What instruction `index` writes to a register."""
         key = (index, register)
         for layer in reversed(self._known):
             if key in layer:
@@ -231,11 +243,11 @@ class Lanes:
     def _same_everywhere(self, index: int, ins: Instruction, register: int) -> Value:
         """Nothing that goes in differs between lanes, so nothing that comes out does."""
         op = self._code.classes[index]
-        if op.access == "atomic" or op.space == "local":
+        differs = op.access == "atomic" or op.space == "local"
+        if differs or any(not isinstance(self.read(index, r), int) for r in self._defuse.sources(index)):
+            if self._given.scattered and op.access == "load":
+                return tuple(self._given.number(("lane", index, register, lane)) for lane in range(LANES))
             return None
-        for r in self._defuse.sources(index):
-            if not isinstance(self.read(index, r), int):
-                return None
         number = self._given.number(("result", index, register))
         return number if register < PREDICATE_BASE else number & 1
 
@@ -419,6 +431,16 @@ def _shf(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     return _each(lambda a, s, h: ((h << 32 | a) >> min(s & 63, 32)) & MASK, low, amount, high) if not signed else None
 
 
+def _halves(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+    """`HFMA2.MMA R9, -RZ, RZ, 0, 2.38e-07`: how the compiler writes a constant on a pipe that is free."""
+    if len(ins.operands) != 5 or {o.lstrip("-") for o in ins.operands[1:3]} != {"RZ"}:
+        return None
+    try:
+        return int.from_bytes(struct.pack("<2e", float(ins.operands[4]), float(ins.operands[3])), "little")
+    except (ValueError, OverflowError):
+        return None
+
+
 def _mov(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     text = ins.operands[1]
     for _ in range(place):
@@ -478,6 +500,7 @@ def _isetp(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
 _HANDLERS: dict[str, Callable[[Lanes, int, Instruction, int], Value]] = {
     "IMAD": _imad, "IADD3": _iadd3, "IADD": _iadd3, "LEA": _lea, "LOP3": _lop3, "SHF": _shf, "MOV": _mov,
     "R2UR": _first_lane, "SEL": _sel, "VIADD": _viadd, "PRMT": _prmt, "ISETP": _isetp,
+    "HFMA2": _halves,
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
 from kscope.model.units import percent
 
-__all__ = ["PASSED", "AnyRule", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent"]
+__all__ = ["PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent"]
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
@@ -54,6 +54,12 @@ class AnyRule:
     title: ClassVar[str]
     regime: ClassVar[Regime]
     collect: ClassVar[str]
+
+
+class CodeRule(AnyRule):
+    """Base of the rules that machine code alone decides: no counter would add anything. Their lints do the work."""
+
+    collect: ClassVar[str] = "kscope sass BINARY"
 
 
 class Rule(AnyRule):

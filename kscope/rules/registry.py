@@ -7,9 +7,13 @@ import inspect
 import sys
 from functools import cache
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.rules.base import AnyRule
+
+if TYPE_CHECKING:
+    from kscope.rules.lint import Lint
 
 MODULES = (
     "memory.uncoalesced_global_access",
@@ -33,6 +37,8 @@ MODULES = (
     "compute.conversion_overhead",
     "compute.pipe_saturated",
     "compute.serialized_wgmma",
+    "compute.register_bank_conflicts",
+    "compute.uniform_datapath_misses",
     "latency.low_occupancy",
     "latency.exposed_memory_latency",
     "latency.dependency_chain",
@@ -41,10 +47,12 @@ MODULES = (
     "latency.instruction_cache_misses",
     "latency.unpipelined_copy",
     "latency.memory_fence_stalls",
+    "latency.redundant_barrier",
     "grid.small_grid",
     "grid.tail_effect",
     "grid.load_imbalance",
     "grid.block_size",
+    "asynchronous.missing_proxy_fence",
     "overhead.launch_bound",
     "overhead.gpu_idle",
     "overhead.host_synchronization",
@@ -52,6 +60,40 @@ MODULES = (
     "overhead.cuda_graph_candidate",
     "overhead.tiny_kernel",
 )
+
+LINTS = (
+    "narrow_global_access",
+    "shared_bank_conflicts",
+    "register_spills",
+    "local_memory_indexing",
+    "tensor_cores_idle",
+    "legacy_tensor_path",
+    "accidental_fp64",
+    "slow_math_functions",
+    "integer_address_overhead",
+    "missing_fma",
+    "conversion_overhead",
+    "serialized_wgmma",
+    "register_bank_conflicts",
+    "uniform_datapath_misses",
+    "dependency_chain",
+    "instruction_cache_misses",
+    "unpipelined_copy",
+    "redundant_barrier",
+    "missing_proxy_fence",
+)
+
+
+@cache
+def all_lints() -> tuple[type[Lint], ...]:
+    """Every rule on machine code alone, sorted by code."""
+    from kscope.rules.lint import Lint
+
+    found = []
+    for name in LINTS:
+        module = import_module(f"kscope.rules.lints.{name}")
+        found += [o for o in vars(module).values() if isinstance(o, type) and issubclass(o, Lint) and o is not Lint]
+    return tuple(sorted(found, key=lambda lint: lint.of.code))
 
 
 @cache

@@ -17,7 +17,9 @@ from kscope.rules.registry import all_rules
 from tests.support import reports
 from tests.support.edit import made, without_columns, without_metrics
 from tests.support.labels import LABELS, PAIRS
+from tests.support.sass import functions
 
+COMPILED = {"ASY505"}  # a race that no capture shows: test_proxy_fence_on_a_profile uses compiled code
 PROMISE = 1.15  # from here on a finding counts as one
 STREAMING = ("dram_bound.triad", "ldg32_x4.fast", "narrow_loads.fast", "uncoalesced.fast")
 
@@ -120,7 +122,7 @@ def promises(finding: Finding | None) -> bool:
 
 
 def test_every_rule_has_cases() -> None:
-    assert set(CASES) == set(BY_CODE)
+    assert set(CASES) | COMPILED == set(BY_CODE)
     assert all(on.fires and len(on.silent) >= 3 and not set(on.fires) & set(on.silent) for on in CASES.values())
 
 
@@ -236,3 +238,17 @@ def test_not_applicable(code: str, kernel: Callable[[str], Kernel]) -> None:
 @pytest.mark.parametrize("case", reports.cases())
 def test_full_captures_miss_nothing(case: str, diagnosis: Diagnose) -> None:
     assert diagnosis(case).not_applicable == [] and diagnosis(case).errors == []
+
+
+def test_proxy_fence_on_a_profile(kernel: Callable[[str], Kernel], facts: Callable[[str], Facts]) -> None:
+    """The proof of ASY505 is the code's: on the captures it is silent, on a kernel with the code of one without a
+    fence it warns, whatever was counted."""
+    rule = BY_CODE["ASY505"]()
+    for case in ("wgmma_flight.each", "tensor_loop.wgmma", "bank_conflict.slow"):
+        assert isinstance(rule.run(facts(case)), Passed)
+    profiled = kernel("bank_conflict.slow")
+    for name, fires in (("put_unfenced", True), ("put_fenced", False)):
+        program = functions("tma.cu", "sm_90a")[name]
+        outcome = rule.run(Facts(msgspec.structs.replace(profiled, program=program)))
+        assert isinstance(outcome, Finding) == fires
+    assert isinstance(rule.run(Facts(msgspec.structs.replace(profiled, program=None))), Missing)

@@ -40,11 +40,11 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 
 from __future__ import annotations
 
+from kscope.features.arithmetic import DOUBLE
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
-DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
 SELDOM = 200  # FP64 instructions a conversion, above which the doubles are no accident
 SHORTER = 1.5  # a double math function takes about this many times the instructions of its float version
 

@@ -37,11 +37,10 @@ CUDA C++ Programming Guide, throughput of native arithmetic instructions (type c
 
 from __future__ import annotations
 
+from kscope.features.arithmetic import CONVERSIONS, conversions
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
-
-CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
 
 
 class ConversionOverhead(Rule):
@@ -54,9 +53,7 @@ class ConversionOverhead(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, xu = facts.code, facts.units.get("xu")
         assert code is not None
-        found = code.where(lambda ins, op: ins.opcode in CONVERSIONS)
-        # The conversions of an integer division belong to CMP205.
-        members = [i for i in found if code.executed[i] > 0 and not _of_division(facts, i)]
+        members = conversions(code)  # those of an integer division belong to CMP205
         issue = code.issue_share(members)
         heavy = [i for i in members if code.classes[i].pipe == "xu"]
         of_xu = code.where(lambda ins, op: op.pipe == "xu")
@@ -81,11 +78,3 @@ class ConversionOverhead(Rule):
             confidence=0.6,
         )
 
-
-def _of_division(facts: Facts, index: int) -> bool:
-    code = facts.code
-    assert code is not None
-    near = [*code.defuse.consumers(index), *(p for ps in code.defuse.sources(index).values() for p in ps)]
-    return any(code[j].opcode == "MUFU" and "RCP" in code[j].mods for j in near) or any(
-        code[k].opcode == "MUFU" for j in near for ps in code.defuse.sources(j).values() for k in ps
-    )

@@ -38,6 +38,7 @@ CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Mont
 
 from __future__ import annotations
 
+from kscope.features.arithmetic import integer_divisions
 from kscope.features.columns import total
 from kscope.features.cone import computation
 from kscope.features.demands import left
@@ -58,11 +59,8 @@ class IntegerAddressOverhead(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        seeds = [
-            i for i in code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods)
-            if code.executed[i] > 0 and _from_integer(facts, i)
-        ]  # fmt: skip
-        members = [i for i in sorted(computation(code, seeds)) if _whole(code.classes[i])] if seeds else []
+        seeds = integer_divisions(code)
+        members = [i for i in sorted(computation(code, seeds)) if whole(code.classes[i])] if seeds else []
         divisions = total(code.executed, seeds) if seeds else 0.0
         integer = code.where(lambda ins, op: "int" in op.kind or "int_mul" in op.kind)
         share_int = code.issue_share(integer)
@@ -104,15 +102,6 @@ class IntegerAddressOverhead(Rule):
         )
 
 
-def _from_integer(facts: Facts, index: int) -> bool:
-    """A reciprocal of a converted integer: the start of a division. Its result goes back to an integer (F2I, or the
-    bit trick with IADD3 on the exponent) within a few steps."""
-    code = facts.code
-    assert code is not None
-    producers = [p for ps in code.defuse.sources(index).values() for p in ps]
-    return any(code[p].opcode in ("I2F", "I2FP") for p in producers)
-
-
-def _whole(op: OpClass) -> bool:
+def whole(op: OpClass) -> bool:
     """Integer work: no floating-point arithmetic but the reciprocal and its conversions."""
     return not op.kind & {"fp32", "fp32_fma", "fp16", "fp64"} or "conversion" in op.kind

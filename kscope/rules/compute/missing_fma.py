@@ -35,11 +35,10 @@ CUDA Floating Point and IEEE 754 guide, The Fused Multiply-Add.
 
 from __future__ import annotations
 
+from kscope.features.arithmetic import PAIRS, unfused
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
-
-PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
 
 
 class MissingFma(Rule):
@@ -52,11 +51,7 @@ class MissingFma(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        pairs = []
-        for i in code.where(lambda ins, op: ins.opcode in PAIRS):
-            consumers = code.defuse.consumers(i)
-            if code.executed[i] > 0 and len(consumers) == 1 and code[consumers[0]].opcode == PAIRS[code[i].opcode]:
-                pairs.append(i)
+        pairs = unfused(code)
         issue = code.issue_share(pairs)
         if issue < 0.03:
             return PASSED

@@ -39,16 +39,13 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
+from kscope.features.arithmetic import math_calls
 from kscope.features.columns import total
 from kscope.features.cone import computation
 from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.model.program import Instruction
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
-# Constants that only the accurate functions' range reductions use: 2/pi (sinf, cosf), log2(e) (expf), ln 2 (logf),
-# 2/ln 2 (tanhf), 2^24 (subnormal scaling of logf, sqrtf). Source: SASS of the CUDA 13 math library.
-SIGNATURES = ("0.63661974", "1.4426950", "0.69314718", "2.8853900", "16777216")
 INTRINSIC = 4  # instructions of a fast intrinsic: scaling, MUFU, correction
 LONG = 8  # instructions a call from which a function counts as the accurate one
 
@@ -63,8 +60,7 @@ class SlowMathFunctions(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, xu = facts.code, facts.units.get("xu")
         assert code is not None
-        seeds = code.ran(code.where_each(lambda ins, op: _special(ins) or _reduces(ins)))
-        seeds = [i for i in seeds if not self._divides_integers(facts, i)]
+        seeds = math_calls(code)
         if not seeds:
             return PASSED
         members = sorted(computation(code, seeds))
@@ -92,18 +88,3 @@ class SlowMathFunctions(Rule):
             estimate=facts.bounds.relieve(share, kept, left(code, members, kept), latency=1 - 0.7 * issue),
             confidence=0.6,
         )
-
-    def _divides_integers(self, facts: Facts, index: int) -> bool:
-        """MUFU.RCP of a converted integer is integer division: CMP205's."""
-        code = facts.code
-        assert code is not None
-        near = [p for producers in code.defuse.sources(index).values() for p in producers]
-        return any(code[p].opcode in ("I2F", "I2FP") for p in near) and "RCP" in code[index].mods
-
-
-def _special(ins: Instruction) -> bool:
-    return ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods)
-
-
-def _reduces(ins: Instruction) -> bool:
-    return ins.opcode in ("FMUL", "FFMA") and any(o.lstrip("-").startswith(SIGNATURES) for o in ins.operands)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.local import fixed_slot, local_accesses
 from kscope.model.analysis import Estimate
-
-STACK_POINTER = 1  # R1 by the ABI
 
 
 def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
@@ -18,23 +17,14 @@ def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
     """
     code = facts.code
     assert code is not None
-    local = code.ran(code.where(lambda ins, op: op.space == "local" and op.access in ("load", "store")))
+    local = local_accesses(code)
     marked = facts.kernel.metrics.get("sass__inst_executed_register_spilling")
     if marked == 0:
         return [], local
     if marked is not None and marked >= 0.98 * total(code.executed, local):
         return local, []
-    slots = {i for i in local if _fixed_slot(facts, i)}
+    slots = {i for i in local if fixed_slot(code, i)}
     return sorted(slots), [i for i in local if i not in slots]
-
-
-def _fixed_slot(facts: Facts, index: int) -> bool:
-    code = facts.code
-    assert code is not None
-    ins = code[index]
-    address = next((o for o in ins.operands if "[" in o), "")
-    inner = address[address.find("[") + 1 : address.rfind("]")]
-    return inner == "R1" or inner.startswith("R1+0x")
 
 
 def local_estimate(facts: Facts, members: list[int]) -> Estimate:

@@ -1,0 +1,94 @@
+"""Arithmetic that gives itself away in the code: divisions by run-time integers, accurate math functions, unfused
+multiply-adds, float data in double."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kscope.features.listing import Listing
+from kscope.model.program import Instruction
+
+# Constants that only the accurate functions' range reductions use: 2/pi (sinf, cosf), log2(e) (expf), ln 2 (logf),
+# 2/ln 2 (tanhf), 2^24 (subnormal scaling of logf, sqrtf). Source: SASS of the CUDA 13 math library.
+SIGNATURES = ("0.63661974", "1.4426950", "0.69314718", "2.8853900", "16777216")
+PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
+CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
+DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
+STEPS = 40  # instructions that a value of converted floats is followed through
+
+
+def producers(code: Listing, index: int) -> list[int]:
+    """Instructions whose results an instruction reads."""
+    return [p for found in code.defuse.sources(index).values() for p in found]
+
+
+def divides_integers(code: Listing, index: int) -> bool:
+    """A reciprocal of a converted integer: the start of an integer division."""
+    ins = code[index]
+    if ins.opcode != "MUFU" or "RCP" not in ins.mods:
+        return False
+    return any(code[p].opcode in ("I2F", "I2FP") for p in producers(code, index))
+
+
+def integer_divisions(code: Listing) -> list[int]:
+    """The reciprocals around which integer divisions and modulos by run-time values are built."""
+    found = code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods)
+    return [i for i in code.ran(found) if divides_integers(code, i)]
+
+
+def part_of_division(code: Listing, index: int) -> bool:
+    """Whether a conversion stands within two steps of a reciprocal: it belongs to a division."""
+    near = [*code.defuse.consumers(index), *producers(code, index)]
+    return any(code[j].opcode == "MUFU" and "RCP" in code[j].mods for j in near) or any(
+        code[k].opcode == "MUFU" for j in near for k in producers(code, j)
+    )
+
+
+def math_calls(code: Listing) -> list[int]:
+    """Special-function instructions of floats and the range reductions of accurate functions, integer divisions left
+    aside."""
+    found = code.ran(code.where_each(lambda ins, op: _special(ins) or reduces(ins)))
+    return [i for i in found if not divides_integers(code, i)]
+
+
+def _special(ins: Instruction) -> bool:
+    return ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods)
+
+
+def reduces(ins: Instruction) -> bool:
+    """A multiplication by a constant that only the range reduction of an accurate function uses."""
+    return ins.opcode in ("FMUL", "FFMA") and any(o.lstrip("-").startswith(SIGNATURES) for o in ins.operands)
+
+
+def unfused(code: Listing) -> list[int]:
+    """Multiplies whose result goes to nothing but one add."""
+    out = []
+    for i in code.where(lambda ins, op: ins.opcode in PAIRS):
+        consumers = code.defuse.consumers(i)
+        if code.executed[i] > 0 and len(consumers) == 1 and code[consumers[0]].opcode == PAIRS[code[i].opcode]:
+            out.append(i)
+    return out
+
+
+def conversions(code: Listing) -> list[int]:
+    """Number-format conversions, those of an integer division left aside."""
+    found = code.ran(code.where(lambda ins, op: ins.opcode in CONVERSIONS))
+    return [i for i in found if not part_of_division(code, i)]
+
+
+def widened(code: Listing) -> tuple[list[int], list[int]]:
+    """(conversions from float to double, the double arithmetic that their values reach)."""
+    turns = code.ran(code.where(lambda ins, op: ins.opcode == "F2F" and ins.mods[:2] == ("F64", "F32")))
+    return turns, sorted(_reached(code, turns))
+
+
+def _reached(code: Listing, starts: Iterable[int]) -> set[int]:
+    found: set[int] = set()
+    work = [(i, 0) for i in starts]
+    while work:
+        i, steps = work.pop()
+        for j in code.defuse.consumers(i):
+            if code[j].opcode in DOUBLE and j not in found and steps < STEPS:
+                found.add(j)
+                work.append((j, steps + 1))
+    return found

@@ -1,0 +1,1 @@
+"""Rules on warp-specialised and asynchronous kernels."""

@@ -1,0 +1,38 @@
+"""CMP205 on machine code: integer divisions by run-time values."""
+
+from __future__ import annotations
+
+from kscope.features.arithmetic import integer_divisions
+from kscope.features.cone import computation
+from kscope.features.listing import Listing
+from kscope.rules.base import PASSED, Outcome, derived, percent
+from kscope.rules.compute.integer_address_overhead import IntegerAddressOverhead, whole
+from kscope.rules.lint import Lint, where_in_loops
+
+
+class IntegerAddressOverheadLint(Lint):
+    of = IntegerAddressOverhead
+
+    def check(self, code: Listing) -> Outcome:
+        seeds = integer_divisions(code)
+        if not seeds:
+            return PASSED
+        members = [i for i in sorted(computation(code, seeds)) if whole(code.classes[i])]
+        share = code.issue_share(members)
+        if share < 0.05:
+            return PASSED
+        return self.found(
+            code, seeds,
+            title=f"{len(seeds)} integer divisions by run-time values",
+            why=(
+                f"{len(seeds)} divisions or modulos by values unknown to the compiler expand to "
+                f"{len(members)} instructions, {percent(share)} of the function by weight, "
+                f"{where_in_loops(code, seeds)}."
+            ),
+            fix="constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals",
+            evidence=[
+                derived("division sequences", len(seeds), "inst", "I2F, MUFU.RCP, F2I, IMAD.HI"),
+                derived("instructions in them", len(members), "inst", "def-use cone"),
+            ],
+            confidence=0.9,
+        )  # fmt: skip

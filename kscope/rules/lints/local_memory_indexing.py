@@ -1,0 +1,39 @@
+"""MEM105 on machine code: local memory that is no spill."""
+
+from __future__ import annotations
+
+from kscope.features.arithmetic import reduces
+from kscope.features.listing import Listing
+from kscope.features.local import fixed_slot, spills_and_arrays
+from kscope.rules.base import PASSED, Outcome, derived
+from kscope.rules.lint import Lint, where_in_loops
+from kscope.rules.memory.local_memory_indexing import LocalMemoryIndexing
+
+
+class LocalMemoryIndexingLint(Lint):
+    of = LocalMemoryIndexing
+
+    def check(self, code: Listing) -> Outcome:
+        _, arrays, _ = spills_and_arrays(code)
+        computed = [i for i in arrays if not fixed_slot(code, i)]
+        if not any(code[i].opcode == "LDL" for i in arrays):
+            return PASSED  # stored for somebody else, such as a descriptor handed over by address
+        resources = code.program.resources
+        stack = resources.frame or resources.stack if resources is not None else None
+        size = f" of up to {stack} bytes a thread" if stack else ""
+        shown = computed or arrays
+        return self.found(
+            code, shown,
+            why=(
+                f"{len(arrays)} loads and stores of local memory are no spills but an array{size}, "
+                f"{len(computed)} of them at addresses computed at run time, {where_in_loops(code, shown)}."
+            ),
+            fix="constant indices (full unroll), or the array in shared memory with the thread as fastest index",
+            evidence=[
+                derived("local accesses that are no spills", len(arrays), "inst", "LDL, STL"),
+                derived("at computed addresses", len(computed), "inst", "not the stack pointer and a constant"),
+            ],
+            # The slow path of an accurate sine or cosine keeps a few words in local memory: CMP204 is about that.
+            severity="info" if any(reduces(ins) for ins in code.program.instructions) else None,
+            confidence=0.9 if computed else 0.6,
+        )  # fmt: skip

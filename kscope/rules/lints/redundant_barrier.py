@@ -1,0 +1,30 @@
+"""LAT309: barriers with no memory access since the one before."""
+
+from __future__ import annotations
+
+from kscope.features.barriers import redundant_barriers
+from kscope.features.listing import Listing
+from kscope.rules.base import PASSED, Outcome, derived
+from kscope.rules.latency.redundant_barrier import RedundantBarrier
+from kscope.rules.lint import Lint, where_in_loops
+
+
+class RedundantBarrierLint(Lint):
+    of = RedundantBarrier
+
+    def check(self, code: Listing) -> Outcome:
+        found = redundant_barriers(code)
+        if not found:
+            return PASSED
+        every = code.ran(code.where(lambda ins, op: ins.opcode == "BAR" and "SYNC" in ins.mods))
+        return self.found(
+            code, found,
+            title=f"{len(found)} of {len(every)} block-wide barriers order nothing",
+            why=(
+                f"On every path to {len(found)} barriers, {where_in_loops(code, found)}, no memory is touched since "
+                "the barrier before: the first one has already ordered everything."
+            ),
+            fix="remove the second barrier of each pair",
+            evidence=[derived("barriers with nothing to order", len(found), "inst", "BAR.SYNC, over all paths")],
+            confidence=0.9,
+        )  # fmt: skip

@@ -1,0 +1,42 @@
+"""CMP204 on machine code: accurate math functions, told by their range reductions."""
+
+from __future__ import annotations
+
+from kscope.features.arithmetic import math_calls, reduces
+from kscope.features.columns import total
+from kscope.features.cone import computation
+from kscope.features.listing import Listing
+from kscope.rules.base import PASSED, Outcome, derived, percent
+from kscope.rules.compute.slow_math_functions import LONG, SlowMathFunctions
+from kscope.rules.lint import Lint, where_in_loops
+
+
+class SlowMathFunctionsLint(Lint):
+    of = SlowMathFunctions
+
+    def check(self, code: Listing) -> Outcome:
+        seeds = math_calls(code)
+        reductions = [i for i in seeds if reduces(code[i])]
+        if not reductions:
+            return PASSED
+        members = sorted(computation(code, seeds))
+        double = [i for i in members if code.classes[i].pipe == "fp64"]
+        share = code.issue_share(members)
+        long = total(code.executed, members) >= LONG * total(code.executed, seeds)
+        if not long or share < 0.2 or len(double) > 0.1 * len(members):
+            return PASSED
+        return self.found(
+            code, members,
+            why=(
+                f"{len(members)} instructions, {where_in_loops(code, members)}, compute {len(seeds)} math functions or "
+                f"parts of them: accurate versions with range reduction ({code[reductions[0]].text}) and slow paths, "
+                f"{percent(share)} of the function by weight."
+            ),
+            fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
+            evidence=[
+                derived("range reductions", len(reductions), "inst", "constants that only the accurate functions use"),
+                derived("instructions of the math functions", len(members), "inst", "tied to them by def-use"),
+            ],
+            confidence=0.7,
+            places=sorted(reductions) + code.hottest(i for i in seeds if i not in reductions),
+        )  # fmt: skip

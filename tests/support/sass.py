@@ -1,0 +1,40 @@
+"""Our own kernels as machine code (fixtures/sass): what was compiled, and what the lints must say of it."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+
+from kscope.model.program import Program
+from kscope.parsers.cubin import read_programs
+
+FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
+MANIFEST = tomllib.loads((FOLDER / "FIXTURES.toml").read_text("utf-8"))
+
+
+def _expected() -> dict[tuple[str, str, str], frozenset[str]]:
+    out = {}
+    for unit in MANIFEST["unit"]:
+        for arch in unit["archs"]:
+            kernels = unit["expects"] | unit.get("on", {}).get(arch, {})
+            for name, codes in kernels.items():
+                if name in functions(unit["source"], arch):
+                    out[unit["source"], arch, name] = frozenset(codes)
+    return out
+
+
+def path(source: str, arch: str) -> Path:
+    """The packed cubin of one source for one target."""
+    return FOLDER / f"{Path(source).stem}.{arch}.cubin.xz"
+
+
+@cache
+def functions(source: str, arch: str) -> dict[str, Program]:
+    """The functions of one cubin by name."""
+    (image,) = read_programs(path(source, arch))
+    return {program.name: program for program in image.functions}
+
+
+EXPECTED = _expected()
+"""(source, target, kernel) -> the codes that fire on it, all others being silent."""
