@@ -22,7 +22,8 @@ from typing import Any
 import ncu_report
 from strip_sources import strip
 
-NEUTRAL = (b"/corpus/", b"/usr/", b"/opt/nvidia/", b"/proc/", b"/dev/")
+NEUTRAL = (b"/corpus/", b"/usr/", b"/opt/nvidia/", b"/opt/torch/", b"/proc/", b"/dev/")
+OURS = ("/corpus/",)
 PATH = re.compile(rb"(?<![\w./:<-])/[a-z]+/[\w./-]{4,}")
 FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 16 << 20, "lc": 4, "pb": 0}]
 
@@ -40,7 +41,7 @@ def main() -> None:
         folder = kernels if file.suffix in (".cu", ".cuh", ".py") else args.out
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(file, folder / file.name)
-    sources = {f.name: f.read_text() for f in sorted(kernels.glob("*.cu"))}
+    sources = {f.name: f.read_text() for f in sorted(kernels.iterdir()) if f.suffix in (".cu", ".py")}
     reports = sorted(args.captures.glob("*.ncu-rep"))
     with ProcessPoolExecutor() as pool:
         sizes = list(pool.map(partial(pack, out=args.out, labels=labels, times=times, sources=sources), reports))
@@ -49,7 +50,7 @@ def main() -> None:
 
 def pack(report: Path, out: Path, labels: dict[str, Any], times: dict[str, float], sources: dict[str, str]) -> int:
     """Write one case; returns the packed bytes."""
-    data = strip(report.read_bytes(), ("/corpus/",))
+    data = strip(report.read_bytes(), OURS)
     if found := next((p for p in PATH.findall(data) if not p.startswith(NEUTRAL)), None):
         raise SystemExit(f"{report}: holds the path {found.decode()}")
     case = report.name.removesuffix(".ncu-rep")
@@ -130,8 +131,9 @@ def toml(value: Any) -> str:
 
 
 def line_of(function: str, source: str) -> int | None:
-    """1-based line of a kernel's definition."""
-    found = re.search(rf"__global__[^;{{]*?\b{re.escape(function)}\s*\(", source)
+    """1-based line of a kernel's definition, in CUDA or Triton."""
+    name = re.escape(function)
+    found = re.search(rf"__global__[^;{{]*?\b{name}\s*\(|^def {name}\(", source, re.MULTILINE)
     return None if found is None else source.count("\n", 0, source.index(function, found.start())) + 1
 
 

@@ -11,7 +11,8 @@ from kscope.model.analysis import Finding, Severity
 
 ROOFS = ("MEM107", "CMP208")
 """Findings that say the kernel is at its roof: they lead where nothing else pays."""
-PAYS = 1.1
+PAYS, SURE = 1.1, 0.05
+"""Gain, and gain times confidence, from which a fault is worth more attention than the roof."""
 
 
 def severity(finding: Finding) -> Severity:
@@ -30,11 +31,16 @@ def worth(finding: Finding) -> float:
     return math.log(max(gain, 1.0)) * finding.confidence
 
 
+def _pays(finding: Finding) -> bool:
+    gain = finding.estimate.speedup if finding.estimate is not None else 1.0
+    return gain >= PAYS and (gain - 1) * finding.confidence >= SURE
+
+
 def ranked(found: Iterable[Finding]) -> list[Finding]:
     """Best first, with severities and overlaps filled in; a kernel at its roof leads with that, unless something
     else promises a real gain."""
     findings = [msgspec.structs.replace(f, severity=severity(f)) for f in found]
-    paying = any(f.estimate is not None and f.estimate.speedup >= PAYS for f in findings)
+    paying = any(_pays(f) for f in findings)
 
     def key(f: Finding) -> tuple[int, float, str]:
         group = 2 if f.severity == "info" else 0 if f.code in ROOFS and not paying else 1

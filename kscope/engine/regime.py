@@ -75,7 +75,9 @@ def decide(facts: Facts) -> Regimen:
 def _limiting(facts: Facts) -> Unit | None:
     """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, device memory is
     the cause."""
-    unit, dram = facts.busiest, facts.units.get("dram")
+    unit, dram, tensor = facts.busiest, facts.units.get("dram"), facts.units.get("tensor")
+    if unit is not None and tensor is not None and unit.load < FULL and tensor.load > 0.9 * unit.load:
+        return tensor  # what feeds the products is about as busy as they are: they are the work
     if unit is not None and dram is not None and unit.name == "l2" and dram.load > 0.9 * unit.load:
         return dram
     return unit
@@ -188,9 +190,8 @@ def _lanes(facts: Facts) -> float:
 
 def _shared_share(facts: Facts) -> float:
     """Share of the memory-instruction queue's work that is shared memory, by wavefronts: 0..1."""
-    m = facts.kernel.metrics
     shared = facts.traffic.shared_wavefronts
-    every = m.get("l1tex__data_pipe_lsu_wavefronts.sum")
+    every = facts.traffic.l1_wavefronts
     if every is None and facts.code is not None:
         code = facts.code
         mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")

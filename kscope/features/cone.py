@@ -32,6 +32,23 @@ def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
     return {i for i in found if code.executed[i] > 0}
 
 
+def feeding(code: Listing, members: Iterable[int]) -> list[int]:
+    """Integer work that serves nothing but these instructions: the addresses that go when they go."""
+    chosen = set(members)
+    work = list(chosen)
+    while work:
+        i = work.pop()
+        for producers in code.defuse.sources(i).values():
+            for p in producers:
+                op = code.classes[p]
+                if p in chosen or op.access is not None or not op.kind & {"int", "int_mul", "move"}:
+                    continue
+                if all(c in chosen or c == p for c in code.defuse.consumers(p)):
+                    chosen.add(p)
+                    work.append(p)
+    return sorted(i for i in chosen if code.executed[i] > 0)
+
+
 def _computes(code: Listing, index: int) -> bool:
     op = code.classes[index]
     return op.access is None and op.pipe in COMPUTE

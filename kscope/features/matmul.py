@@ -40,12 +40,40 @@ def _fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     return tuple(sorted((lp for inside in regions for lp in _region(code, inside)), key=lambda lp: -lp.fmas))
 
 
+def halves(code: Listing, loop: FmaLoop) -> bool:
+    """The loop multiplies 2-byte values: loaded as such, or unpacked from wider loads by a shift of 16 bits or a
+    permute. Tensor cores multiply them exactly."""
+    if all(code.classes[i].bytes == 2 for i in loop.loads):
+        return True
+    unpacked = 0
+    for i in loop.fma_indices:
+        registers = [r for o in code[i].operands[1:3] if (r := _register(o)) is not None]
+        unpacked += all(any(_unpacks(code, p) for p in code.defuse.producers(i, r)) for r in registers)
+    return unpacked > 0.5 * len(loop.fma_indices)
+
+
+def unpacking(code: Listing, loop: FmaLoop) -> list[int]:
+    """The conversions, shifts and permutes between the loop's loads and its multiply-adds."""
+    found: set[int] = set()
+    work = [(i, DEPTH) for i in loop.fma_indices]
+    while work:
+        i, depth = work.pop()
+        for producers in code.defuse.sources(i).values():
+            for p in producers:
+                if p not in found and depth and (_unpacks(code, p) or "conversion" in code.classes[p].kind):
+                    found.add(p)
+                    work.append((p, depth - 1))
+    return sorted(found)
+
+
 def _region(code: Listing, inside: set[int]) -> list[FmaLoop]:
     """The multiply-adds of a region with both factors loaded, and those with one."""
     by_factors: dict[int, dict[int, set[int]]] = {2: {}, 1: {}}
     for i in inside:
         if code[i].opcode in FMA_OPCODES and code.executed[i] > 0:
             factors = [f for f in _loaded_factors(code, i, inside) if f]
+            if len(factors) == 2 and _same_operand(code, i):
+                continue  # a square: nothing to reuse
             if factors:
                 by_factors[len(factors)][i] = set().union(*factors)
     return [_loop(code, inside, fed, both=n == 2) for n, fed in by_factors.items() if fed]
@@ -67,6 +95,11 @@ def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bo
     )
 
 
+def _same_operand(code: Listing, index: int) -> bool:
+    first, second = (_register(o) for o in code[index].operands[1:3])
+    return first == second
+
+
 def _loaded_factors(code: Listing, index: int, inside: set[int]) -> list[set[int]]:
     """For each factor of a multiply-add, the loads of the region that it comes from (empty: not loaded there)."""
     registers = [_register(operand) for operand in code[index].operands[1:3]]
@@ -81,10 +114,18 @@ def _loads_behind(code: Listing, index: int, register: int, inside: set[int], de
         op = code.classes[p]
         if op.access in ("load", "matrix_load") and op.space in ("global", "shared", "generic"):
             out.add(p)
-        elif depth and ("move" in op.kind or "conversion" in op.kind):
+        elif depth and ("move" in op.kind or "conversion" in op.kind or _unpacks(code, p)):
             for r in code[p].uses:
                 out |= _loads_behind(code, p, r, inside, depth - 1)
     return out
+
+
+def _unpacks(code: Listing, index: int) -> bool:
+    """Takes one packed element out of a register: a shift by a constant, a byte permute, a mask (bf16 to float is
+    `x << 16` and `x & 0xffff0000`)."""
+    ins = code[index]
+    constant = any(o.startswith(("0x", "-0x")) or o.isdigit() for o in ins.operands[1:])
+    return ins.opcode in ("SHF", "SHL", "PRMT", "LOP3", "IMAD", "HADD2") and (constant or ins.opcode == "HADD2")
 
 
 def _register(operand: str) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from kscope.features.units import elapsed_cycles
 from kscope.model.kernel import Kernel
 
 SECTOR = 32  # bytes
@@ -13,7 +14,7 @@ class Traffic(Struct, frozen=True):
     """Sectors are 32 bytes; requests are warp-level. None where a counter was not collected.
 
     global_/local_ count LSU accesses at L1; l2_* count what L2 served for the SMs; dram_bytes device memory;
-    tma_bytes bulk copies, which bypass the LSU counters.
+    tma_bytes bulk copies, which bypass the LSU counters; l1_wavefronts all that passed the L1 data pipe.
     """
 
     global_load_requests: float
@@ -31,6 +32,7 @@ class Traffic(Struct, frozen=True):
     peer_sectors: float
     atomic_requests: float
     shared_wavefronts: float
+    l1_wavefronts: float | None
 
     @property
     def local_share(self) -> float:
@@ -69,4 +71,16 @@ def traffic(kernel: Kernel) -> Traffic:
         peer_sectors=m.total("lts__t_sectors_srcunit_tex_aperture_peer_lookup_miss.sum"),
         atomic_requests=l1("requests", "global", "atom", "red"),
         shared_wavefronts=m.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum") or 0.0,
+        l1_wavefronts=_wavefronts(kernel),
     )
+
+
+def _wavefronts(kernel: Kernel) -> float | None:
+    """Most reports hold only how full the data pipe was; its peak is a wavefront a cycle and SM."""
+    m = kernel.metrics
+    counted = m.get("l1tex__data_pipe_lsu_wavefronts.sum")
+    full = m.first(*(f"l1tex__data_pipe_lsu_wavefronts.{u}.pct_of_peak_sustained_elapsed" for u in ("avg", "sum")))
+    cycles = elapsed_cycles(m)
+    if counted is None and full is not None and cycles:
+        return full / 100 * cycles * kernel.device.sms
+    return counted

@@ -16,6 +16,9 @@ SPECIAL = {
     "SR_CTAID.X": "x", "SR_CTAID.Y": "y", "SR_CTAID.Z": "z",
     "SR_TID.X": "tid", "SR_TID.Y": "tid", "SR_TID.Z": "tid", "SR_LANEID": "tid", "SR_TID": "tid",
 }  # fmt: skip
+PARAMETERS = ((100, 0x380), (90, 0x210), (0, 0x160))
+"""Offset of the first kernel parameter in bank 0 from an architecture on: what lies below (grid, memory descriptors)
+is the driver's. Source: SASS of our own kernels for sm_80, sm_90, sm_100."""
 LIMIT = 400  # instructions of one slice: beyond it the origin is called unknown
 
 
@@ -119,10 +122,27 @@ def chases(code: Listing, load: int) -> bool:
     return False
 
 
+def continues(code: Listing, index: int, loop: int) -> bool:
+    """The address goes on where a loop left off: it is computed from a value that the loop carries. The remainder of
+    an unrolled loop does; a second pass over the data starts from the beginning."""
+    starts = [p for ps in code.defuse.sources(index).values() for p in ps]
+    seen = set(starts)
+    while starts:
+        i = starts.pop()
+        if code.cfg.loop_of[i] == loop:
+            return True
+        if code.classes[i].access is None and len(seen) < LIMIT:
+            new = {p for ps in code.defuse.sources(i).values() for p in ps} - seen
+            seen |= new
+            starts += new
+    return False
+
+
 def pointer(code: Listing, index: int) -> str | None:
     """The kernel parameter that an address is based on (`c[0x0][0x210]`); None when there is no one such."""
     found = address_origins(code, index)
-    parameters = [o for o in found or () if o.startswith("c[")]
+    first = next(offset for sm, offset in PARAMETERS if code.program.sm >= sm)
+    parameters = [o for o in found or () if o.startswith("c[") and int(o.rpartition("[")[2].rstrip("]"), 16) >= first]
     return min(parameters) if parameters else None
 
 

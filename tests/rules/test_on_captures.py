@@ -33,23 +33,30 @@ class On(NamedTuple):
 
 CASES = {
     "MEM101": On(
-        ("uncoalesced.slow", "sgemm.naive", "ldg32_l2.slow", "particles.aos"),
-        ("bank_conflict.slow", "barrier.slow", "particles.soa", *STREAMING),
+        ("uncoalesced.slow", "sgemm.naive", "ldg32_l2.slow", "particles.aos", "row_stats.thread", "triton_rowsum.down"),
+        ("bank_conflict.slow", "barrier.slow", "particles.soa", "row_stats.warp", "triton_rowsum.along", *STREAMING),
     ),
     "MEM102": On(
         ("narrow_loads.slow", "layernorm_bf16.scalar"),
         ("layernorm_bf16.vec8", "ldg32_x4.slow", "barrier.slow", "tail_effect.slow", *STREAMING),
     ),
-    "MEM103": On(("bank_conflict.slow",), ("bank_conflict.fast", "sgemm.tiled", "barrier.slow", *STREAMING)),
+    "MEM103": On(
+        ("bank_conflict.slow", "gemm_bf16.mma"),
+        ("bank_conflict.fast", "sgemm.tiled", "barrier.slow", "gemm_bf16.swizzled", "gemm_f32.warptile", *STREAMING),
+    ),
     "MEM104": On(("spill.slow",), ("spill.fast", "local_array.slow", "local_array.fast", *STREAMING)),
     "MEM105": On(("local_array.slow",), ("local_array.fast", "spill.slow", "spill.fast", *STREAMING)),
     "MEM106": On(
-        ("softmax_rows.threepass",), ("softmax_rows.registers", "bank_conflict.fast", "tail_effect.slow", *STREAMING)
+        ("softmax_rows.threepass", "triton_softmax.passes"),
+        ("softmax_rows.registers", "triton_softmax.once", "bank_conflict.fast", "tail_effect.slow", *STREAMING),
     ),
     "MEM107": On(
         (*STREAMING, "ldg32_x4.slow"), ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow")
     ),
-    "MEM108": On(("gather_rows.header4",), ("gather_rows.header128", "bank_conflict.slow", *STREAMING)),
+    "MEM108": On(
+        ("gather_rows.header4", "place_rows.header1"),
+        ("gather_rows.header128", "place_rows.header32", "bank_conflict.slow", *STREAMING),
+    ),
     "MEM109": On(
         ("atomics.slow", "groupby_f64.global"), ("atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING)
     ),
@@ -58,14 +65,25 @@ CASES = {
         ("lut256.constant",), ("lut256.shared", "sgemm.tiled", "bank_conflict.slow", "atomics.slow", *STREAMING)
     ),
     "MEM112": On(
-        ("sgemm.tiled", "mm.coalesced"),
-        ("sgemm.blocktile2d", "mm.vec4", "bank_conflict.slow", "tail_effect.slow", *STREAMING),
+        ("sgemm.tiled", "mm.coalesced", "gemm_f32.coalesced", "gemm_f32.shared", "gemm_f32.reg1d"),
+        (
+            "sgemm.blocktile2d",
+            "gemm_f32.warptile",
+            "row_stats.thread",
+            "mm.vec4",
+            "bank_conflict.slow",
+            "tail_effect.slow",
+            *STREAMING,
+        ),
     ),
     "CMP201": On(
-        ("sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d", "hgemm.packed"),
+        ("sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d", "hgemm.packed", "gemm_bf16.ffma"),
         ("hgemm.wmma_padded", "tail_effect.fast", "spill.slow", *STREAMING),
     ),
-    "CMP202": On(("tensor_loop.mma_sync",), ("tensor_loop.wgmma", "sgemm.tiled", *STREAMING)),
+    "CMP202": On(
+        ("tensor_loop.mma_sync", "gemm_bf16.swizzled"),
+        ("tensor_loop.wgmma", "gemm_bf16.wgmma", "gemm_bf16.mma", "sgemm.tiled", *STREAMING),
+    ),
     "CMP203": On(("fp64_literal.slow",), ("fp64_literal.fast", "divergence.fast", *STREAMING)),
     "CMP204": On(
         ("wave.library",), ("wave.intrinsics", "sgemm.tiled", "bank_conflict.slow", "int_division.fast", *STREAMING)
@@ -92,16 +110,24 @@ CASES = {
         ("operators.specialised",),
         ("operators.generic", "sgemm.blocktile2d", "dependency_chain.slow", "tail_effect.fast", *STREAMING),
     ),
-    "LAT307": On(("hgemm.wmma_onestage",), ("hgemm.packed", "bank_conflict.slow", "dependency_chain.slow", *STREAMING)),
+    "LAT307": On(
+        ("hgemm.wmma_onestage", "triton_matmul.stage1"),
+        ("triton_matmul.stage4", "hgemm.packed", "bank_conflict.slow", "dependency_chain.slow", *STREAMING),
+    ),
     "LAT308": On(("publish.fence_each",), ("publish.fence_once", "sgemm.tiled", *STREAMING)),
-    "GRD401": On(("small_grid.slow",), ("small_grid.fast", "tail_effect.slow", *STREAMING)),
+    "LAT310": On(("tile_sum.lanes",), ("tile_sum.elected", "gemm_bf16.wgmma", "bank_conflict.slow", *STREAMING)),
+    "GRD401": On(("small_grid.slow", "triton_deep.tiles16"), ("small_grid.fast", "tail_effect.slow", *STREAMING)),
     "GRD402": On(("tail_effect.slow",), ("tail_effect.fast", "small_grid.slow", *STREAMING)),
     "GRD403": On(
         ("mandelbrot.bands",),
         ("mandelbrot.dealt", "tail_effect.fast", "bank_conflict.slow", "dependency_chain.slow", *STREAMING),
     ),
     "GRD404": On(
-        ("julia.block6x6",), ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING)
+        ("julia.block6x6", "triton_gather.block32"),
+        ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
+    ),
+    "GRD405": On(
+        ("signal_max.one",), ("signal_max.many", "sum_roof.tree", "bitonic1024.barriers", "mm.vec4", *STREAMING)
     ),
     "OVH606": On(("launch_bound.tiny",), ("small_grid.slow", "int_division.fast", *STREAMING)),
 }

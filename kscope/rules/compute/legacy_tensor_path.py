@@ -62,8 +62,16 @@ class LegacyTensorPath(Rule):
         if not old or facts.kernel.device.sm not in (90, 100, 103) or tensor is None or tensor.busy < USED:
             return PASSED
         kept = self._ratio(facts)
-        scale = left(code, old, kept) | {"tensor": kept}
-        share = max(tensor.load, code.blamed_share(old))
+        # wgmma reads its operands from shared memory itself: the loads of fragments into registers go as well.
+        fragments = code.ran(
+            code.where(lambda ins, op: op.access == "matrix_load" or (op.access == "load" and op.space == "shared"))
+        )
+        scale = left(code, [*old, *fragments], kept) | {"tensor": kept}
+        for demand in ("l1_wavefronts", "l1_banks", "l1_writeback"):
+            scale[demand] = left(code, fragments, 0.0).get(demand, 1.0)
+        products, feeding = code.blamed_share(old), code.blamed_share(fragments)
+        share = min(1.0, max(tensor.load, products) + feeding)
+        remaining = kept * (share - feeding) / share
         return self.finding(
             why=(
                 f"{sum(code.executed[i] for i in old):,.0f} {code[old[0]].name} keep the tensor pipe "
@@ -76,7 +84,7 @@ class LegacyTensorPath(Rule):
                 derived("time on the newer path", kept, "", "ratio of the two paths' peaks"),
             ],
             locations=code.locations(old),
-            estimate=facts.bounds.relieve(min(1.0, share), kept, scale),
+            estimate=facts.bounds.relieve(share, remaining, scale),
             confidence=0.75,
         )
 

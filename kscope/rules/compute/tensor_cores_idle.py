@@ -44,10 +44,11 @@ import msgspec
 from kscope.features.columns import total
 from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.matmul import fma_loops
+from kscope.features.matmul import FmaLoop, fma_loops, halves, unpacking
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
+FRAGMENTS = 3 / 32  # bytes a multiply-add that a warp loads for 64 x 32 outputs: (64 + 32) x 2 / (64 x 32)
 BY_OPCODE = {"FFMA": "fp32", "FFMA2": "fp32", "HFMA2": "fp16", "DFMA": "fp64"}
 
 
@@ -73,7 +74,7 @@ class TensorCoresIdle(Rule):
             return PASSED
         main = loops[0]
         # FFMA on values that were loaded as 2 bytes: half-precision data, which tensor cores multiply exactly.
-        half = all(code.classes[i].bytes == 2 for i in main.loads)
+        half = main.opcode == "FFMA" and halves(code, main)
         precision = "fp16" if half else BY_OPCODE[main.opcode]
         found = self.finding(
             title=f"{main.opcode} does a matrix product while the tensor cores idle",
@@ -88,15 +89,26 @@ class TensorCoresIdle(Rule):
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(main.fma_indices),
-            estimate=self._estimate(facts, main.fma_indices) if precision != "fp32" else None,
+            estimate=self._estimate(facts, main) if precision != "fp32" else None,
             confidence=0.6 if precision == "fp32" else 0.75,
         )
         # FP32 products change precision there: a direction, not a promise.
         return msgspec.structs.replace(found, severity="minor")
 
-    def _estimate(self, facts: Facts, fmas: tuple[int, ...]) -> Estimate:
-        """Gain if a tensor instruction does the work of 32 multiply-adds; the loads stay as they are."""
+    def _estimate(self, facts: Facts, main: FmaLoop) -> Estimate:
+        """Gain if a tensor instruction does the work of 32 multiply-adds and takes its operands packed; the loads stay
+        as they are. At best they shrink to what fragments of a 64 x 32 tile a warp need."""
         code = facts.code
         assert code is not None
-        share = max(code.issue_share(fmas), code.blamed_share(fmas))
-        return facts.bounds.relieve(share, 1 / 32, left(code, fmas, 1 / 32), latency=1 - share)
+        work = [*main.fma_indices, *unpacking(code, main)]
+        share = max(code.issue_share(work), code.blamed_share(work))
+        scale = left(code, work, 1 / 32)
+        point = facts.bounds.relieve(share, 1 / 32, scale, latency=1 - share)
+        each = main.words_per_fma * 4 / (2 if main.opcode == "HFMA2" else 1)
+        fewer = min(1.0, FRAGMENTS / max(each, FRAGMENTS))
+        every = sorted({*work, *main.loads})
+        kept = {d: scale[d] for d in ("fma", "fmaheavy", "alu", "instructions") if d in scale}
+        best = left(code, every, fewer) | kept
+        waits = min(1.0, share + code.blamed_share(main.loads))
+        high = facts.bounds.relieve(waits, 1 / 32, best, latency=1 - share).high
+        return msgspec.structs.replace(point, high=max(point.high, high))

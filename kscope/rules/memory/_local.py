@@ -40,7 +40,7 @@ def local_estimate(facts: Facts, members: list[int]) -> Estimate:
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum",
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum",
     )
-    l1 = (m.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0) or 1.0
+    l1 = facts.traffic.l1_wavefronts or 1.0
     issue = code.issue_share(members)
     lsu = code.where(lambda ins, op: op.pipe == "lsu")
     of_lsu = total(code.executed, members) / max(1.0, total(code.executed, lsu))

@@ -41,13 +41,19 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
+import msgspec
+
+from kscope.features.cone import feeding
 from kscope.features.demands import left, sectors_share
 from kscope.features.facts import Facts
 from kscope.features.matmul import FmaLoop, fma_loops
 from kscope.features.reach import grid_dimensions
+from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 TILE = 0.25  # loaded words an FMA of an 8 x 8 register tile
+SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
+# operand is read again by every product, the other one's lie side by side along k and come four at a time
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
 CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
@@ -63,7 +69,7 @@ class LowDataReuse(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        loops = [lp for lp in fma_loops(code) if lp.words_per_fma > 0.6 and lp.issue > 0.04 and self._reused(facts, lp)]
+        loops = wasteful(facts)
         if not loops:
             return PASSED
         loads = sorted({i for lp in loops for i in lp.loads})
@@ -72,16 +78,23 @@ class LowDataReuse(Rule):
             return PASSED
         worst = max(loops, key=lambda lp: lp.fmas)
         ratio = max(TILE / worst.words_per_fma, 1 / 8) if worst.both else STENCIL
-        scale = left(code, loads, ratio)
-        sectors = 1 - sectors_share(code, loads) * (1 - ratio)
-        scale |= {"l2_sectors": sectors, "l2_requests": sectors}
         space = code.classes[loads[0]].space or "memory"
-        step = "shared memory, then registers" if space == "global" and worst.both else "registers"
+        staged = space == "global" and worst.both
+        step = "shared memory, then registers" if staged else "registers"
+        estimate = self._estimate(facts, loads, share, ratio)
+        first = ""
+        if staged:
+            # The next step is the tile in shared memory, which one load in SHARED an operand still reads; registers
+            # are the step behind it, and what the estimate's upper end allows.
+            once = self._estimate(facts, loads, share, SHARED)
+            first = f" A tile in shared memory alone brings about {once.speedup:.1f}x, registers behind it the rest."
+            estimate = msgspec.structs.replace(once, high=max(estimate.high, once.high))
         tile = "8 x 8 outputs a thread" if worst.both else "several outputs a thread"
         return self.finding(
             why=(
                 f"the hot code loads {worst.words_per_fma:.1f} words a multiply-add from {space} memory; {tile} in "
-                f"{step} need {worst.words_per_fma * ratio:.2g}. {percent(share)} of all samples wait for the loads."
+                f"{step} need {worst.words_per_fma * ratio:.2g}. {percent(share)} of all samples wait for the "
+                f"loads.{first}"
             ),
             fix=f"tile in {step} ({tile}): each loaded value then feeds several multiply-adds",
             evidence=[
@@ -90,19 +103,35 @@ class LowDataReuse(Rule):
                 derived("samples behind the loads", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(loads),
-            estimate=facts.bounds.relieve(share, ratio, scale, latency=1 - share * (1 - ratio)),
+            estimate=estimate,
             confidence=0.75 if worst.both else 0.6,
         )
 
-    def _reused(self, facts: Facts, loop: FmaLoop) -> bool:
-        """Whether the loads' data is read more than once, so that a tile could keep it: it sits in shared memory, L1
-        catches most of it, or neither address depends on the whole grid."""
+    def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float) -> Estimate:
+        """Gain if `ratio` of these loads is left."""
         code = facts.code
         assert code is not None
-        if any(code.classes[i].space == "shared" for i in loop.loads):
-            return True
-        if (facts.traffic.l1_hit or 0.0) >= CAUGHT:
-            return True
-        used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
-        reached = [grid_dimensions(code, i) for i in loop.loads]
-        return loop.both and len(used) > 1 and all(r is not None and used - r for r in reached)
+        sectors = 1 - sectors_share(code, loads) * (1 - ratio)
+        scale = left(code, feeding(code, loads), ratio) | {"l2_sectors": sectors, "l2_requests": sectors}
+        return facts.bounds.relieve(share, ratio, scale, latency=1 - share * (1 - ratio))
+
+
+def wasteful(facts: Facts) -> list[FmaLoop]:
+    """Loops of multiply-adds that load too much for each, of data that is read more than once."""
+    code = facts.code
+    assert code is not None
+    return [lp for lp in fma_loops(code) if lp.words_per_fma > 0.6 and lp.issue > 0.04 and _reused(facts, lp)]
+
+
+def _reused(facts: Facts, loop: FmaLoop) -> bool:
+    """Whether the loads' data is read more than once, so that a tile could keep it: it sits in shared memory, L1
+    catches most of it, or neither address depends on the whole grid."""
+    code = facts.code
+    assert code is not None
+    if any(code.classes[i].space == "shared" for i in loop.loads):
+        return True
+    if (facts.traffic.l1_hit or 0.0) >= CAUGHT:
+        return True
+    used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
+    reached = [grid_dimensions(code, i) for i in loop.loads]
+    return loop.both and len(used) > 1 and all(r is not None and used - r for r in reached)

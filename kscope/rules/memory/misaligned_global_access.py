@@ -38,12 +38,14 @@ CUDA C++ Best Practices Guide, A Sequential but Misaligned Access Pattern.
 
 from __future__ import annotations
 
-from kscope.features.columns import total
+from kscope.features.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
-from kscope.rules.memory.uncoalesced_global_access import EXCESS, IDEAL, TOUCHED
+from kscope.rules.memory.uncoalesced_global_access import SCATTERED
 
 LEAST = 0.05  # excess over ideal below which nothing is called misaligned
+WRITES = "lts__t_requests_srcunit_tex_op_write.sum"
+REQUESTS = "lts__t_requests_srcunit_tex.sum"
 
 
 class MisalignedGlobalAccess(Rule):
@@ -58,32 +60,50 @@ class MisalignedGlobalAccess(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        touched, ideal = code.column(TOUCHED), code.column(IDEAL)
+        touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
         if touched is None or ideal is None:
-            return Missing(f"{TOUCHED} was not collected; profile with {self.collect}")
-        off = [i for i, x in enumerate(touched) if ideal[i] * (1 + LEAST) < x <= ideal[i] * (1 + EXCESS)]
-        if not off or total(touched, off) - total(ideal, off) < LEAST * total(touched):
+            return Missing(f"{SECTORS} was not collected; profile with {self.collect}")
+        off = excess(code, touched, ideal, LEAST, SCATTERED, LEAST)
+        if off is None:
             return PASSED
-        share = code.blamed_share(off)
-        ratio = total(ideal, off) / total(touched, off)
-        kept = 1 - (total(touched, off) - total(ideal, off)) / total(touched)
-        caught = facts.traffic.l1_hit or 0.0
-        beyond = 1 - (1 - kept) * (1 - caught)
-        scale = {"l1_wavefronts": kept, "l2_sectors": beyond, "l2_requests": beyond, "dram_bytes": beyond}
-        worst = code.hottest(off)[0]
+        stores = [i for i in off.members if code.classes[i].access == "store"]
+        loads = [i for i in off.members if i not in set(stores)]
+        wasted = sum(touched[i] - ideal[i] for i in loads)
+        # L1 keeps what a load's neighbour wants of the extra sector; stores pass it.
+        caught = (facts.traffic.l1_hit or 0.0) if loads else 0.0
+        beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / off.every
+        requests, writes = self._requests(facts, stores)
+        scale = {
+            "l1_wavefronts": off.kept, "l2_sectors": beyond, "l2_requests": min(beyond, requests), "l2_writes": writes,
+            "dram_bytes": 1 - wasted * (1 - caught) / off.every,
+        }  # fmt: skip
+        catches = f"; L1 catches {percent(caught)} of them" if loads else ""
+        split = f". Each store that crosses a line is two requests to L2: {percent(1 - requests)} of all" \
+            if requests < 0.95 else ""  # fmt: skip
         return self.finding(
             why=(
-                f"{code[worst].name} touches {touched[worst] / max(code.executed[worst], 1):.1f} sectors a request "
-                f"where {ideal[worst] / max(code.executed[worst], 1):.1f} hold its bytes; L1 catches "
-                f"{percent(caught)} of them. {percent(share)} of all samples wait for these accesses."
+                f"{code[off.worst].name} touches {off.worst_actual:.1f} sectors a request where {off.worst_ideal:.1f} "
+                f"hold its bytes{catches}{split}. {percent(off.share)} of all samples wait for these accesses."
             ),
             fix="align the base to 32 bytes: pitched rows, headers elsewhere, an aligned main loop with a scalar head",
             evidence=[
-                derived(TOUCHED, total(touched, off), "sector", "the misaligned accesses"),
-                derived(IDEAL, total(ideal, off), "sector", "the same bytes, aligned"),
-                derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
+                derived(SECTORS, off.actual, "sector", "the misaligned accesses"),
+                derived(IDEAL_SECTORS, off.ideal, "sector", "the same bytes, aligned"),
+                derived("samples behind these accesses", off.share, "", "share of warp samples, blamed by def-use"),
             ],
-            locations=code.locations(off),
-            estimate=facts.bounds.relieve(share, ratio, scale),
+            locations=code.locations(off.members),
+            estimate=facts.bounds.relieve(off.share, off.ratio, scale),
             confidence=0.8 if caught < 0.3 else 0.4,
         )
+
+    def _requests(self, facts: Facts, stores: list[int]) -> tuple[float, float]:
+        """What is left of all requests to L2, and of those that write, when no store crosses a line."""
+        code, m = facts.code, facts.kernel.metrics
+        assert code is not None
+        ideal = code.column(IDEAL_SECTORS)
+        every, now = m.get(REQUESTS), m.get(WRITES)
+        if not stores or ideal is None or not every or not now:
+            return 1.0, 1.0
+        written = code.where(lambda ins, op: op.space == "global" and op.access == "store")
+        needed = min(now, least_wavefronts(code, list(written), ideal))
+        return 1 - (now - needed) / every, needed / now

@@ -54,6 +54,7 @@ from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.reach import gathers
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.rules.memory.low_data_reuse import wasteful
 
 WIDE = 16  # bytes a lane of the widest load that all chips have
 ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]")
@@ -71,9 +72,11 @@ class NarrowGlobalAccess(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        groups = mergeable(code)
+        # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
+        tiled = {i for loop in wasteful(facts) if loop.both for i in loop.loads}
+        groups = [g for g in mergeable(code) if tiled.isdisjoint(g)]
         grouped = {i for g in groups for i in g}
-        narrow = [i for i in contiguous(code) if i not in grouped]
+        narrow = [i for i in contiguous(code) if i not in grouped and i not in tiled]
         members = sorted(grouped | set(narrow))
         if not len(members) or total(code.executed, members) == 0:
             return PASSED
@@ -120,7 +123,7 @@ class NarrowGlobalAccess(Rule):
     def _wavefronts(self, facts: Facts, requests: float, carried: float) -> float:
         """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
         lanes fills one already; narrower or strided ones do not."""
-        every = facts.kernel.metrics.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0
+        every = facts.traffic.l1_wavefronts or 0.0
         mine = max(0.0, every - facts.traffic.shared_wavefronts)
         least = carried / 128
         return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0

@@ -46,7 +46,7 @@ Triton tutorial 03 (grouped ordering); CUDA C++ Programming Guide, L2 persistenc
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.reach import grid_dimensions, pointer
+from kscope.features.reach import continues, grid_dimensions, pointer
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
@@ -85,13 +85,16 @@ class RedundantMemoryTraffic(Rule):
             based = pointer(code, i) or f"unknown {i}"
             loops = passes.setdefault(based, {})
             loop = code.cfg.loop_of[i]
+            # The remainder of an unrolled loop goes on where that one stopped: one pass.
+            loop = next((other for other in loops if other not in (None, loop) and continues(code, i, other)), loop)
             loops[loop] = loops.get(loop, 0.0) + size / times
             if times > 1 or len(loops) > 1:
                 repeated.append(i)
         # Loops of about the same size are passes; a much smaller one is the remainder of an unrolled one.
         rounds = {p: sum(size > max(loops.values()) / 2 for size in loops.values()) for p, loops in passes.items()}
-        distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p])
-        again = any(n > 1 for n in rounds.values())
+        own = self._written_first(facts, loads)
+        distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p] and p not in own)
+        again = any(n > 1 for n in rounds.values()) or bool(own)
         if not repeated or not distinct or read < WORTH * distinct or facts.units["dram"].load < 0.4:
             return PASSED
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
@@ -120,3 +123,15 @@ class RedundantMemoryTraffic(Rule):
             estimate=facts.bounds.relieve(share, kept, scale),
             confidence=0.6,
         )
+
+    def _written_first(self, facts: Facts, loads: list[int]) -> set[str]:
+        """Arrays that the kernel stores to before it loads from them: their loads only fetch its own results back."""
+        code = facts.code
+        assert code is not None
+        first: dict[str, int] = {}
+        for i in code.ran(loads):
+            based = pointer(code, i)
+            if based is not None:
+                first[based] = min(i, first.get(based, i))
+        stored = code.where(lambda ins, op: op.space == "global" and op.access == "store")
+        return {p for i in code.ran(stored) if (p := pointer(code, i)) is not None and i < first.get(p, -1)}

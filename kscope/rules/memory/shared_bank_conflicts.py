@@ -42,12 +42,13 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
-from kscope.features.columns import total
+from kscope.features.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
-ACTUAL = "memory_l1_wavefronts_shared"
-IDEAL = "memory_l1_wavefronts_shared_ideal"
+REPLAYED = 0.1  # wavefronts over ideal above which an access conflicts
+LITTLE = 0.05  # of all shared wavefronts below which conflicts do not matter
+ALWAYS = 1e9
 
 
 class SharedBankConflicts(Rule):
@@ -62,34 +63,30 @@ class SharedBankConflicts(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        actual, ideal = code.column(ACTUAL), code.column(IDEAL)
+        actual, ideal = code.column(WAVEFRONTS), code.column(IDEAL_WAVEFRONTS)
         if actual is None or ideal is None:
             if not len(code.where(lambda ins, op: op.space == "shared")):
                 return PASSED
-            return Missing(f"{ACTUAL} was not collected; profile with {self.collect}")
-        bad = [i for i, x in enumerate(actual) if x > ideal[i] * 1.1]
-        excess = total(actual, bad) - total(ideal, bad)
-        if not len(bad) or excess < 0.05 * total(actual):
+            return Missing(f"{WAVEFRONTS} was not collected; profile with {self.collect}")
+        bad = excess(code, actual, ideal, REPLAYED, ALWAYS, LITTLE)
+        if bad is None:
             return PASSED
-        share = code.blamed_share(bad)
-        every = facts.kernel.metrics.get("l1tex__data_pipe_lsu_wavefronts.sum") or total(actual)
-        ratio = total(ideal, bad) / total(actual, bad)
-        scale = {"l1_wavefronts": max(0.0, 1 - excess / every)}
-        worst = code.hottest(bad)[0]
-        ways = actual[worst] / max(ideal[worst], 1)
+        every = max(facts.traffic.l1_wavefronts or 0.0, bad.every)
+        scale = {"l1_wavefronts": max(0.0, 1 - (bad.actual - bad.ideal) / every)}
+        ways = actual[bad.worst] / max(ideal[bad.worst], 1)
         return self.finding(
-            title=f"{code[worst].name} replays {ways:.0f} times on bank conflicts",
+            title=f"{code[bad.worst].name} replays {ways:.0f} times on bank conflicts",
             why=(
-                f"{total(actual, bad):,.0f} wavefronts where {total(ideal, bad):,.0f} would do: a {ways:.0f}-way "
-                f"conflict, by access pattern, not arbitration. {percent(share)} of all samples are at or behind them."
+                f"{bad.actual:,.0f} wavefronts where {bad.ideal:,.0f} would do: a {ways:.0f}-way conflict, by access "
+                f"pattern, not arbitration. {percent(bad.share)} of all samples are at or behind them."
             ),
             fix="pad the row by one access width (t[32][33]) or swizzle the column with the row",
             evidence=[
-                derived(ACTUAL, total(actual), "wavefront", "all shared accesses"),
-                derived(IDEAL, total(ideal), "wavefront", "the same accesses without conflict"),
-                derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
+                derived(WAVEFRONTS, bad.every, "wavefront", "all shared accesses"),
+                derived(IDEAL_WAVEFRONTS, bad.needed, "wavefront", "the same accesses without conflict"),
+                derived("samples behind these accesses", bad.share, "", "share of warp samples, blamed by def-use"),
             ],
-            locations=code.locations(bad),
-            estimate=facts.bounds.relieve(share, ratio, scale),
+            locations=code.locations(bad.members),
+            estimate=facts.bounds.relieve(bad.share, bad.ratio, scale),
             confidence=0.9,
         )

@@ -44,16 +44,20 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
-from kscope.features.columns import Column, total
+from kscope.features.bounds import REST
+from kscope.features.code import Code
+from kscope.features.columns import Column
+from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts
 from kscope.features.facts import Facts
-from kscope.features.reach import chases, gathers
+from kscope.features.reach import address_origins, chases, gathers
+from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 
-TOUCHED = "memory_l2_theoretical_sectors_global"
-IDEAL = "memory_l2_theoretical_sectors_global_ideal"
-EXCESS = 0.5  # excess over ideal below which an access is contiguous but misaligned (MEM108), not scattered
+SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
+ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
-BEST_SECTORS = 4  # sectors that one request to L2 can carry
+APART = 0.7  # sectors over lanes from which every lane is somewhere else
+LANES = 32
 
 
 class UncoalescedGlobalAccess(Rule):
@@ -68,56 +72,95 @@ class UncoalescedGlobalAccess(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        touched, ideal = code.column(TOUCHED), code.column(IDEAL)
+        touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
         if touched is None or ideal is None:
-            return Missing(f"{TOUCHED} was not collected; profile with {self.collect}")
-        bad = [i for i, x in enumerate(touched) if x > ideal[i] * (1 + EXCESS)]
-        if not len(bad) or total(touched, bad) - total(ideal, bad) < LITTLE * total(touched):
+            return Missing(f"{SECTORS} was not collected; profile with {self.collect}")
+        bad = excess(code, touched, ideal, SCATTERED, ALWAYS, LITTLE)
+        if bad is None:
             return PASSED
-        share = code.blamed_share(bad)
-        ratio = total(ideal, bad) / total(touched, bad)
-        estimate = facts.bounds.relieve(share, ratio, self._scale(facts, touched, ideal, bad))
-        worst = code.hottest(bad)[0]
-        indirect = code.blamed_share([i for i in bad if gathers(code, i)]) > 0.5 * share
-        lanes = touched[worst] / max(code.executed[worst], 1)
-        best = ideal[worst] / max(code.executed[worst], 1)
+        scale = self._scale(facts, touched, ideal, bad)
+        estimate = facts.bounds.relieve(bad.share, bad.ratio, scale)
+        indirect = code.blamed_share([i for i in bad.members if gathers(code, i)]) > 0.5 * bad.share
+        rows = not indirect and _walks_rows(code, bad)
+        spread = self._more_warps(facts) if rows else 1.0
+        alone = ""
+        if spread > 1:
+            estimate = self._together(facts, estimate, spread, scale)
+            alone = (
+                f" Each lane walks a row of its own, and {facts.launch.blocks:,} blocks leave the device "
+                f"{spread:.0f} times too empty: a warp a row mends both."
+            )
         return self.finding(
+            title="A thread walks a whole row: give each row a warp" if spread > 1 else None,
             why=(
-                f"{total(touched, bad):,.0f} sectors where {total(ideal, bad):,.0f} hold the same bytes; "
-                f"{code[worst].name} touches {lanes:.1f} a request, {best:.1f} would do. "
-                f"{percent(share)} of all samples wait for these accesses."
+                f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
+                f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
+                f"samples wait for these accesses.{alone}"
             ),
             fix=(
                 "the addresses are loaded data: sort or bin the indices, make each element as wide as its sector"
                 if indirect
+                else "one warp (long rows: one block) a row, lanes along it, partial results combined by shuffles"
+                if rows
                 else "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory"
             ),
             evidence=[
-                derived(TOUCHED, total(touched), "sector", "all global accesses"),
-                derived(IDEAL, total(ideal), "sector", "the same bytes, coalesced"),
-                derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
+                derived(SECTORS, bad.every, "sector", "all global accesses"),
+                derived(IDEAL_SECTORS, bad.needed, "sector", "the same bytes, coalesced"),
+                derived("samples behind these accesses", bad.share, "", "share of warp samples, blamed by def-use"),
             ],
-            locations=code.locations(bad),
+            locations=code.locations(bad.members),
             estimate=estimate,
-            confidence=0.1 if indirect and chases(code, worst) else 0.35 if indirect else 0.9,
+            confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,
         )
 
-    def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: list[int]) -> dict[str, float]:
+    def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: Excess) -> dict[str, float]:
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
-        traffic, m = facts.traffic, facts.kernel.metrics
-        every = m.get("l1tex__data_pipe_lsu_wavefronts.sum") or 0.0
-        others = min(1.0, traffic.shared_wavefronts / every) if every else 0.0
-        kept = (total(touched) - total(touched, bad) + total(ideal, bad)) / total(touched)
-        needed = total(ideal)
-        l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
-        dram = min(1.0, needed * 32 / traffic.dram_bytes) if traffic.dram_bytes else 1.0
+        code, traffic, m = facts.code, facts.traffic, facts.kernel.metrics
+        assert code is not None
+        l2 = min(1.0, bad.needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
+        dram = min(1.0, bad.needed * 32 / traffic.dram_bytes) if traffic.dram_bytes else 1.0
         requests = m.get("lts__t_requests_srcunit_tex.sum") or 0.0
-        l2_requests = min(1.0, min(needed, traffic.l2_sectors) / BEST_SECTORS / requests) if requests else 1.0
+        l2_requests = min(1.0, min(bad.needed, traffic.l2_sectors) / LINE / requests) if requests else 1.0
+        # A scattered request takes a wavefront a line that it touches, a coalesced one takes one.
+        every = traffic.l1_wavefronts or 0.0
+        chosen = set(bad.members)
+        rest = [i for i in code.where(lambda ins, op: op.space == "global") if i not in chosen]
+        least = least_wavefronts(code, bad.members, ideal)
+        now = max(least, every - traffic.shared_wavefronts - least_wavefronts(code, rest, touched))
         return {
-            "l1_wavefronts": others + (1 - others) * kept,
-            "l2_sectors": max(l2, kept),
-            "dram_bytes": max(dram, kept),
-            "l2_requests": max(l2_requests, kept),
-            "l2_writes": max(l2_requests, kept),
+            "l1_wavefronts": 1 - (now - least) / every if every else bad.kept,
+            "l2_sectors": max(l2, bad.kept),
+            "dram_bytes": max(dram, bad.kept),
+            "l2_requests": max(l2_requests, bad.kept),
+            "l2_writes": max(l2_requests, bad.kept),
         }
+
+    def _more_warps(self, facts: Facts) -> float:
+        """How many times more threads the device would hold, up to a warp for each of today's threads."""
+        launch = facts.launch
+        return min(float(LANES), 1 / launch.waves) if launch.limits and 0 < launch.waves < 1 else 1.0
+
+    def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[str, float]) -> Estimate:
+        """Coalesced and spread over the device: the product, as far as the units allow."""
+        load, name = facts.bounds.next_limit(scale)
+        outside = facts.launch.outside
+        both = max(1 / (fixed.speedup * spread), load, outside)
+        cap = name if both == load else REST
+        gain = max(1 / both, fixed.speedup)
+        high = max(
+            fixed.high * spread if load <= 0 else min(fixed.high * spread, 1 / max(0.75 * load, outside, 1e-3)), gain
+        )
+        return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
+
+
+def _walks_rows(code: Code, bad: Excess) -> bool:
+    """In a loop, every lane somewhere else, and the address is the thread's own: a lane a row."""
+    hot = [i for i in code.hottest(bad.members)[:4] if code.classes[i].access == "load"]
+    for i in hot:
+        lanes = code.threads[i] / max(code.executed[i], 1) if code.threads[i] else 32.0
+        origins = address_origins(code, i) or frozenset()
+        if code.cfg.loop_of[i] is not None and bad.worst_actual > APART * lanes and "tid" in origins:
+            return True
+    return False

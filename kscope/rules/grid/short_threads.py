@@ -1,0 +1,150 @@
+"""Threads are so short that starting them and combining their results costs more than their work.
+
+## What it does
+
+Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their time on
+what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its barriers.
+
+## Why it costs time
+
+A thread pays for its start whatever it does: special registers, parameters, addresses, a load that all its neighbours
+repeat. A block that reduces one element a thread pays its whole tree for 256 elements. Eight elements a thread pay
+the same once, and have eight loads in flight.
+
+## Evidence
+
+Loads and stores of elements a warp (executions over warps), waves, warp samples at instructions that are paid once a
+thread, bytes written over bytes read.
+
+## Fix
+
+Let each thread work on 4 to 16 elements: a grid-stride or unrolled loop, partial results in registers, one tree at
+the end. Keep at least one full wave of blocks.
+
+Before:
+
+    float m = x[blockIdx.x * 256 + t];  m = block_max(m);          // one element, one tree
+
+After:
+
+    for (int k = 0; k < 8; k++) m = fmaxf(m, x[(blockIdx.x * 8 + k) * 256 + t]);
+    m = block_max(m);                                              // eight elements, one tree
+
+## When it is wrong
+
+Where the tree is the work (a sort, a scan), it grows with the elements. Fewer threads than fill the device lose more
+than they save.
+
+## Source
+
+CUDA C++ Best Practices Guide, Thread and Block Heuristics; M. Harris, "Optimizing Parallel Reduction in CUDA";
+measured: fixtures/h200/signal_max.one and signal_max.many.
+"""
+
+from __future__ import annotations
+
+from kscope.features.code import Code
+from kscope.features.columns import total
+from kscope.features.demands import left
+from kscope.features.facts import Facts
+from kscope.features.reach import address_origins
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+
+FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
+WAVES = 4  # below which fewer, longer threads would leave the device empty
+FIXED = 0.4  # share of warp time paid once a thread, from which it is the matter
+MORE = 8  # elements a thread after the change
+TREE = 4  # barriers a warp from which the reduction is a tree in shared memory
+REDUCES = 8  # bytes read over bytes written from which the blocks reduce
+
+
+class ShortThreads(Rule):
+    code = "GRD405"
+    slug = "short-threads"
+    title = "Threads are too short for what they cost to start"
+    regime = "overhead"
+    needs_sass = True
+    needs_samples = True
+
+    def check(self, facts: Facts) -> Outcome:
+        code, launch = facts.code, facts.launch
+        assert code is not None
+        if launch.waves < WAVES or not launch.warps:
+            return PASSED
+        touching = _elements(code)
+        loads = [i for i in touching if code.classes[i].access == "load"]
+        a_warp = total(code.executed, loads) / launch.warps
+        if not loads or a_warp > FEW:
+            return PASSED
+        read, written = (
+            sum((code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in touching if access(code, i))
+            for access in (_reads, _writes)
+        )
+        reduces = read > REDUCES * written
+        once = _paid_once(code, set(touching), reduces=reduces)
+        share = code.blamed_share(once)
+        if share < FIXED:
+            return PASSED
+        # A tree of many barriers costs by itself: shuffles (LAT304) come first.
+        barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
+        trees = barriers > TREE * launch.warps
+        # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
+        estimate = facts.bounds.overlap(MORE * share + 2 * (1 - share), left(code, once, 1 / MORE))
+        return self.finding(
+            title=f"{launch.blocks:,} blocks of threads with {a_warp:.2g} loads each",
+            why=(
+                f"{percent(share)} of all samples are at work that each thread or block does once, whatever its "
+                f"elements: parameters and indices{', the reduction and its barriers' if reduces else ''}. The launch "
+                f"takes {launch.waves:,.0f} waves to repeat it."
+            ),
+            fix=f"{MORE} elements a thread in a grid-stride or unrolled loop; one reduction a block behind it",
+            evidence=[
+                derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
+                derived("waves", launch.waves, "", "blocks over what the device holds"),
+                derived("samples paid once a thread", share, "", "blamed by def-use"),
+            ],
+            locations=code.locations(once),
+            estimate=estimate,
+            confidence=0.25 if trees else 0.6,
+        )
+
+
+def _reads(code: Code, index: int) -> bool:
+    return code.classes[index].access in ("load", "async_copy")
+
+
+def _writes(code: Code, index: int) -> bool:
+    return code.classes[index].access in ("store", "atomic", "reduction")
+
+
+def _elements(code: Code) -> list[int]:
+    """Executed global accesses that differ between threads."""
+    spaces = code.where(lambda ins, op: op.space == "global" and op.access is not None)
+    return [i for i in code.ran(spaces) if not _reads(code, i) or _differs(code, i)]
+
+
+def _differs(code: Code, index: int) -> bool:
+    """The address is the thread's own, or loaded data, or unknown."""
+    origins = address_origins(code, index)
+    return origins is None or bool(origins & {"tid", "load"})
+
+
+def _paid_once(code: Code, elements: set[int], *, reduces: bool) -> list[int]:
+    """Special registers, parameters and uniform loads; where the blocks reduce, also shuffles, shared memory,
+    barriers and the final atomics."""
+    indexed = set(code.indexed_constants)
+
+    def once(i: int) -> bool:
+        ins, op = code[i], code.classes[i]
+        if ins.opcode in ("S2R", "S2UR", "LDC", "ULDC", "CS2R"):
+            return i not in indexed
+        if op.space == "global" and _reads(code, i):
+            return i not in elements
+        tree = (
+            op.space == "shared"
+            or ins.opcode in ("SHFL", "BAR", "REDUX")
+            or (_writes(code, i) and op.access != "store")
+        )
+        return reduces and tree
+
+    return [i for i in range(len(code)) if code.executed[i] > 0 and once(i)]
