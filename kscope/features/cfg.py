@@ -84,6 +84,7 @@ def build_cfg(program: Program) -> Cfg:
     targets, calls, unresolved = _targets(program)
     starts, block_of = _leaders(code, targets, calls)
     out = _edges(code, starts, block_of, targets)
+    _link_far_jumps(code, starts, block_of, out, calls, {pc for pc, _ in program.symbols})
     callees = {block_of[t] for t in calls.values()}
     guessed = _link_switches(code, starts, block_of, out, callees, unresolved)
     into: list[list[int]] = [[] for _ in starts]
@@ -195,6 +196,27 @@ def _edges(
         found += [block_of[t] for t in targets.get(last.index, ())]
         out.append(list(dict.fromkeys(found)))
     return out
+
+
+def _link_far_jumps(
+    code: Sequence[Instruction], starts: Sequence[int], block_of: Sequence[int], out: list[list[int]],
+    calls: dict[int, int], functions: set[int],
+) -> None:  # fmt: skip
+    """Make jumps of the calls that never come back: ptxas leaves a loop by `@P0 CALL.REL.NOINC` on sm_80 to sm_89."""
+    for call, target in list(calls.items()):
+        if code[target].pc in functions:
+            continue
+        seen, stack = {block_of[target]}, [block_of[target]]
+        while stack:
+            for s in out[stack.pop()]:
+                if s not in seen:
+                    seen.add(s)
+                    stack.append(s)
+        ends = [starts[b + 1] - 1 if b + 1 < len(starts) else len(code) - 1 for b in seen]
+        if not any(code[end].opcode == "RET" for end in ends):
+            block = out[block_of[call]]
+            block += [block_of[target]] if block_of[target] not in block else []
+            del calls[call]
 
 
 def _link_switches(
