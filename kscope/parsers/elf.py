@@ -40,7 +40,8 @@ class Damage(ValueError):
 
 class Function(Struct, frozen=True):
     """One code section. `symbol` is the number of its symbol (what nvdisasm -fun wants), `entry` True for a kernel;
-    `symbols` are (offset, name) of the device functions inside, `lines` its line table, if it was compiled with one."""
+    `symbols` are (offset, name) of the device functions inside, `lines` its line table, if it was compiled with one, `relocated` whether the linker
+    still has to fill in addresses."""
 
     name: str
     code: bytes
@@ -51,6 +52,7 @@ class Function(Struct, frozen=True):
     spills: frozenset[int]
     symbols: tuple[tuple[int, str], ...]
     lines: Table | None = None
+    relocated: bool = False
 
 
 class Image(Struct, frozen=True):
@@ -138,6 +140,7 @@ def _functions(sections: list[Any]) -> Iterator[Function]:
     overall = _overall(sections, names)
     shared = {s.name: s["sh_size"] for s in sections if s.name.startswith((".nv.shared.", ".nv.constant0."))}
     lines = _lines(sections)
+    moved = {s["sh_info"] for s in sections if s["sh_type"] in ("SHT_REL", "SHT_RELA") and s["sh_size"]}
     infos = {s["sh_info"]: s for s in sections if s.name.startswith(f"{_INFO}.")}
     for index, section in enumerate(sections):
         if not section.name.startswith(_TEXT) or not section["sh_size"]:
@@ -156,7 +159,7 @@ def _functions(sections: list[Any]) -> Iterator[Function]:
         yield Function(
             name, code, own[1], _is_entry(records), resources, dict(_branches(records)), _spills(records),
             tuple((value, other) for value, _, other, _ in inside if other != name and value < len(code)),
-            lines.get(section.name),
+            lines.get(section.name), index in moved,
         )  # fmt: skip
 
 

@@ -16,6 +16,8 @@ from kscope.model.program import Control
 BYTES = 16
 """Size of an instruction."""
 _SHIFT, _MASK = 105 - 64, (1 << 20) - 1
+SHOWN = ~(((1 << 17) - 1) << _SHIFT) & ((1 << 64) - 1)
+"""Bits of the high half that the text shows: all but the control fields other than reuse."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -52,6 +54,14 @@ def words(code: bytes) -> array[int]:
     if sys.byteorder == "big":
         found.byteswap()
     return found
+
+
+def stored(found: array[int]) -> bytes:
+    """The bytes that `words` came from."""
+    if sys.byteorder == "big":
+        found = array("Q", found)
+        found.byteswap()
+    return found.tobytes()
 
 
 def controls(code: bytes) -> list[Control]:
