@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import re
 from collections.abc import Iterator
@@ -33,11 +35,24 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
         if plain.startswith("/proc/self/fd/"):  # an unpacked file without a name: NVIDIA's tools open it too
             plain = f"/proc/{os.getpid()}/{plain.removeprefix('/proc/self/')}"
         source = _Source(path, Path(plain), _target(arch), re.compile(function or ""))
-        found = [image for image in _read(source) if image.functions]
+        with _uncollected():
+            found = [image for image in _read(source) if image.functions]
     if not found:
         what = f"function matching {function!r}" if function else "function"
         raise KscopeError("no-function", f"{path}: no {what} in its machine code", "without --function all are shown")
     return found
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: it would look again and again at hundreds of thousands of live instructions."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class _Source(Struct, frozen=True):

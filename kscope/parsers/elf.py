@@ -39,9 +39,12 @@ class Damage(ValueError):
 
 
 class Function(Struct, frozen=True):
-    """One code section. `symbol` is the number of its symbol (what nvdisasm -fun wants), `entry` True for a kernel;
-    `symbols` are (offset, name) of the device functions inside, `lines` its line table, if it was compiled with one, `relocated` whether the linker
-    still has to fill in addresses."""
+    """One code section.
+
+    `symbol` is the number of its symbol (what nvdisasm -fun wants), `entry` True for a kernel. `symbols` are (offset,
+    name) of the device functions inside, `lines` is its line table, if it was compiled with one; `relocated` says that
+    a linker still has to fill in addresses.
+    """
 
     name: str
     code: bytes
