@@ -1,82 +1,148 @@
-"""`kscope sass`: the machine code of a binary, read as an expert would."""
+"""`kscope sass`: the machine code of a binary or a report, read as an expert would."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
-    from kscope.model.program import Cubin, Program
+    from kscope.model.analysis import Analysis
 
 FORMATS = ("text", "json")
+WIDTH_IN_PIPE, WIDEST = 120, 200
 
 
 @click.command()
 @click.argument("path")
 @click.option("--arch", metavar="SM", help="Only the code for one target, such as sm_90.")
 @click.option("--function", metavar="REGEX", help="Only functions whose name (mangled or C++) matches.")
-@click.option("--control", is_flag=True, help="Show the scheduling fields in words.")
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True)
-def sass(path: str, arch: str | None, function: str | None, control: bool, format_: str) -> None:
+@click.option("--annotate", is_flag=True,
+              help="Beside each instruction what it does and waits for; loops with their bounds; a summary.")
+@click.option("--control", is_flag=True, help="Show the scheduling fields, in words where nothing else is annotated.")
+@click.option("--source", is_flag=True, help="Show source lines between the instructions (always with --annotate).")
+@click.option("--source-root", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Take the text of source lines from the files below DIR.")
+@click.option("--top", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
+              help="How many of a report's hottest instructions come first.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+@click.option("--width", metavar="COLUMNS", type=click.IntRange(min=60, max=400), help="Width of the text.")
+@click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
+def sass(
+    path: str, arch: str | None, function: str | None, annotate: bool, control: bool, source: bool,
+    source_root: Path | None, top: int, format_: str | None, output: Path | None, force: bool, width: int | None,
+    no_color: bool,
+) -> int:  # fmt: skip
     """Show the machine code of a binary: listing, loops, resources, what each instruction waits for.
 
     PATH is a .cubin, an .o, .a, .so or executable with device code, the text of nvdisasm or cuobjdump -sass, or an
-    .ncu-rep (the code that it embeds).
+    .ncu-rep: its code is joined with what the profiler counted at each instruction, the hottest first.
 
     Exit status: 0 shown, 2 wrong usage, 3 unreadable input, 4 missing tool.
     """
+    _check_regex(function)
+    output = None if str(output) == "-" else output
+    format_ = format_ or _format_of(output)
+
+    from kscope.cli import _output
+
+    if output:
+        _output.check_target(output, [path], force=force)
+    if not annotate and format_ == "text" and not _is_report(path):
+        text = _plain(path, arch, function, control=control, source=source or source_root is not None)
+    else:
+        analysis = _analysis(path, arch, function, annotate=annotate, source_root=source_root)
+        text = _rendered(
+            analysis, format_, to_file=output is not None, control=control,
+            source=annotate or source or source_root is not None, top=top, annotate=annotate, width=width,
+            no_color=no_color,
+        )  # fmt: skip
+    if output:
+        _output.write_file(output, text, force=force)
+    else:
+        _output.write_stdout(text)
+    return 0
+
+
+def _check_regex(function: str | None) -> None:
     try:
         re.compile(function or "")
     except re.error as error:
         raise click.BadParameter(f"{function!r} is no regular expression: {error}", param_hint="--function") from None
 
-    from kscope.cli._output import write_stdout
+
+def _format_of(output: Path | None) -> str:
+    if output is None:
+        return "text"
+    from kscope.reports import SUFFIXES
+
+    suffixes = {suffix: name for suffix, name in SUFFIXES.items() if name in FORMATS}
+    if (format_ := suffixes.get(output.suffix.lower())) is None:
+        known = ", ".join(suffixes)
+        raise click.UsageError(f"Cannot tell the format from '{output}' ({known} are known): give --format.")
+    return format_
+
+
+def _is_report(path: str) -> bool:
+    """Whether the input is a Nsight Compute report, compressed or not. Raises KscopeError where it cannot be read."""
+    from kscope.parsers.compressed import HEAD, open_input, sniff
+
+    if path == "-":
+        return False  # read once only; the readers of binaries see what it is
+    with open_input(path) as plain, open(plain, "rb") as file:
+        return sniff(file.read(HEAD)) == "ncu"
+
+
+def _plain(path: str, arch: str | None, function: str | None, *, control: bool, source: bool) -> str:
+    from kscope.parsers.cubin import read_programs
+    from kscope.reports.plain_listing import render
+
+    return render(read_programs(path, arch, function), control=control, source=source)
+
+
+def _analysis(
+    path: str, arch: str | None, function: str | None, *, annotate: bool, source_root: Path | None
+) -> Analysis:
+    from kscope.engine.programs import binary_analysis, report_analysis, sources_below
+
+    lines = sources_below(source_root) if source_root is not None else None
+    if _is_report(path):
+        return report_analysis(path, function=function, annotate=annotate, lines=lines)
     from kscope.parsers.cubin import read_programs
 
-    cubins = read_programs(path, arch, function)
+    return binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)
+
+
+def _rendered(
+    analysis: Analysis, format_: str, *, to_file: bool, control: bool, source: bool, top: int, annotate: bool,
+    width: int | None, no_color: bool,
+) -> str:  # fmt: skip
     if format_ == "json":
-        import json
+        from kscope.reports.jsonv1 import encode
 
-        write_stdout(json.dumps([_json(path, cubin) for cubin in cubins], indent=1) + "\n")
-    else:
-        write_stdout("\n".join(_text(program, control) for cubin in cubins for program in cubin.functions))
+        return encode(analysis).decode()
+    from kscope.cli import _output
+    from kscope.reports.machine import MachineOptions, render
 
-
-def _text(program: Program, control: bool) -> str:
-    from kscope.features.control import words
-
-    lines = [f"{program.demangled or program.name}  ({program.arch})"]
-    for ins in program.instructions:
-        note = f"  ; {words(ins.control)}" if control and ins.control is not None else ""
-        lines.append(f"  {ins.pc:04x}  {ins.text:50}{note}".rstrip())
-    return "\n".join(lines) + "\n"
+    options = MachineOptions(
+        width=width or (WIDTH_IN_PIPE if to_file else _width()),
+        color=not to_file and _output.stdout_color(no_color),
+        unicode=to_file or _output.stdout_unicode(),
+        control=control, source=source, top=top, annotate=annotate,
+    )  # fmt: skip
+    return render(analysis, options)
 
 
-def _json(path: str, cubin: Cubin) -> dict[str, Any]:
-    """`programs` of the contract."""
-    return {"input": path, "arch": cubin.arch, "functions": [_function(program) for program in cubin.functions]}
+def _width() -> int:
+    """Columns of the terminal, at most 200; a pipe gets 120, which most listings fit."""
+    import sys
 
+    if not sys.stdout.isatty():
+        return WIDTH_IN_PIPE
+    import shutil
 
-def _function(program: Program) -> dict[str, Any]:
-    from kscope.features.cfg import build_cfg
-
-    resources = program.resources
-    spills = [ins for ins in program.instructions if ins.pc in program.spills]
-    return {
-        "name": program.name,
-        "demangled": program.demangled,
-        "registers": resources.registers if resources else None,
-        "stack": resources.stack if resources else None,
-        "shared": resources.shared if resources else None,
-        "spill_stores": sum(ins.opcode == "STL" for ins in spills),
-        "spill_loads": sum(ins.opcode == "LDL" for ins in spills),
-        "instructions": len(program),
-        "loops": [
-            {"start": program.instructions[loop.instructions[0]].pc, "depth": loop.depth,
-             "instructions": len(loop.instructions)}
-            for loop in build_cfg(program).loops
-        ],
-        "findings": [],
-    }  # fmt: skip
+    return min(max(shutil.get_terminal_size((WIDTH_IN_PIPE, 24)).columns, 60), WIDEST)

@@ -5,11 +5,12 @@ Every reporter is a function of an Analysis and of nothing else. Fields are only
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
 
+from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.timeline_figures import (
     CopyFigures,
     DeviceUse,
@@ -315,6 +316,48 @@ class JoinedAnalysis(Frozen):
     unused: Annotated[list[str], Meta(description="kernels of the reports that the timeline does not have")] = []
 
 
+class FunctionAnalysis(Frozen):
+    """One function of a binary, or one kernel of a report (`kernel` is then its launch, described in `launch`).
+
+    Bytes for stack (of a thread) and shared (static, of a block); null where the image does not say. `listing` is the
+    annotated listing (--annotate), `samples` the profile's warp samples.
+    """
+
+    name: str
+    demangled: str
+    registers: int | None
+    stack: int | None
+    shared: int | None
+    spill_stores: Annotated[int | None, Meta(description="instructions")]
+    spill_loads: Annotated[int | None, Meta(description="instructions")]
+    instructions: int
+    loops: list[LoopView] = []
+    findings: list[Finding] = []
+    passed: list[str] = []
+    not_applicable: list[NotApplicable] = []
+    entry: bool = True
+    mix: list[MixRow] = []
+    accesses: list[AccessRow] = []
+    occupancy: Occupancy | None = None
+    listing: list[InstructionView] = []
+    kernel: str = ""
+    launch: str = ""
+    duration_us: float | None = None
+    samples: int | None = None
+    sources: Annotated[dict[str, dict[int, str]], Meta(description="source lines by file and line, where asked")] = {}
+    notes: list[str] = []
+
+
+class ProgramAnalysis(Frozen):
+    """One device code image: a cubin, a member of a fatbin, or the kernels of a report."""
+
+    input: str
+    arch: str
+    functions: list[FunctionAnalysis] = []
+    member: str = ""
+    toolkit: str | None = None
+
+
 class SkippedInput(Frozen):
     """Something in the input that could not be read, while the rest could."""
 
@@ -330,7 +373,7 @@ class Analysis(Frozen, kw_only=True):
     kernels: list[KernelAnalysis] = []
     timelines: list[TimelineAnalysis] = []
     joined: list[JoinedAnalysis] = []
-    programs: list[dict[str, Any]] = []
+    programs: list[ProgramAnalysis] = []
     skipped: list[SkippedInput] = []
 
 

@@ -1,0 +1,92 @@
+"""The words of an annotation: what a listing prints beside an instruction, most telling first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kscope.model.program import register_name
+
+if TYPE_CHECKING:
+    from kscope.features.accesses import Access
+    from kscope.features.annotate import Annotation
+    from kscope.features.waits import Wait
+    from kscope.model.program import Instruction, Program
+    from kscope.model.programs import Measured
+
+NAMED = 3  # producers named of one wait; the others are counted
+FULL = 31.5  # mean active lanes from which a warp counts as full
+_SPACES = {"global": "", "shared": "", "local": "", "constant": "", "generic": "generic address, ",
+           "dshared": "another block's shared memory, ", "tmem": ""}  # fmt: skip
+
+
+def notes(program: Program, index: int, annotation: Annotation, measured: Measured | None = None) -> list[str]:
+    """Short phrases about one instruction; empty where its text says it all."""
+    ins = program.instructions[index]
+    found: list[str] = []
+    if measured is not None:
+        found += _counted(annotation, measured)
+    if annotation.access is not None:
+        found += _access(annotation.access)
+    if annotation.words:
+        found.append(annotation.words + (_accumulators(ins) if annotation.role == "tensor" else ""))
+    found += _waiting(program, annotation.waits)
+    if annotation.flow:
+        found.append(annotation.flow)
+    return found
+
+
+def _access(access: Access) -> list[str]:
+    if access.space == "constant" or access.bytes is None:
+        return []
+    width = f"{_SPACES.get(access.space, '')}{access.bytes} B/lane"
+    return [f"{access.stack}, {width}" if access.stack else width]
+
+
+def _accumulators(ins: Instruction) -> str:
+    """Where a wgmma's accumulators are: the text names the first register only."""
+    if not ins.opcode.endswith("GMMA") or not ins.defs:
+        return ""
+    return f", in {register_name(min(ins.defs))}..{register_name(max(ins.defs))}"
+
+
+def _waiting(program: Program, waits: Sequence[Wait]) -> list[str]:
+    """One phrase for whom it waits, one for whose operands must have been read, and what shares the scoreboard."""
+    results = [p for w in waits if not _only_read(program, w) for p in w.needed]
+    reads = [p for w in waits if _only_read(program, w) for p in w.needed]
+    out = [f"waits for {_named(program, results)}"] if results else []
+    if reads:
+        out.append(f"waits until {_named(program, reads)} {'has' if len(reads) == 1 else 'have'} read the registers")
+    shared = {w.board: w.shared for w in waits if w.shared}
+    if shared:
+        every = [p for found in shared.values() for p in found]
+        boards = ", ".join(f"SB{board}" for board in shared)
+        out.append(f"also held by {_named(program, every)}, on the same {boards}")
+    return out
+
+
+def _only_read(program: Program, wait: Wait) -> bool:
+    """Whether the scoreboard tells that operands have been read, not that results are there."""
+    if wait.board is None or not wait.needed:
+        return False
+    controls = [program.instructions[p].control for p in wait.needed]
+    return all(c is not None and c.read_barrier == wait.board and c.write_barrier != wait.board for c in controls)
+
+
+def _named(program: Program, indices: Sequence[int], most: int = NAMED) -> str:
+    code = program.instructions
+    shown = ", ".join(f"{code[i].pc:04x}" for i in indices[:most])
+    return shown + (f" and {len(indices) - most} more" if len(indices) > most else "")
+
+
+def _counted(annotation: Annotation, measured: Measured) -> list[str]:
+    """What the counters say that the text cannot: bad patterns and idle lanes."""
+    found = []
+    if measured.moved and measured.ideal and measured.executed:
+        ratio = measured.moved / measured.ideal
+        each, best = measured.moved / measured.executed, measured.ideal / measured.executed
+        if ratio >= 1.05:
+            found.append(f"{each:.3g} {measured.unit} a request where {best:.3g} would do ({ratio:.3g}x)")
+    if measured.lanes is not None and measured.lanes < FULL and measured.executed:
+        found.append(f"{measured.lanes:.3g} of 32 lanes" if measured.lanes else "its guard is never true")
+    return found

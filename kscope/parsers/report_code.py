@@ -1,0 +1,58 @@
+"""What a report's embedded ELF image knows about a kernel beyond the text of its SASS: scheduling fields, registers,
+stack, spill marks, targets of indirect branches. The image is read directly, no tool is needed."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import structs
+
+from kscope.model.program import Instruction, Program, Site
+from kscope.parsers import elf, encoding
+from kscope.parsers.sasscache import embedded_images
+
+
+def with_image(program: Program, report: str) -> Program:
+    """The program with what the image says; unchanged where no one image of the report holds exactly this code."""
+    found = _functions(report).get(program.name)
+    if found is None:
+        return program
+    arch, function = found
+    controls = encoding.controls(function.code)
+    code = program.instructions
+    if not code or code[-1].pc // encoding.BYTES >= len(controls):
+        return program
+    instructions = tuple(
+        structs.replace(ins, control=controls[ins.pc // encoding.BYTES], inlined=_inlined(ins, function))
+        for ins in code
+    )
+    return structs.replace(
+        program, instructions=instructions, arch=arch, resources=function.resources, branches=function.branches,
+        spills=function.spills, symbols=function.symbols,
+    )  # fmt: skip
+
+
+def _inlined(ins: Instruction, function: elf.Function) -> tuple[Site, ...]:
+    """Call sites of the instruction's line, where the image and the report mean the same line."""
+    row = function.lines.at(ins.pc) if function.lines is not None else None
+    return row.inlined if row is not None and row.place.line == ins.line else ()
+
+
+@lru_cache(maxsize=2)
+def _functions(report: str) -> dict[str, tuple[str, elf.Function]]:
+    """Functions of the images by name; names that several images define differently are left out."""
+    out: dict[str, tuple[str, elf.Function]] = {}
+    twice: set[str] = set()
+    for image in embedded_images(report).values():
+        data = bytes(image)
+        if not elf.is_cuda(data):
+            continue
+        try:
+            read = elf.read_image(data)
+        except elf.Damage:
+            continue
+        for function in read.functions:
+            if function.name in out and out[function.name][1].code != function.code:
+                twice.add(function.name)
+            out[function.name] = (read.arch, function)
+    return {name: found for name, found in out.items() if name not in twice}
