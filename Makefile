@@ -32,6 +32,7 @@ check: $(STAMP)
 
 golden: $(STAMP)
 	$(BIN)/python tools/golden.py
+	$(BIN)/python tools/golden_sass.py
 
 frontend:
 	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build

@@ -11,6 +11,7 @@ from msgspec import structs
 
 from kscope import __version__
 from kscope.engine.kernel import analyze_kernel
+from kscope.engine.lint import lint
 from kscope.features.accesses import accesses
 from kscope.features.banks import conflicts
 from kscope.features.code import Code
@@ -65,7 +66,7 @@ def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Li
     stores, loads = spill_counts(touched)
     resources = program.resources
     shared = {i: float(c.wavefronts) for i, c in conflicts(code).items()} if annotate else {}
-    findings: list[Finding] = []
+    linted = lint(code)
     return FunctionAnalysis(
         name=program.name,
         demangled=program.demangled or program.name,
@@ -76,13 +77,16 @@ def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Li
         spill_loads=loads,
         instructions=len(program),
         loops=loops(program, cfg, classes, wavefronts=shared),
-        findings=findings,
+        findings=linted.findings,
+        passed=linted.passed,
+        not_applicable=linted.not_applicable,
+        errors=linted.errors,
         entry=program.entry,
         mix=mix(program, cfg, classes),
         accesses=access_table(program, cfg, touched),
         occupancy=occupancy_view(program, live, registers=None, threads=None, shared=None),
         listing=listing(
-            program, cfg, classes, live=live, spilling=spilling, findings=_marks(findings),
+            program, cfg, classes, live=live, spilling=spilling, findings=_marks(linted.findings),
         ) if annotate else [],
         sources=_sources(code, lines) if annotate else {},
     )  # fmt: skip
@@ -179,6 +183,7 @@ def _joined(kernel: Kernel, analysis: KernelAnalysis, *, annotate: bool, lines: 
         findings=analysis.findings,
         passed=analysis.passed,
         not_applicable=analysis.not_applicable,
+        errors=analysis.errors,
         mix=mix(program, cfg, classes, profile),
         accesses=access_table(program, cfg, touched, profile),
         occupancy=occupancy_view(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kscope.features.accesses import Access, accesses
-from kscope.features.roles import role_of, words
+from kscope.features.roles import constant_of, role_of, words
 from kscope.features.waits import Wait, waits
 
 if TYPE_CHECKING:
@@ -63,11 +63,12 @@ def annotate(
     flows = _flows(program, cfg, numbers, loop_kinds(program, cfg, classes))
     out = []
     for i, (ins, op) in enumerate(zip(program.instructions, classes, strict=True)):
+        constant = constant_of(ins) is not None
         fixed = op.known and op.scoreboard is None and bool(ins.defs)
         loop = cfg.loop_of[i]
         out.append(
             Annotation(
-                role=role_of(op), words=groups.get(i) or words(ins, op), pipe=op.pipe,
+                role="move" if constant else role_of(op), words=groups.get(i) or words(ins, op), pipe=op.pipe,
                 latency=op.latency if fixed else None,
                 scoreboard=op.scoreboard if ins.defs else None, access=touched[i], waits=waited[i],
                 flow=flows.get(i, ""), depth=cfg.depth[i], loop=numbers[loop] if loop is not None else None,
@@ -133,13 +134,14 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
 def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> str:
     code, block = program.instructions, cfg.blocks[number]
     ins = code[block.end - 1]
-    falls = [s for s in block.successors if cfg.blocks[s].start == block.end]
+    indirect = ins.opcode not in ("BRA", "JMP")  # may name the block behind it, too
+    falls = [] if indirect else [s for s in block.successors if cfg.blocks[s].start == block.end]
     jumps = [s for s in block.successors if s not in falls] or [s for s in falls if s == number]
     if not jumps:
         if ins.pc in cfg.unresolved:
             return "indirect: targets not known"
         return "" if falls else "padding"
-    if len(jumps) > 1 or ins.opcode not in ("BRA", "JMP"):
+    if len(jumps) > 1 or indirect:
         guess = " (guessed)" if ins.pc in cfg.guessed else ""
         return f"switch to {_list([code[cfg.blocks[s].start].pc for s in jumps])}{guess}"
     target = jumps[0]

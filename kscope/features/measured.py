@@ -51,12 +51,12 @@ class Profile:
         return round(total(self.samples, indices) / self.all_samples, 4) if self.all_samples else None
 
     def traffic(self, indices: Iterable[int]) -> tuple[str, float, float] | None:
-        """(unit, moved, ideal) of some accesses; None where nothing was counted."""
+        """(unit, moved, ideal) of some accesses, the worse of sectors and wavefronts where both were counted
+        (cp.async); None where nothing was."""
         chosen = tuple(indices)
-        for unit, moved, ideal in self._traffic:
-            if amount := total(moved, chosen):
-                return unit, amount, total(ideal, chosen)
-        return None
+        counted = [(unit, total(moved, chosen), total(ideal, chosen)) for unit, moved, ideal in self._traffic]
+        worst = [row for row in counted if row[1] and row[2]]
+        return max(worst, key=lambda row: row[1] / row[2], default=None)
 
     def wavefronts(self) -> dict[int, float]:
         """Wavefronts of one execution of each shared-memory access that ran."""

@@ -155,12 +155,14 @@ def listing(
     """Every instruction with its annotations. `findings`: codes of findings by pc."""
     noted = annotate(program, cfg, classes, live=live, spilling=spilling)
     marks = findings or {}
+    names = dict(program.symbols)
     out = []
     for i, (ins, one) in enumerate(zip(program.instructions, noted, strict=True)):
         measured = profile.at(i) if profile is not None else None
         out.append(
             InstructionView(
-                pc=ins.pc, sass=ins.text, role=one.role, pipe=one.pipe, depth=one.depth, loop=one.loop, live=one.live,
+                pc=ins.pc, sass=ins.text, role=one.role, pipe=one.pipe, symbol=names.get(ins.pc, ""),
+                depth=one.depth, loop=one.loop, live=one.live,
                 control=_control(ins.control), latency=one.latency, scoreboard=one.scoreboard,
                 access=one.access.name if one.access else "", bytes=one.access.bytes if one.access else None,
                 stack=one.access.stack if one.access else "", waits=_waits(program.instructions, one),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,18 @@ _TYPES = ("F16", "BF16", "TF32", "F32", "F64", "S8", "U8", "S4", "U4", "S32", "E
 _DIMENSION = re.compile(r"^[1-5]D$")
 
 
+def constant_of(ins: Instruction) -> int | None:
+    """The value that `HFMA2 R3, -RZ, RZ, 1.875, 0` moves: two half constants added to a product of zeros, a constant
+    load by way of the FP16 pipe. None for other instructions."""
+    if ins.opcode != "HFMA2" or len(ins.operands) != 5 or {o.lstrip("-") for o in ins.operands[1:3]} != {"RZ"}:
+        return None
+    try:
+        high, low = (struct.unpack("<H", struct.pack("<e", float(o)))[0] for o in ins.operands[3:])
+    except (ValueError, OverflowError, struct.error):
+        return None
+    return int(high << 16 | low)
+
+
 def role_of(op: OpClass) -> str:
     """One of ROLES."""
     if op.pipe == "unknown":
@@ -71,6 +84,8 @@ def words(ins: Instruction, op: OpClass) -> str:
         return f"{meaning}.{axis.lower()}" if meaning and axis else meaning
     if ins.guard is None and ins.guard_negated:
         return "never runs (@!PT)"
+    if (value := constant_of(ins)) is not None:
+        return _constant(value)
     if ins.opcode == "BAR":
         return _named_barrier(ins)
     return _words(ins.name, ins.opcode, ins.mods)
@@ -199,6 +214,13 @@ def _named_barrier(ins: Instruction) -> str:
         number = str(int(number, 0))
     count = f", {_threads(ins.operands[1])}" if len(ins.operands) > 1 else ""
     return f"named barrier {number} {what}{count}".rstrip()
+
+
+def _constant(value: int) -> str:
+    """`constant 0x3f800000 = 1.0f`; the float only where the number is one that people write."""
+    number = struct.unpack("<f", struct.pack("<I", value))[0]
+    written = f" = {number:.6g}f" if 1e-6 <= abs(number) <= 1e9 else ""
+    return f"constant {value:#x}{written}"
 
 
 def _threads(operand: str) -> str:

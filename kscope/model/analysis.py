@@ -335,6 +335,7 @@ class FunctionAnalysis(Frozen):
     findings: list[Finding] = []
     passed: list[str] = []
     not_applicable: list[NotApplicable] = []
+    errors: list[RuleError] = []
     entry: bool = True
     mix: list[MixRow] = []
     accesses: list[AccessRow] = []

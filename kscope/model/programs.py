@@ -148,6 +148,7 @@ class InstructionView(Compact):
     sass: str
     role: str
     pipe: str
+    symbol: Annotated[str, Meta(description="device function that begins here")] = ""
     depth: int = 0
     loop: int | None = None
     live: int | None = None

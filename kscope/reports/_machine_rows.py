@@ -30,6 +30,7 @@ STALLS = {
 INDENT, DEEPEST = 2, 6
 NARROW = 100  # below it the scheduling fields make room for the notes
 NOTES = 34  # least columns of the notes beside the instruction
+SAMPLED, FIELDS, TEXT = 17, 18, (28, 64)  # widths: samples with their reason; at most; least and most
 GUARD = 6
 
 
@@ -40,7 +41,6 @@ class Columns(Struct, frozen=True):
     samples: int
     live: int
     control: int
-    pipe: int
     text: int
 
 
@@ -57,7 +57,10 @@ def rows(page: Page, function: FunctionAnalysis, *, control: bool, source: bool,
     _head(page, columns)
     place: tuple[str | None, int | None] = (None, None)
     inside: int | None = None
-    for one in code:
+    for one in code[: _end(code)]:
+        if one.symbol:
+            page.blank()
+            page.line("  ", (f"{one_line(one.symbol)}:", "bold"))
         if one.loop != inside or one.pc in heads:
             _loop_line(page, columns, one, heads.get(one.pc), loops, detailed=notes)
             inside = one.loop
@@ -69,16 +72,22 @@ def rows(page: Page, function: FunctionAnalysis, *, control: bool, source: bool,
         _row(page, columns, shown, function, marks, arrives=one.pc in arrives)
 
 
+def _end(code: Sequence[InstructionView]) -> int:
+    """Where the padding begins: NOPs behind the last instruction."""
+    end = len(code)
+    while end and code[end - 1].role == "nop" and code[end - 1].sass.strip() == "NOP":
+        end -= 1
+    return end
+
+
 def _columns(width: int, code: Sequence[InstructionView], *, control: bool, profiled: bool) -> Columns:
     pc = max(4, len(f"{code[-1].pc:x}")) if code else 4
     wide = width >= NARROW or control
     fields = max((len(scheduling(o.control)) for o in code if o.control is not None), default=0) if wide else 0
     longest = max((_text_cells(o) for o in code), default=0)
-    taken = 2 + pc + 1 + (19 if profiled else 0) + 5 + (min(fields, 18) + 2 if fields else 0)
-    return Columns(
-        pc=pc, samples=17 if profiled else 0, live=4 if any(o.live is not None for o in code) else 0,
-        control=min(fields, 18), pipe=0, text=max(28, min(longest, 64, width - taken - NOTES)),
-    )  # fmt: skip
+    live = any(o.live is not None for o in code)
+    bare = Columns(pc, SAMPLED if profiled else 0, 4 if live else 0, min(fields, FIELDS), 0)
+    return structs.replace(bare, text=max(TEXT[0], min(longest, TEXT[1], width - _left(bare) - 2 - NOTES)))
 
 
 def _text_cells(one: InstructionView) -> int:
@@ -206,7 +215,7 @@ def _loop_line(
         if head.parent is not None:
             text += f", in loop {head.parent}"
         text += f", to {head.end:04x}"
-        detail = f"   {bounds(head, 4)}" if detailed and not head.kind else ""
+        detail = f"   {bounds(head, 3)}" if detailed and not head.kind else ""
         page.line(" " * column, (text, "bold"), (detail, "dim"))
     elif one.loop is not None and one.loop in loops:
         page.line(" " * column, (f"loop {one.loop} again (its head is {loops[one.loop].start:04x})", "bold"))

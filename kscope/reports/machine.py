@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kscope.model.analysis import Analysis, Finding, FunctionAnalysis, KernelAnalysis, ProgramAnalysis
     from kscope.model.programs import InstructionView, LoopView
 
-LEAD = 14  # columns of the labels on the left
+LEAD = 15  # columns of the labels on the left
 LOOPS_SHOWN = 12
 PIPES_SHOWN = 5
 KINDS = {
@@ -228,7 +228,7 @@ def _cycles(least: float, most: float) -> str:
 
 
 def _findings(page: Page, findings: Sequence[Finding]) -> None:
-    for n, finding in enumerate(f for f in findings if f.severity != "info"):
+    for n, finding in enumerate(findings):
         at = ", ".join(f"{p.pc:04x}" for p in finding.locations[:6])
         lead: Segment = (f"  {'findings' if n == 0 else '':{LEAD - 2}}", "dim")
         text = f"{finding.code} {one_line(finding.rule)}"
@@ -266,8 +266,13 @@ def _cause(one: InstructionView, code: dict[int, InstructionView]) -> str:
     if measured is not None and measured.causes:
         cause = measured.causes[0]
         if cause.pc != one.pc and cause.pc in code:
-            return f"{one_line(one.sass.split(' ')[0])} behind {cause.pc:04x} {one_line(code[cause.pc].sass)}"
+            return f"{_opcode(one)} behind {cause.pc:04x} {one_line(code[cause.pc].sass)}"
     return one_line(one.sass)
+
+
+def _opcode(one: InstructionView) -> str:
+    words = one_line(one.sass).split()
+    return next((w for w in words if not w.startswith("@")), "")
 
 
 def _count(n: int, what: str) -> str:

@@ -1,0 +1,109 @@
+"""Annotations on our own kernels, compiled for several targets: accesses, spills, control flow, loops that are none."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from kscope.features.accesses import accesses
+from kscope.features.annotate import annotate, loop_kinds, loop_numbers
+from kscope.features.listing import Listing
+from kscope.features.program_view import access_table, spill_counts
+from kscope.parsers.cubin import read_programs
+from tests.features.listings import NESTED, program
+from tests.support.reports import FIXTURES
+
+SASS = FIXTURES.parent / "sass"
+
+
+@cache
+def compiled(unit: str) -> dict[str, Listing]:
+    """Functions of one fixture (`memory.sm_80`) by name."""
+    (cubin,) = read_programs(SASS / f"{unit}.cubin.xz")
+    return {one.name: Listing(one) for one in cubin.functions}
+
+
+def table(code: Listing) -> dict[str, tuple[int, int | None, str]]:
+    """Access name -> instructions, bytes a lane, what a local one is for."""
+    rows = access_table(code.program, code.cfg, accesses(code.program, code.classes, spilling=False))
+    return {r.access: (r.instructions, r.bytes, r.stack) for r in rows}
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
+def test_widths_of_scalar_and_vector_loads(target: str) -> None:
+    unit = compiled(f"memory.{target}")
+    suffix = "SYS." if target == "sm_75" else ""
+    scalar, vector = table(unit["scale4_scalar"]), table(unit["scale4_vector"])
+    assert scalar["LDG.E.32"] == (4, 4, "") and scalar["STG.E.32"] == (4, 4, ""), suffix
+    assert vector["LDG.E.128"] == (1, 16, "") and vector["STG.E.128"] == (1, 16, "")
+
+
+def test_the_widest_loads_of_blackwell() -> None:
+    assert table(compiled("memory.sm_100a")["scale8_wide"])["LDG.E.ENL2.256"] == (1, 32, "")
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90a", "sm_120a"])
+def test_spills_and_local_arrays_are_told_apart(target: str) -> None:
+    unit = compiled(f"memory.{target}")
+    capped, palette = unit["mix80_capped"], unit["palette_local"]
+    stores, loads = spill_counts(accesses(capped.program, capped.classes, spilling=False))
+    assert stores and loads and stores + loads == len(capped.program.spills)
+    found = accesses(palette.program, palette.classes, spilling=False)
+    assert spill_counts(found) == (0, 0)
+    assert {a.stack for a in found if a is not None and a.space == "local"} == {"local array"}
+
+
+def notes_at(code: Listing) -> dict[int, str]:
+    noted = annotate(code.program, code.cfg, code.classes, live=code.liveness.counts())
+    return {code[i].pc: one.flow for i, one in enumerate(noted) if one.flow}
+
+
+def test_where_branches_go() -> None:
+    flows = notes_at(Listing(program(NESTED)))
+    assert flows[0x60] == "lanes meet again at 0110"
+    assert flows[0xF0] == "next round of loop 2" and flows[0x110] == "next round of loop 1"
+    assert flows[0x150] == "padding"
+    assert 0x40 not in flows and 0x80 not in flows, "a forward branch within its loop says all by its target"
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90a", "sm_100a"])
+def test_a_switch_names_its_cases(target: str) -> None:
+    code = compiled(f"arithmetic.{target}")["dispatch"]
+    switches = [i for i, ins in enumerate(code.program.instructions) if ins.opcode in ("BRX", "BRXU")]
+    flows = notes_at(code)
+    for i in switches:
+        targets = flows[code[i].pc].removeprefix("switch to ")
+        pcs = {int(word, 16) for word in targets.split(", ") if " " not in word}
+        assert pcs == set(code.program.branches[code[i].pc]) and len(pcs) >= 2
+    assert switches
+
+
+def test_loops_that_are_none() -> None:
+    """One thread polls an mbarrier, and ELECT feeds a TMA lane by lane; the loop around both is the program's."""
+    code = compiled("tma.sm_90a")["refill_unfenced"]
+    kinds = loop_kinds(code.program, code.cfg, code.classes)
+    numbers = loop_numbers(code.cfg)
+    assert {numbers[n]: kind for n, kind in kinds.items()} == {2: "lane by lane", 3: "spin"}
+    flows = notes_at(code)
+    assert "to loop 3 (spin)" in flows.values()
+
+
+def test_roles_and_depths() -> None:
+    code = compiled("wgmma.sm_90a")["wgmma_each"]
+    noted = annotate(code.program, code.cfg, code.classes, live=code.liveness.counts())
+    by_role: dict[str, list[int]] = {}
+    for i, one in enumerate(noted):
+        by_role.setdefault(one.role, []).append(i)
+    assert all(code[i].opcode == "HGMMA" and noted[i].depth == 1 for i in by_role["tensor"]) and by_role["tensor"]
+    assert all(noted[i].words == "wgmma.wait_group" for i in by_role["tensor wait"])
+    assert all(one.live is not None and one.live >= 0 for one in noted)
+    resources = code.program.resources
+    assert resources is not None and max(one.live or 0 for one in noted) <= (resources.registers or 0)
+
+
+def test_fixed_latency_or_scoreboard_never_both() -> None:
+    for unit in ("memory.sm_80", "tma.sm_90a", "tcgen05.sm_100a", "tiles.sm_120a"):
+        for code in compiled(unit).values():
+            for i, one in enumerate(annotate(code.program, code.cfg, code.classes)):
+                assert one.latency is None or one.scoreboard is None, code[i].text
