@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 NARROW, PIPE, WIDE = 60, 80, 100
 
 
-def check_target(path: Path, inputs: Sequence[str], *, force: bool) -> None:
+def check_target(path: Path, inputs: Sequence[str], *, force: bool, option: str = "-o") -> None:
     """Refuse a target that would destroy something, before any work is done. Raises KscopeError (status 2)."""
     if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs):
-        raise KscopeError("exists", f"{path}: is one of the inputs", "give -o another name", EXIT_USAGE)
+        raise KscopeError("exists", f"{path}: is one of the inputs", f"give {option} another name", EXIT_USAGE)
     if path.is_file() and not force:
         raise KscopeError("exists", f"{path}: exists already", "pass --force to overwrite it", EXIT_USAGE)
     if path.is_dir():
-        raise KscopeError("unwritable", f"{path}: is a folder", "give -o a file name", EXIT_USAGE)
+        raise KscopeError("unwritable", f"{path}: is a folder", f"give {option} a file name", EXIT_USAGE)
     if not path.absolute().parent.is_dir():
         raise KscopeError("unwritable", f"{path}: its folder does not exist", "create it first", EXIT_USAGE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kscope.model.analysis import Analysis
     from kscope.model.detail import Detail
 
@@ -25,6 +28,8 @@ SEVERITIES = ("info", "minor", "major", "critical")
 @click.option("--top", metavar="N", type=click.IntRange(min=1), help="Only the N kernels that take the most time.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--plot", metavar="FILE", type=click.Path(path_type=Path),
+              help="Draw roofline and warp states into FILE (.png, .svg, .pdf) too; needs matplotlib.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--fail-on", metavar="RULE|SEVERITY", multiple=True,
               help="Exit 1 when this rule fires, or anything of at least this severity: minor, major, critical.")
@@ -35,8 +40,8 @@ SEVERITIES = ("info", "minor", "major", "critical")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of --format json and exit.")
 def analyze(
     paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
-    format_: str | None, output: Path | None, force: bool, fail_on: tuple[str, ...], budget: int, verbose: bool,
-    no_color: bool, schema: bool,
+    format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...], budget: int,
+    verbose: bool, no_color: bool, schema: bool,
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
@@ -57,17 +62,25 @@ def analyze(
 
     if output:
         _output.check_target(output, paths, force=force)
+    if plot:
+        _check_plot(plot, paths, force=force)
     codes, severity = _thresholds(fail_on)
     selected, ignored = _codes(select), _codes(ignore)
 
     from kscope.cli._progress import progress_bar
     from kscope.engine.run import analyze_paths
 
-    detail = _detail(format_)
+    detail = _detail(draws=format_ == "html" or plot is not None)
     with progress_bar() or nullcontext() as report:
         analysis = analyze_paths(
             paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail
         )
+
+    if plot:
+        from kscope.reports.plot import draw
+
+        draw(analysis, detail, plot)
+        print(f"Wrote {plot}", file=sys.stderr)
 
     from kscope.reports import Options, render
 
@@ -83,9 +96,18 @@ def analyze(
     return int(_met(analysis, codes, severity))
 
 
-def _detail(format_: str) -> Detail | None:
-    """What charts show is computed only for a format that draws."""
-    if format_ != "html":
+def _check_plot(plot: Path, paths: Sequence[str], *, force: bool) -> None:
+    """Whatever is wrong with the picture is said before the work is done. Raises KscopeError."""
+    from kscope.cli import _output
+    from kscope.reports.plot import check
+
+    check(plot)
+    _output.check_target(plot, paths, force=force, option="--plot")
+
+
+def _detail(*, draws: bool) -> Detail | None:
+    """What charts show is computed only where something is drawn."""
+    if not draws:
         return None
     from kscope.model.detail import Detail
 

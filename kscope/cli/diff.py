@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-FORMATS = ("text", "json", "md")
+FORMATS = ("text", "json", "md", "html")
 
 
 @click.command()
@@ -54,6 +54,10 @@ def diff(
 
     if format_ == "json":
         text = comparison_json(comparison).decode() + "\n"
+    elif format_ == "html":
+        from kscope.reports.html import render_diff
+
+        text = render_diff(comparison)
     elif format_ == "md":
         text = render_md(comparison, Options(verbose=verbose))
     elif output:

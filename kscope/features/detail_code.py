@@ -1,10 +1,13 @@
-"""The machine code of one kernel as columns for the source view."""
+"""Machine code as columns for the source view: of a profiled kernel, or of a binary that nobody ran."""
 
 from __future__ import annotations
 
-from kscope.features.code import Code
+import msgspec
+
 from kscope.features.columns import Column
+from kscope.features.control import words
 from kscope.features.facts import Facts
+from kscope.features.listing import Listing
 from kscope.model.detail import CodeDetail, LoopDetail
 
 LARGEST_SOURCE = 400_000  # characters of one file; headers of libraries beyond it are left out
@@ -15,9 +18,25 @@ def code_detail(facts: Facts) -> CodeDetail | None:
     code = facts.code
     if code is None:
         return None
-    instructions, kernel = code.program.instructions, facts.kernel
-    files = list(dict.fromkeys(ins.file for ins in instructions if ins.file))
+    kernel, bare = facts.kernel, listing_detail(code)
+    return msgspec.structs.replace(
+        bare,
+        samples=[int(x) for x in code.samples],
+        executed=[int(x) for x in code.executed],
+        lanes=[round(t / e, 1) if e else 0.0 for t, e in zip(code.threads, code.executed, strict=True)],
+        stalls={reason: _sparse(column) for reason, column in code.stall.items() if any(column)},
+        blamed=_sparse([round(x, 1) for x in code.blamed]),
+        sources={f: kernel.sources[f] for f in bare.files if 0 < len(kernel.sources.get(f, "")) <= LARGEST_SOURCE},
+    )  # fmt: skip
+
+
+def listing_detail(code: Listing) -> CodeDetail:
+    """Code alone: no samples, no executions, no sources."""
+    instructions = code.program.instructions
+    named = (name for ins in instructions for name in (ins.file, *(site.file for site in ins.inlined)) if name)
+    files = list(dict.fromkeys(named))
     place = {name: i for i, name in enumerate(files)}
+    nothing = [0] * len(instructions)
     loops = [
         LoopDetail(
             first=min(one.instructions), last=max(one.instructions), depth=one.depth,
@@ -36,25 +55,36 @@ def code_detail(facts: Facts) -> CodeDetail | None:
         files=files,
         file=[place[ins.file] if ins.file else -1 for ins in instructions],
         line=[ins.line or 0 for ins in instructions],
-        samples=[int(x) for x in code.samples],
-        executed=[int(x) for x in code.executed],
-        lanes=[round(t / e, 1) if e else 0.0 for t, e in zip(code.threads, code.executed, strict=True)],
+        samples=nothing,
+        executed=nothing,
+        lanes=[0.0] * len(instructions),
         loop=[-1 if number is None else number for number in code.cfg.loop_of],
         loops=loops,
-        stalls={reason: _sparse(column) for reason, column in code.stall.items() if any(column)},
-        blamed=_sparse([round(x, 1) for x in code.blamed]),
+        stalls={},
+        blamed=[],
         bytes=_sparse([float(op.bytes) for op in code.classes]),
         jumps=_jumps(code),
         spaces=spaces,
-        sources={f: kernel.sources[f] for f in files if 0 < len(kernel.sources.get(f, "")) <= LARGEST_SOURCE},
-    )
+        live=code.liveness.counts(),
+        control=_control(code),
+        inlined=[
+            [i, *(v for site in ins.inlined for v in (place[site.file], site.line))]
+            for i, ins in enumerate(instructions) if ins.inlined
+        ],
+    )  # fmt: skip
+
+
+def _control(code: Listing) -> list[str]:
+    """The scheduling fields in words; empty where only text is known."""
+    texts = [words(ins.control) if ins.control is not None else "" for ins in code.program.instructions]
+    return texts if any(texts) else []
 
 
 def _sparse(column: Column) -> list[int]:
     return [int(v) for i, x in enumerate(column) if x >= 1 for v in (i, round(x))]
 
 
-def _jumps(code: Code) -> list[int]:
+def _jumps(code: Listing) -> list[int]:
     """Branch and target as indices, flat."""
     blocks = code.cfg.blocks
     out: list[int] = []

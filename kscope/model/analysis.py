@@ -5,7 +5,7 @@ Every reporter is a function of an Analysis and of nothing else. Fields are only
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -20,6 +20,9 @@ from kscope.model.timeline_figures import (
     TimelineCoverage,
     TopKernel,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SCHEMA = "kscope.analysis/1"
 
@@ -376,6 +379,18 @@ class Analysis(Frozen, kw_only=True):
     joined: list[JoinedAnalysis] = []
     programs: list[ProgramAnalysis] = []
     skipped: list[SkippedInput] = []
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from kscope.reports.notebook import repr_html
+
+        return repr_html(self)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row a kernel, longest first (kscope.reports.notebook.COLUMNS). Needs pandas."""
+        from kscope.reports.notebook import to_dataframe
+
+        return to_dataframe(self)
 
 
 def to_json(analysis: Analysis) -> bytes:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from kscope.model.analysis import Finding
+
 
 class Part(Struct, frozen=True, omit_defaults=True):
     """Base of the parts: immutable; defaults are left out of the JSON."""
@@ -192,8 +194,27 @@ class TimelineDetail(Part, frozen=True, kw_only=True):
     merged_ns: int = 0
 
 
+class FunctionDetail(Part, frozen=True, kw_only=True):
+    """One function of a binary. facts: (name, value) in words, such as ("registers", "32")."""
+
+    name: str
+    demangled: str
+    facts: list[tuple[str, str]]
+    findings: list[Finding]
+    code: CodeDetail
+
+
+class ProgramDetail(Part, frozen=True, kw_only=True):
+    """The machine code of one image, without a profile."""
+
+    input: str
+    arch: str
+    functions: list[FunctionDetail]
+
+
 class Detail(Part, frozen=True, kw_only=True):
     """Beside an Analysis: details of its kernels and timelines."""
 
     kernels: list[KernelDetail] = []
     timelines: list[TimelineDetail] = []
+    programs: list[ProgramDetail] = []

@@ -15,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kscope.model.analysis import Analysis, Input
+from kscope.model.detail import Detail
 from kscope.model.errors import one_line
 from kscope.reports import words
 from kscope.reports._reasons import REASONS
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
+    from collections.abc import Sequence
+
+    from kscope.model.analysis import Finding, KernelAnalysis, TimelineAnalysis
+    from kscope.model.comparison import Comparison, KernelPair, TimelinePair
+    from kscope.model.detail import ProgramDetail
     from kscope.reports import Options
 
 ASSETS = Path(__file__).with_name("assets")
@@ -60,6 +66,28 @@ def render(analysis: Analysis, options: Options) -> str:
     if payload["detail"] is None:
         payload["detail"] = {}
     return page(title(analysis), static(analysis), payload)
+
+
+def render_diff(comparison: Comparison) -> str:
+    """The page of `kscope diff`."""
+    names = [words.basename(side[0].path) for side in (comparison.before, comparison.after) if side]
+    payload = {
+        "comparison": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=comparison.after), "detail": {},
+        "pages": {}, "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+    }  # fmt: skip
+    pairs: list[KernelPair | TimelinePair] = [*comparison.pairs, *comparison.timelines]
+    return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{_text(p.sentence)}</p>" for p in pairs), payload)
+
+
+def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
+    """The page of `kscope sass`: listings without a profile (kscope.features.detail_code.listing_detail)."""
+    payload = {
+        "analysis": Analysis(kscope=_version(), inputs=[Input(path=path, kind="cubin")]),
+        "detail": Detail(programs=list(programs)), "pages": {},
+        "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+    }  # fmt: skip
+    names = [f"<li>{_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
+    return page(f"{words.basename(path)} - kscope", f"<ul>{''.join(names)}</ul>", payload)
 
 
 def page(heading: str, body: str, payload: Any) -> str:

@@ -292,3 +292,40 @@ def test_timeline(visit: Callable[..., Visit]) -> None:
         if page.locator(".tip").is_visible():
             break
     assert "from" in page.inner_text(".tip")
+
+
+def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    from kscope.engine.compare import compare
+    from kscope.engine.run import analyze_paths
+    from kscope.reports.html import render_diff
+
+    sides = [analyze_paths([fixture(f"bank_conflict.{variant}")]) for variant in ("slow", "fast")]
+    path = tmp_path / "diff.html"
+    path.write_text(render_diff(compare(*sides)), "utf-8")
+    page = visit(path).go()
+    assert "faster" in page.inner_text(".sentence")
+    assert "MEM103" in page.inner_text(".promises")
+    assert "measured" in page.inner_text(".promises")
+    slow, fast = (page.locator(".pair .fill").nth(i).bounding_box()["width"] for i in (0, 1))
+    assert fast < slow
+
+
+def test_listing_without_a_profile(visit: Callable[..., Visit], kernel: Callable[[str], Any], tmp_path: Path) -> None:
+    from kscope.features.detail_code import listing_detail
+    from kscope.features.listing import Listing
+    from kscope.model.detail import FunctionDetail, ProgramDetail
+    from kscope.reports.html import render_programs
+
+    program = kernel("sgemm.blocktile2d").program
+    code = listing_detail(Listing(program))
+    function = FunctionDetail(name="k", demangled="k(int)", facts=[("registers", "124")], findings=[], code=code)
+    path = tmp_path / "sass.html"
+    programs = [ProgramDetail(input="k.cubin", arch="sm_90", functions=[function, function])]
+    path.write_text(render_programs("k.cubin", programs), "utf-8")
+    page = visit(path).go()
+    assert "registers 124" in page.inner_text(".about")
+    assert page.locator(".sass .row:not([hidden])").count() > 20
+    page.keyboard.press("End")
+    assert page.inner_text(".sass .row.selected .pc") == f"{program.instructions[-1].pc:04x}"
+    page.select_option("select[aria-label=function]", "1")
+    until(page, "location.hash.includes('fn=1')")

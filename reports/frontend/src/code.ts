@@ -7,7 +7,7 @@ import { VirtualList } from "./list";
 import type { Page } from "./main";
 import { CodeModel, type SourceLine } from "./model";
 import { go, state } from "./state";
-import type { Code, Kernel, KernelDetail } from "./types";
+import type { Code, Finding, Kernel, KernelDetail } from "./types";
 
 const ROW = 20;
 type SassRow = { kind: "instruction"; index: number } | { kind: "loop"; loop: number };
@@ -39,13 +39,13 @@ export function mixBar(mix: [string, number][], width = "100%"): HTMLElement {
 }
 
 export function codePage(k: Kernel, detail: KernelDetail, code: Code): Page {
-  const view = new CodeView(k, code);
+  const view = new CodeView(k.findings, code);
   const element = h("main", { id: "main", tabindex: -1, class: "code-page" },
     h("div", { class: "code-head" }, title(k), tabs(k, detail, "code")), view.element);
   return { element, wide: true, update: (changed) => view.update(changed), key: (event) => view.key(event), close: () => view.close() };
 }
 
-class CodeView {
+export class CodeView {
   readonly element: HTMLElement;
   private readonly model: CodeModel;
   private readonly sass: VirtualList;
@@ -68,8 +68,8 @@ class CodeView {
   private found: number[] = [];
   private needle = "";
 
-  constructor(kernel: Kernel, private readonly code: Code) {
-    this.model = new CodeModel(code, kernel);
+  constructor(findings: Finding[], private readonly code: Code) {
+    this.model = new CodeModel(code, findings);
     this.sass = new VirtualList({
       label: "SASS", rowHeight: ROW, count: () => this.rows.length, draw: (row, i) => this.drawSass(row, i),
       onPick: (i) => this.pickSass(i), onHover: (i) => this.hoverSass(i),
@@ -91,14 +91,15 @@ class CodeView {
     this.inspector = h("section", { class: "inspector", "aria-label": "selected instruction", "aria-live": "polite" });
     const fold = h("button", { type: "button", onclick: () => this.foldAll(), title: "Fold every loop, or unfold them" }, "Fold loops");
     const toolbar = h("div", { class: "toolbar" }, this.search, this.hits,
-      h("button", { type: "button", onclick: () => this.nextHot(1), title: "n; N goes back" }, "Next hottest"), fold, legend());
+      this.model.total ? h("button", { type: "button", onclick: () => this.nextHot(1), title: "n; N goes back" }, "Next hottest") : null,
+      fold, this.model.total ? legend() : null);
     if (!code.loops.length) fold.hidden = true;
     const left = h("div", { class: "pane source" }, h("div", { class: "pane-head" }, this.files), this.source.element);
     const columns = h("div", { class: "pane-head sass-head", "aria-hidden": "true" }, h("span", { class: "heat-cell" }, "samples"),
       h("span", { class: "pc" }, "pc"), code.live?.length ? h("span", { class: "live" }, "live") : null, h("span", { class: "text" }, "instruction"));
     const right = h("div", { class: "pane sass" }, columns, this.sass.element);
     const hasSource = code.files.length > 0;
-    this.element = h("div", { class: `code-view${hasSource ? "" : " no-source"}` }, toolbar,
+    this.element = h("div", { class: `code-view${hasSource ? "" : " no-source"}${this.model.total ? "" : " bare"}` }, toolbar,
       h("div", { class: "panes" }, hasSource ? left : null, right), this.inspector);
     this.fillFiles();
     this.layout();
@@ -368,7 +369,7 @@ class CodeView {
       const blamed = model.blamed[i];
       fact("waited for", blamed >= 1 ? `${Math.round(blamed).toLocaleString("en-US")} (${fine(blamed / model.total)})` : "");
     }
-    fact("executed", code.executed[i] ? `${si(code.executed[i], "warps")}` : "never");
+    if (model.total) fact("executed", code.executed[i] ? `${si(code.executed[i], "warps")}` : "never");
     fact("lanes", code.lanes[i] ? `${code.lanes[i]} of 32` : "");
     fact("access", model.bytes[i] ? `${model.spaces.get(i) ?? ""}, ${model.bytes[i]} bytes a lane` : "");
     fact("live registers", code.live?.[i] ? String(code.live[i]) : "");

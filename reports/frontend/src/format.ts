@@ -3,7 +3,7 @@
 export function time(us: number | null | undefined): string {
   if (us === null || us === undefined) return "time unknown";
   for (const [scale, unit] of [[1e6, "s"], [1e3, "ms"], [1, "\u00b5s"]] as [number, string][]) {
-    if (us >= scale) return `${(us / scale).toFixed(us / scale >= 9.995 ? 1 : 2)} ${unit}`;
+    if (us >= scale) return `${(us / scale).toFixed(us / scale >= 9.995 ? 1 : 2)}\u00a0${unit}`;
   }
   return `${(us * 1e3).toFixed(0)} ns`;
 }
@@ -11,9 +11,9 @@ export function time(us: number | null | undefined): string {
 export function si(value: number, unit: string, digits = 3): string {
   const scales: [number, string][] = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
   for (const [scale, prefix] of scales) {
-    if (Math.abs(value) >= scale * 0.9995) return `${trim(value / scale, digits)} ${prefix}${unit}`.trim();
+    if (Math.abs(value) >= scale * 0.9995) return `${trim(value / scale, digits)}\u00a0${prefix}${unit}`.trim();
   }
-  return `${trim(value, digits)} ${unit}`.trim();
+  return `${trim(value, digits)}\u00a0${unit}`.trim();
 }
 
 export function trim(value: number, digits = 3): string {
@@ -31,12 +31,13 @@ export function number(value: number | string | null): string {
 }
 
 export function percent(share: number): string {
-  return share > 0 && share < 0.01 ? "<1 %" : `${(share * 100).toFixed(0)} %`;
+  return share > 0 && share < 0.01 ? "<1\u00a0%" : `${(share * 100).toFixed(0)}\u00a0%`;
 }
 
 export function fine(share: number): string {
   const pct = share * 100;
-  return pct === 0 ? "0 %" : pct < 0.05 ? "<0.1 %" : pct < 9.95 ? `${pct.toFixed(1)} %` : `${pct.toFixed(0)} %`;
+  const text = pct === 0 ? "0" : pct < 0.05 ? "<0.1" : pct.toFixed(pct < 9.95 ? 1 : 0);
+  return `${text}\u00a0%`;
 }
 
 function digits(speedup: number): number {
@@ -48,8 +49,8 @@ export function times(speedup: number): string {
 }
 
 export function range(low: number, high: number, like: number): string {
-  const d = digits(like);
-  return `${low.toFixed(d)} \u2013 ${high.toFixed(d)}`;
+  const least = digits(like);
+  return `${low.toFixed(Math.min(least, digits(low)))} \u2013 ${high.toFixed(Math.min(least, digits(high)))}`;
 }
 
 export function dims(shape: number[]): string {

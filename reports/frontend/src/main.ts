@@ -1,8 +1,10 @@
 // Loads the data, shows the page that the URL fragment names, and keeps theme and keys.
 
 import { codePage } from "./code";
+import { diffPage } from "./diff";
 import { clear, h } from "./dom";
 import { kernelPage } from "./kernel";
+import { programPage } from "./programs";
 import { overview, total } from "./overview";
 import { base, compact } from "./format";
 import { go, link, listen, state } from "./state";
@@ -33,6 +35,8 @@ function theme(): void {
 
 function build(data: Data): Page {
   const { k, t, view } = state();
+  if (data.comparison) return { element: diffPage(data.comparison) };
+  if (data.detail.programs?.length) return programPage(data.detail.programs);
   const { kernels, timelines } = data.analysis;
   const only = kernels.length + timelines.length === 1;
   const kernel = kernels.find((one) => one.id === k) ?? (only && !t ? kernels[0] : undefined);
@@ -122,7 +126,7 @@ function keys(data: Data, event: KeyboardEvent): void {
   event.preventDefault();
 }
 
-const VIEW = ["k", "t", "view"];
+const VIEW = ["k", "t", "view", "fn"];
 
 unpack().then((data) => {
   document.documentElement.classList.add("ready");

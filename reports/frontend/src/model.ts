@@ -1,6 +1,6 @@
 // The code of a kernel as the view needs it: columns looked up by instruction, lines with their instructions, loops.
 
-import type { Code, Finding, Kernel } from "./types";
+import type { Code, Finding } from "./types";
 
 export interface SourceLine { file: number; number: number; text: string; samples: number; instructions: number[] }
 
@@ -20,7 +20,7 @@ export class CodeModel {
   readonly byLine = new Map<string, number[]>();
   readonly loopSamples: number[];
 
-  constructor(readonly code: Code, kernel: Kernel) {
+  constructor(readonly code: Code, findings: Finding[]) {
     this.count = code.pcs.length;
     this.total = code.samples.reduce((a, b) => a + b, 0);
     this.peak = Math.max(1, ...code.samples);
@@ -34,7 +34,7 @@ export class CodeModel {
     }
     for (const list of this.stalls.values()) list.sort((a, b) => b[1] - a[1]);
     const place = new Map(code.pcs.map((pc, i) => [pc, i]));
-    for (const f of kernel.findings) {
+    for (const f of findings) {
       for (const at of f.locations) {
         const i = place.get(at.pc);
         if (i !== undefined && !this.findings.get(i)?.includes(f)) push(this.findings, i, f);

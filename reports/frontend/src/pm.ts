@@ -79,6 +79,6 @@ function axis(us: number): HTMLElement {
   const raw = us / 6;
   const unit = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * unit).find((m) => m >= raw) ?? unit;
-  for (let at = 0; at <= us * 0.97; at += step) track.append(styled(h("span", {}, time(at || 0).replace(/^0 ns$/, "0").replace(/\.0+(?=\s)/, "")), { left: `${at / us * 100}%` }));
+  for (let at = 0; at <= us * 0.97; at += step) track.append(styled(h("span", {}, time(at || 0).replace(/^0\sns$/, "0").replace(/\.0+(?=\s)/, "")), { left: `${at / us * 100}%` }));
   return h("div", { class: "pm-row axis-row", "aria-hidden": "true" }, h("span", { class: "name" }), track, h("span", { class: "num" }));
 }

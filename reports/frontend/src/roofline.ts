@@ -20,7 +20,9 @@ export function rooflineChart(k: Kernel, roofs: Roofs | undefined): HTMLElement 
   const drawn = main && main.flops > 0 && levels.length ? chart(k, levels, ceilings) : null;
   const note = main ? `${main.precision}: ${si(main.flops, "FLOP/s")} of ${si(main.peak, "FLOP/s")} (${fine(main.flops / main.peak)})`
     : "no floating-point work: bandwidth is the only roof";
-  return section("Roofline", note, drawn, table(levels));
+  const moves = drawn?.querySelector(".move") ? h("p", { class: "note small" },
+    "Arrows: the gain of each suggestion at the same work, spread sideways to be told apart; further right where only less traffic allows it.") : null;
+  return section("Roofline", note, drawn, moves, table(levels));
 }
 
 function table(levels: Roofs["levels"]): HTMLElement {

@@ -6,7 +6,7 @@ import { section } from "./parts";
 import { go, state } from "./state";
 import type { Data, Row, TimelineDetail } from "./types";
 
-interface Track { title: string; kind: string; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; y: number; height: number }
+interface Track { title: string; kind: string; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; y: number; height: number; label?: string }
 interface Hit { track: Track; index: number }
 export interface Tracks { element: HTMLElement; update: (changed: Set<string>) => void; key: (e: KeyboardEvent) => boolean; close: () => void }
 
@@ -58,7 +58,13 @@ export function canvasTimeline(data: Data, detail: TimelineDetail): Tracks {
     tracks.push(track(row));
   }
   let y = AXIS;
-  for (const t of tracks) { t.y = y; y += t.height + 3; }
+  let above = "";
+  for (const t of tracks) {
+    t.y = y;
+    y += t.height + 3;
+    t.label = t.title === above ? "" : t.title;  // levels of one stack are named once
+    above = t.title;
+  }
   const height = y + 4;
   const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${tracks.length} rows. Plus and minus zoom, arrows pan, 0 shows all.` });
   const tip = h("div", { class: "tip", role: "status", hidden: true });
@@ -158,7 +164,8 @@ export function canvasTimeline(data: Data, detail: TimelineDetail): Tracks {
     c.fillStyle = palette.card;
     c.fillRect(0, t.y - 2, LABEL - 6, t.height + 4);
     c.fillStyle = palette.dim;
-    c.fillText(t.title.length > 27 ? t.title.slice(0, 26) + "\u2026" : t.title, 4, t.y + t.height / 2 + 0.5);
+    const label = t.label ?? t.title;
+    c.fillText(label.length > 27 ? label.slice(0, 26) + "\u2026" : label, 4, t.y + t.height / 2 + 0.5);
   }
 
   function drawAxis(c: CanvasRenderingContext2D, width: number): void {

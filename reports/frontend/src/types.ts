@@ -87,7 +87,25 @@ export interface TimelineDetail {
   index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
   gaps: { device: number; start: number[]; length: number[]; cause: number[] }[]; steps?: number[]; merged_ns?: number;
 }
+export interface PairChange { what: string; unit: string; before: number | null; after: number | null }
+export interface KernelPair {
+  before: Kernel; after: Kernel; speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[];
+  unknown: string[]; changes: PairChange[]; next: Finding | null;
+  promises: { code: string; rule: string; speedup: number; low: number; high: number; measured: number; alone: boolean; outcome: string }[];
+}
+export interface TimelinePair {
+  before: Timeline; after: Timeline; speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[];
+  changes: PairChange[];
+}
+export interface Comparison {
+  pairs: KernelPair[]; timelines: TimelinePair[]; only_before: string[]; only_after: string[]; speedup: number | null;
+  notes: string[]; skipped: { input: string; what: string; message: string }[];
+}
+export interface ProgramFunction {
+  name: string; demangled: string; title: string; registers: number | null; facts: [string, string][]; findings: Finding[]; code: Code;
+}
+export interface Program { input: string; arch: string; functions: ProgramFunction[] }
 export interface Data {
-  analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[] }; pages: Record<string, string>;
+  comparison?: Comparison; analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[]; programs?: Program[] }; pages: Record<string, string>;
   words: { limiters: Record<string, string>; causes: Record<string, string>; reasons: Record<string, string> };
 }

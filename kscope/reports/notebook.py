@@ -1,0 +1,110 @@
+"""What a notebook shows of an Analysis: `_repr_html_` and `to_dataframe`. No script and no style sheet: output of a
+notebook is kept, mailed and sanitised, so everything is inline and small."""
+
+from __future__ import annotations
+
+import html
+from typing import TYPE_CHECKING, Any
+
+from kscope.model.errors import one_line
+from kscope.reports import words
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from kscope.model.analysis import Analysis, Finding, KernelAnalysis
+
+SHOWN, SUGGESTED = 10, 3
+COLOURS = {"compute": "#2456c9", "memory": "#a04b00", "overhead": "#7a2fb0"}
+
+
+def repr_html(analysis: Analysis) -> str:
+    """The sentences and first suggestions of the longest kernels and of every recording, as HTML."""
+    out = ["<div>"]
+    for timeline in analysis.timelines:
+        regime = timeline.verdict.regime if timeline.verdict is not None else ""
+        text = timeline.verdict.sentence if timeline.verdict is not None else timeline.abstained
+        note = f"window {words.time(timeline.span_us)}, GPU busy {timeline.gpu_busy_pct:.1f} %"
+        out.append(_entry(words.basename(timeline.input), note, regime, text, timeline.findings))
+    kernels = words.by_time(analysis.kernels)
+    for kernel in kernels[:SHOWN]:
+        note = f"{words.time(kernel.duration_us)}, {words.device(kernel)}, {words.launch(kernel)}"
+        name = words.without_parameters(kernel.demangled or kernel.name)
+        out.append(_entry(name, note, kernel.verdict.regime, kernel.verdict.sentence, kernel.findings))
+    if (left := len(kernels) - SHOWN) > 0:
+        out.append(f"<p>and {left} more: <code>analysis.to_dataframe()</code></p>")
+    return "".join([*out, "</div>"])
+
+
+def _entry(name: str, note: str, regime: str, sentence: str, findings: list[Finding]) -> str:
+    rows = []
+    for finding in [f for f in findings if f.severity != "info"][:SUGGESTED]:
+        rows.append(
+            f"<tr><td><code>{_text(finding.code)}</code></td><td style='text-align:left'>{_text(finding.title)}</td>"
+            f"<td>{_text(words.expectation(finding.estimate))}</td>"
+            f"<td style='text-align:left'>{_text(_place(finding))}</td></tr>"
+        )
+    table = f"<table><tbody>{''.join(rows)}</tbody></table>" if rows else ""
+    border = COLOURS.get(regime, "#5a6172")
+    return (
+        f"<div style='border-left:4px solid {border};padding:2px 12px;margin:8px 0'><code><b>{_text(name)}</b></code> "
+        f"<small>{_text(note)}</small><p style='margin:4px 0'>{_text(sentence)}</p>{table}</div>"
+    )
+
+
+def _place(finding: Finding) -> str:
+    if not finding.locations:
+        return ""
+    first = finding.locations[0]
+    return f"{words.place(first)}  {first.sass or first.opcode}"
+
+
+def _text(text: str) -> str:
+    return html.escape(one_line(text))
+
+
+def to_dataframe(analysis: Analysis) -> pd.DataFrame:
+    """One row a kernel (longest first): name, launch, verdict, units, first suggestion. Times in us, shares 0..1.
+
+    Raises ModuleNotFoundError with the remedy where pandas is not installed."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("to_dataframe needs pandas: pip install 'kscope-gpu[pandas]'") from error
+    return pd.DataFrame([_row(k) for k in words.by_time(analysis.kernels)], columns=COLUMNS)
+
+
+COLUMNS = [
+    "id", "name", "input", "device", "launches", "total_us", "duration_us", "grid", "block", "registers",
+    "shared_bytes", "waves", "regime", "limiter", "confidence", "sentence", "headroom", "bounded_by", "flops_per_s",
+    "bytes_per_s", "intensity", "pct_of_roof", "precision", "busiest_unit", "busiest_pct", "first_stall",
+    "first_stall_share", "first_rule", "first_speedup", "first_low", "first_high", "first_place", "findings",
+]  # fmt: skip
+
+
+def _row(kernel: KernelAnalysis) -> dict[str, Any]:
+    launch, roof = kernel.launch, kernel.roofline
+    unit = kernel.utilization[0] if kernel.utilization else None
+    waiting = [s for s in kernel.stalls if s.reason not in ("selected", "not_selected")]
+    stall = max(waiting, key=lambda s: s.share_adjusted, default=None)
+    first = next((f for f in kernel.findings if f.severity != "info"), None)
+    estimate = first.estimate if first is not None else None
+    return {
+        "id": kernel.id, "name": kernel.demangled or kernel.name, "input": kernel.input, "device": kernel.device.name,
+        "launches": kernel.repeats.count if kernel.repeats else 1, "total_us": words.total_us(kernel),
+        "duration_us": kernel.duration_us, "grid": words.dims(launch.grid), "block": words.dims(launch.block),
+        "registers": launch.registers, "shared_bytes": launch.shared_static + launch.shared_dynamic,
+        "waves": launch.waves, "regime": kernel.verdict.regime, "limiter": kernel.verdict.limiter,
+        "confidence": kernel.verdict.confidence, "sentence": kernel.verdict.sentence,
+        "headroom": kernel.headroom.speedup_bound if kernel.headroom else None,
+        "bounded_by": kernel.headroom.bounded_by if kernel.headroom else None,
+        "flops_per_s": roof.flops_per_s if roof else None, "bytes_per_s": roof.bytes_per_s if roof else None,
+        "intensity": roof.intensity if roof else None, "pct_of_roof": roof.pct_of_roof if roof else None,
+        "precision": roof.precision if roof else None, "busiest_unit": unit.unit if unit else None,
+        "busiest_pct": unit.pct if unit else None, "first_stall": stall.reason if stall else None,
+        "first_stall_share": stall.share_adjusted if stall else None,
+        "first_rule": first.code if first is not None else None,
+        "first_speedup": estimate.speedup if estimate else None, "first_low": estimate.low if estimate else None,
+        "first_high": estimate.high if estimate else None,
+        "first_place": _place(first) if first is not None else None, "findings": [f.code for f in kernel.findings],
+    }  # fmt: skip

@@ -1,0 +1,189 @@
+"""Roofline and stall chart as a picture for papers and worklogs (`kscope analyze --plot FILE.png|svg|pdf`), by
+matplotlib, which is imported only here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kscope.model.errors import EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
+from kscope.reports import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kscope.model.analysis import Analysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.detail import Detail, KernelDetail, Roofs
+
+SUFFIXES = (".png", ".svg", ".pdf")
+KERNELS, STALLS, MOVES = 8, 10, 4
+LEVELS = {"DRAM": "#a04b00", "L2": "#0f766e", "L1": "#4353c6"}
+INK, DIM, GAIN, BARS = "#171a21", "#5a6172", "#1b7a3d", "#d9730d"
+
+
+def check(path: Path) -> None:
+    """Raises KscopeError: usage for a suffix that is none of SUFFIXES, tool where matplotlib is missing."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise KscopeError("usage", f"{path}: no picture that kscope draws", f"use {', '.join(SUFFIXES)}", EXIT_USAGE)
+    import importlib.util
+
+    if importlib.util.find_spec("matplotlib") is None:
+        raise KscopeError("no-matplotlib", "--plot needs matplotlib", "pip install 'kscope-gpu[plot]'", EXIT_TOOL)
+
+
+def draw(analysis: Analysis, detail: Detail | None, path: Path) -> None:
+    """Write the picture: the roofline of all kernels (the longest in full) beside what the warps of the longest wait
+    for; for recordings, why the GPU is idle. Raises KscopeError where nothing can be drawn or written."""
+    check(path)
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({
+        "svg.hashsalt": "kscope", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+        "text.parse_math": False,
+    })  # fmt: skip
+    kernels = words.by_time(analysis.kernels)
+    if kernels:
+        figure = _kernels(kernels, detail)
+    elif analysis.timelines:
+        figure = _timeline(analysis.timelines[0])
+    else:
+        raise KscopeError("no-kernels", "nothing to plot", "the input holds no kernel and no GPU operation")
+    metadata = {"Date": None} if path.suffix == ".svg" else {"CreationDate": None} if path.suffix == ".pdf" else {}
+    try:
+        figure.savefig(path, dpi=160, bbox_inches="tight", metadata=metadata)
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise KscopeError("unwritable", f"{path}: {reason}", "choose another place for --plot", EXIT_USAGE) from None
+
+
+def _kernels(kernels: Sequence[KernelAnalysis], detail: Detail | None) -> Any:
+    from matplotlib.figure import Figure
+
+    first = kernels[0]
+    found = next((d for d in detail.kernels if d.id == first.id), None) if detail is not None else None
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    roof, stalls = figure.subplots(1, 2, width_ratios=(1.25, 1))
+    _roofline(roof, kernels, found)
+    _stalls(stalls, first)
+    figure.suptitle(_name(first), fontsize=10, fontweight="bold")
+    return figure
+
+
+def _name(kernel: KernelAnalysis) -> str:
+    return words.shorten(words.without_parameters(kernel.demangled or kernel.name), 90)
+
+
+def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail | None) -> None:
+    first = kernels[0]
+    point, roofs = first.roofline, detail.roofs if detail is not None else None
+    if point is None or not point.flops_per_s or not point.peak_flops_per_s or not point.intensity:
+        _bandwidth(axes, first, roofs)
+        return
+    peak, flops = point.peak_flops_per_s, point.flops_per_s
+    levels = {"DRAM": (point.bytes_per_s, point.peak_bytes_per_s)}
+    if roofs is not None:
+        levels = {one.name: (one.bytes_per_s, one.peak) for one in roofs.levels}
+    intensities = [flops / moved for moved, _ in levels.values() if moved]
+    ridges = [peak / bandwidth for _, bandwidth in levels.values() if bandwidth]
+    low, high = min(intensities + ridges) / 4, max([*intensities, *ridges, point.intensity * 5]) * 4
+    for name, (moved, bandwidth) in levels.items():
+        colour = LEVELS.get(name, DIM)
+        if bandwidth:
+            axes.plot([low, peak / bandwidth], [low * bandwidth, peak], color=colour, linewidth=1.2)
+        label = f"{name} {words.si(moved, 'B/s')}" + (f" of {words.si(bandwidth, 'B/s')}" if bandwidth else "")
+        axes.plot([flops / moved], [flops], "o", color=colour, markersize=7 if name == "DRAM" else 5, label=label)
+    start = min(ridges) if ridges else low
+    axes.plot([start, high], [peak, peak], color=INK, linewidth=1.2)
+    axes.annotate(f"{one_line(point.precision)} {words.si(peak, 'FLOP/s')}", (high, peak), ha="right", va="bottom",
+                  fontsize=8, xytext=(0, 2), textcoords="offset points")  # fmt: skip
+    _moves(axes, first, point.intensity, flops, point.peak_bytes_per_s)
+    for other in kernels[1:KERNELS]:
+        there = other.roofline
+        if there is not None and there.intensity and there.flops_per_s:
+            axes.plot([there.intensity], [there.flops_per_s], "o", color=DIM, markersize=4, alpha=0.7)
+    axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="FLOP/s")
+    axes.set_xlim(low, high)
+    axes.set_ylim(min(flops / 20, peak / 300), peak * 2)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(lambda value, _: words.si(value, "").strip())
+        axis.set_minor_formatter(lambda value, _: "")
+    axes.grid(True, which="major", color="#dfe2e9", linewidth=0.6)
+    axes.set_title(f"roofline, {words.device(first)}", fontsize=9, loc="left", color=DIM)
+    axes.legend(fontsize=7.5, frameon=False, loc="lower right")
+
+
+def _moves(axes: Any, kernel: KernelAnalysis, intensity: float, flops: float, bandwidth: float | None) -> None:
+    """Where each suggestion would move the kernel; past the roof at its intensity the bytes must have gone too."""
+    ranked = [f for f in kernel.findings if f.severity != "info"]
+    for rank, finding in enumerate(ranked[:MOVES], 1):
+        if finding.estimate is None or finding.estimate.speedup < 1.03:
+            continue
+        target = flops * finding.estimate.speedup
+        x = max(intensity * 1.18**rank, target / bandwidth if bandwidth else 0.0)
+        axes.annotate("", (x, target), (intensity, flops),
+                      arrowprops={"arrowstyle": "->", "color": GAIN, "linestyle": "--", "linewidth": 1})  # fmt: skip
+        axes.annotate(str(rank), (x, target), fontsize=8, fontweight="bold", color=GAIN, ha="center", va="bottom")
+        label = f"{rank}  {one_line(finding.code)} {words.times(finding.estimate.speedup)}"
+        axes.plot([], [], color=GAIN, linestyle="--", linewidth=1, label=label)
+
+
+def _bandwidth(axes: Any, kernel: KernelAnalysis, roofs: Roofs | None) -> None:
+    """Kernels without arithmetic: bandwidths as shares of their peaks."""
+    levels = [one for one in (roofs.levels if roofs is not None else []) if one.peak]
+    if not levels:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "no roofline data in the report", ha="center", color=DIM)
+        return
+    names = [one.name for one in levels]
+    shares = [100 * one.bytes_per_s / (one.peak or 1.0) for one in levels]
+    axes.barh(names, shares, color=[LEVELS.get(n, DIM) for n in names])
+    for place, one in enumerate(levels):
+        text = f"{words.si(one.bytes_per_s, 'B/s')} of {words.si(one.peak or 0.0, 'B/s')}"
+        axes.annotate(text, (shares[place], place), fontsize=8, va="center", color=INK, xytext=(5, 0),
+                      textcoords="offset points")  # fmt: skip
+    axes.set_xlim(0, 125)
+    axes.axvline(100, color=DIM, linewidth=0.8, linestyle="--")
+    axes.set_xticks([0, 20, 40, 60, 80, 100])
+    axes.set_xlabel("% of peak bandwidth")
+    axes.set_title(f"bandwidth, {words.device(kernel)} (no floating-point work)", fontsize=9, loc="left", color=DIM)
+
+
+def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
+    rows = sorted(kernel.stalls, key=lambda s: -max(s.share_raw, s.share_adjusted))[:STALLS]
+    if not rows:
+        axes.set_axis_off()
+        axes.text(0.5, 0.5, "no warp states in the report", ha="center", color=DIM)
+        return
+    names = [s.reason.replace("_", " ") for s in reversed(rows)]
+    raw = [100 * s.share_raw for s in reversed(rows)]
+    adjusted = [100 * s.share_adjusted for s in reversed(rows)]
+    if any(abs(a - b) > 0.05 for a, b in zip(raw, adjusted, strict=True)):
+        low = [max(0.0, a - 100 * s.low) for a, s in zip(adjusted, reversed(rows), strict=True)]
+        high = [max(0.0, 100 * s.high - a) for a, s in zip(adjusted, reversed(rows), strict=True)]
+        places = range(len(rows))
+        axes.barh([p + 0.2 for p in places], raw, 0.38, color=BARS, alpha=0.35, label="raw")
+        axes.barh([p - 0.2 for p in places], adjusted, 0.38, color=BARS, label="adjusted", xerr=(low, high),
+                  error_kw={"elinewidth": 0.8, "ecolor": INK})  # fmt: skip
+        axes.set_yticks(list(places), names)
+        axes.legend(fontsize=7.5, frameon=False, loc="lower right")
+    else:
+        axes.barh(names, raw, color=BARS)
+    axes.set_xlabel("% of the time of all warps")
+    axes.set_title("warp states", fontsize=9, loc="left", color=DIM)
+
+
+def _timeline(timeline: TimelineAnalysis) -> Any:
+    from matplotlib.figure import Figure
+
+    from kscope.reports._timeline_text import CAUSES
+
+    figure = Figure(figsize=(7, 2.8), layout="constrained")
+    axes = figure.subplots()
+    rows = [i for i in timeline.idle if i.pct >= 0.1]
+    names = ["GPU busy", *(CAUSES.get(i.cause, i.cause) for i in rows)]
+    values = [timeline.gpu_busy_pct, *(i.pct for i in rows)]
+    axes.barh(names[::-1], values[::-1], color=([BARS] * len(rows) + [GAIN]))
+    axes.set_xlabel(f"% of the window ({words.time(timeline.span_us)})")
+    axes.set_title(words.basename(one_line(timeline.input)), fontsize=10, fontweight="bold", loc="left")
+    return figure
