@@ -337,7 +337,8 @@ def test_collect_expands_folders(tmp_path: Path) -> None:
         (b"NVR\0\2\0\0\0", "ncu"), (b"", "empty"), (b"SQLite format 3\0x", "sqlite"), (b' \n{"a": 1}', "json"),
         (b"[1]", "json"), (b"\x7fELF\2", "elf"), (b"%PDF-1.4", "pdf"), (b"PK\x03\x04", "zip"), (b"hello\n", "text"),
         ("caf\u00e9".encode(), "text"), ("caf\u00e9".encode()[:-1], "text"), (b"\0\1\2\3", "unknown"),
-        (gzip.compress(b"x", mtime=0), "gzip"), (lzma.compress(b"x"), "xz"), (zstd(b"x"), "zstd"), (zstd(INTACT), "ncu-repz"),
+        (gzip.compress(b"x", mtime=0), "gzip"), (lzma.compress(b"x"), "xz"), (zstd(b"x"), "zstd"),
+        (zstd(INTACT), "ncu-repz"),
     ],
 )  # fmt: skip
 def test_sniff(head: bytes, kind: str) -> None:
