@@ -15,7 +15,15 @@ from kscope.features.timeline_view import TimelineView
 from kscope.model.analysis import TimelineAnalysis
 from kscope.model.errors import one_line
 from kscope.model.timeline import Op
-from kscope.model.timeline_figures import DeviceUse, IdleCause, LaunchFigures, StepFigures, TimelineCoverage, TopKernel
+from kscope.model.timeline_figures import (
+    CompiledFigures,
+    DeviceUse,
+    IdleCause,
+    LaunchFigures,
+    StepFigures,
+    TimelineCoverage,
+    TopKernel,
+)
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
@@ -35,6 +43,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         window=view.facts.window[2],
         span_us=round(view.facts.span / 1e3, 3),
         gpu_busy_pct=round(100 * view.facts.busy_share, 3),
+        compiled=_compiled(view),
         kernels_pct=round(100 * view.causes.work, 3),
         verdict=verdict,
         abstained=abstained,
@@ -121,6 +130,17 @@ def _launches(view: TimelineView) -> LaunchFigures | None:
         queue_us=round(found.queue_us, 3), interval_us=round(found.interval_us, 3), queue_depth=found.depth,
         waits_pct=round(100 * found.waits, 2), short_kernels_pct=round(100 * found.short, 2),
         tklqt_us=round(found.tklqt_us, 3), queue_full_us=round(view.facts.queue_full / 1e3, 3),
+    )  # fmt: skip
+
+
+def _compiled(view: TimelineView) -> CompiledFigures | None:
+    found = view.compiled
+    if found is None:
+        return None
+    return CompiledFigures(
+        regions=found.regions, graphs_per_step=round(found.pieces, 2), compilations=len(found.compilations),
+        recompilations=[c.version for c in found.recompilations],
+        compile_us=round(sum(c.end - c.start for c in found.compilations) / 1e3, 3),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kscope.features.intervals import Cover, gaps, union
 from kscope.features.timeline import TimelineFacts
+from kscope.features.timeline_compile import COMPILING
 from kscope.features.timeline_steps import NUMBER
 from kscope.model.timeline import Column, Op, column
 
@@ -196,16 +197,17 @@ class Causes:
         return blind.within(start, end) > 0
 
     def _name_data(self, start: Column, end: Column, thread: Column, cause: Column) -> None:
-        """Host time under a range of a data loader is data loading."""
+        """Host time under a range of a data loader is data loading; under torch.compile at work, compiling code."""
         timeline = self.facts.timeline
-        loads = self.facts.named(_DATA)
-        for spans in (timeline.ranges, timeline.operators):
-            mask = loads[spans.name]
-            for one in np.unique(spans.thread[mask]).tolist():
-                mine = mask & (spans.thread == one)
-                inside = union(spans.start[mine], spans.end[mine]).within(start, end)
-                hit = (cause == CAUSES.index(HOST)) & (thread == one) & (inside * 2 >= end - start)
-                cause[hit] = CAUSES.index(DATA)
+        for pattern, meant in ((_DATA, DATA), (COMPILING, LOADING)):
+            named = self.facts.named(pattern)
+            for spans in (timeline.ranges, timeline.operators):
+                mask = named[spans.name]
+                for one in np.unique(spans.thread[mask]).tolist():
+                    mine = mask & (spans.thread == one)
+                    inside = union(spans.start[mine], spans.end[mine]).within(start, end)
+                    hit = (cause == CAUSES.index(HOST)) & (thread == one) & (inside * 2 >= end - start)
+                    cause[hit] = CAUSES.index(meant)
 
     def _stem(self, name: str) -> str:
         """The steps' common name for one of them, so that their times add up."""

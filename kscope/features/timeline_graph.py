@@ -10,12 +10,14 @@ from msgspec import Struct
 
 from kscope.features.intervals import union
 from kscope.features.timeline import TimelineFacts
-from kscope.features.timeline_gaps import CAUSES, LAUNCH, Causes
+from kscope.features.timeline_gaps import CAUSES, LAUNCH, QUEUED, Causes
 from kscope.model.timeline import Column, Op, column
 
 NODE_NS = 300
 """Device time between two nodes of a replayed graph beyond their own: 60 to 580 ns in chains of 100 to 528 nodes
 (H200, driver 580, CUDA 13: four transformer stacks, a decoder, a multigrid solver)."""
+QUEUED_NS = 1_100
+"""The same between two launches that were issued in time (H200, molecular dynamics); recorded, it is longer."""
 RECORDED_CALL_NS, RECORDED_OPERATOR_NS = 550, 1_100
 """What recording one API call, and one operator of the framework, costs the host under the torch profiler: measured on
 the same programs with and without it. A graph saves that in the recording, but not in the program."""
@@ -98,8 +100,9 @@ class Sequences:
             order = part[np.argsort(ops.start[part], kind="stable")]
             work = union(ops.start[order], ops.end[order]).length
             waiting = int(self._waits[part[1:]].sum()) + min(int(self._waits[part[0]]), int(ops.start[part[0]]) - first)
+            work += (turns := int(self._turns[part[1:]].sum()))
             known = min(self._recording(thread, first, last) if timeline.kind == "kineto" else 0, waiting)
-            replay = max(work + NODE_NS * len(part), REPLAY_NS)
+            replay = max(work - turns + NODE_NS * len(part), REPLAY_NS)
             wall += work + waiting - known
             graph += min(replay, work + waiting - known)
             recording += known
@@ -109,11 +112,19 @@ class Sequences:
     @cached_property
     def _waits(self) -> Column:
         """For each operation how long the GPU was idle before it because it was issued late."""
+        return self._gaps_before(LAUNCH)
+
+    @cached_property
+    def _turns(self) -> Column:
+        """For each operation that was issued in time how long the device took to begin it, without recording."""
+        return np.minimum(self._gaps_before(QUEUED), QUEUED_NS)
+
+    def _gaps_before(self, cause: str) -> Column:
         found = self.causes.gaps
-        mask = (found.cause == CAUSES.index(LAUNCH)) & (found.op >= 0)
-        waits = np.zeros(len(self.facts.timeline.ops), dtype=np.int64)
-        waits[found.op[mask]] = (found.end - found.start - found.own)[mask]
-        return waits
+        mask = (found.cause == CAUSES.index(cause)) & (found.op >= 0)
+        before = np.zeros(len(self.facts.timeline.ops), dtype=np.int64)
+        before[found.op[mask]] = (found.end - found.start - found.own)[mask]
+        return before
 
     def _recording(self, thread: int, begin: int, end: int) -> int:
         """What recording the host events of a thread between two times cost."""

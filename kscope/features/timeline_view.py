@@ -7,10 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from kscope.features import timeline_work
+from kscope.features.intervals import Cover, union
 from kscope.features.timeline import TimelineFacts
-from kscope.features.timeline_gaps import PROFILER, Causes
+from kscope.features.timeline_compile import Compiled, find_compiled
+from kscope.features.timeline_gaps import CAUSES, NOT_IDLE, PROFILER, Causes
 from kscope.features.timeline_graph import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
-from kscope.model.timeline import Timeline
+from kscope.model.timeline import Timeline, column
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 
@@ -30,6 +32,21 @@ class TimelineView:
     @cached_property
     def copies(self) -> list[CopyFigures]:
         return timeline_work.copies(self.facts)
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """What torch.compile did; None where the recording shows nothing of it."""
+        return find_compiled(self.facts)
+
+    def idle_within(self, cover: Cover) -> float:
+        """Share of the window in which the GPU was idle, by causes of the program, during these times."""
+        found = self.causes.gaps
+        mine = ~np.isin(found.cause, [CAUSES.index(c) for c in NOT_IDLE])
+        return float(cover.within(found.start[mine], found.end[mine]).sum()) / self.causes.whole
+
+    def idle_during(self, spans: list[tuple[int, int]]) -> float:
+        """The same for intervals (start, end), in order."""
+        return self.idle_within(union(column([s for s, _ in spans]), column([e for _, e in spans])))
 
     def share(self, *causes: str) -> float:
         return self.causes.share(*causes)

@@ -8,6 +8,7 @@ import numpy as np
 
 from kscope.features.intervals import union
 from kscope.features.timeline import Mask, TimelineFacts
+from kscope.features.timeline_compile import fused
 from kscope.model.timeline import Copy, Op
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
@@ -65,6 +66,7 @@ def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
                 name=title, count=int(counts[i]), total_us=round(time / 1e3, 3),
                 mean_us=round(time / 1e3 / int(counts[i]), 3), share=round(min(time / whole, 1.0), 6),
                 kind=kind_of(title), grid=(gx, gy, gz), block=(bx, by, bz),
+                operators=fused(title), source=timeline.sources.get(name, ""),
                 hidden=round(min(float(hidden[i]) / time, 1.0), 4) if time else 0.0,
             )
         )  # fmt: skip

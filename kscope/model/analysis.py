@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.timeline_figures import (
+    CompiledFigures,
     CopyFigures,
     DeviceUse,
     IdleCause,
@@ -258,6 +259,7 @@ class TimelineAnalysis(Frozen):
     passed: list[str] = []
     not_applicable: list[NotApplicable] = []
     errors: list[RuleError] = []
+    compiled: CompiledFigures | None = None
     kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")] = 0.0
 
 

@@ -102,7 +102,8 @@ class Coverage(Struct, frozen=True):
 
 class Timeline(Struct, frozen=True):
     """One recording. ranges: what the user named (NVTX, record_function); operators: the framework's (aten::mm);
-    overhead: time that the profiler itself took; full: intervals in which the launch queue was full."""
+    overhead: time that the profiler itself took; full: intervals in which the launch queue was full; sources: files of
+    kernels that torch.compile generated, by index into `names`."""
 
     path: str
     kind: str
@@ -117,6 +118,7 @@ class Timeline(Struct, frozen=True):
     overhead: Spans
     full: Spans
     coverage: Coverage
+    sources: dict[int, str] = {}
 
 
 def column(values: Any) -> Column:

@@ -83,6 +83,18 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     hidden: Annotated[
         float, Meta(ge=0, le=1, description="share of its time before a late launch: being faster saves nothing")
     ] = 0.0
+    operators: Annotated[list[str], Meta(description="what a kernel of torch.compile fuses")] = []
+    source: Annotated[str, Meta(description="file that torch.compile generated it into")] = ""
+
+
+class CompiledFigures(Struct, frozen=True, kw_only=True):
+    """What torch.compile did in the window."""
+
+    regions: Annotated[dict[str, int], Meta(description="calls of each compiled region, FRAME/VERSION")]
+    graphs_per_step: Annotated[float, Meta(description="compiled graphs that the program's thread ran a step")]
+    compilations: Annotated[int, Meta(description="compilations in the window")] = 0
+    recompilations: Annotated[list[str], Meta(description="FRAME/VERSION of those compiled again")] = []
+    compile_us: float = 0.0
 
 
 class TimelineCoverage(Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ _CATEGORIES: dict[str, int] = {
 """Lower-case category -> what its events are. Before 2022: Kernel, Memcpy, Memset, Runtime, Operator."""
 _DIRECTIONS = {"HtoD": Copy.HTOD, "DtoH": Copy.DTOH, "DtoD": Copy.DTOD, "HtoH": Copy.HTOH, "PtoP": Copy.PTOP}
 _USERS = ("ProfilerStep", "enumerate(DataLoader)", "Optimizer.")  # operators of 2021 that are ranges since
+_COMPILER = ("## Call CompiledFxGraph", "compile_id=")  # ranges of torch.compile, not of the user
 _QUEUE_FULL = "Command Buffer Full"
 _INT64 = 1 << 63
 
@@ -73,6 +74,7 @@ class _Builder:
             _Table("start", "end", "name", "thread") for _ in range(5)
         )
         self.categories: dict[str | None, int | None] = {None: None}
+        self.sources: dict[int, str] = {}
         self.odd = 0
         self.graph_rows = 0
 
@@ -112,8 +114,11 @@ class _Builder:
         elif what == _OPERATOR:
             table = self.ranges if text.startswith(_USERS) else self.operators
             table.add(start, end, name, thread)
+            if event.args is not None and event.args.kernel_file is not None:
+                self.sources.setdefault(name, one_line(str(event.args.kernel_file))[:500])
         elif what == _RANGE:
-            self.ranges.add(start, end, name, thread)
+            table = self.operators if any(word in text for word in _COMPILER) else self.ranges
+            table.add(start, end, name, thread)
         elif what == _SYNC:
             self.syncs.add(start, end, name, thread)
         else:
@@ -159,7 +164,7 @@ class _Builder:
             ops=GpuOps(**raw, process=zero, grid=grid, block=block),
             calls=Calls(**calls, process=np.zeros(len(calls["start"]), dtype=np.int64)),
             syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=self.operators.spans(),
-            overhead=self.overhead.spans(), full=self.full.spans(),
+            overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
             coverage=Coverage(
                 truncated=truncated, damaged=damaged + self.odd, gpu_rows=size > 0, api_rows=len(calls["start"]) > 0
             ),

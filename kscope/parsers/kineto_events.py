@@ -38,6 +38,7 @@ class Args(msgspec.Struct, gc=False):
     block: Any = None
     graph: Any = msgspec.field(name="graph node id", default=None)
     graph_id: Any = msgspec.field(name="graph id", default=None)
+    kernel_file: Any = None
 
 
 class Event(msgspec.Struct, gc=False):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.reports import words
 from kscope.reports._llm_parts import Block, findings, said
-from kscope.reports._timeline_text import CAUSES, about, badge, figures
+from kscope.reports._timeline_text import CAUSES, about, badge, figures, generated
 from kscope.reports.escape import code, prose
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ def sections(timeline: TimelineAnalysis, *, verbose: bool) -> list[str]:
                  code(words.shorten(k.name, 80), table=True), _shape(k)] for k in kernels]  # fmt: skip
         head = ["share", "time", "count", "mean", "kernel", "launch"]
         parts += ["### Kernels by time", table(head, rows, (0, 1, 2, 3))]
+    made = [k for k in kernels if k.operators or k.source]
+    if made:
+        rows = [[code(words.shorten(k.name, 80), table=True), prose(", ".join(k.operators)),
+                 code(k.source, table=True) if k.source else ""] for k in made]  # fmt: skip
+        parts += ["### Kernels that torch.compile generated", table(["kernel", "fuses", "source"], rows)]
     parts.append(bullets(prose(line) for line in figures(timeline)))
     parts += suggestions(timeline)
     parts.append(f"Rules passed: {len(timeline.passed)}, not applicable: {len(timeline.not_applicable)}.")
@@ -62,6 +67,7 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
     for rank, kernel in enumerate(timeline.top_kernels[:LLM_KERNELS]):
         name = code(words.middle(kernel.name, 100))
         text = f"- {words.percent(kernel.share)} {words.time(kernel.total_us)} x{kernel.count} {name} {_shape(kernel)}"
+        text += f", {said(generated(kernel))}" if generated(kernel) else ""
         out.append(Block(base + 5 + rank * 4, "kernels", title("kernels by time"), text))
     out += findings(timeline, base, title("findings, best first (gains never add up)"))
     for item in timeline.not_applicable:

@@ -11,6 +11,7 @@ from kscope.reports.terminal import Page, bar, pad
 
 if TYPE_CHECKING:
     from kscope.model.analysis import TimelineAnalysis
+    from kscope.model.timeline_figures import TopKernel
 
 IDLE_SHOWN = 5
 KERNELS_SHOWN = 6
@@ -59,12 +60,27 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"launch to start {words.time(launches.latency_us)}, {words.time(launches.interval_us)} between launches, "
             f"queue depth {launches.queue_depth:.0f} (medians){full}"
         )
+    if (compiled := timeline.compiled) is not None:
+        again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
+        work = f"; {compiled.compilations} compilations, {words.time(compiled.compile_us)}{again}"
+        out.append(
+            f"torch.compile: {compiled.graphs_per_step:.3g} compiled graphs a step, regions "
+            + ", ".join(f"{one_line(name)} x{count}" for name, count in list(compiled.regions.items())[:6])
+            + (work if compiled.compilations else "")
+        )
     for copy in timeline.copies:
         out.append(
             f"{copy.count} copies {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at {copy.gb_per_s:.1f} GB/s, "
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
         )
     return out
+
+
+def generated(kernel: TopKernel) -> str:
+    """What a kernel of torch.compile fuses, and the file of its source."""
+    parts = [f"fuses {one_line(', '.join(kernel.operators))}"] if kernel.operators else []
+    parts += [one_line(kernel.source)] if kernel.source else []
+    return "; ".join(parts)
 
 
 def about(timeline: TimelineAnalysis) -> str:
@@ -126,6 +142,8 @@ def _kernels(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
             f"{words.time(kernel.mean_us):>9}  ",
             (pad(name, room), "bold"), " ", (_MOVES.get(kernel.kind, "-"), "dim"),
         )  # fmt: skip
+        if verbose and (text := generated(kernel)):
+            page.paragraph(text, lead=(" " * 37, ""), indent=37, style="dim")
     if left := len(kernels) - len(shown):
         page.line((f"  {left} more (kscope analyze -v)", "dim"))
 

@@ -60,6 +60,8 @@ MODULES = (
     "overhead.host_synchronization",
     "overhead.transfer_bound",
     "overhead.cuda_graph_candidate",
+    "overhead.recompilation",
+    "overhead.graph_breaks",
     "overhead.tiny_kernel",
 )
 

@@ -68,7 +68,7 @@ def test_figures_add_up(name: str) -> None:
 def test_every_rule_fires_somewhere_and_is_silent_somewhere() -> None:
     fired = {f.code for n in traces.LABELS for f in diagnosis(n).findings if f.severity != "info"}
     assert fired == CODES
-    assert {c for n in ("gpu_bound", "graph") for c in diagnosis(n).passed} == CODES
+    assert {c for n in ("gpu_bound", "graph", "compiled") for c in diagnosis(n).passed} == CODES
 
 
 def test_schema_and_round_trip() -> None:

@@ -112,12 +112,18 @@ def test_steps(tmp_path: Path) -> None:
     assert view(tmp_path, unlike).facts.steps is None
 
 
-@pytest.mark.parametrize("name", ["stack_a", "stack_c"])
+@pytest.mark.parametrize("name", [n for n, label in traces.LABELS.items() if "eager_ms" in label])
 def test_saving_of_a_graph(name: str) -> None:
-    """Predicted from the eager trace, against the same program measured without a profiler: within a third."""
+    """Predicted from the eager trace, against the same program measured without a profiler: within a third. rnn and
+    mlp_train were recorded after the constants were chosen."""
     seen = TimelineView(kineto.read(traces.path(name)))
-    (best, *_) = seen.sequences.found
-    label = traces.LABELS[name]
-    saved = best.saved_ns / best.count / 1e6
+    assert seen.facts.steps is not None
+    label, steps = traces.LABELS[name], len(seen.facts.steps.start)
+    saved = sum(s.saved_ns for s in seen.sequences.found) / steps / 1e6
     assert saved == pytest.approx(label["eager_ms"] - label["graph_ms"], rel=1 / 3)
-    assert best.graph_ns / best.count / 1e6 == pytest.approx(label["graph_ms"], rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["stack_a", "stack_c", "decoder", "mg", "rnn"])
+def test_time_of_a_replay(name: str) -> None:
+    (best, *_) = TimelineView(kineto.read(traces.path(name))).sequences.found
+    assert best.graph_ns / best.count / 1e6 == pytest.approx(traces.LABELS[name]["graph_ms"], rel=0.15)
