@@ -30,7 +30,8 @@ def diff(
     """Compare two versions: what a change did, kernel by kernel, and whether the promise held.
 
     Time, regime, findings fixed and new, what was promised against what happened. BEFORE and AFTER are anything that
-    `kscope analyze` reads: Nsight Compute reports, recordings, folders of them.
+    `kscope analyze` reads: Nsight Compute reports, recordings, folders of them. Two binaries (.cubin, .o, .so, SASS
+    listings) give a diff of their machine code, registers and addresses renamed.
 
     Exit status: 0 compared, 1 --fail-if-slower was met, 2 wrong usage, 3 unreadable input, 4 missing tool.
     """
@@ -42,6 +43,11 @@ def diff(
     format_ = format_ or _format_of(output)
     if output:
         _output.check_target(output, [before, after], force=force)
+
+    from kscope.cli._sass_diff import is_code
+
+    if is_code(before) and is_code(after):
+        return _machine_code(before, after, kernel, format_, output, force=force, verbose=verbose, no_color=no_color)
 
     from kscope.engine.compare import compare, slowest
     from kscope.engine.run import analyze_paths
@@ -73,6 +79,28 @@ def diff(
     else:
         _output.write_stdout(text)
     return int(fail_if_slower is not None and 1 / slowest(comparison) - 1 >= fail_if_slower / 100 > 0)
+
+
+def _machine_code(
+    before: str, after: str, kernel: str | None, format_: str, output: Path | None, *, force: bool, verbose: bool,
+    no_color: bool,
+) -> int:  # fmt: skip
+    """Two binaries: nothing was measured, so the difference is the code's."""
+    from kscope.cli import _output
+    from kscope.cli._sass_diff import compared
+
+    if format_ == "md":
+        raise click.UsageError("A difference of machine code is shown as text or JSON: --format text or json.")
+    text, _ = compared(
+        before, after, function=kernel, format_=format_, verbose=verbose,
+        width=_output.PIPE if output else _output.stdout_width(),
+        color=not output and _output.stdout_color(no_color), unicode=bool(output) or _output.stdout_unicode(),
+    )  # fmt: skip
+    if output:
+        _output.write_file(output, text, force=force)
+    else:
+        _output.write_stdout(text)
+    return 0
 
 
 def _schema(ctx: click.Context) -> None:

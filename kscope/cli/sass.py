@@ -17,6 +17,7 @@ WIDTH_IN_PIPE, WIDEST = 120, 200
 
 @click.command()
 @click.argument("path")
+@click.argument("other", required=False)
 @click.option("--arch", metavar="SM", help="Only the code for one target, such as sm_90.")
 @click.option("--function", metavar="REGEX", help="Only functions whose name (mangled or C++) matches.")
 @click.option("--annotate", is_flag=True,
@@ -27,32 +28,47 @@ WIDTH_IN_PIPE, WIDEST = 120, 200
               help="Take the text of source lines from the files below DIR.")
 @click.option("--top", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many of a report's hottest instructions come first.")
+@click.option("--diff", "differ", is_flag=True, help="Compare PATH with OTHER, registers and addresses renamed.")
+@click.option("--fail-on", metavar="RULE|SEVERITY", multiple=True,
+              help="Exit 1 on such a finding (with --diff: one that only OTHER has): MEM104, register-spills, major.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--width", metavar="COLUMNS", type=click.IntRange(min=60, max=400), help="Width of the text.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def sass(
-    path: str, arch: str | None, function: str | None, annotate: bool, control: bool, source: bool,
-    source_root: Path | None, top: int, format_: str | None, output: Path | None, force: bool, width: int | None,
-    no_color: bool,
+    path: str, other: str | None, arch: str | None, function: str | None, annotate: bool, control: bool, source: bool,
+    source_root: Path | None, top: int, differ: bool, fail_on: tuple[str, ...], format_: str | None,
+    output: Path | None, force: bool, width: int | None, no_color: bool,
 ) -> int:  # fmt: skip
     """Show the machine code of a binary: listing, loops, resources, what each instruction waits for.
 
     PATH is a .cubin, an .o, .a, .so or executable with device code, the text of nvdisasm or cuobjdump -sass, or an
     .ncu-rep: its code is joined with what the profiler counted at each instruction, the hottest first.
 
-    Exit status: 0 shown, 2 wrong usage, 3 unreadable input, 4 missing tool.
+    Exit status: 0 shown, 1 --fail-on was met, 2 wrong usage, 3 unreadable input, 4 missing tool.
     """
     _check_regex(function)
     output = None if str(output) == "-" else output
     format_ = format_ or _format_of(output)
 
     from kscope.cli import _output
+    from kscope.cli._sass_diff import met, thresholds
 
+    if differ and other is None:
+        raise click.UsageError("--diff compares two files: kscope sass BEFORE AFTER --diff")
     if output:
-        _output.check_target(output, [path], force=force)
-    if not annotate and format_ == "text" and not _is_report(path):
+        _output.check_target(output, [path, other] if other else [path], force=force)
+    limits = thresholds(fail_on)
+    failed = False
+    if other is not None:
+        from kscope.cli._sass_diff import compared
+
+        text, failed = compared(
+            path, other, arch=arch, function=function, format_=format_, limits=limits, width=width or _width(),
+            color=not output and _output.stdout_color(no_color), unicode=bool(output) or _output.stdout_unicode(),
+        )  # fmt: skip
+    elif not fail_on and not annotate and format_ == "text" and not _is_report(path):
         text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     else:
         analysis = _analysis(path, arch, function, annotate=annotate, source_root=source_root)
@@ -61,11 +77,14 @@ def sass(
             source=annotate or source or source_root is not None, top=top, annotate=annotate, width=width,
             no_color=no_color,
         )  # fmt: skip
+        failed = met((f.findings for program in analysis.programs for f in program.functions), limits)
+        if not annotate and format_ == "text" and not analysis.kernels:
+            text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     if output:
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-    return 0
+    return int(failed)
 
 
 def _check_regex(function: str | None) -> None:

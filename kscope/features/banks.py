@@ -4,6 +4,7 @@ assumptions about launch values, and the access is played through the banks."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -72,6 +73,11 @@ def shared_accesses(code: Listing) -> list[int]:
 def conflicts(code: Listing, block: Sequence[int] | None = None) -> dict[int, Conflict]:
     """The conflict degree of every shared access for which it follows from the code, whatever the launch values: by
     instruction index; conflict-free ones too. `block`: the block shape if known."""
+    return _conflicts(code, tuple(block) if block is not None else None)
+
+
+@lru_cache(maxsize=1)  # the annotations ask for the same code as the lint
+def _conflicts(code: Listing, block: tuple[int, ...] | None) -> dict[int, Conflict]:
     found: dict[int, Conflict] = {}
     accesses = shared_accesses(code)
     if not accesses:
