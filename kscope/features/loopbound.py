@@ -5,7 +5,7 @@ its source there) over the loop's own instructions, inner loops left out. Units 
 (load/store, texture) count as if all four were asking. Global memory counts as coalesced and hitting L1; shared memory
 with its bank conflicts where they are known (derived from the code, or counted), else as its luckiest pattern at least
 and as conflict-free lanes of their own at most. A bound, never a prediction: the elapsed cycles of every capture in
-fixtures/h200 lie above it, within 10 % where one pipe is the limit (tests/features/test_loopbound.py).
+fixtures/h200 lie above it, close to it where one pipe is the limit (tests/features/test_loopbound.py).
 """
 
 from __future__ import annotations

@@ -155,27 +155,22 @@ def _row(
 
 
 def _noted(page: Page, c: Columns, segments: list[Segment], used: int, marks: str, note: str) -> None:
-    """The row with its notes: beside the instruction where they fit, else wrapped at their own column."""
-    if not marks and not note:
-        page.line(*segments)
-        return
-    lead = f"{marks} · " if marks and note else marks
-    start = used + 2
+    """The row with its notes: beside the instruction where they fit, else wrapped at their own column, else below."""
+    text = f"{marks} · {note}" if marks and note else marks or note
     column = _left(c) + c.text + 2
-    room = page.width - start
-    if cells(lead) + cells(note) <= room:
-        page.line(*segments, "  ", (lead, "major"), (note, "note"))
-        return
-    if page.width - column < NOTES or room < NOTES // 2:
+    room = page.width - used - 2
+    below = cells(text) > room and (page.width - column < NOTES or room < NOTES // 2)
+    if below:
         column = _left(c) + GUARD + 4
-        lines = wrap(note, max(page.width - column - cells(lead), 16), max(page.width - column, 16))
         page.line(*segments)
-        page.line(" " * column, (lead, "major"), (lines[0], "note"))
-    else:
-        lines = wrap(note, max(room - cells(lead), 8), page.width - column)
-        page.line(*segments, "  ", (lead, "major"), (lines[0], "note"))
-    for one in lines[1:]:
-        page.line(" " * column, (one, "note"))
+        segments, room = [(" " * column, "")], page.width - column
+    elif text:
+        segments = [*segments, ("  ", "")]
+    left = len(marks)  # of the codes, which stand first
+    for n, line in enumerate(wrap(text, max(room, 8), max(page.width - column, 8))):
+        lead = line[:left]
+        left = max(0, left - len(line) - 1)
+        page.line(*(segments if n == 0 else [" " * column]), (lead, "major"), (line[len(lead) :], "note"))
 
 
 def _sampled(c: Columns, one: InstructionView, every: int) -> Segment:

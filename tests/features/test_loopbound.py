@@ -40,17 +40,17 @@ def test_no_kernel_is_faster_than_its_bound(case: str, facts: Callable[[str], Fa
 
 
 @pytest.mark.parametrize(
-    ("case", "pipe"),
+    ("case", "pipe", "least"),
     [
-        ("tail_effect.fast", "issue slots"), ("horner.separate", "issue slots"), ("sgemm.tiled", "LSU"),
-        ("hgemm.wmma_padded", "LSU"), ("hgemm.packed", "FP16"), ("wgmma_flight.sixteen", "tensor"),
+        ("tail_effect.fast", "issue slots", 0.9), ("horner.separate", "issue slots", 0.9), ("sgemm.tiled", "LSU", 0.9),
+        ("hgemm.wmma_padded", "LSU", 0.9), ("hgemm.packed", "FP16", 0.9), ("wgmma_flight.sixteen", "tensor", 0.8),
     ],
 )
 def test_the_bound_is_close_where_that_pipe_is_the_limit(
-    case: str, pipe: str, facts: Callable[[str], Facts]
+    case: str, pipe: str, least: float, facts: Callable[[str], Facts]
 ) -> None:
     shares = loop_cycles(facts(case))
-    assert shares[pipe] == max(shares.values()) >= 0.8
+    assert shares[pipe] == max(shares.values()) >= least
 
 
 def bound(text: str, sm: int, loop: int = 0) -> LoopBound:
