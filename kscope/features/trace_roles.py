@@ -1,0 +1,240 @@
+"""What each role of a kernel did with its time, exactly, from what its warps recorded.
+
+A warp's time is its block's: from the first record of the block's warps to the last. Of it
+- priming is what comes before the warp's first issue, work, spin or epilogue: prologue and the first wait;
+- drain is what comes after the last moment in which the unit that the kernel feeds was busy on that SM, or, where no
+  unit's busy time is known, after the warp's last issue or wait;
+- in between, waits are covered while that unit is busy, exposed while it is not, and the rest is issued.
+
+The unit is the one whose issues were recorded with the cycles that they keep it busy (the tensor pipe of a GEMM). An SM's
+busy time follows from its warps' issues in order of time: the unit works off what is queued at its full rate. Time that
+the issue itself takes counts as waiting for the unit: an issue does not take longer than the unit makes it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kscope.model.trace import ISSUE, OTHER, WAIT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from kscope.model.trace import KernelTrace
+
+Interval = tuple[float, float]
+
+
+class Share(Struct, frozen=True):
+    """Percent of the role's time: mean over its warps, smallest and largest."""
+
+    mean: float
+    low: float
+    high: float
+
+
+class ScopeShare(Struct, frozen=True):
+    """One scope between priming and drain, percent of the role's time; covered: of that, while the unit was busy."""
+
+    name: str
+    kind: str
+    on: str
+    count: float
+    share: float
+    covered: float | None
+
+
+class RoleShare(Struct, frozen=True):
+    """One role. time_us: mean life of its blocks. covered is None where no unit's busy time is known: `exposed` is then
+    all waiting."""
+
+    role: str
+    warps: int
+    time_us: float
+    priming: Share
+    issued: Share
+    covered: Share | None
+    exposed: Share
+    drain: Share
+    scopes: tuple[ScopeShare, ...]
+
+
+class UnitShare(Struct, frozen=True):
+    """The unit that the kernel feeds, over the life of the recorded blocks, mean of the SMs: percent busy, percent before
+    its first and after its last work, and the gaps in between longer than `GAP` ns: their number and percent."""
+
+    unit: str
+    busy: float
+    fill: float
+    drain: float
+    gaps: float
+    gap_share: float
+
+
+GAP = 200.0
+
+
+def busy(trace: KernelTrace) -> tuple[str, dict[int, list[Interval]]]:
+    """The unit that has issues of known length, and its busy intervals (ns) on each SM, merged. ("", {}) if there is
+    none."""
+    known = {i: s for i, s in enumerate(trace.scopes) if s.kind == ISSUE and s.cycles and s.on}
+    if not known or not trace.clock_ghz:
+        return "", {}
+    unit = max(sorted({s.on for s in known.values()}), key=lambda u: sum(s.cycles for s in known.values() if s.on == u))
+    queues: dict[int, list[Interval]] = defaultdict(list)  # (arrival, ns of work)
+    for warp, scope, begin in zip(trace.warp, trace.scope, trace.begin, strict=True):
+        if scope in known and known[scope].on == unit:
+            queues[trace.warps[warp].sm].append((begin, known[scope].cycles / trace.clock_ghz))
+    return unit, {sm: _served(sorted(queue)) for sm, queue in queues.items()}
+
+
+def _served(queue: Iterable[Interval]) -> list[Interval]:
+    out: list[list[float]] = []
+    for arrival, work in queue:
+        if out and arrival <= out[-1][1]:
+            out[-1][1] += work
+        else:
+            out.append([arrival, arrival + work])
+    return [(b, e) for b, e in out]
+
+
+def roles(trace: KernelTrace) -> tuple[RoleShare, ...]:
+    """The breakdown, one entry a role."""
+    unit, sms = busy(trace)
+    spans: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
+    for warp, scope, begin, end in zip(trace.warp, trace.scope, trace.begin, trace.end, strict=True):
+        spans[warp].append((begin, end, scope))
+    lives = _lives(trace)
+    parts: dict[str, list[_Parts]] = defaultdict(list)
+    for i, warp in enumerate(trace.warps):
+        begin, end = lives[warp.block]
+        cover = _Cover(sms.get(warp.sm, [])) if unit else None
+        parts[warp.role].append(_Parts(trace, spans[i], begin, end, cover))
+    return tuple(_role(trace, name, some) for name, some in parts.items())
+
+
+def unit_share(trace: KernelTrace) -> UnitShare | None:
+    """How busy the unit was; None where no busy time is known."""
+    unit, sms = busy(trace)
+    if not sms:
+        return None
+    lives: dict[int, Interval] = {}
+    for warp in trace.warps:
+        begin, end = lives.get(warp.sm, (warp.begin, warp.end))
+        lives[warp.sm] = min(begin, warp.begin), max(end, warp.end)
+    rows = []
+    for sm, intervals in sms.items():
+        begin, end = lives[sm]
+        life, first, last = end - begin, intervals[0][0], min(intervals[-1][1], end)
+        gaps = [b - e for (_, e), (b, _) in zip(intervals, intervals[1:], strict=False) if b - e > GAP]
+        work = sum(e - b for b, e in intervals)
+        rows.append((work / life, (first - begin) / life, (end - last) / life, len(gaps), sum(gaps) / life))
+    means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+    return UnitShare(unit, 100 * means[0], 100 * means[1], 100 * means[2], means[3], 100 * means[4])
+
+
+def _lives(trace: KernelTrace) -> dict[int, Interval]:
+    out: dict[int, Interval] = {}
+    for warp in trace.warps:
+        begin, end = out.get(warp.block, (warp.begin, warp.end))
+        out[warp.block] = min(begin, warp.begin), max(end, warp.end)
+    return out
+
+
+class _Cover:
+    """Busy time of one SM inside any interval, by bisection over the sums."""
+
+    def __init__(self, intervals: Sequence[Interval]) -> None:
+        self.begins = [b for b, _ in intervals]
+        self.ends = [e for _, e in intervals]
+        self.sums = [0.0]
+        for b, e in intervals:
+            self.sums.append(self.sums[-1] + e - b)
+
+    def until(self, t: float) -> float:
+        i = bisect_right(self.begins, t)
+        return self.sums[i] - max(0.0, self.ends[i - 1] - t) if i else 0.0
+
+    def inside(self, begin: float, end: float) -> float:
+        return self.until(end) - self.until(begin)
+
+
+class _Parts:
+    """One warp, all in ns: life, priming, drain, and (scope, time, covered, count) in between."""
+
+    def __init__(
+        self, trace: KernelTrace, spans: list[tuple[float, float, int]], begin: float, end: float, cover: _Cover | None
+    ) -> None:
+        kinds = [s.kind for s in trace.scopes]
+        productive = [b for b, _, s in spans if kinds[s] not in (WAIT, OTHER)]
+        waits = [e for _, e, s in spans if kinds[s] == WAIT]
+        start = min(productive, default=min(waits, default=begin))
+        last = max((e for _, e, s in spans if kinds[s] in (WAIT, ISSUE)), default=end)
+        if cover is not None and cover.ends:
+            last = cover.ends[-1]
+        self.life = end - begin
+        self.begin, self.drain_from = min(max(start, begin), end), min(max(last, start, begin), end)
+        self.priming, self.drain = self.begin - begin, end - self.drain_from
+        self.scopes: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
+        tail = self.drain_from  # what follows the warp's last record is waiting for the others to finish
+        after = max((e for _, e, _ in spans), default=begin)
+        self.tail = max(0.0, tail - max(after, self.begin))
+        self.tail_covered = cover.inside(max(after, self.begin), tail) if cover and self.tail else 0.0
+        for b, e, scope in _own(spans):
+            b, e = max(b, self.begin), min(e, self.drain_from)
+            if e >= b:
+                row = self.scopes[scope]
+                row[0] += e - b
+                row[1] += cover.inside(b, e) if cover else 0.0
+        for b, _, scope in spans:
+            self.scopes[scope][2] += self.begin <= b <= self.drain_from
+
+
+def _own(spans: list[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
+    """Spans (sorted by begin, outer first) cut where inner ones lie."""
+    out: list[tuple[float, float, int]] = []
+    stack: list[list[float]] = []  # [time from which it runs on, end, scope]
+
+    def close(until: float) -> None:
+        while stack and stack[-1][1] <= until:
+            at, end, scope = stack.pop()
+            out.append((at, end, int(scope)))
+            if stack:
+                stack[-1][0] = max(stack[-1][0], end)
+
+    for begin, end, scope in spans:
+        close(begin)
+        if stack and begin > stack[-1][0]:
+            out.append((stack[-1][0], begin, int(stack[-1][2])))
+        stack.append([begin, end, float(scope)])
+    close(float("inf"))
+    return out
+
+
+def _role(trace: KernelTrace, name: str, some: list[_Parts]) -> RoleShare:
+    unit_known = bool(busy(trace)[0])
+    waiting = [i for i, s in enumerate(trace.scopes) if s.kind == WAIT or (s.kind == ISSUE and s.on)]
+    rows = []
+    for p in some:
+        waited = sum(p.scopes[i][0] for i in waiting if i in p.scopes) + p.tail
+        covered = sum(p.scopes[i][1] for i in waiting if i in p.scopes) + p.tail_covered
+        rest = p.life - p.priming - p.drain - waited
+        rows.append([100 * x / p.life for x in (p.priming, rest, covered, waited - covered, p.drain)])
+    shares = [Share(sum(c) / len(c), min(c), max(c)) for c in zip(*rows, strict=True)]
+    scopes = []
+    for i, scope in enumerate(trace.scopes):
+        found = [(p.scopes[i], p.life) for p in some if i in p.scopes]
+        if found:
+            share = sum(100 * r[0] / life for r, life in found) / len(some)
+            covered_ = sum(100 * r[1] / life for r, life in found) / len(some)
+            count = sum(r[2] for r, _ in found) / len(some)
+            scopes.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered_ if unit_known else None))
+    return RoleShare(
+        role=name, warps=len(some), time_us=sum(p.life for p in some) / len(some) / 1e3, priming=shares[0],
+        issued=shares[1], covered=shares[2] if unit_known else None, exposed=shares[3], drain=shares[4],
+        scopes=tuple(scopes),
+    )  # fmt: skip
