@@ -16,7 +16,7 @@ from kscope.parsers.stream import Stream
 MAGIC = b"KSTRACE1"
 _WARP = b"KSWP"
 _HEADER = struct.Struct("<4s7I4Q")
-_BEGIN, _END, _MARK = 0, 1, 2
+_BEGIN, _END, _MARK, _NEXT = range(4)
 _LIMIT = 1 << 30
 
 
@@ -144,7 +144,10 @@ class _Rows:
         rows: list[tuple[float, float, int, int]] = []
         for tag, time in records:
             kind, scope, payload = tag >> 30, tag >> 22 & 255, tag & 0x3FFFFF
-            if kind == _BEGIN:
+            if kind == _NEXT and open_:
+                inner, begin = open_.pop()
+                rows.append((begin, time, inner, payload))
+            if kind in (_BEGIN, _NEXT):
                 open_.append((scope, time))
             elif kind == _MARK:
                 rows.append((time, time, scope, payload))

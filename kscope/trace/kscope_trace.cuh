@@ -11,7 +11,8 @@
 //     KSCOPE_TRACE_WARP(PRODUCER, lane == 0);                      // once a warp and role, where the role begins
 //     for (...) {
 //       KSCOPE_BEGIN(SLOT_WAIT, k); wait(slot); KSCOPE_END(SLOT_WAIT, k);   // k: any number below 2^22, kept with the record
-//       issue_copy();
+//       issue_copy();                                               // KSCOPE_NEXT(COPY, k) ends the innermost scope and begins COPY:
+//                                                                   // one record where one scope follows on another
 //     }
 //     KSCOPE_TRACE_DONE();                                         // once, where the role ends
 //   }
@@ -21,19 +22,22 @@
 //     kernel<<<...>>>(...);
 //     trace.dump("kernel.ktrace", "kernel");
 //
-// A scope has a kind: "wait" (its third word names the unit that ends the wait: memory, tensor, role, barrier),
-// "work", "epilogue", or "spin" (time burnt on purpose). The first "issue" or "work" scope or mark of a warp ends its
-// priming. Scopes of a warp nest. One translation unit with the kernel includes this header; a Session belongs to it.
+// A scope has a kind: "wait" (for the unit named next: memory, tensor, role, barrier), "issue" (of work to that unit; cycles,
+// if given, is how long one issue keeps the unit busy at full rate, and then `kscope trace` tells covered from exposed
+// waiting), "work", "epilogue", or "spin" (time burnt on purpose). What comes before a warp's first scope that is no wait
+// is its priming. Scopes of a warp nest. The translation unit of the kernel includes this header; a Session belongs to it.
 //
 // File (little endian): "KSTRACE1", u32 bytes of JSON, u32 number of warps, JSON, then a warp: header of 64 bytes
 // {u32 "KSWP", sm, block, warp, role, records written, records kept, 0, u64 globaltimer ns, clock64 at the begin, both at
-// the end}, and the records kept, oldest first: {u32 kind << 30 | scope << 22 | payload, u32 low half of clock64}.
+// the end}, and the records kept, oldest first: {u32 kind << 30 | scope << 22 | payload, u32 low half of clock64}. Kinds: 0 begin,
+// 1 end, 2 mark, 3 next.
 #pragma once
 #ifndef KSCOPE_TRACE
 
 #define KSCOPE_TRACE_WARP(role, elected)
 #define KSCOPE_BEGIN(scope, payload)
 #define KSCOPE_END(scope, payload)
+#define KSCOPE_NEXT(scope, payload)
 #define KSCOPE_MARK(scope, payload)
 #define KSCOPE_TRACE_DONE()
 
@@ -65,29 +69,37 @@ struct Sink {        // where this module's kernels write
 static __constant__ Sink sink;
 
 __device__ __forceinline__ uint64_t globaltimer() { uint64_t t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory"); return t; }
-__device__ __forceinline__ uint32_t clock_low() { uint32_t t; asm volatile("mov.u32 %0, %%clock;" : "=r"(t)::"memory"); return t; }
 __device__ __forceinline__ uint32_t sm_id() { uint32_t s; asm volatile("mov.u32 %0, %%smid;" : "=r"(s)); return s; }
 
 struct Warp {
   char* ring = nullptr;  // null in lanes and blocks that do not record
-  uint32_t written = 0;
+  uint32_t at = 0, wrap = 0, written = 0, tag = 0, time = 0;
 
   __device__ __forceinline__ Warp(uint32_t role, bool elected) {
     uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     uint32_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
     if (!elected || sink.base == nullptr || block >= sink.blocks || block % sink.stride) return;
     ring = sink.base + (uint64_t(block / sink.stride) * sink.warps + thread / 32) * (sizeof(Header) + 8ull * sink.records);
+    wrap = 8 * sink.records - 1, at = wrap - 7;
     Header* h = reinterpret_cast<Header*>(ring);
     h->sm = sm_id(), h->block = block, h->warp = thread / 32, h->role = role;
     h->ns_begin = globaltimer(), h->clock_begin = clock64();
   }
-  __device__ __forceinline__ void write(uint32_t tag) {
-    if (ring == nullptr) return;
-    uint32_t now = clock_low();
-    *reinterpret_cast<uint2*>(ring + sizeof(Header) + 8u * (written++ & (sink.records - 1))) = make_uint2(tag, now);
+  // Records stand between a wait and the work that waited, so they must not wait themselves: no branch around the store,
+  // and what is stored is the record before, whose clock has arrived by now.
+  __device__ __forceinline__ void write(uint32_t now_tag) {
+    uint32_t now;
+    asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
+    store();
+    tag = now_tag, time = now, written++;
+  }
+  __device__ __forceinline__ void store() {  // before the first record: rubbish into the last place, which the ring fills last
+    asm volatile("{ .reg .pred p; setp.ne.u64 p, %0, 0; @p st.global.v2.u32 [%1 + 64], {%2, %3}; }" ::"l"(ring), "l"(ring + at), "r"(tag), "r"(time) : "memory");
+    at = (at + 8) & wrap;
   }
   __device__ __forceinline__ void done() {
     if (ring == nullptr) return;
+    store();
     Header* h = reinterpret_cast<Header*>(ring);
     h->clock_end = clock64(), h->ns_end = globaltimer();
     h->written = written, h->magic = 0x5057534bu;  // "KSWP"
@@ -113,8 +125,9 @@ class Session {
   Session& operator=(const Session&) = delete;
 
   void role(uint32_t id, const char* name) { roles_ += item(roles_, id) + ",\"name\":" + quoted(name) + "}"; }
-  void scope(uint32_t id, const char* name, const char* kind, const char* on = "") {
-    scopes_ += item(scopes_, id) + ",\"name\":" + quoted(name) + ",\"kind\":" + quoted(kind) + ",\"on\":" + quoted(on) + "}";
+  void scope(uint32_t id, const char* name, const char* kind, const char* on = "", uint32_t cycles = 0) {
+    scopes_ += item(scopes_, id) + ",\"name\":" + quoted(name) + ",\"kind\":" + quoted(kind) + ",\"on\":" + quoted(on) +
+        ",\"cycles\":" + std::to_string(cycles) + "}";
   }
   void note(const char* key, const std::string& value) { notes_ += std::string(notes_.empty() ? "" : ",") + quoted(key) + ":" + quoted(value.c_str()); }
 
@@ -183,6 +196,7 @@ class Session {
 #define KSCOPE_BEGIN(scope, payload) kscope_warp_.write(uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
 #define KSCOPE_END(scope, payload) kscope_warp_.write(1u << 30 | uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
 #define KSCOPE_MARK(scope, payload) kscope_warp_.write(2u << 30 | uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
+#define KSCOPE_NEXT(scope, payload) kscope_warp_.write(3u << 30 | uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
 #define KSCOPE_TRACE_DONE() kscope_warp_.done()
 
 #endif
