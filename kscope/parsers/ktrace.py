@@ -16,7 +16,8 @@ from kscope.parsers.stream import Stream
 MAGIC = b"KSTRACE1"
 _WARP = b"KSWP"
 _HEADER = struct.Struct("<4s7I4Q")
-_BEGIN, _END, _MARK, _NEXT = range(4)
+_BEGIN, _END, _MARK, _SPAN = range(4)
+_RECORD = struct.Struct("<4I")
 _LIMIT = 1 << 30
 
 
@@ -52,7 +53,8 @@ class _Ring(msgspec.Struct, frozen=True):
     kept: int
     ns: tuple[int, int]
     clock: tuple[int, int]
-    records: list[tuple[int, int]]
+    records: list[tuple[int, int, int, int]]
+    """(kind and scope, payload, low half of the clock, the same at the end of a span), oldest first."""
 
 
 def read(path: Path | str) -> KernelTrace:
@@ -96,19 +98,19 @@ def _rings(data: bytes, at: int, warps: int, name: str) -> Iterator[_Ring]:
         if magic != _WARP:
             raise KscopeError("damaged", f"{name}: no warp at byte {at}", "record it again")
         at += _HEADER.size
-        if len(data) < at + 8 * kept:
+        if len(data) < at + _RECORD.size * kept:
             _truncated(name)
         if clock1 <= clock0 or ns1 < ns0 or kept > written:
             raise KscopeError("damaged", f"{name}: a warp of block {block} ends before it begins", "record it again")
-        records = list(struct.iter_unpack("<2I", data[at : at + 8 * kept]))
-        at += 8 * kept
+        records = list(_RECORD.iter_unpack(data[at : at + _RECORD.size * kept]))
+        at += _RECORD.size * kept
         yield _Ring(sm, block, warp, role, written, kept, (ns0, ns1), (clock0, clock1), records)
 
 
 def _table(head: _Head, rings: list[_Ring]) -> KernelTrace:
     roles = {item.id: item.name for item in head.roles}
     known = {item.id: item for item in head.scopes}
-    used = sorted({tag >> 22 & 255 for ring in rings for tag, _ in ring.records})
+    used = sorted({record[0] & 0xFFFF for ring in rings for record in ring.records})
     index = {number: i for i, number in enumerate(used)}
     rows = _Rows(index)
     rate, zero = _clocks(rings)
@@ -118,7 +120,7 @@ def _table(head: _Head, rings: list[_Ring]) -> KernelTrace:
         begin, end = (ring.clock[0] - origin) / rate, (ring.clock[1] - origin) / rate
         role = roles.get(ring.role, f"role {ring.role}")
         warps.append(TraceWarp(role, ring.sm, ring.block, ring.warp, begin, end, ring.written, ring.kept))
-        rows.add(i, [(tag, (clock - origin) / rate) for tag, clock in _unwrapped(ring)])
+        rows.add(i, [(tag, payload, (b - origin) / rate, (e - origin) / rate) for tag, payload, b, e in _unwrapped(ring)])
     shift = min(w.begin for w in warps)
     return KernelTrace(
         source="kscope", kernel=head.kernel, device=head.device, sms=head.sms, blocks=head.blocks, stride=head.stride,
@@ -139,19 +141,16 @@ class _Rows:
         self.end: list[float] = []
         self.payload: list[int] = []
 
-    def add(self, warp: int, records: list[tuple[int, float]]) -> None:
+    def add(self, warp: int, records: list[tuple[int, int, float, float]]) -> None:
         open_: list[tuple[int, float]] = []  # (scope, begin), innermost last
         rows: list[tuple[float, float, int, int]] = []
-        for tag, time in records:
-            kind, scope, payload = tag >> 30, tag >> 22 & 255, tag & 0x3FFFFF
-            if kind == _NEXT and open_:
-                inner, begin = open_.pop()
-                rows.append((begin, time, inner, payload))
-            if kind in (_BEGIN, _NEXT):
+        for tag, payload, time, end in records:
+            kind, scope = tag >> 30, tag & 0xFFFF
+            if kind == _BEGIN:
                 open_.append((scope, time))
-            elif kind == _MARK:
-                rows.append((time, time, scope, payload))
-            elif kind == _END and (depth := next((d for d in reversed(range(len(open_))) if open_[d][0] == scope), None)) is not None:
+            elif kind in (_MARK, _SPAN):
+                rows.append((time, max(time, end) if kind == _SPAN else time, scope, payload))
+            elif (depth := next((d for d in reversed(range(len(open_))) if open_[d][0] == scope), None)) is not None:
                 rows.append((open_[depth][1], time, scope, payload))
                 self.unmatched += len(open_) - depth - 1
                 del open_[depth:]
@@ -184,13 +183,22 @@ def _clocks(rings: list[_Ring]) -> tuple[float, dict[int, float]]:
     return rate, zero
 
 
-def _unwrapped(ring: _Ring) -> list[tuple[int, int]]:
-    """(tag, clock64): the low words grow, so each is placed before the one after it, the last before the warp's end."""
+def _unwrapped(ring: _Ring) -> list[tuple[int, int, int, int]]:
+    """Records with clock64 for the low halves: each is placed next to the record after it, the last before the warp's
+    end. Spans are written late, so time does not only grow."""
     out, after = [], ring.clock[1]
-    for tag, low in reversed(ring.records):
-        after -= (after - low) & 0xFFFFFFFF
-        out.append((tag, after))
+    for tag, payload, low, end in reversed(ring.records):
+        if tag >> 30 == _SPAN:
+            after = _near(after, end)
+            end = after
+        after = _near(after, low)
+        out.append((tag, payload, after, end))
     return out[::-1]
+
+
+def _near(clock: int, low: int) -> int:
+    """The clock with these low 32 bits that is nearest to another."""
+    return clock - ((clock - low + (1 << 31) & 0xFFFFFFFF) - (1 << 31))
 
 
 def _scope(item: Any, number: int) -> Scope:

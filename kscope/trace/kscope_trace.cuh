@@ -1,18 +1,19 @@
 // kscope_trace.cuh: what each warp of your kernel did, when, by its own clock. Header-only; read by `kscope trace FILE`.
 //
 // Off unless KSCOPE_TRACE is defined before the include: every macro then expands to nothing, the machine code is that of
-// a kernel without it. On, one lane a warp writes records of 8 bytes {tag, clock} to a ring of its own in device memory
-// (shared memory is what a pipelined kernel has least of; the store is not waited for).
+// a kernel without it. On, one lane a warp writes records of 16 bytes to a ring of its own in device memory.
+// (Not in shared memory: measured on an H200, stores to shared memory beside wgmma cost a GEMM 12 % of its time, these
+// 1 to 2 %.)
 //
 //   #include "kscope_trace.cuh"
 //   enum { PRODUCER, CONSUMER };                                   // roles: 0..255
-//   enum { SLOT_WAIT, DATA_WAIT, MMA_WAIT, EPILOGUE };             // scopes: 0..255
+//   enum { SLOT_WAIT, DATA_WAIT, MMA, EPILOGUE };                  // scopes: 0..255
 //   __global__ void kernel(...) {
 //     KSCOPE_TRACE_WARP(PRODUCER, lane == 0);                      // once a warp and role, where the role begins
-//     for (...) {
-//       KSCOPE_BEGIN(SLOT_WAIT, k); wait(slot); KSCOPE_END(SLOT_WAIT, k);   // k: any number below 2^22, kept with the record
-//       issue_copy();                                               // KSCOPE_NEXT(COPY, k) ends the innermost scope and begins COPY:
-//                                                                   // one record where one scope follows on another
+//     KSCOPE_BEGIN(EPILOGUE, tile); ... KSCOPE_END(EPILOGUE, tile); // scopes nest; tile: any 32-bit number, kept with it
+//     for (...) {                                                  // in a hot loop: read the clock where it counts, and write
+//       KSCOPE_STAMP(t0); wait(slot); KSCOPE_STAMP(t1);            // the records where nobody waits for this warp
+//       issue_copy(); KSCOPE_SPAN(SLOT_WAIT, t0, t1, k);
 //     }
 //     KSCOPE_TRACE_DONE();                                         // once, where the role ends
 //   }
@@ -25,20 +26,21 @@
 // A scope has a kind: "wait" (for the unit named next: memory, tensor, role, barrier), "issue" (of work to that unit; cycles,
 // if given, is how long one issue keeps the unit busy at full rate, and then `kscope trace` tells covered from exposed
 // waiting), "work", "epilogue", or "spin" (time burnt on purpose). What comes before a warp's first scope that is no wait
-// is its priming. Scopes of a warp nest. The translation unit of the kernel includes this header; a Session belongs to it.
+// is its priming. The translation unit of the kernel includes this header; a Session belongs to it.
 //
 // File (little endian): "KSTRACE1", u32 bytes of JSON, u32 number of warps, JSON, then a warp: header of 64 bytes
 // {u32 "KSWP", sm, block, warp, role, records written, records kept, 0, u64 globaltimer ns, clock64 at the begin, both at
-// the end}, and the records kept, oldest first: {u32 kind << 30 | scope << 22 | payload, u32 low half of clock64}. Kinds: 0 begin,
-// 1 end, 2 mark, 3 next.
+// the end}, and the records kept, oldest first: u32 {kind << 30 | scope, payload, low half of clock64, the same at the end
+// of a span}. Kinds: 0 begin, 1 end, 2 mark, 3 span.
 #pragma once
 #ifndef KSCOPE_TRACE
 
 #define KSCOPE_TRACE_WARP(role, elected)
 #define KSCOPE_BEGIN(scope, payload)
 #define KSCOPE_END(scope, payload)
-#define KSCOPE_NEXT(scope, payload)
 #define KSCOPE_MARK(scope, payload)
+#define KSCOPE_STAMP(name)
+#define KSCOPE_SPAN(scope, from, to, payload)
 #define KSCOPE_TRACE_DONE()
 
 #else
@@ -53,15 +55,16 @@
 
 namespace kscope_trace {
 
-struct Header {  // 64 bytes, in front of each warp's ring
+struct Header {  // 64 bytes, as in the file
   uint32_t magic, sm, block, warp, role, written, kept, zero;
   uint64_t ns_begin, clock_begin, ns_end, clock_end;
 };
 static_assert(sizeof(Header) == 64, "layout of the file");
 
 struct Sink {        // where this module's kernels write
-  char* base;        // rings of (64 + 8 * records) bytes; null: nothing is recorded
-  uint32_t records;  // a ring, a power of two
+  Header* headers;   // one a warp; null: nothing is recorded
+  char* rings;       // of `bytes` each, aligned to their size
+  uint32_t bytes;    // a ring, a power of two
   uint32_t warps;    // a block
   uint32_t stride;   // blocks whose number is a multiple of it are recorded
   uint32_t blocks;   // of the grid
@@ -71,55 +74,53 @@ static __constant__ Sink sink;
 __device__ __forceinline__ uint64_t globaltimer() { uint64_t t; asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t)::"memory"); return t; }
 __device__ __forceinline__ uint32_t sm_id() { uint32_t s; asm volatile("mov.u32 %0, %%smid;" : "=r"(s)); return s; }
 
+__device__ __forceinline__ uint32_t clock_low() { uint32_t t; asm volatile("mov.u32 %0, %%clock;" : "=r"(t)::"memory"); return t; }
+
 struct Warp {
-  char* ring = nullptr;  // null in lanes and blocks that do not record
-  uint32_t at = 0, wrap = 0, written = 0, tag = 0, time = 0;
+  Header* header = nullptr;  // null in lanes and blocks that do not record
+  uint32_t low = 0, high = 0, base = 0, mask = 0, written = 0;
 
   __device__ __forceinline__ Warp(uint32_t role, bool elected) {
     uint32_t block = blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
     uint32_t thread = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-    if (!elected || sink.base == nullptr || block >= sink.blocks || block % sink.stride) return;
-    ring = sink.base + (uint64_t(block / sink.stride) * sink.warps + thread / 32) * (sizeof(Header) + 8ull * sink.records);
-    wrap = 8 * sink.records - 1, at = wrap - 7;
-    Header* h = reinterpret_cast<Header*>(ring);
-    h->sm = sm_id(), h->block = block, h->warp = thread / 32, h->role = role;
-    h->ns_begin = globaltimer(), h->clock_begin = clock64();
+    if (!elected || sink.headers == nullptr || block >= sink.blocks || block % sink.stride) return;
+    uint64_t nth = uint64_t(block / sink.stride) * sink.warps + thread / 32, ring = reinterpret_cast<uint64_t>(sink.rings) + nth * sink.bytes;
+    low = base = uint32_t(ring), high = uint32_t(ring >> 32), mask = sink.bytes - 1;
+    header = sink.headers + nth;
+    header->sm = sm_id(), header->block = block, header->warp = thread / 32, header->role = role;
+    header->ns_begin = globaltimer(), header->clock_begin = clock64();
   }
-  // Records stand between a wait and the work that waited, so they must not wait themselves: no branch around the store,
-  // and what is stored is the record before, whose clock has arrived by now.
-  __device__ __forceinline__ void write(uint32_t now_tag) {
-    uint32_t now;
-    asm volatile("mov.u32 %0, %%clock;" : "=r"(now)::"memory");
-    store();
-    tag = now_tag, time = now, written++;
-  }
-  __device__ __forceinline__ void store() {  // before the first record: rubbish into the last place, which the ring fills last
-    asm volatile("{ .reg .pred p; setp.ne.u64 p, %0, 0; @p st.global.v2.u32 [%1 + 64], {%2, %3}; }" ::"l"(ring), "l"(ring + at), "r"(tag), "r"(time) : "memory");
-    at = (at + 8) & wrap;
+  // As few instructions as can be, and no branch: rings are aligned to their size, so the next place is a sum and a mask.
+  __device__ __forceinline__ void write(uint32_t tag, uint32_t payload, uint32_t time, uint32_t end) {
+    asm volatile("{ .reg .pred p; .reg .u64 a; setp.ne.u32 p, %0, 0; mov.b64 a, {%1, %2}; @p st.global.v4.u32 [a], {%3, %4, %5, %6}; }"
+                 ::"r"(mask), "r"(low), "r"(high), "r"(tag), "r"(payload), "r"(time), "r"(end) : "memory");
+    low = base | ((low + 16) & mask), written++;
   }
   __device__ __forceinline__ void done() {
-    if (ring == nullptr) return;
-    store();
-    Header* h = reinterpret_cast<Header*>(ring);
-    h->clock_end = clock64(), h->ns_end = globaltimer();
-    h->written = written, h->magic = 0x5057534bu;  // "KSWP"
+    if (header == nullptr) return;
+    header->clock_end = clock64(), header->ns_end = globaltimer();
+    header->written = written, header->magic = 0x5057534bu;  // "KSWP"
   }
 };
 
 class Session {
  public:
   Session(uint32_t blocks, uint32_t warps, uint32_t records = 4096, uint32_t stride = 1) {
-    while (records & (records - 1)) records += records & -records;
-    rings_ = (blocks + stride - 1) / stride * warps;
-    sink_ = Sink{nullptr, records, warps, stride, blocks};
-    check(cudaMalloc(reinterpret_cast<void**>(&sink_.base), rings_ * bytes()), "cudaMalloc");
-    check(cudaMemset(sink_.base, 0, rings_ * bytes()), "cudaMemset");
+    while (records & (records - 1)) records += records & (0u - records);
+    rings_ = (blocks + stride - 1) / stride * uint64_t(warps);
+    sink_ = Sink{nullptr, nullptr, 16 * records, warps, stride, blocks};
+    check(cudaMalloc(reinterpret_cast<void**>(&sink_.headers), rings_ * sizeof(Header)), "cudaMalloc");
+    check(cudaMemset(sink_.headers, 0, rings_ * sizeof(Header)), "cudaMemset");
+    check(cudaMalloc(&memory_, (rings_ + 1) * sink_.bytes), "cudaMalloc");
+    uint64_t at = (reinterpret_cast<uint64_t>(memory_) + sink_.bytes - 1) / sink_.bytes * sink_.bytes;
+    sink_.rings = reinterpret_cast<char*>(at);
     check(cudaMemcpyToSymbol(sink, &sink_, sizeof sink_), "cudaMemcpyToSymbol");
   }
   ~Session() {
     Sink off = {};
     cudaMemcpyToSymbol(sink, &off, sizeof off);
-    cudaFree(sink_.base);
+    cudaFree(sink_.headers);
+    cudaFree(memory_);
   }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -134,23 +135,22 @@ class Session {
   // Waits for the device, writes the file, empties the rings. Blocks of stride * keep_every only, to keep files small.
   void dump(const char* path, const char* kernel, uint32_t keep_every = 1) {
     check(cudaDeviceSynchronize(), "kernel");
-    std::vector<char> all(rings_ * bytes());
-    check(cudaMemcpy(all.data(), sink_.base, all.size(), cudaMemcpyDeviceToHost), "cudaMemcpy");
-    check(cudaMemset(sink_.base, 0, all.size()), "cudaMemset");
+    std::vector<Header> headers(rings_);
+    check(cudaMemcpy(headers.data(), sink_.headers, rings_ * sizeof(Header), cudaMemcpyDeviceToHost), "cudaMemcpy");
+    check(cudaMemset(sink_.headers, 0, rings_ * sizeof(Header)), "cudaMemset");
     cudaDeviceProp device;
     int id = 0;
     check(cudaGetDevice(&id), "cudaGetDevice");
     check(cudaGetDeviceProperties(&device, id), "cudaGetDeviceProperties");
-    std::vector<char> body;
-    uint32_t warps = 0;
+    std::vector<char> body, ring(sink_.bytes);
+    uint32_t warps = 0, records = sink_.bytes / 16;
     for (uint64_t r = 0; r < rings_; r++) {
-      char* ring = all.data() + r * bytes();
-      Header h;
-      std::memcpy(&h, ring, sizeof h);
+      Header h = headers[r];
       if (h.magic != 0x5057534bu || h.block / sink_.stride % keep_every) continue;
-      h.kept = h.written < sink_.records ? h.written : sink_.records;
+      check(cudaMemcpy(ring.data(), sink_.rings + r * sink_.bytes, sink_.bytes, cudaMemcpyDeviceToHost), "cudaMemcpy");
+      h.kept = h.written < records ? h.written : records;
       append(body, &h, sizeof h);
-      for (uint32_t i = h.written - h.kept; i != h.written; i++) append(body, ring + sizeof h + 8u * (i & (sink_.records - 1)), 8);
+      for (uint32_t i = h.written - h.kept; i != h.written; i++) append(body, ring.data() + 16 * (i % records), 16);
       warps++;
     }
     std::string json = "{\"kernel\":" + quoted(kernel) + ",\"device\":" + quoted(device.name) + ",\"cc\":\"" +
@@ -169,7 +169,6 @@ class Session {
   }
 
  private:
-  uint64_t bytes() const { return sizeof(Header) + 8ull * sink_.records; }
   static void append(std::vector<char>& to, const void* from, size_t n) { to.insert(to.end(), static_cast<const char*>(from), static_cast<const char*>(from) + n); }
   static std::string item(const std::string& list, uint32_t id) { return std::string(list.empty() ? "" : ",") + "{\"id\":" + std::to_string(id); }
   static std::string quoted(const char* text) {
@@ -186,6 +185,7 @@ class Session {
     if (e != cudaSuccess) { std::fprintf(stderr, "kscope_trace: %s: %s\n", what, cudaGetErrorString(e)); std::exit(1); }
   }
   Sink sink_{};
+  void* memory_ = nullptr;
   uint64_t rings_ = 0;
   std::string roles_, scopes_, notes_;
 };
@@ -193,10 +193,11 @@ class Session {
 }  // namespace kscope_trace
 
 #define KSCOPE_TRACE_WARP(role, elected) kscope_trace::Warp kscope_warp_(role, elected)
-#define KSCOPE_BEGIN(scope, payload) kscope_warp_.write(uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
-#define KSCOPE_END(scope, payload) kscope_warp_.write(1u << 30 | uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
-#define KSCOPE_MARK(scope, payload) kscope_warp_.write(2u << 30 | uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
-#define KSCOPE_NEXT(scope, payload) kscope_warp_.write(3u << 30 | uint32_t(scope) << 22 | (uint32_t(payload) & 0x3fffffu))
+#define KSCOPE_BEGIN(scope, payload) kscope_warp_.write(uint32_t(scope), payload, kscope_trace::clock_low(), 0)
+#define KSCOPE_END(scope, payload) kscope_warp_.write(1u << 30 | uint32_t(scope), payload, kscope_trace::clock_low(), 0)
+#define KSCOPE_MARK(scope, payload) kscope_warp_.write(2u << 30 | uint32_t(scope), payload, kscope_trace::clock_low(), 0)
+#define KSCOPE_STAMP(name) uint32_t name = kscope_trace::clock_low()
+#define KSCOPE_SPAN(scope, from, to, payload) kscope_warp_.write(3u << 30 | uint32_t(scope), payload, from, to)
 #define KSCOPE_TRACE_DONE() kscope_warp_.done()
 
 #endif
