@@ -21,6 +21,7 @@ COMMANDS = {
     "rules": "List the rules.",
     "run": "Record a program with what the rules need, then diagnose it.",
     "sass": "Show the machine code of a binary: listing, loops, resources, what each instruction waits for.",
+    "trace": "Show what each role of a kernel did with its time, from what its warps recorded.",
 }
 """Command name (and module kscope.cli.NAME with the command of that name) -> short help."""
 

@@ -1,20 +1,22 @@
 """What each role of a kernel did with its time, exactly, from what its warps recorded.
 
 A warp's time is its block's: from the first record of the block's warps to the last. Of it
-- priming is what comes before the warp's first issue, work, spin or epilogue: prologue and the first wait;
+- priming is what comes before the warp's first issue, work, spin or epilogue: prologue and the first wait (where scopes
+  have no kinds: the first wait, if one is called so);
 - drain is what comes after the last moment in which the unit that the kernel feeds was busy on that SM, or, where no
-  unit's busy time is known, after the warp's last issue or wait;
+  unit's busy time is known, after the warp's last scope;
 - in between, waits are covered while that unit is busy, exposed while it is not, and the rest is issued.
 
-The unit is the one whose issues were recorded with the cycles that they keep it busy (the tensor pipe of a GEMM). An SM's
-busy time follows from its warps' issues in order of time: the unit works off what is queued at its full rate. Time that
-the issue itself takes counts as waiting for the unit: an issue does not take longer than the unit makes it.
+The unit is the one whose issues were recorded with the cycles that they keep it busy (the tensor pipe of a GEMM). An
+SM's busy time follows from its warps' issues in order of time: the unit works off what is queued at its full rate. Time
+that an issue to that unit takes counts as waiting for it: it does not take longer than the unit makes it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -64,8 +66,8 @@ class RoleShare(Struct, frozen=True):
 
 
 class UnitShare(Struct, frozen=True):
-    """The unit that the kernel feeds, over the life of the recorded blocks, mean of the SMs: percent busy, percent before
-    its first and after its last work, and the gaps in between longer than `GAP` ns: their number and percent."""
+    """The unit that the kernel feeds, over the life of the recorded blocks, mean of the SMs: percent busy, percent
+    before its first and after its last work, and the gaps in between longer than `GAP` ns: their number and percent."""
 
     unit: str
     busy: float
@@ -110,11 +112,11 @@ def roles(trace: KernelTrace) -> tuple[RoleShare, ...]:
         spans[warp].append((begin, end, scope))
     lives = _lives(trace)
     parts: dict[str, list[_Parts]] = defaultdict(list)
-    for i, warp in enumerate(trace.warps):
-        begin, end = lives[warp.block]
-        cover = _Cover(sms.get(warp.sm, [])) if unit else None
-        parts[warp.role].append(_Parts(trace, spans[i], begin, end, cover))
-    return tuple(_role(trace, name, some) for name, some in parts.items())
+    for i, one in enumerate(trace.warps):
+        begin, end = lives[one.block]
+        cover = _Cover(sms.get(one.sm, [])) if unit else None
+        parts[one.role].append(_Parts(trace, spans[i], begin, end, cover))
+    return tuple(_role(trace, name, some, unit) for name, some in parts.items())
 
 
 def unit_share(trace: KernelTrace) -> UnitShare | None:
@@ -130,7 +132,7 @@ def unit_share(trace: KernelTrace) -> UnitShare | None:
     for sm, intervals in sms.items():
         begin, end = lives[sm]
         life, first, last = end - begin, intervals[0][0], min(intervals[-1][1], end)
-        gaps = [b - e for (_, e), (b, _) in zip(intervals, intervals[1:], strict=False) if b - e > GAP]
+        gaps = [b - e for (_, e), (b, _) in pairwise(intervals) if b - e > GAP]
         work = sum(e - b for b, e in intervals)
         rows.append((work / life, (first - begin) / life, (end - last) / life, len(gaps), sum(gaps) / life))
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
@@ -173,7 +175,7 @@ class _Parts:
         productive = [b for b, _, s in spans if kinds[s] not in (WAIT, OTHER)]
         waits = [e for _, e, s in spans if kinds[s] == WAIT]
         start = min(productive, default=min(waits, default=begin))
-        last = max((e for _, e, s in spans if kinds[s] in (WAIT, ISSUE)), default=end)
+        last = max((e for _, e, _ in spans), default=end)
         if cover is not None and cover.ends:
             last = cover.ends[-1]
         self.life = end - begin
@@ -190,8 +192,8 @@ class _Parts:
                 row = self.scopes[scope]
                 row[0] += e - b
                 row[1] += cover.inside(b, e) if cover else 0.0
-        for b, _, scope in spans:
-            self.scopes[scope][2] += self.begin <= b <= self.drain_from
+        for b, e, scope in spans:
+            self.scopes[scope][2] += b <= self.drain_from and e >= self.begin
 
 
 def _own(spans: list[tuple[float, float, int]]) -> list[tuple[float, float, int]]:
@@ -215,9 +217,8 @@ def _own(spans: list[tuple[float, float, int]]) -> list[tuple[float, float, int]
     return out
 
 
-def _role(trace: KernelTrace, name: str, some: list[_Parts]) -> RoleShare:
-    unit_known = bool(busy(trace)[0])
-    waiting = [i for i, s in enumerate(trace.scopes) if s.kind == WAIT or (s.kind == ISSUE and s.on)]
+def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str) -> RoleShare:
+    waiting = [i for i, s in enumerate(trace.scopes) if s.kind == WAIT or (unit and s.kind == ISSUE and s.on == unit)]
     rows = []
     for p in some:
         waited = sum(p.scopes[i][0] for i in waiting if i in p.scopes) + p.tail
@@ -232,9 +233,9 @@ def _role(trace: KernelTrace, name: str, some: list[_Parts]) -> RoleShare:
             share = sum(100 * r[0] / life for r, life in found) / len(some)
             covered_ = sum(100 * r[1] / life for r, life in found) / len(some)
             count = sum(r[2] for r, _ in found) / len(some)
-            scopes.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered_ if unit_known else None))
+            scopes.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered_ if unit else None))
     return RoleShare(
         role=name, warps=len(some), time_us=sum(p.life for p in some) / len(some) / 1e3, priming=shares[0],
-        issued=shares[1], covered=shares[2] if unit_known else None, exposed=shares[3], drain=shares[4],
+        issued=shares[1], covered=shares[2] if unit else None, exposed=shares[3], drain=shares[4],
         scopes=tuple(scopes),
     )  # fmt: skip

@@ -1,5 +1,5 @@
-"""`KernelTrace`: what the warps of one kernel launch recorded of themselves, as one table of spans. Plain values, no I/O;
-the same for kscope_trace.cuh and for other recorders."""
+"""`KernelTrace`: what the warps of one kernel launch recorded of themselves, as one table of spans. Plain values, no
+I/O; the same for kscope_trace.cuh and for other recorders."""
 
 from __future__ import annotations
 

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
 from kscope.model.errors import KscopeError, one_line
 from kscope.model.trace import KINDS, UNITS, KernelTrace, Scope, TraceWarp
-from kscope.parsers.stream import Stream
 
 MAGIC = b"KSTRACE1"
 _WARP = b"KSWP"
 _HEADER = struct.Struct("<4s7I4Q")
 _BEGIN, _END, _MARK, _SPAN = range(4)
 _RECORD = struct.Struct("<4I")
-_LIMIT = 1 << 30
 
 
 class _Item(msgspec.Struct, frozen=True):
@@ -57,20 +54,8 @@ class _Ring(msgspec.Struct, frozen=True):
     """(kind and scope, payload, low half of the clock, the same at the end of a span), oldest first."""
 
 
-def read(path: Path | str) -> KernelTrace:
-    """The trace in a file, plain or packed (gzip, xz, zstd). Raises KscopeError (input) where it is none or not whole."""
-    stream, data = Stream(path), bytearray()
-    for piece in stream:
-        data += piece
-        if len(data) > _LIMIT:
-            raise KscopeError("too-large", f"{path}: more than 1 GB of records", "dump every n-th block")
-    if stream.cut:
-        raise KscopeError("truncated", f"{path}: {stream.cut}", "copy the file again")
-    return parse(bytes(data), str(path))
-
-
 def parse(data: bytes, name: str) -> KernelTrace:
-    """The trace in these bytes; `name` is for messages."""
+    """The trace in these bytes; `name` is for messages. Raises KscopeError (input) where it is none or not whole."""
     if data[:8] != MAGIC:
         raise KscopeError("foreign", f"{name}: no trace of kscope_trace.cuh", "see `kscope trace --help`")
     if len(data) < 16:
@@ -85,7 +70,7 @@ def parse(data: bytes, name: str) -> KernelTrace:
     rings = list(_rings(data, 16 + size, warps, name))
     if not rings:
         raise KscopeError(
-            "empty", f"{name}: no warp reached KSCOPE_TRACE_DONE", "was the kernel launched and built with KSCOPE_TRACE?"
+            "empty", f"{name}: no warp reached KSCOPE_TRACE_DONE", "was it built with KSCOPE_TRACE, and launched?"
         )
     return _table(head, rings)
 
@@ -120,7 +105,7 @@ def _table(head: _Head, rings: list[_Ring]) -> KernelTrace:
         begin, end = (ring.clock[0] - origin) / rate, (ring.clock[1] - origin) / rate
         role = roles.get(ring.role, f"role {ring.role}")
         warps.append(TraceWarp(role, ring.sm, ring.block, ring.warp, begin, end, ring.written, ring.kept))
-        rows.add(i, [(tag, payload, (b - origin) / rate, (e - origin) / rate) for tag, payload, b, e in _unwrapped(ring)])
+        rows.add(i, [(tag, n, (b - origin) / rate, (e - origin) / rate) for tag, n, b, e in _unwrapped(ring)])
     shift = min(w.begin for w in warps)
     return KernelTrace(
         source="kscope", kernel=head.kernel, device=head.device, sms=head.sms, blocks=head.blocks, stride=head.stride,
@@ -201,10 +186,11 @@ def _near(clock: int, low: int) -> int:
     return clock - ((clock - low + (1 << 31) & 0xFFFFFFFF) - (1 << 31))
 
 
-def _scope(item: Any, number: int) -> Scope:
+def _scope(item: _Item | None, number: int) -> Scope:
     if item is None:
         return Scope(f"scope {number}")
-    return Scope(item.name, item.kind if item.kind in KINDS else "", item.on if item.on in UNITS else "", max(item.cycles, 0))
+    kind, unit = item.kind if item.kind in KINDS else "", item.on if item.on in UNITS else ""
+    return Scope(item.name, kind, unit, max(item.cycles, 0))
 
 
 def _truncated(name: str) -> NoReturn:
