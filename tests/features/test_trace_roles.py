@@ -39,8 +39,8 @@ def test_by_hand() -> None:
     assert busy(t) == ("tensor", {0: [(30.0, 50.0), (70.0, 90.0)]})
     producer, consumer = roles(t)
     means = [[s.mean for s in (r.priming, r.issued, r.covered, r.exposed, r.drain) if s] for r in (producer, consumer)]
-    # Producer: priming to its first copy; waits 12-50 of which 30-50 under a busy pipe; after its last copy it waits for
-    # the end of the pipe's work, 50-90, of which 70-90 is busy. Drain 90-100.
+    # Producer: priming to its first copy; waits 12-50 of which 30-50 under a busy pipe; after its last copy it waits
+    # for the end of the pipe's work, 50-90, of which 70-90 is busy. Drain 90-100.
     assert means[0] == pytest.approx([10, 2, 40, 38, 10])
     assert means[1] == pytest.approx([30, 2, 40, 18, 10])
     unit = unit_share(t)
@@ -66,9 +66,11 @@ def test_the_tensor_pipe_does_the_work_that_there_is(case: str) -> None:
 
 
 def test_dials_do_what_they_are_for() -> None:
-    fill = [role(f"ws_gemm.{k}", "consumer").priming.mean for k in ("k128", "k256", "k512", "k1024", "k2048", "best", "k8192")]
+    sizes = ("k128", "k256", "k512", "k1024", "k2048", "best", "k8192")
+    fill = [role(f"ws_gemm.{k}", "consumer").priming.mean for k in sizes]
     assert fill == sorted(fill, reverse=True) and fill[0] > 10 and fill[-1] < 1.5
-    starved = [role(f"ws_gemm.{c}", "consumer").exposed.mean for c in ("best", "produce_near", "produce_1500", "produce_exposed")]
+    delays = ("best", "produce_near", "produce_1500", "produce_exposed")
+    starved = [role(f"ws_gemm.{c}", "consumer").exposed.mean for c in delays]
     assert starved == sorted(starved) and starved[0] < 2 and starved[-1] > 50
     shallow = [role(f"ws_gemm.n128_stages{n}", "consumer").exposed.mean for n in (6, 4, 3, 2)]
     assert shallow == sorted(shallow)

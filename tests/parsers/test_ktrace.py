@@ -26,7 +26,8 @@ def made(records: list[tuple[int, int, int, int]], written: int | None = None, h
         "<4s7I4Q", b"KSWP", 3, 7, 1, 0, written or len(records), len(records), 0, 100, low, 20_110, low + 10_005
     )
     text = head.encode()
-    return b"KSTRACE1" + struct.pack("<2I", len(text), 1) + text + header + b"".join(struct.pack("<4I", *r) for r in records)
+    body = b"".join(struct.pack("<4I", *r) for r in records)
+    return b"KSTRACE1" + struct.pack("<2I", len(text), 1) + text + header + body
 
 
 def at(cycle: int) -> int:
@@ -125,7 +126,7 @@ def test_proton() -> None:
     assert len(t.warps) == 132 * 4
     assert t.roles == ("row, load, reduce, store",)
     row = next(k for k in range(len(t)) if t.scopes[t.scope[k]].name == "row")
-    inner = [k for k in range(row + 1, row + 4)]
+    inner = range(row + 1, row + 4)
     assert [t.scopes[t.scope[k]].name for k in inner] == ["load", "reduce", "store"]
     assert all(t.begin[row] <= t.begin[k] and t.end[k] <= t.end[row] for k in inner)
 
