@@ -65,7 +65,7 @@ def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Li
     live = code.liveness.counts() if annotate else None
     stores, loads = spill_counts(touched)
     resources = program.resources
-    shared = {i: float(c.wavefronts) for i, c in conflicts(code).items()} if annotate else {}
+    known = {i: (float(c.wavefronts), float(c.ideal)) for i, c in conflicts(code).items()} if annotate else {}
     linted = lint(code)
     return FunctionAnalysis(
         name=program.name,
@@ -76,7 +76,7 @@ def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Li
         spill_stores=stores,
         spill_loads=loads,
         instructions=len(program),
-        loops=loops(program, cfg, classes, wavefronts=shared),
+        loops=loops(program, cfg, classes, wavefronts={i: taken for i, (taken, _) in known.items()}),
         findings=linted.findings,
         passed=linted.passed,
         not_applicable=linted.not_applicable,
@@ -86,7 +86,7 @@ def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Li
         accesses=access_table(program, cfg, touched),
         occupancy=occupancy_view(program, live, registers=None, threads=None, shared=None),
         listing=listing(
-            program, cfg, classes, live=live, spilling=spilling, findings=_marks(linted.findings),
+            program, cfg, classes, live=live, spilling=spilling, findings=_marks(linted.findings), conflicts=known,
         ) if annotate else [],
         sources=_sources(code, lines) if annotate else {},
     )  # fmt: skip

@@ -64,7 +64,7 @@ def annotate(
     out = []
     for i, (ins, op) in enumerate(zip(program.instructions, classes, strict=True)):
         constant = constant_of(ins) is not None
-        fixed = op.known and op.scoreboard is None and bool(ins.defs)
+        fixed = op.known and op.scoreboard is None and bool(ins.defs) and "wgmma" not in op.kind
         loop = cfg.loop_of[i]
         out.append(
             Annotation(

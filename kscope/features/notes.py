@@ -15,19 +15,29 @@ if TYPE_CHECKING:
     from kscope.model.programs import Measured
 
 NAMED = 3  # producers named of one wait; the others are counted
+WORSE = 1.05  # traffic over the ideal from which a pattern counts as bad
 FULL = 31.5  # mean active lanes from which a warp counts as full
 _SPACES = {"global": "", "shared": "", "local": "", "constant": "", "generic": "generic address, ",
            "dshared": "another block's shared memory, ", "tmem": ""}  # fmt: skip
 
 
-def notes(program: Program, index: int, annotation: Annotation, measured: Measured | None = None) -> list[str]:
-    """Short phrases about one instruction; empty where its text says it all."""
+def notes(
+    program: Program,
+    index: int,
+    annotation: Annotation,
+    measured: Measured | None = None,
+    conflict: tuple[float, float] | None = None,
+) -> list[str]:
+    """Short phrases about one instruction; empty where its text says it all. `conflict`: wavefronts of a shared-memory
+    access and the fewest possible, as derived from the code."""
     ins = program.instructions[index]
     found: list[str] = []
     if measured is not None:
-        found += _counted(annotation, measured)
+        found += _counted(measured)
+    elif conflict is not None and conflict[0] > conflict[1]:
+        found.append(f"{conflict[0]:.3g} wavefronts where {conflict[1]:.3g} would do: a bank conflict, derived")
     if annotation.access is not None:
-        found += _access(annotation.access)
+        found += _access(annotation.access, measured)
     if annotation.words:
         found.append(annotation.words + (_accumulators(ins) if annotation.role == "tensor" else ""))
     found += _waiting(program, annotation.waits)
@@ -36,10 +46,12 @@ def notes(program: Program, index: int, annotation: Annotation, measured: Measur
     return found
 
 
-def _access(access: Access) -> list[str]:
+def _access(access: Access, measured: Measured | None) -> list[str]:
     if access.space == "constant" or access.bytes is None:
         return []
     width = f"{_SPACES.get(access.space, '')}{access.bytes} B/lane"
+    if measured is not None and measured.moved and measured.executed and not _bad(measured):
+        width += f", {measured.moved / measured.executed:.3g} {measured.unit}"
     return [f"{access.stack}, {width}" if access.stack else width]
 
 
@@ -79,14 +91,17 @@ def _named(program: Program, indices: Sequence[int], most: int = NAMED) -> str:
     return shown + (f" and {len(indices) - most} more" if len(indices) > most else "")
 
 
-def _counted(annotation: Annotation, measured: Measured) -> list[str]:
+def _bad(measured: Measured) -> bool:
+    return bool(measured.moved and measured.ideal and measured.moved >= WORSE * measured.ideal)
+
+
+def _counted(measured: Measured) -> list[str]:
     """What the counters say that the text cannot: bad patterns and idle lanes."""
     found = []
-    if measured.moved and measured.ideal and measured.executed:
+    if measured.moved and measured.ideal and measured.executed and _bad(measured):
         ratio = measured.moved / measured.ideal
         each, best = measured.moved / measured.executed, measured.ideal / measured.executed
-        if ratio >= 1.05:
-            found.append(f"{each:.3g} {measured.unit} a request where {best:.3g} would do ({ratio:.3g}x)")
+        found.append(f"{each:.3g} {measured.unit} a request where {best:.3g} would do ({ratio:.3g}x)")
     if measured.lanes is not None and measured.lanes < FULL and measured.executed:
         found.append(f"{measured.lanes:.3g} of 32 lanes" if measured.lanes else "its guard is never true")
     return found

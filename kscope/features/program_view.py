@@ -11,6 +11,7 @@ from kscope.features.loopbound import TITLES, loop_bound
 from kscope.features.measured import Profile
 from kscope.features.notes import notes
 from kscope.features.pressure import ASSUMED_THREADS, pressure
+from kscope.features.roles import handover_of
 from kscope.model.programs import (
     AccessRow,
     ControlView,
@@ -137,6 +138,7 @@ def occupancy_view(
         threads=found.threads, threads_from=found.threads_from, blocks=found.blocks, warps=found.warps,
         warps_max=found.warps_max, limits=list(found.limits),
         steps=[OccupancyStep(registers=s.registers, blocks=s.blocks, warps=s.warps) for s in found.steps],
+        handover=sorted({n for ins in program.instructions if (n := handover_of(ins)) is not None}, reverse=True),
         live_max=live[peak] if live and peak is not None else None,
         live_max_pc=program.instructions[peak].pc if peak is not None else None,
     )  # fmt: skip
@@ -151,8 +153,10 @@ def listing(
     spilling: bool | None = None,
     profile: Profile | None = None,
     findings: Mapping[int, Sequence[str]] | None = None,
+    conflicts: Mapping[int, tuple[float, float]] | None = None,
 ) -> list[InstructionView]:
-    """Every instruction with its annotations. `findings`: codes of findings by pc."""
+    """Every instruction with its annotations. `findings`: codes of findings by pc; `conflicts`: wavefronts and the
+    fewest possible by index, see `notes`."""
     noted = annotate(program, cfg, classes, live=live, spilling=spilling)
     marks = findings or {}
     names = dict(program.symbols)
@@ -166,8 +170,9 @@ def listing(
                 control=_control(ins.control), latency=one.latency, scoreboard=one.scoreboard,
                 access=one.access.name if one.access else "", bytes=one.access.bytes if one.access else None,
                 stack=one.access.stack if one.access else "", waits=_waits(program.instructions, one),
-                notes=notes(program, i, one, measured), findings=list(marks.get(ins.pc, ())), file=ins.file,
-                line=ins.line, inlined=[(site.file, site.line) for site in ins.inlined], measured=measured,
+                notes=notes(program, i, one, measured, (conflicts or {}).get(i)),
+                findings=list(marks.get(ins.pc, ())), file=ins.file, line=ins.line,
+                inlined=[(site.file, site.line) for site in ins.inlined], measured=measured,
             )
         )  # fmt: skip
     return out

@@ -86,6 +86,8 @@ def words(ins: Instruction, op: OpClass) -> str:
         return "never runs (@!PT)"
     if (value := constant_of(ins)) is not None:
         return _constant(value)
+    if ins.opcode == "USETMAXREG":
+        return _handover(ins)
     if ins.opcode == "BAR":
         return _named_barrier(ins)
     return _words(ins.name, ins.opcode, ins.mods)
@@ -111,7 +113,7 @@ _PLAIN = {
     "UCGABAR_ARV": "barrier.cluster.arrive", "UCGABAR_WAIT": "barrier.cluster.wait",
     "ELECT": "elect one lane", "PREEXIT": "griddepcontrol.launch_dependents", "ACQBULK": "griddepcontrol.wait",
     "ERRBAR": "reports pending errors", "CGAERRBAR": "reports pending errors", "NANOSLEEP": "sleeps",
-    "USETMAXREG": "setmaxnreg: hands registers between warpgroups", "REDUX": "warp-wide reduction",
+    "REDUX": "warp-wide reduction",
     "CREDUX": "warp-wide reduction", "MATCH": "lanes with equal values", "BREAK": "leaves a convergence barrier",
     "ARRIVES": "cp.async.mbarrier.arrive", "STAS": "st.async to another block's shared memory",
     "MOVM": "transposes an 8x8 matrix in the warp", "GETLMEMBASE": "base of local memory",
@@ -214,6 +216,24 @@ def _named_barrier(ins: Instruction) -> str:
         number = str(int(number, 0))
     count = f", {_threads(ins.operands[1])}" if len(ins.operands) > 1 else ""
     return f"named barrier {number} {what}{count}".rstrip()
+
+
+def handover_of(ins: Instruction) -> int | None:
+    """Registers a thread that setmaxnreg leaves or asks for; None for other instructions."""
+    last = ins.operands[-1] if ins.opcode == "USETMAXREG" and ins.operands else ""
+    try:
+        return int(last, 0)
+    except ValueError:
+        return None
+
+
+def _handover(ins: Instruction) -> str:
+    count = handover_of(ins)
+    if count is None:
+        return "setmaxnreg"
+    if "DEALLOC" in ins.mods:
+        return f"setmaxnreg.dec: keeps {count} registers"
+    return f"setmaxnreg.inc: asks for {count} registers"
 
 
 def _constant(value: int) -> str:

@@ -90,6 +90,7 @@ class Occupancy(View):
     warps_max: int
     limits: list[str]
     steps: list[OccupancyStep]
+    handover: Annotated[list[int], Meta(description="registers a thread after setmaxnreg, as the code asks")] = []
     live_max: int | None = None
     live_max_pc: int | None = None
 

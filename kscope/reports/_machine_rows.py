@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from kscope.model.errors import one_line
+from kscope.reports import words
 from kscope.reports.terminal import Page, Segment, cells, wrap
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ LEGEND = (
     "another warp · w01: waits for scoreboards 0 and 1 · ->SB2: set until the result is there · r>SB2: until the "
     "operands are read"
 )
+RUNS_LEGEND = " · runs: executions by warps"
 STALLS = {
     "long_scoreboard": "long sb", "short_scoreboard": "short sb", "math_pipe_throttle": "math pipe",
     "mio_throttle": "mio queue", "lg_throttle": "lg queue", "tex_throttle": "tex queue", "not_selected": "not sel.",
@@ -30,7 +32,8 @@ STALLS = {
 INDENT, DEEPEST = 2, 6
 NARROW = 100  # below it the scheduling fields make room for the notes
 NOTES = 34  # least columns of the notes beside the instruction
-SAMPLED, FIELDS, TEXT = 17, 18, (28, 64)  # widths: samples with their reason; at most; least and most
+WIDE, WIDEST = 130, 140  # from which executions, and pipes with latencies, have room
+SAMPLED, RUNS, FIELDS, PIPE, TEXT = 17, 6, 18, 9, (28, 64)  # widths; of the fields at most, of the text least and most
 GUARD = 6
 
 
@@ -39,8 +42,10 @@ class Columns(Struct, frozen=True):
 
     pc: int
     samples: int
+    runs: int
     live: int
     control: int
+    pipe: int
     text: int
 
 
@@ -49,7 +54,7 @@ def rows(page: Page, function: FunctionAnalysis, *, control: bool, source: bool,
     code = function.listing
     columns = _columns(page.width, code, control=control, profiled=bool(function.samples))
     if not notes and not control:
-        columns = structs.replace(columns, control=0, live=0)
+        columns = structs.replace(columns, control=0, live=0, pipe=0)
     arrives = _targets(code)
     loops = {loop.number: loop for loop in function.loops}
     heads = {loop.start: loop for loop in function.loops}
@@ -86,7 +91,10 @@ def _columns(width: int, code: Sequence[InstructionView], *, control: bool, prof
     fields = max((len(scheduling(o.control)) for o in code if o.control is not None), default=0) if wide else 0
     longest = max((_text_cells(o) for o in code), default=0)
     live = any(o.live is not None for o in code)
-    bare = Columns(pc, SAMPLED if profiled else 0, 4 if live else 0, min(fields, FIELDS), 0)
+    bare = Columns(
+        pc, SAMPLED if profiled else 0, RUNS if profiled and width >= WIDE else 0, 4 if live else 0,
+        min(fields, FIELDS), PIPE if width >= WIDEST else 0, 0,
+    )  # fmt: skip
     return structs.replace(bare, text=max(TEXT[0], min(longest, TEXT[1], width - _left(bare) - 2 - NOTES)))
 
 
@@ -121,17 +129,21 @@ def _head(page: Page, c: Columns) -> None:
     text = f"  {'pc':{c.pc}}  "
     if c.samples:
         text += f"{'samples  mostly':{c.samples}}  "
+    if c.runs:
+        text += f"{'runs':>{c.runs}}  "
     if c.live:
         text += f"{'live':>{c.live}}  "
     if c.control:
         text += f"{'control':{c.control}}  "
+    if c.pipe:
+        text += f"{'pipe':{c.pipe}}  "
     text += f"{'':{GUARD}}{'instruction':{c.text - GUARD}}  notes"
     page.line((text, "dim"))
 
 
 def _left(c: Columns) -> int:
     """Columns in front of the instruction."""
-    return 2 + c.pc + 2 + sum(w + 2 for w in (c.samples, c.live, c.control) if w)
+    return 2 + c.pc + 2 + sum(w + 2 for w in (c.samples, c.runs, c.live, c.control, c.pipe) if w)
 
 
 def _row(
@@ -141,10 +153,15 @@ def _row(
     segments: list[Segment] = [(left, "dim")]
     if c.samples:
         segments.append(_sampled(c, one, function.samples or 0))
+    if c.runs:
+        runs = one.measured.executed if one.measured is not None else 0
+        segments.append((f"{words.si(runs, '').rstrip().replace(' ', '') if runs else '':>{c.runs}}  ", "dim"))
     if c.live:
         segments.append((f"{one.live if one.live is not None else '':>{c.live}}  ", "dim"))
     if c.control:
         segments.append((f"{scheduling(one.control):{c.control}}  ", "dim"))
+    if c.pipe:
+        segments.append((f"{_pipe(one):{c.pipe}}  "[: c.pipe + 2], "dim"))
     guard, body = _body(one)
     indent = " " * (INDENT * min(one.depth, DEEPEST))
     text = f"{indent}{guard:>{GUARD - 1}} {body}"
@@ -180,10 +197,19 @@ def _sampled(c: Columns, one: InstructionView, every: int) -> Segment:
         return (f"{'':7}{'never runs' if never else '':10}  ", "dim")
     share = measured.samples / every if every else 0.0
     main = one_line(measured.stalls[0].reason)
+    if one.role == "tensor wait" and main == "barrier":
+        main = "warpgroup_arrive"  # the sampler calls the wait for wgmma results a barrier
     reason = STALLS.get(main, main.replace("_", " "))[:9]
     figure = f"{100 * share:.1f}" if share >= 0.0005 else "<.1"
     style = "critical" if share >= 0.1 else "major" if share >= 0.02 else "dim"
     return (f"{figure:>5} % {reason:9}  "[: c.samples + 2], style)
+
+
+def _pipe(one: InstructionView) -> str:
+    """`fma 4`, `lsu long`: the pipe, and cycles to the result or the scoreboard that tells of it."""
+    pipe = {"fmaheavy": "fmaH", "uniform": "uni", "none": "", "unknown": "?"}.get(one.pipe, one.pipe)
+    when = one.scoreboard or (f"{one.latency:.0f}" if one.latency is not None else "")
+    return f"{pipe} {when}".strip()
 
 
 def _style(one: InstructionView) -> str:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports._machine_rows import LEGEND, rows
+from kscope.reports._machine_rows import LEGEND, RUNS_LEGEND, WIDE, rows
 from kscope.reports.terminal import Page, Segment, cells, pad
 
 if TYPE_CHECKING:
@@ -55,7 +55,8 @@ def render(analysis: Analysis, options: MachineOptions) -> str:
             if function.listing:
                 page.blank()
                 if not legend:
-                    page.paragraph(LEGEND, lead=("  ", ""), indent=2, style="dim")
+                    profiled = bool(function.samples) and options.width >= WIDE
+                    page.paragraph(LEGEND + (RUNS_LEGEND if profiled else ""), lead=("  ", ""), indent=2, style="dim")
                     page.blank()
                     legend = True
                 rows(page, function, control=options.control, source=options.source, notes=options.annotate)
@@ -135,7 +136,9 @@ def _occupancy(page: Page, function: FunctionAnalysis) -> None:
         parts.append(f"more than {here.registers} leave {down[0].warps}")
     if found.live_max is not None:
         at = f" at {found.live_max_pc:04x}" if found.live_max_pc is not None else ""
-        parts.insert(0, f"{registers} registers, at most {found.live_max} of them live at once{at}")
+        parts.insert(0, f"{registers} registers, at most {found.live_max} live at once{at}")
+    if found.handover:
+        parts.insert(0, f"setmaxnreg changes the registers a thread to {' and '.join(map(str, found.handover))}")
     if parts:
         page.paragraph("; ".join(parts), lead=(" " * LEAD, ""), indent=LEAD, style="dim")
 
@@ -254,20 +257,31 @@ def _hottest(page: Page, function: FunctionAnalysis, top: int) -> None:
             break
         main = measured.stalls[0]
         share = f"{100 * measured.samples / every:.1f} %"
-        why = f"{one_line(main.reason).replace('_', ' ')} {words.percent(main.samples / measured.samples)}"
+        why = f"{_reason(one)} {words.percent(main.samples / measured.samples)}"
         left = f"  {f'{one.pc:04x}':{LEAD - 2}}{share:>7}  {pad(why, 24)}  "
-        at = f"   {one_line(one.file).rsplit('/', 1)[-1]}:{one.line}" if one.file and one.line else ""
+        file, number = one.inlined[-1] if one.inlined else (one.file, one.line)
+        at = f"   {one_line(file).rsplit('/', 1)[-1]}:{number}" if file and number else ""
         page.line((left, ""), (_cause(one, code), ""), (at, "source"))
 
 
 def _cause(one: InstructionView, code: dict[int, InstructionView]) -> str:
     """The instruction that most of the waiting here is for, or the instruction itself."""
     measured = one.measured
-    if measured is not None and measured.causes:
-        cause = measured.causes[0]
-        if cause.pc != one.pc and cause.pc in code:
-            return f"{_opcode(one)} behind {cause.pc:04x} {one_line(code[cause.pc].sass)}"
+    needed = [pc for wait in one.waits for pc in wait.needed]
+    causes = [cause.pc for cause in measured.causes if cause.pc != one.pc] if measured is not None else []
+    if measured is not None and measured.stalls[0].reason.endswith("scoreboard") and not set(causes[:1]) & set(needed):
+        causes = needed + causes  # the scheduling fields know better than the nearest instruction of the kind
+    if causes and causes[0] in code:
+        return f"{_opcode(one)} behind {causes[0]:04x} {one_line(code[causes[0]].sass)}"
     return one_line(one.sass)
+
+
+def _reason(one: InstructionView) -> str:
+    """The stall that most samples show; the sampler calls a wait for wgmma results a barrier."""
+    reason = one.measured.stalls[0].reason if one.measured is not None and one.measured.stalls else ""
+    if one.role == "tensor wait" and reason == "barrier":
+        return "wgmma results"
+    return one_line(reason).replace("_", " ")
 
 
 def _opcode(one: InstructionView) -> str:

@@ -42,6 +42,8 @@ MEANINGS = [
     ("LDTM.x8 R4, tmem[UR5]", "tensor memory", "tcgen05.ld: 8 columns of tensor memory"),
     ("S2R R0, SR_CTAID.X", "move", "blockIdx.x"),
     ("LDSM.16.MT88.4 R20, [R90]", "load", "4 8x8 matrices, transposed"),
+    ("USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0", "control", "setmaxnreg.inc: asks for 240 registers"),
+    ("USETMAXREG.DEALLOC.CTAPOOL 0x18", "control", "setmaxnreg.dec: keeps 24 registers"),
     ("F2F.F64.F32 R2, R3", "conversion", "float to double"),
     ("@!PT LDS RZ, [RZ]", "load", "never runs (@!PT)"),
     ("LDG.E R1, desc[UR4][R2.64]", "load", ""),
