@@ -89,7 +89,7 @@ def _machine_code(
     from kscope.cli import _output
     from kscope.cli._sass_diff import compared
 
-    if format_ == "md":
+    if format_ in ("md", "html"):
         raise click.UsageError("A difference of machine code is shown as text or JSON: --format text or json.")
     text, _ = compared(
         before, after, function=kernel, format_=format_, verbose=verbose,

@@ -11,7 +11,7 @@ import click
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "html")
 WIDTH_IN_PIPE, WIDEST = 120, 200
 
 
@@ -55,6 +55,8 @@ def sass(
     from kscope.cli import _output
     from kscope.cli._sass_diff import met, thresholds
 
+    if other is not None and format_ == "html":
+        raise click.UsageError("--format html shows one file")
     if differ and other is None:
         raise click.UsageError("--diff compares two files: kscope sass BEFORE AFTER --diff")
     if output:
@@ -68,6 +70,13 @@ def sass(
             path, other, arch=arch, function=function, format_=format_, limits=limits, width=width or _width(),
             color=not output and _output.stdout_color(no_color), unicode=bool(output) or _output.stdout_unicode(),
         )  # fmt: skip
+    elif format_ == "html":
+        from kscope.cli._sass_html import page
+
+        text, found = page(
+            path, is_report=_is_report(path), arch=arch, function=function, source_root=source_root
+        )
+        failed = met(found, limits)
     elif not fail_on and not annotate and format_ == "text" and not _is_report(path):
         text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     else:

@@ -32,10 +32,11 @@ HOT = 12
 
 
 def analyze_kernel(
-    kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None
-) -> KernelAnalysis:
+    kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None,
+    report: str = "",
+) -> KernelAnalysis:  # fmt: skip
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
-    kernel's detail is put, if it is wanted."""
+    kernel's detail is put, if it is wanted; report: the plain file that it was read from."""
     facts = Facts(kernel)
     said = judged(
         (rule.code, partial(rule().run, facts))
@@ -46,7 +47,7 @@ def analyze_kernel(
     if details is not None:
         from kscope.features.detail import kernel_detail
 
-        details.append(kernel_detail(facts, ident))
+        details.append(kernel_detail(facts, ident, report))
     launch, device = kernel.launch, kernel.device
     return KernelAnalysis(
         id=ident,

@@ -184,7 +184,8 @@ def _analyze(
                     version = raw.get("tool_version") or version
                     names = (raw["demangled"] or "", raw["name"] or "")
                     if wanted is None or any(wanted.search(n) for n in names):
-                        found.append(analyze_kernel(to_kernel(raw, path), f"{number}.{raw['index']}", codes, details))
+                        ident = f"{number}.{raw['index']}"
+                        found.append(analyze_kernel(to_kernel(raw, path), ident, codes, details, reader.path))
                 if progress is not None:
                     progress(path, done, reader.count)
             if reader.count == 0:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.annotate import annotate
 from kscope.features.columns import Column
 from kscope.features.control import words
 from kscope.features.facts import Facts
 from kscope.features.listing import Listing
+from kscope.features.notes import notes
 from kscope.model.detail import CodeDetail, LoopDetail
+from kscope.model.program import Program
+from kscope.parsers.report_code import with_image
 
 LARGEST_SOURCE = 400_000  # characters of one file; headers of libraries beyond it are left out
 
 
-def code_detail(facts: Facts) -> CodeDetail | None:
-    """None where the report has no SASS."""
+def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
+    """None where the report has no SASS. report: its plain file, for what the embedded image knows of the code."""
     code = facts.code
     if code is None:
         return None
-    kernel, bare = facts.kernel, listing_detail(code)
+    kernel, bare = facts.kernel, listing_detail(code, with_image(code.program, report) if report else None)
     return msgspec.structs.replace(
         bare,
         samples=[int(x) for x in code.samples],
@@ -30,9 +34,11 @@ def code_detail(facts: Facts) -> CodeDetail | None:
     )  # fmt: skip
 
 
-def listing_detail(code: Listing) -> CodeDetail:
-    """Code alone: no samples, no executions, no sources."""
-    instructions = code.program.instructions
+def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
+    """Code alone: no samples, no executions, no sources. program: the same code with scheduling fields, if known."""
+    program = program or code.program
+    instructions = program.instructions
+    noted = annotate(program, code.cfg, code.classes)
     named = (name for ins in instructions for name in (ins.file, *(site.file for site in ins.inlined)) if name)
     files = list(dict.fromkeys(named))
     place = {name: i for i, name in enumerate(files)}
@@ -66,7 +72,10 @@ def listing_detail(code: Listing) -> CodeDetail:
         jumps=_jumps(code),
         spaces=spaces,
         live=code.liveness.counts(),
-        control=_control(code),
+        control=_control(program),
+        notes=[
+            (i, note) for i, one in enumerate(noted) for note in notes(program, i, one) if not note.endswith("B/lane")
+        ],
         inlined=[
             [i, *(v for site in ins.inlined for v in (place[site.file], site.line))]
             for i, ins in enumerate(instructions) if ins.inlined
@@ -74,9 +83,9 @@ def listing_detail(code: Listing) -> CodeDetail:
     )  # fmt: skip
 
 
-def _control(code: Listing) -> list[str]:
+def _control(program: Program) -> list[str]:
     """The scheduling fields in words; empty where only text is known."""
-    texts = [words(ins.control) if ins.control is not None else "" for ins in code.program.instructions]
+    texts = [words(ins.control) if ins.control is not None else "" for ins in program.instructions]
     return texts if any(texts) else []
 
 

@@ -61,6 +61,11 @@ class Reader:
             assert self._process.stdout is not None
             self._pid, self._pipe = self._process.pid, self._process.stdout
 
+    @property
+    def path(self) -> str:
+        """The plain file that is read."""
+        return self._path
+
     def kernels(self) -> Iterator[Raw | Skipped]:
         """Raw kernels in file order. Raises KscopeError when the report as a whole cannot be read."""
         try:

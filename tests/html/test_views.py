@@ -203,42 +203,45 @@ def large(count: int) -> CodeDetail:
         line=[code.line[i] for i in turns], samples=[code.samples[i] for i in turns],
         executed=[code.executed[i] for i in turns], lanes=[code.lanes[i] for i in turns],
         loop=[code.loop[i] for i in turns],
-        stalls={r: [v for k in range(count // n) for j in range(0, len(p), 2) for v in (p[j] + k * n, p[j + 1])]
+        stalls={r: [v for k in range(max(1, count // n)) for j in range(0, len(p), 2) for v in (p[j] + k * n, p[j + 1])]
                 for r, p in code.stalls.items()},
     )  # fmt: skip
 
 
+SCROLL = """async () => {
+  const list = document.querySelector('.sass .virtual');
+  const frame = () => new Promise(requestAnimationFrame);
+  const work = [];
+  await frame(); await frame();
+  for (let i = 0; i < 120; i++) {
+    list.scrollTop = (list.scrollTop + 740) % (list.scrollHeight - list.clientHeight);
+    await frame();
+    const begin = performance.now();
+    await new Promise(done => setTimeout(done));
+    work.push(performance.now() - begin);
+  }
+  work.sort((a, b) => a - b);
+  return {median: work[60], slow: work[108], shown: document.querySelectorAll('.sass .row:not([hidden])').length};
+}"""
+
+
 def test_ten_thousand_instructions_scroll(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    """A screenful of new rows costs a frame no more in a long listing than in a short one. A ratio, because the
+    machine may be busy: 400 and 10,000 instructions are scrolled in one run."""
     analysis, detail, _ = page_of(fixture("sgemm.blocktile2d"))
-    many = msgspec.structs.replace(detail.kernels[0], code=large(10_000))
-    path = tmp_path / "large.html"
-    path.write_text(render("html", analysis, Options(detail=Detail(kernels=[many]))), "utf-8")
-    page = visit(path).go("#k=0.0&view=code")
-    assert page.locator(".sass .row").count() < 150, "only rows in sight exist"
-    result = page.evaluate(
-        """async () => {
-          const long = [];
-          new PerformanceObserver(l => long.push(...l.getEntries().map(e => e.duration))).observe({type: 'longtask'});
-          const list = document.querySelector('.sass .virtual');
-          const frame = () => new Promise(requestAnimationFrame);
-          const work = [];
-          await frame(); await frame();
-          for (let i = 0; i < 120; i++) {
-            list.scrollTop += 740;
-            await frame();
-            const begin = performance.now();
-            await new Promise(done => setTimeout(done));
-            work.push(performance.now() - begin);
-          }
-          const top = list.scrollTop;
-          const shown = document.querySelectorAll('.sass .row:not([hidden])').length;
-          return {long, top, shown, median: work.sort((a, b) => a - b)[60]};
-        }"""
-    )
-    assert result["top"] > 80_000
-    assert result["shown"] > 20
-    assert result["median"] < 16, f"a screenful takes longer than a frame: {json.dumps(result)}"
-    assert len(result["long"]) <= 6, f"frames above 50 ms while scrolling, of 120: {json.dumps(result)}"
+    results = {}
+    for count in (400, 10_000):
+        many = msgspec.structs.replace(detail.kernels[0], code=large(count))
+        path = tmp_path / f"{count}.html"
+        path.write_text(render("html", analysis, Options(detail=Detail(kernels=[many]))), "utf-8")
+        page = visit(path).go("#k=0.0&view=code")
+        assert page.locator(".sass .row").count() < 150, "only rows in sight exist"
+        results[count] = page.evaluate(SCROLL)
+        assert results[count]["shown"] > 20
+    short, long = results[400], results[10_000]
+    assert long["median"] < 2 * short["median"] + 2, results
+    assert long["slow"] < 3 * short["slow"] + 5, results
+    assert long["median"] < 50, f"a screenful takes longer than any reader forgives: {results}"
 
 
 def test_accessible(visit: Callable[..., Visit]) -> None:
@@ -308,6 +311,23 @@ def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
     assert "measured" in page.inner_text(".promises")
     slow, fast = (page.locator(".pair .fill").nth(i).bounding_box()["width"] for i in (0, 1))
     assert fast < slow
+
+
+def test_machine_code_of_a_binary(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    import lzma
+    import subprocess
+    import sys
+
+    packed = Path(__file__).resolve().parents[2] / "fixtures" / "sass" / "memory.sm_89.cubin.xz"
+    cubin, out = tmp_path / "memory.cubin", tmp_path / "sass.html"
+    cubin.write_bytes(lzma.decompress(packed.read_bytes()))
+    command = [sys.executable, "-m", "kscope", "sass", str(cubin), "-o", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    page = visit(out).go()
+    assert "sm_89" in page.inner_text(".about")
+    assert page.locator(".sass .row .remark", has_text="waits for").count() >= 1
+    assert "stall" in page.inner_text(".inspector")
 
 
 def test_listing_without_a_profile(visit: Callable[..., Visit], kernel: Callable[[str], Any], tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ export class CodeView {
     const columns = h("div", { class: "pane-head sass-head", "aria-hidden": "true" }, h("span", { class: "heat-cell" }, "samples"),
       h("span", { class: "pc" }, "pc"), code.live?.length ? h("span", { class: "live" }, "live") : null, h("span", { class: "text" }, "instruction"));
     const right = h("div", { class: "pane sass" }, columns, this.sass.element);
-    const hasSource = code.files.length > 0;
+    const hasSource = Object.keys(code.sources ?? {}).length > 0;
     this.element = h("div", { class: `code-view${hasSource ? "" : " no-source"}${this.model.total ? "" : " bare"}` }, toolbar,
       h("div", { class: "panes" }, hasSource ? left : null, right), this.inspector);
     this.fillFiles();

@@ -2,15 +2,16 @@
 
 import { h } from "./dom";
 import { base, compact, fine, time, times } from "./format";
-import { badge, bar, kernelLink, scrolling, section, sentence } from "./parts";
+import { badge, bar, kernelLink, scrolling, section, sentence, suggestions } from "./parts";
 import { link } from "./state";
-import type { Data, Kernel } from "./types";
+import type { Data, Finding, Joined, Kernel } from "./types";
 
 export const total = (k: Kernel) => k.repeats?.total_us ?? k.duration_us ?? 0;
 
 export function overview(data: Data): HTMLElement {
   const { kernels, timelines, skipped } = data.analysis;
   const page = h("main", { id: "main", tabindex: -1 });
+  for (const one of data.analysis.joined ?? []) page.append(...program(data, one));
   timelines.forEach((t, i) => {
     page.append(h("section", { class: `verdict ${t.verdict?.regime ?? ""}`, "aria-label": "timeline" },
       h("div", { class: "say" },
@@ -26,6 +27,21 @@ export function overview(data: Data): HTMLElement {
   }
   if (!kernels.length && !timelines.length) page.append(section("Nothing to show", "", h("p", {}, "The input holds no kernel.")));
   return page;
+}
+
+/** The joined verdict of a recording and the kernel reports of the same program. */
+function program(data: Data, joined: Joined): HTMLElement[] {
+  const about = `${base(joined.input)} with ${joined.reports.map(base).join(", ")}: window ${time(joined.span_us)}, kernels run `
+    + `${joined.kernels_pct.toFixed(1)} % of it, ${joined.matched_pct.toFixed(0)} % of their time has counters`;
+  const verdict = h("section", { class: `verdict ${joined.verdict?.regime ?? ""}`, "aria-label": "the program" },
+    h("div", { class: "say" }, h("p", { class: "kicker" }, about),
+      h("p", { class: "sentence" }, badge(joined.verdict), " ", joined.verdict ? sentence(joined.verdict) : joined.abstained)));
+  const findings: Finding[] = joined.suggestions.map((s) => ({
+    ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, regime: "", evidence: [], locations: [], overlaps: [],
+    why: [s.why, s.kernel_speedup && s.share !== null ? `The kernel alone ${times(s.kernel_speedup)}; it takes ${fine(s.share)} of the window.` : ""]
+      .filter(Boolean).join(" "),
+  }));
+  return [verdict, suggestions(data, { findings }, () => null)];
 }
 
 const LEADERS = 3;

@@ -35,7 +35,7 @@ export function section(title: string, note: string, ...children: (Node | null)[
 
 /** Findings as Lighthouse shows opportunities. `codeLink` gives the address of a place in the code view. */
 export function suggestions(
-  data: Data, subject: Kernel | Timeline, codeLink: ((place: Place) => string | null),
+  data: Data, subject: { findings: Finding[] }, codeLink: ((place: Place) => string | null),
 ): HTMLElement {
   const ranked = subject.findings.filter((f) => f.severity !== "info");
   const info = subject.findings.filter((f) => f.severity === "info");

@@ -50,9 +50,16 @@ export interface Timeline {
   passed: string[]; not_applicable: { code: string; why: string }[]; errors: { code: string; message: string }[];
   coverage: { notes: string[] };
 }
+export interface Joined {
+  input: string; reports: string[]; verdict: Verdict | null; span_us: number; kernels_pct: number; matched_pct: number; abstained: string;
+  kernels: { name: string; count: number; total_us: number; share: number; kernel: string | null; regime: string | null;
+    limiter: string | null; headroom: number | null; why: string }[];
+  suggestions: { rule: string; code: string; title: string; kernel: string | null; share: number | null; severity: string;
+    estimate: Estimate; kernel_speedup: number | null; why: string; fix: string; confidence: number }[];
+}
 export interface Analysis {
   schema: string; kscope: string; inputs: { path: string; kind: string; tool_version: string | null }[];
-  kernels: Kernel[]; timelines: Timeline[]; skipped: { input: string; what: string; message: string }[];
+  kernels: Kernel[]; timelines: Timeline[]; joined?: Joined[]; skipped: { input: string; what: string; message: string }[];
 }
 
 export interface Steps { resource: string; unit: string; now: number; at: number[]; warps: number[] }

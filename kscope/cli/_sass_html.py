@@ -1,0 +1,35 @@
+"""`kscope sass --format html`: a listing to browse, of a binary as it is or of a report with what was counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import Finding
+
+
+def page(
+    path: str, *, is_report: bool, arch: str | None, function: str | None, source_root: Path | None
+) -> tuple[str, list[list[Finding]]]:
+    """(the page, findings by function). Raises KscopeError where the input cannot be read."""
+    from kscope.model.detail import Detail
+    from kscope.reports import Options, render
+
+    if is_report:
+        from kscope.engine.run import analyze_paths
+
+        detail = Detail()
+        analysis = analyze_paths([path], kernel=function, detail=detail)
+        return render("html", analysis, Options(detail=detail)), [k.findings for k in analysis.kernels]
+
+    from kscope.engine.program_detail import program_details
+    from kscope.engine.programs import binary_analysis, sources_below
+    from kscope.parsers.cubin import read_programs
+    from kscope.reports.html import render_programs
+
+    lines = sources_below(source_root) if source_root is not None else None
+    cubins = read_programs(path, arch, function)
+    analysis = binary_analysis(path, cubins, annotate=False)
+    text = render_programs(path, program_details(cubins, analysis, lines))
+    return text, [f.findings for program in analysis.programs for f in program.functions]
