@@ -7,6 +7,7 @@ from functools import partial
 
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide, headroom, verdict
+from kscope.engine.specialized import adjusted_stall, warp_specialization
 from kscope.features.facts import Facts
 from kscope.features.units import ELAPSED
 from kscope.model.analysis import (
@@ -65,6 +66,7 @@ def analyze_kernel(
         roofline=_roofline(facts),
         utilization=_utilization(facts),
         stalls=_stalls(facts),
+        warp_specialization=warp_specialization(facts),
         findings=said.findings,
         passed=said.passed,
         not_applicable=said.missing,
@@ -108,16 +110,17 @@ def _utilization(facts: Facts) -> list[Utilization]:
 
 
 def _stalls(facts: Facts) -> list[Stall]:
-    """Raw shares; where they come from samples, low and high are two standard errors of the count."""
+    """Raw shares, and what coverage leaves of them (`kscope.features.specialization`); where they come from samples,
+    low and high are two standard errors of the count."""
     mix = facts.stalls
     out = []
     for reason, share in sorted(mix.share.items(), key=lambda row: -row[1]):
         error = 0.0 if mix.exact or not mix.samples else 2 * (share * (1 - share) / mix.samples) ** 0.5
-        low, high = max(0.0, share - error), min(1.0, share + error)
+        left = adjusted_stall(facts, reason, share, error)
         out.append(
             Stall(
-                reason=reason, share_raw=round(share, 4), share_adjusted=round(share, 4),
-                low=round(low, 4), high=round(high, 4),
+                reason=reason, share_raw=round(share, 4), share_adjusted=round(left.point, 4),
+                low=round(left.low, 4), high=round(left.high, 4),
             )
         )  # fmt: skip
     return out

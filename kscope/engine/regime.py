@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from kscope.engine.specialized import bound
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.units import Unit
@@ -24,6 +25,9 @@ from kscope.model.units import percent
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
 EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idle time is start and drain
+AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
+PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
+WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 WORDS: dict[Limiter, str] = {
     "dram_bandwidth": "device-memory bandwidth",
@@ -46,6 +50,7 @@ WORDS: dict[Limiter, str] = {
     "tail": "a partial last wave",
     "imbalance": "uneven work across SMs",
     "barrier": "barriers",
+    "pipeline_fill": "filling and draining its pipeline",
 }
 
 
@@ -63,6 +68,9 @@ def decide(facts: Facts) -> Regimen:
     if launch.cycles and launch.outside > 0.5:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
+    pipeline = _by_pipeline(facts)
+    if pipeline is not None and not (unit is not None and unit.load >= FULL and unit.name != "tensor"):
+        return pipeline
     if unit is not None and unit.load >= FULL:
         return _by_unit(facts, unit, 0.95)
     if launch.cycles and launch.active < IDLE:
@@ -70,6 +78,41 @@ def decide(facts: Facts) -> Regimen:
     if unit is not None and unit.load >= USED:
         return _by_unit(facts, unit, 0.75)
     return _by_waits(facts)
+
+
+def _by_pipeline(facts: Facts) -> Regimen | None:
+    """A specialised kernel, from the timeline of the unit that it is for rather than from what its warps wait for: the
+    plateau of the unit, and what keeps it from there. None where there is no such timeline, or memory is its unit and
+    is full."""
+    sp = facts.specialization
+    if sp is None or sp.loss is None or sp.phases is None:
+        return None
+    loss, ph = sp.loss, sp.phases
+    fixed = loss.fill + loss.drain
+    if not sp.resolved and sp.fixed_at_least < AT_LEAST:
+        return None
+    name = {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}[ph.unit]
+    at = f"{name} {percent(ph.level)} busy while it runs"
+    if fixed > PRIMED and (fixed > loss.steady or not sp.resolved):
+        text = f"{at}, after {ph.fill:.1f} us of fill and before {ph.drain:.1f} us of drain"
+        return Regimen("overhead", "pipeline_fill", 0.85, text)
+    rest = [f"fill and drain {percent(fixed)}"] if fixed > 0.01 else []
+    if loss.turnover > 0.01:
+        rest.append(f"{percent(loss.turnover)} between blocks")
+    if loss.epilogue > 0.01:
+        drops = f" in {len(ph.bubbles)} bubbles" if loss.bubbles > 0.5 * loss.epilogue else ""
+        rest.append(f"{percent(loss.epilogue)} between tiles{drops}")
+    if loss.data > 0.01:
+        rest.append(f"{percent(loss.data)} waiting for data")
+    if loss.loop + loss.pipe > 0.01:
+        rest.append(f"{percent(loss.loop + loss.pipe)} between products")
+    text = f"{at}; {percent(fixed + loss.steady)} of the time is lost" + (f": {', '.join(rest)}" if rest else "")
+    if loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
+        confidence = 0.85
+        return Regimen("memory", "memory_latency", confidence, text)
+    if ph.unit != "tensor":
+        return None
+    return Regimen("compute", "tensor_pipe", 0.95 if ph.level >= 0.9 * ph.attainable else 0.8, text)
 
 
 def _limiting(facts: Facts) -> Unit | None:
@@ -204,6 +247,7 @@ def _shared_share(facts: Facts) -> float:
 def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
     """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable, for the
     bytes and operations of now. A finding that removes bytes or operations moves the roof: then it is the bound."""
+    pipeline = bound(facts)
     roof = facts.roofline
     loads = [(facts.units["dram"].load, "device-memory bandwidth")] if "dram" in facts.units else []
     if roof is not None:
@@ -216,12 +260,14 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
     load, by = max(loads, default=(0.0, ""))
     if load <= 0:
         return None
-    bound = 1 / min(1.0, max(load, 1e-4))
+    bound_now = 1 / min(1.0, max(load, 1e-4))
+    if pipeline is not None and pipeline[0] > bound_now:
+        bound_now, by = pipeline
     best = max((f for f in findings if f.estimate), key=lambda f: f.estimate.high if f.estimate else 0.0, default=None)
-    if best is not None and best.estimate is not None and best.estimate.speedup > bound:
+    if best is not None and best.estimate is not None and best.estimate.speedup > bound_now:
         by = f"{best.estimate.capped_by} once {best.code} is fixed"
         return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
-    return Headroom(speedup_bound=round(bound, 2), bounded_by=by)
+    return Headroom(speedup_bound=round(bound_now, 2), bounded_by=by)
 
 
 def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verdict:

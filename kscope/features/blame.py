@@ -151,9 +151,13 @@ class _Finder:
     def _scoreboard(self, i: int, board: str) -> list[int]:
         reads = self._defuse.sources(i)
         direct = {p for found in reads.values() for p in found if self._classes[p].scoreboard == board}
-        if direct:
-            return sorted(direct)
+        # A try-wait on an mbarrier shows as a long scoreboard, on itself or where its predicate is read.
+        tries = {p for found in reads.values() for p in found if _tries(self._code[p])}
+        if direct or tries:
+            return sorted(direct or tries)
         ins = self._code[i]
+        if _tries(ins):
+            return [i]
         if ins.opcode in ("DEPBAR", "LDGDEPBAR"):
             copies = self._all_before(i, lambda c, _: c.access == "async_copy")
             if copies:
@@ -219,6 +223,10 @@ class _Finder:
 
     def _all_before(self, i: int, wanted: _Test) -> list[int]:
         return sorted({at for at in self._before(i) if wanted(self._classes[at], self._code[at])})
+
+
+def _tries(ins: Instruction) -> bool:
+    return ins.opcode == "SYNCS" and "TRYWAIT" in ins.mods
 
 
 def _goes_to(op: OpClass, board: str) -> bool:

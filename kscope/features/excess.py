@@ -62,3 +62,10 @@ def excess(code: Code, actual: Column, ideal: Column, above: float, upto: float,
 def least_wavefronts(code: Code, members: list[int], sectors: Column) -> float:
     """Wavefronts of L1 (or requests to L2) that these accesses would need: whole lines, at least one an execution."""
     return sum(max(float(code.executed[i]), sectors[i] / LINE) for i in members)
+
+
+def only_bulk(code: Code) -> bool:
+    """Whether the code was counted and makes no global accesses of its own: bulk copies have no sectors an
+    instruction."""
+    mine = code.where(lambda ins, op: op.space in ("global", "generic") and op.pipe == "lsu")
+    return any(code.executed) and not code.ran(mine)

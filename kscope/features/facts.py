@@ -11,8 +11,10 @@ from kscope.features.memory import Traffic, traffic
 from kscope.features.occupancy import Occupancy, occupancy
 from kscope.features.path import LatencyPath, latency_path
 from kscope.features.roofline import RooflinePoint, roofline
+from kscope.features.specialization import Specialization, specialization
 from kscope.features.stalls import StallMix, stall_mix
 from kscope.features.units import Unit, busiest, units
+from kscope.features.wait_sites import Waits, find_waits
 from kscope.model.kernel import Kernel
 
 
@@ -59,6 +61,18 @@ class Facts:
     @cached_property
     def code(self) -> Code | None:
         return Code(self.kernel, self.kernel.program) if self.kernel.program is not None else None
+
+    @cached_property
+    def specialization(self) -> Specialization | None:
+        """Roles, waits and phases of a warp-specialised kernel; None for every other one."""
+        return specialization(self.code, self.units) if self.code is not None else None
+
+    @cached_property
+    def waits(self) -> Waits | None:
+        """Wait sites of the asynchronous parts, whether or not warps have roles; None without SASS."""
+        if self.specialization is not None:
+            return self.specialization.waits
+        return find_waits(self.code, None) if self.code is not None else None
 
     @cached_property
     def path(self) -> LatencyPath | None:

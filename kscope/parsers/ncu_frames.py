@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Want:
-    """What to decode beside names, launch and whole-kernel metrics. `timelines` are PM-sampled metric names; `charts`:
-    what only charts show (kscope.parsers.ncu_charts)."""
+    """What to decode beside names, launch and whole-kernel metrics. `timelines`: PM-sampled series, which only kernels
+    with asynchronous copies or products have read; `charts`: what only charts show (kscope.parsers.ncu_charts)."""
 
     def __init__(
         self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
-        timelines: tuple[str, ...] = (), charts: bool = False,
+        timelines: bool = True, charts: bool = False,
     ) -> None:  # fmt: skip
         self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
         self.timelines = timelines

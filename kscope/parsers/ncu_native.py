@@ -18,7 +18,7 @@ from kscope.parsers.ncu_direct import direct_calls
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     from kscope.parsers.ncu_worker import Want
@@ -45,6 +45,13 @@ PER_PC = (
 WORKLOADS = {0: "kernel", 1: "range", 2: "cmdlist", 3: "graph", 4: "subgrid"}  # IAction.WorkloadType_*
 ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")
 MARKUP = re.compile(r"@(?:section|url|source):([^:@]*)(?::[^@]*)?@")
+SERIES_STARTS = ("TPC.", "SM_A.", "SM_B.", "SM_C.", "LTS.", "FBSP.", "pmsampling:", "warpsampling:")
+SERIES = (
+    "sm__cycles_active.avg", "sm__pipe_tensor_cycles_active", "sm__pipe_tc_cycles_active", "sm__mem_tensor_cycles",
+    "lts__throughput", "dramc__throughput", "dram__throughput",
+)  # fmt: skip
+"""PM-sampled series that are read: where SMs have work, the units that asynchronous kernels keep busy."""
+ASYNCHRONOUS = ("SYNCS.", "UTMA", "UBLKCP", "WARPGROUP", "USETMAXREG", "UTCBAR", "HGMMA", "LDGDEPBAR")
 UNKNOWN = "???"  # what the disassembler prints for a chip that it no longer reads (sm_70)
 RUN_GAP = 4096  # bytes: code further apart than this belongs to another function; the gap is not disassembled
 
@@ -80,7 +87,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         "counters": counters,
         "rows": rows,
         "opcodes": part("opcode counts", lambda: _opcodes(action), {}),
-        "timelines": part("timelines", lambda: _timelines(action, want.timelines), {}) if want.timelines else {},
+        "timelines": part("timelines", lambda: _timelines(action), {}) if want.timelines and _works_ahead(rows) else {},
         "charts": part("chart data", lambda: _charts(action), {}) if want.charts else {},
         "nvtx": part("NVTX ranges", lambda: _nvtx(action), []),
         "nvidia": part("NVIDIA's rule results", lambda: _nvidia(action), []) if want.nvidia else [],
@@ -234,22 +241,41 @@ class Sources:
         return {f: text for f, text in every.items() if f in files}
 
 
-def _timelines(action: Any, names: Iterable[str]) -> dict[str, tuple[list[int], array[float]]]:
+def _works_ahead(rows: list[tuple[int, str, str | None, int | None]]) -> bool:
+    """Whether the code hands work to asynchronous units: only such kernels are judged by their time lines."""
+    return any(any(map(text.__contains__, ASYNCHRONOUS)) for _, text, _, _ in rows)
+
+
+def _timelines(action: Any) -> dict[str, tuple[list[int], array[float]]]:
     """PM-sampled series: (ns from the series' own first sample, values). Stamps are absolute and differ between
-    pass groups, so each series starts at its own zero."""
+    pass groups, so each series starts at its own zero; the silence behind the kernel is left out."""
     lines = action.timelines()
     out: dict[str, tuple[list[int], array[float]]] = {}
     if lines is None:
         return out
-    for name in names:
+    direct = direct_calls()
+    shared: dict[tuple[int, int], list[int]] = {}
+    for name in action.metric_names():
+        if not name.startswith(SERIES_STARTS) or not any(map(name.__contains__, SERIES)):
+            continue
         metric = action.metric_by_name(name)
         aligned = lines.aligned_metric(metric) if metric is not None and metric.num_instances() else None
         n = aligned.num_instances() if aligned is not None else 0
-        if aligned is not None and n:
-            ids = aligned.correlation_ids()
-            start = ids.as_uint64(0)
-            out[name] = ([ids.as_uint64(i) - start for i in range(n)], array("d", map(aligned.as_double, range(n))))
-    return out
+        if aligned is None or not n:
+            continue
+        values = direct.doubles(aligned, n)
+        if not any(values):
+            out[name] = ([], array("d"))
+            continue
+        last = max(i for i, v in enumerate(values) if v) if "cycles_active.avg" in name else n - 1
+        ids = aligned.correlation_ids()
+        start = ids.as_uint64(0)
+        key = (start, n)
+        if key not in shared:
+            shared[key] = [t - start for t in direct.integers(ids, n)]
+        out[name] = (shared[key][: last + 1], values[: last + 1])
+    longest = max((len(t) for n, (t, _) in out.items() if "sm__cycles_active.avg" in n), default=0)
+    return {n: (t[: longest + 1], v[: longest + 1]) if longest else (t, v) for n, (t, v) in out.items()}
 
 
 def _charts(action: Any) -> Raw:

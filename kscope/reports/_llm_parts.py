@@ -37,6 +37,7 @@ def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
     return [
         *_verdict(kernel, base, index),
         *_measured(kernel, base, index),
+        *_pipeline(kernel, base, index),
         *_hot(kernel, base, index),
         *findings(kernel, base, _title(index, "findings, best first (gains never add up)")),
         *_unknown(kernel, base, index),
@@ -97,6 +98,16 @@ def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         listed = ", ".join(_stall(s) for s in stalls[:6])
         blocks.append(Block(base + 5, "measurements", heading, f"- warp-state samples: {listed}"))
     return blocks
+
+
+def _pipeline(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+    """Roles and phases of a warp-specialised kernel."""
+    if kernel.warp_specialization is None:
+        return []
+    from kscope.reports._pipeline import lines
+
+    heading = _title(index, "warp roles and pipeline")
+    return [Block(base + 4 + i, "pipeline facts", heading, f"- {said(line)}") for i, line in enumerate(lines(kernel))]
 
 
 def _stall(stall: Stall) -> str:

@@ -90,6 +90,10 @@ def _kernel(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
         parts.append(f"NVTX: {code(' / '.join(kernel.nvtx))}")
     if kernel.workload != "kernel":
         parts.append(f"Profiled as one {prose(kernel.workload)}, not as single kernels.")
+    if kernel.warp_specialization is not None:
+        from kscope.reports._pipeline import markdown as pipeline
+
+        parts += pipeline(kernel)
     parts += [*_proof(kernel), *suggestions(kernel), *_rest(kernel, verbose=verbose)]
     return parts
 

@@ -12,7 +12,8 @@ STYLES = {
     "note": "36", "source": "32",
 }  # fmt: skip
 
-ASCII = str.maketrans({"█": "#", "▌": "=", "·": "|", "●": "@", "╱": "/", "─": "-", "…": "~"})
+ASCII = str.maketrans({"█": "#", "▌": "=", "·": "|", "●": "@", "╱": "/", "─": "-", "…": "~",
+                       "▁": "_", "▂": ".", "▃": ",", "▄": "-", "▅": "=", "▆": "+", "▇": "*"})
 """Every character of our own beyond ASCII and its stand-in, one column each."""
 
 Segment = tuple[str, str]  # text, style (a key of STYLES or "")

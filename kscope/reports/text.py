@@ -95,6 +95,10 @@ def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bo
     word, sentence = words.badge(kernel)
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
     _margin(page, kernel, sentence, verbose=verbose)
+    if kernel.warp_specialization is not None:
+        from kscope.reports import _pipeline
+
+        _pipeline.write(page, kernel, verbose=verbose)
     _proof(page, kernel, verbose=verbose)
     suggestions(page, kernel, verbose=verbose)
     _silent(page, kernel, verbose=verbose)
@@ -151,7 +155,7 @@ def _proof(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         least, most = (0.0001, len(stalls)) if verbose else (0.01, STALLS_SHOWN)
         kept = [s for s in stalls if s.share_adjusted >= least][:most]
         _bars(page, [(s.reason.replace("_", " "), s.share_adjusted) for s in kept])
-        if moved:
+        if moved and kernel.warp_specialization is None:
             raw = ", ".join(f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)}" for s in moved[:4])
             page.paragraph(f"raw samples say {raw}", lead=("  ", ""), indent=2, style="dim")
     if verbose and kernel.hot:

@@ -346,13 +346,21 @@ def test_unwanted_parts_are_not_read(joined: Path) -> None:
     assert kernel.metrics and kernel.name == "transpose_tile"
 
 
-def test_timelines(joined: Path) -> None:
-    """PM sampling: each series starts at its own zero, on a regular clock."""
-    name = next(n for n in direct.ask("values", joined)[0]["metrics"] if n.startswith("pmsampling:"))
-    kernel = to_kernel(next(ncu_worker.extract_all(str(joined), ncu_worker.Want(timelines=(name, "none")))), "x")
-    assert kernel.timelines is not None and list(kernel.timelines.times) == [name]
-    times, values = kernel.timelines.times[name], kernel.timelines.by_name[name]
-    assert len(times) == len(values) > 10
+def test_timelines(report: Callable[[str], Path]) -> None:
+    """PM sampling of kernels with asynchronous work: SM activity and its units, each series from its own zero on."""
+    kernel = next(read_kernels(str(report("wgmma_flight.sixteen"))))
+    assert kernel.timelines is not None
+    tensor = next(n for n in kernel.timelines.by_name if "sm__pipe_tensor_cycles_active" in n)
+    active = next(n for n in kernel.timelines.by_name if "sm__cycles_active" in n)
+    times, values = kernel.timelines.times[tensor], kernel.timelines.by_name[tensor]
+    assert len(times) == len(values) == len(kernel.timelines.by_name[active]) + 1  # the silence behind it is cut off
     assert times[0] == 0 and list(times) == sorted(times)
-    assert kernel.timelines.t_ns[name].tolist() == list(times)
-    assert kernel.timelines.values[name].tolist() == list(values)
+    assert 85 < max(values) <= 100
+    assert kernel.timelines.t_ns[tensor].tolist() == list(times)
+    assert kernel.timelines.values[tensor].tolist() == list(values)
+    duration = kernel.metrics["gpu__time_duration.sum"]
+    assert duration * 0.9 < times[-1] < duration * 1.2
+
+
+def test_ordinary_kernels_have_their_timelines_unread(joined: Path) -> None:
+    assert all(k.timelines is None for k in read_kernels(str(joined)))

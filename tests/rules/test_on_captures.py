@@ -116,6 +116,22 @@ CASES = {
     ),
     "LAT308": On(("publish.fence_each",), ("publish.fence_once", "sgemm.tiled", *STREAMING)),
     "LAT310": On(("tile_sum.lanes",), ("tile_sum.elected", "gemm_bf16.wgmma", "bank_conflict.slow", *STREAMING)),
+    "ASY501": On(
+        ("ws_gemm.k256", "ws_gemm.block_a_tile"),
+        ("ws_gemm.best", "ws_gemm.stages2", "wgmma_gemm.unspecialised", "tensor_loop.wgmma", *STREAMING),
+    ),
+    "ASY502": On(
+        ("ws_gemm.produce_exposed",),
+        ("ws_gemm.best", "ws_gemm.stages2", "tma_scale.stages2", "wgmma_gemm.unspecialised", *STREAMING),
+    ),
+    "ASY503": On(
+        ("ws_gemm.epilogue_exposed",),
+        ("ws_gemm.best", "ws_gemm.stages2", "ws_gemm.block_a_tile", "wgmma_gemm.unspecialised", *STREAMING),
+    ),
+    "ASY504": On(
+        ("ws_gemm.stages2", "tma_scale.stages2"),
+        ("ws_gemm.stages3", "ws_gemm.best", "ws_gemm.produce_exposed", "wgmma_gemm.unspecialised", *STREAMING),
+    ),
     "GRD401": On(("small_grid.slow", "triton_deep.tiles16"), ("small_grid.fast", "tail_effect.slow", *STREAMING)),
     "GRD402": On(("tail_effect.slow",), ("tail_effect.fast", "small_grid.slow", *STREAMING)),
     "GRD403": On(
@@ -206,6 +222,7 @@ def nothing(k: Kernel) -> Kernel:
 VARIED = (
     "bank_conflict.slow", "spill.slow", "sgemm.tiled", "atomics.slow", "divergence.slow", "launch_bound.tiny",
     "hgemm.wmma_onestage", "wgmma_flight.each", "lut256.constant", "publish.fence_each", "wave.library",
+    "ws_gemm.stages2", "tma_scale.stages2",
 )  # fmt: skip
 PARTS: dict[str, Callable[[Kernel], Kernel]] = {
     "SASS": no_sass,
@@ -226,6 +243,7 @@ PARTS: dict[str, Callable[[Kernel], Kernel]] = {
     "L1 metrics": lambda k: without_metrics(k, lambda name: name.startswith("l1tex__")),
     "L2": lambda k: without_metrics(k, lambda name: name.startswith("lts__")),
     "device memory": lambda k: without_metrics(k, lambda name: name.startswith(("dram__", "gpu__dram", "fbpa__"))),
+    "timelines": lambda k: msgspec.structs.replace(k, timelines=None),
     "everything": nothing,
 }
 

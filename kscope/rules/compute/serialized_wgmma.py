@@ -3,7 +3,8 @@
 ## What it does
 
 Finds loops in which a `WARPGROUP.DEPBAR` (or an arrive and wait) follows every few `HGMMA`, with the tensor pipe idle
-in between.
+in between; and warp-specialised kernels whose tensor pipe idles between groups of products because the warps that
+issue them wait for one group, signal, and only then start the next.
 
 ## Why it costs time
 
@@ -18,7 +19,8 @@ Executions of `HGMMA` against waits in the loop, barrier samples at the waits (t
 ## Fix
 
 Commit groups and wait for all but the newest (`wgmma.wait_group 1`), keep the accumulators untouched between them,
-unroll over K.
+unroll over K. A second consumer warpgroup fills the gaps of the first; a wider tile has fewer of them; one thread a
+warpgroup arrives at the barriers instead of all 128.
 
 Before:
 
@@ -42,8 +44,14 @@ from __future__ import annotations
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.warp_roles import PRODUCTS
+from kscope.features.specialization import Specialization
+from kscope.parsers.sass_shapes import mma_shape
+from kscope.rules.asynchronous._base import REMOVED, gain
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
+IDLE = 0.05  # share of the time that the pipe idles between groups of products
+CROWD = 2.0  # lanes an arrival, above which the barrier is crowded
 FEW = 2.5  # HGMMA a wait, below which they count as serialised
 
 
@@ -58,6 +66,8 @@ class SerializedWgmma(Rule):
     def check(self, facts: Facts) -> Outcome:
         code, tensor = facts.code, facts.units.get("tensor")
         assert code is not None
+        if facts.specialization is not None:
+            return self._between_groups(facts, facts.specialization)
         products = code.ran(code.where(lambda ins, op: "wgmma" in op.kind and "wgmma_wait" not in op.kind))
         waits = code.ran(code.where(lambda ins, op: "wgmma_wait" in op.kind))
         if not products or not waits:
@@ -83,4 +93,43 @@ class SerializedWgmma(Rule):
             locations=code.locations([*waits, *products]),
             estimate=facts.bounds.relieve(exposed, 0.2, {}, latency=1 - exposed),
             confidence=0.8,
+        )
+
+    def _between_groups(self, facts: Facts, sp: Specialization) -> Outcome:
+        """Specialised kernels: what the pipe loses in the loop over K, and what fills its gaps."""
+        code, loss, main = sp.code, sp.loss, sp.time_of(sp.main)
+        if loss is None or main is None or not sp.resolved or not sp.products or loss.loop < IDLE:
+            return PASSED
+        loop = [i for i in sp.loops if code.executed[i]]
+        arrivals = [i for i in loop if code[i].opcode == "SYNCS" and "ARRIVE" in code[i].mods]
+        lanes = total(code.threads, arrivals) / max(1.0, total(code.executed, arrivals))
+        drained = any(code[i].opcode == "WARPGROUP" and code[i].operands[-1:] == ("0x0",) for i in loop)
+        shapes = [mma_shape(code[i].opcode, code[i].mods) for i in loop if code[i].opcode in PRODUCTS]
+        widest = max((shape[1] for shape in shapes if shape is not None), default=0)
+        groups = round((main.role.warps or 4) / 4)
+        crowd = f", and {lanes:.0f} lanes of each warp arrive at the barriers one by one" if lanes > CROWD else ""
+        fixes = [
+            "wait for all but the newest group (wgmma.wait_group 1)" if drained else "",
+            f"one thread a warpgroup arrives at the barriers ({lanes:.0f} lanes a warp now)" if lanes > CROWD else "",
+            "a second consumer warpgroup fills the gaps of the first" if groups < 2 else "",
+            f"a wider tile (N = {widest} now, 256 is the most)" if 0 < widest < 256 else "",
+            "unrolling over K, less address arithmetic between products",
+        ]
+        return self.finding(
+            title="The tensor pipe idles between groups of products",
+            why=(
+                f"In the loop over K the tensor pipe loses {percent(loss.loop)} of the time while its {groups} "
+                f"warpgroup{'s' * (groups > 1)} issue, signal and wait their turn; every group of products is "
+                f"{'waited for before the next starts' if drained else 'followed by such a gap'}{crowd}."
+            ),
+            fix="; ".join(f for f in fixes if f),
+            evidence=[
+                derived("lost between products", loss.loop, "", "tensor timeline, by where its warps are"),
+                derived("MMA role neither waiting nor storing", main.issued.point, "", "share of its samples"),
+                derived("lanes an arrival", lanes, "", "SYNCS.ARRIVE in the loop"),
+                measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
+            ],
+            locations=code.locations([*arrivals, *(i for i in loop if code[i].opcode == "WARPGROUP")]),
+            estimate=gain(facts, loss.loop, sure=REMOVED, high=loss.steady),
+            confidence=0.75 if lanes > CROWD or groups < 2 else 0.6,
         )

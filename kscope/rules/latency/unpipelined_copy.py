@@ -40,6 +40,8 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 from __future__ import annotations
 
 from kscope.features.facts import Facts
+from kscope.features.warp_roles import copies
+from kscope.features.wait_sites import samples_of
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 
@@ -55,7 +57,7 @@ class UnpipelinedCopy(Rule):
         code = facts.code
         assert code is not None
         if code.where(lambda ins, op: op.access == "async_copy" or "tma" in op.kind):
-            return PASSED
+            return self._bulk(facts) if facts.specialization is None else PASSED
         edges = code.blame.edges.get("long_scoreboard", {})
         exposed: dict[int, float] = {}
         for (load, user), samples in edges.items():
@@ -84,6 +86,52 @@ class UnpipelinedCopy(Rule):
             estimate=facts.bounds.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share),
             confidence=0.75,
         )
+
+    def _bulk(self, facts: Facts) -> Outcome:
+        """Bulk copies that the same warps issue, wait for and then use, one after the other in one loop."""
+        code, waits = facts.code, facts.waits
+        assert code is not None and waits is not None
+        every = sum(code.samples)
+        issued = code.ran(code.where(lambda ins, op: ins.opcode != "LDGSTS" and copies(ins)))
+        around = {n for i in issued for n in self._loops(facts, i)}
+        tries = [w for w in waits.sites if w.kind == "mbarrier" and around & set(self._loops(facts, w.index))]
+        if not tries or not every:
+            return PASSED
+        copying = sum(samples_of(code, w) for w in tries) / every
+        flight = sum(samples_of(code, w) for w in waits.sites if w.unit == "tensor") / every
+        # Both waits in one place: while the one runs, the other cannot. Overlapped, the shorter of the two hides.
+        using = max(flight, 1 - copying - facts.launch.outside)
+        hidden = min(copying, using)
+        if copying < 0.1 or hidden < 0.05:
+            return PASSED
+        what = "the products" if flight > 0.02 else "the computation"
+        return self.finding(
+            title="Bulk copies and their use take turns in the same warps",
+            why=(
+                f"{percent(copying)} of all samples wait for bulk copies that the same warps issued in the same loop"
+                + (f", {percent(flight)} for wgmma results" if flight > 0.02 else "")
+                + f": {what} cannot run while the tile travels, and the next tile does not travel meanwhile."
+            ),
+            fix="a producer warp of its own that copies ahead into a ring of stages (full and empty mbarriers); or "
+            "issue the next stage's copies before this stage's products",
+            evidence=[
+                derived("samples waiting for bulk copies", copying, "", "try-waits on mbarriers in the copying loop"),
+                derived("samples waiting for products", flight, "", "WARPGROUP.DEPBAR and ARRIVE"),
+            ],
+            locations=code.locations([*(w.index for w in tries), *issued], weight=code.samples),
+            estimate=facts.bounds.relieve(hidden, 0.3, {}, latency=1 - 0.7 * hidden),
+            confidence=0.75,
+        )
+
+    def _loops(self, facts: Facts, i: int) -> list[int]:
+        """The loops around an instruction, innermost first; spins of elected lanes and retries are no such loops."""
+        code = facts.code
+        assert code is not None
+        out, at = [], code.cfg.loop_of[i]
+        while at is not None:
+            out.append(at)
+            at = code.cfg.loops[at].parent
+        return out
 
     def _synchronised(self, facts: Facts, loop: int) -> bool:
         code = facts.code

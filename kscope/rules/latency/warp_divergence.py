@@ -63,6 +63,10 @@ class WarpDivergence(Rule):
             return PASSED
         full = min(32.0, facts.kernel.launch.threads / facts.launch.warps_per_block)
         narrow = [i for i, n in enumerate(executed) if n > 0 and threads[i] / n < FEW * full / 32]
+        sp = facts.specialization
+        if sp is not None:  # one elected lane that copies, signals or stores for its warp is the design
+            elected = frozenset().union(*(r.members for r in sp.roles.producers), *(w.members for w in sp.waits.sites))
+            narrow = [i for i in narrow if i not in elected]
         issue = code.issue_share(narrow)
         samples = total(code.samples, narrow) / max(1.0, total(code.samples))
         if issue < 0.1 or samples < 0.1:

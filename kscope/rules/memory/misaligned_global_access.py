@@ -38,7 +38,7 @@ CUDA C++ Best Practices Guide, A Sequential but Misaligned Access Pattern.
 
 from __future__ import annotations
 
-from kscope.features.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts
+from kscope.features.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
 from kscope.rules.memory.uncoalesced_global_access import SCATTERED
@@ -62,6 +62,8 @@ class MisalignedGlobalAccess(Rule):
         assert code is not None
         touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
         if touched is None or ideal is None:
+            if only_bulk(code):
+                return PASSED
             return Missing(f"{SECTORS} was not collected; profile with {self.collect}")
         off = excess(code, touched, ideal, LEAST, SCATTERED, LEAST)
         if off is None:

@@ -47,8 +47,9 @@ from __future__ import annotations
 from kscope.features.bounds import REST
 from kscope.features.code import Code
 from kscope.features.columns import Column
-from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts
+from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk
 from kscope.features.facts import Facts
+from kscope.features.memory import SECTOR
 from kscope.features.reach import address_origins, chases, gathers
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
@@ -74,6 +75,8 @@ class UncoalescedGlobalAccess(Rule):
         assert code is not None
         touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
         if touched is None or ideal is None:
+            if only_bulk(code):
+                return PASSED
             return Missing(f"{SECTORS} was not collected; profile with {self.collect}")
         bad = excess(code, touched, ideal, SCATTERED, ALWAYS, LITTLE)
         if bad is None:
@@ -119,10 +122,12 @@ class UncoalescedGlobalAccess(Rule):
         did not already catch."""
         code, traffic, m = facts.code, facts.traffic, facts.kernel.metrics
         assert code is not None
-        l2 = min(1.0, bad.needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
-        dram = min(1.0, bad.needed * 32 / traffic.dram_bytes) if traffic.dram_bytes else 1.0
+        bulk = traffic.tma_bytes / SECTOR  # bulk copies pass L2 too and are none of these accesses
+        needed, kept = bad.needed + bulk, (bulk + bad.kept * bad.every) / (bulk + bad.every)
+        l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
+        dram = min(1.0, needed * SECTOR / traffic.dram_bytes) if traffic.dram_bytes else 1.0
         requests = m.get("lts__t_requests_srcunit_tex.sum") or 0.0
-        l2_requests = min(1.0, min(bad.needed, traffic.l2_sectors) / LINE / requests) if requests else 1.0
+        l2_requests = min(1.0, min(needed, traffic.l2_sectors) / LINE / requests) if requests else 1.0
         # A scattered request takes a wavefront a line that it touches, a coalesced one takes one.
         every = traffic.l1_wavefronts or 0.0
         chosen = set(bad.members)
@@ -131,10 +136,10 @@ class UncoalescedGlobalAccess(Rule):
         now = max(least, every - traffic.shared_wavefronts - least_wavefronts(code, rest, touched))
         return {
             "l1_wavefronts": 1 - (now - least) / every if every else bad.kept,
-            "l2_sectors": max(l2, bad.kept),
-            "dram_bytes": max(dram, bad.kept),
-            "l2_requests": max(l2_requests, bad.kept),
-            "l2_writes": max(l2_requests, bad.kept),
+            "l2_sectors": max(l2, kept),
+            "dram_bytes": max(dram, kept),
+            "l2_requests": max(l2_requests, kept),
+            "l2_writes": max(l2_requests, kept),
         }
 
     def _more_warps(self, facts: Facts) -> float:

@@ -1,0 +1,209 @@
+"""A warp-specialised kernel in words and lines: timelines with their phases, roles, what the raw stalls hide, how the
+fixed part amortises, what is no advice here. Shared by the reports for terminal, Markdown and language models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+from kscope.reports import words
+from kscope.reports.terminal import pad
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kscope.model.analysis import KernelAnalysis, Phases, Role, WarpSpecialization
+    from kscope.reports.terminal import Page
+
+LEVELS = "▁▂▃▄▅▆▇█"
+UNITS = {"tensor": "tensor", "dram": "DRAM", "l2": "L2"}
+COLUMNS = ("role", "warps", "priming", "issued", "covered wait", "exposed wait", "drain")
+TIERS = {
+    "A": "samples with time stamps",
+    "B": "PM-sampled timelines and samples by instruction",
+    "C": "samples by instruction alone: priming and coverage are bounds",
+}
+MOVED = 0.02
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """A series 0..1 as one character a column; each column shows the mean of its part, its lowest where that dips."""
+    if not values:
+        return ""
+    columns = min(width, len(values))
+    out = []
+    for c in range(columns):
+        part = values[
+            c * len(values) // columns : max((c + 1) * len(values) // columns, c * len(values) // columns + 1)
+        ]
+        mean = sum(part) / len(part)
+        value = min(part) if min(part) < mean / 2 else mean
+        out.append(LEVELS[min(len(LEVELS) - 1, max(0, int(value * len(LEVELS) - 1e-9)))])
+    return "".join(out)
+
+
+def phases(ph: Phases) -> str:
+    """Fill, plateau, bubbles and drain in one line."""
+    if not ph.resolved:
+        return (
+            f"too few bins of {ph.bin_us:.1f} us to resolve the phases: fill {ph.fill_us:.1f} us and drain "
+            f"{ph.drain_us:.1f} us, each within {ph.bin_us:.1f} us"
+        )
+    drops = (
+        f", {ph.bubbles} bubble{'s' * (ph.bubbles > 1)} worth {ph.bubble_us:.1f} us" if ph.bubbles else ", no bubbles"
+    )
+    plateau = f" at {ph.plateau_pct:.0f} %" if ph.plateau_pct is not None else ""
+    return (
+        f"fill {ph.fill_us:.1f} us, steady {ph.steady_us:.1f} us{plateau}{drops}, drain {ph.drain_us:.1f} us "
+        f"(+-{ph.error_us:.1f}), {ph.outside_us:.1f} us "
+        "before and after all blocks"
+    )
+
+
+def retries(role: Role) -> str:
+    """What the exact retry counts say, in words."""
+    out = []
+    for r in role.retries:
+        share = r.failed / r.made if r.made else 0.0
+        what = "data" if r.waits_for == "memory" else "free slots" if role.role == "producer" else "others"
+        out.append(f"waits for {what} not over at once: {words.percent(share)} ({r.failed:,.0f} of {r.made:,.0f})")
+    return "; ".join(out)
+
+
+def rows(ws: WarpSpecialization) -> list[tuple[str, ...]]:
+    """One row a role: shares in percent, the widest bounds behind them."""
+    out = []
+    for role in ws.roles:
+        s = role.share
+        values = (s.priming, s.steady_issued, s.covered_wait, s.exposed_wait, s.drain)
+        out.append((one_line(role.role), f"{role.warps:g}", *(f"{100 * v:.0f}" for v in values)))
+    return out
+
+
+def bounds(role: Role) -> str:
+    """Bounds of covered and exposed waiting."""
+    if role.low is None or role.high is None:
+        return ""
+    low, high = role.low, role.high
+    return (
+        f"covered {100 * low.covered_wait:.0f}-{100 * high.covered_wait:.0f}, "
+        f"exposed {100 * low.exposed_wait:.0f}-{100 * high.exposed_wait:.0f}"
+    )
+
+
+def lost(ws: WarpSpecialization) -> str:
+    """Where the time of the unit goes."""
+    if ws.lost is None:
+        return ""
+    names = {
+        "fill": "fill", "drain": "drain", "uneven": "uneven work of the SMs",
+        "turnover": "blocks that start again", "data": "waits for data",
+        "epilogue": "storing results", "loop": "between products", "pipe": "products below the attainable rate",
+    }  # fmt: skip
+    parts = [(getattr(ws.lost, n), text) for n, text in names.items()]
+    return ", ".join(f"{text} {words.percent(v)}" for v, text in sorted(parts, reverse=True) if v >= 0.005)
+
+
+def hidden(kernel: KernelAnalysis) -> str:
+    """Raw beside adjusted stalls where coverage moves them."""
+    moved = [s for s in kernel.stalls if s.share_raw - s.share_adjusted >= MOVED]
+    return ", ".join(
+        f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)} -> {words.percent(s.share_adjusted)} "
+        f"({100 * s.low:.0f}-{100 * s.high:.0f})"
+        for s in sorted(moved, key=lambda s: s.share_adjusted - s.share_raw)[:4]
+    )
+
+
+def amortisation(ws: WarpSpecialization) -> str:
+    """T(n) = T_fixed + n t as a short series."""
+    found = [a for a in ws.amortisation if a.work != 1.0]
+    now = next((a for a in ws.amortisation if a.work == 1.0), None)
+    if now is None:
+        return ""
+    fixed = now.us * now.fixed_pct / 100
+    series = ", ".join(f"{a.work:g}x the work {a.us:.0f} us ({a.fixed_pct:.0f} %)" for a in found)
+    return f"T(n) = {fixed:.1f} us + n x {now.us - fixed:.1f} us; fixed now {now.fixed_pct:.0f} %; {series}"
+
+
+def write(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
+    """The section of the terminal report."""
+    ws = kernel.warp_specialization
+    if ws is None:
+        return
+    page.blank()
+    span = f"0..{kernel.duration_us:.0f} us" if kernel.duration_us else ""
+    room = page.width - 13 - len(span)
+    for series in ws.series[: 3 if verbose else 2]:
+        page.line(
+            f"  {pad(UNITS.get(series.unit, series.unit), 7)} ", (sparkline(series.values, room), "bar"), f"  {span}"
+        )
+    if ws.timeline is not None:
+        page.paragraph(phases(ws.timeline), lead=("  ", ""), indent=2, style="dim")
+    page.blank()
+    widths = (10, 6, 9, 8, 14, 14, 7)
+    page.line(("  " + "".join(pad(c, w) for c, w in zip(COLUMNS, widths, strict=True)) + "% of time", "dim"))
+    for row, role in zip(rows(ws), ws.roles, strict=True):
+        page.line("  " + "".join(pad(c, w) for c, w in zip(row, widths, strict=True)))
+        for text in (retries(role), f"bounds: {limits}" if (limits := bounds(role)) else ""):
+            if text:
+                page.paragraph(text, lead=("            ", ""), indent=12, style="dim")
+    ring = (
+        f"ring of {ws.stages} stages" + (f" of {ws.stage_bytes / 1024:g} KB" if ws.stage_bytes else "")
+        if ws.stages
+        else ""
+    )
+    if ws.warps_unaccounted:
+        ring += f"{', ' * bool(ring)}{ws.warps_unaccounted:g} warps a block in no role"
+    page.paragraph(
+        ", ".join(x for x in (ring, f"tier {ws.tier}: {TIERS[ws.tier]}") if x), lead=("  ", ""), indent=2, style="dim"
+    )
+    page.blank()
+    for lead, text in _remarks(kernel, ws):
+        page.paragraph(text, lead=(f"  {lead}  ", "dim"), indent=4)
+
+
+def _remarks(kernel: KernelAnalysis, ws: WarpSpecialization) -> list[tuple[str, str]]:
+    pairs = [
+        ("lost", lost(ws)),
+        ("raw stalls mislead", hidden(kernel)),
+        ("amortises", amortisation(ws)),
+        ("not advice here", ", ".join(one_line(x) for x in ws.not_advice)),
+    ]
+    return [(lead, text) for lead, text in pairs if text]
+
+
+def markdown(kernel: KernelAnalysis) -> list[str]:
+    """Blocks of Markdown: table of the roles, remarks."""
+    ws = kernel.warp_specialization
+    if ws is None:
+        return []
+    from kscope.reports.escape import prose
+    from kscope.reports.markdown import bullets, table
+
+    out = ["### Warp roles"]
+    if ws.timeline is not None:
+        out.append(f"{prose(UNITS.get(ws.timeline.unit, ws.timeline.unit))} timeline: {prose(phases(ws.timeline))}.")
+    body = [[*map(prose, row), prose(bounds(role))] for row, role in zip(rows(ws), ws.roles, strict=True)]
+    out.append(table([*COLUMNS, "bounds"], body, right=range(1, 7)))
+    out.append("Percent of each role's time.")
+    counts = [f"{prose(r.role)}: {prose(text)}" for r in ws.roles if (text := retries(r))]
+    remarks = [f"{lead}: {prose(text)}" for lead, text in _remarks(kernel, ws)]
+    out.append(bullets([*counts, *remarks, f"tier {ws.tier}: {TIERS[ws.tier]}"]))
+    return out
+
+
+def lines(kernel: KernelAnalysis) -> list[str]:
+    """One fact a line, for the report for a language model."""
+    ws = kernel.warp_specialization
+    if ws is None:
+        return []
+    out = []
+    if ws.timeline is not None:
+        out.append(f"{ws.timeline.unit} timeline: {phases(ws.timeline)}")
+    for row, role in zip(rows(ws), ws.roles, strict=True):
+        shares = ", ".join(f"{name} {value} %" for name, value in zip(COLUMNS[2:], row[2:], strict=True))
+        more = f"; {text}" if (text := retries(role)) else ""
+        out.append(f"role {row[0]}, {row[1]} warps a block: {shares} ({bounds(role)}){more}")
+    out += [f"{lead}: {text}" for lead, text in _remarks(kernel, ws)]
+    out.append(f"tier {ws.tier}: {TIERS[ws.tier]}")
+    return out

@@ -1,0 +1,96 @@
+"""What the rules on specialised kernels share: their inputs, and the estimate from a share of time that is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.features.phases import plateau_of
+from kscope.model.analysis import Estimate, Evidence
+from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kscope.features.code import Code
+    from kscope.features.facts import Facts
+    from kscope.features.pipeline_loss import Loss
+    from kscope.features.specialization import Specialization
+    from kscope.model.analysis import Location
+
+COLLECT = "--set full --section PmSampling"
+WHOLE = "the rest of the kernel"
+REMOVED = 0.85  # of a loss that its remedy usually takes away: an overlapped epilogue leaves a rest
+
+
+class PipelineRule(Rule):
+    """A rule on the pipeline of a warp-specialised kernel. Kernels whose warps all do the same pass."""
+
+    needs_sass = True
+    needs_samples = True
+    collect = COLLECT
+
+    def pipeline(self, facts: Facts, *, bounds: bool = False) -> tuple[Specialization, Loss] | Passed | Missing:
+        """What the rule looks at. `bounds`: the rule can do with bounds where the phases are not resolved."""
+        sp = facts.specialization
+        if sp is None:
+            return PASSED
+        if sp.phases is None or sp.loss is None:
+            return Missing(f"no PM-sampling timeline of the {facts_unit(sp)}; profile with {COLLECT}")
+        if not sp.resolved and not bounds:
+            return self.unresolved(sp)
+        return sp, sp.loss
+
+    def unresolved(self, sp: Specialization) -> Missing:
+        """The kernel is too short for its timeline."""
+        bins = len(sp.activity.full) if sp.activity else 0
+        width = sp.phases.bin if sp.phases else 0.0
+        return Missing(
+            f"only {bins} bins of {width:.1f} us have work: the phases are not resolved; profile a larger problem, or "
+            "with a shorter --pm-sampling-interval"
+        )
+
+
+def gain(facts: Facts, lost: float, *, sure: float, high: float | None = None) -> Estimate:
+    """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
+    all of `high` as the high one. Capped by what is left of any unit's load; the unit that the kernel is for may go up
+    to the plateau that its timeline reaches, of which `lost` is a share."""
+    load, name = facts.bounds.next_limit({}, skip=("tensor",))
+    tensor = facts.units.get("tensor")
+    if tensor is not None and tensor.busy / plateau_of("tensor") > load:
+        load, name = tensor.busy / plateau_of("tensor"), tensor.title
+    point = max(1 - sure * lost, min(load, 1.0))
+    speedup = 1 / point
+    return Estimate(
+        speedup=round(speedup, 3),
+        low=round(min(speedup, 1 / (1 - 0.5 * sure * lost)), 3),
+        high=round(max(speedup, 1 / max(1 - (high if high is not None else lost), 0.05)), 3),
+        capped_by=name if load > 1 - sure * lost else WHOLE,
+        kind="modelled",
+    )
+
+
+def facts_unit(sp: Specialization) -> str:
+    """The unit that the kernel is for, in words."""
+    return {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}.get(sp.unit, sp.unit)
+
+
+def sampled(code: Code, members: Iterable[int], count: int = 4) -> list[Location]:
+    """Where the samples of these instructions are, most first, with their share of all samples."""
+    every = sum(code.samples) or 1.0
+    hot = [i for i in code.hottest(members, code.samples)[:count] if code.samples[i]]
+    return [code.location(i, code.samples[i] / every) for i in hot]
+
+
+def role_evidence(sp: Specialization) -> list[Evidence]:
+    """How the waits of each role stand, from exact retry counts where there are any."""
+    out = []
+    for time in sp.times:
+        for unit, (failed, made) in time.retried.items():
+            what = "data" if unit == "memory" else "a free slot"
+            out.append(
+                derived(
+                    f"{time.role.name}: waits for {what} that were not over at once", failed / made, "",
+                    f"{failed:,.0f} of {made:,.0f}, exact counts of the retry code",
+                )
+            )  # fmt: skip
+    return out

@@ -1,0 +1,96 @@
+"""A pipeline has too few stages in flight to cover the latency of memory.
+
+## What it does
+
+Finds warp-specialised kernels whose consumers wait for data in the steady phase although the producer asks for it as
+soon as a slot is free, and memory is not full: too few bytes are in flight.
+
+## Why it costs time
+
+A copy takes the latency of memory (0.5 to 1 us with traffic) whatever its size. A ring of S stages brings S stages in
+that time; if the tensor pipe or the readers use them faster, they wait for the rest of it, in every round.
+
+## Evidence
+
+Exposed waits of the consumers for data; the producer waiting for slots most of its time; stages of the ring (barriers
+that are initialised) and bytes of each; memory units that are not full.
+
+## Fix
+
+More stages, until stages times the time of one passes the latency; smaller stages where shared memory is the limit;
+blocks of a cluster that share a stage by multicast; fewer bytes kept back for the epilogue.
+
+Before:
+
+    __shared__ tile ring[2];
+
+After:
+
+    extern __shared__ tile ring[]; constexpr int STAGES = 4;   // as many as fit: up to 227 KB a block on sm_90
+
+## When it is wrong
+
+Where device memory or L2 is full, a longer queue only waits longer. Stages also delay the first product by nothing but
+their copies.
+
+## Source
+
+Little's law; CUTLASS, StageCountAuto.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts
+from kscope.rules.asynchronous._base import PipelineRule, facts_unit, gain, role_evidence, sampled
+from kscope.rules.asynchronous.producer_bound_pipeline import AHEAD, EXPOSED, FULL, memory_load
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
+
+
+class ShallowPipeline(PipelineRule):
+    code = "ASY504"
+    slug = "shallow-pipeline"
+    title = "Too few stages are in flight to cover memory latency"
+    regime = "memory"
+
+    def check(self, facts: Facts) -> Outcome:
+        known = self.pipeline(facts)
+        if isinstance(known, (Passed, Missing)):
+            return known
+        sp, loss = known
+        if loss.data < EXPOSED or sp.slot_waits is None or sp.slot_waits < AHEAD or memory_load(facts) > FULL:
+            return PASSED
+        stages, size = sp.waits.stages, sp.waits.stage_bytes
+        ring = f" The ring has {stages} stages" if stages else ""
+        ring += f" of {size / 1024:.0f} KB." if stages and size else "." if stages else ""
+        room = self._room(facts)
+        fits = f" {room} would fit into shared memory." if room and stages and room > stages else ""
+        return self.finding(
+            title=f"A ring of {stages} stages does not cover memory latency" if stages else None,
+            why=(
+                f"The {facts_unit(sp)} loses {percent(loss.data)} of the time while its role waits for data. "
+                f"The producer asks in time: it waits for free slots in {percent(sp.slot_waits)} of its time.{ring}"
+                f"{fits} Memory could bring more: its fullest unit is at {percent(memory_load(facts))}."
+            ),
+            fix=f"{room} stages fit: take them"
+            if fits
+            else "more, smaller stages (half of K each), multicast in a cluster, less shared memory for the epilogue",
+            evidence=[
+                derived("lost to waits for data", loss.data, "", f"{sp.unit} timeline and waits of the consumers"),
+                derived("producer waiting for slots", sp.slot_waits, "", "share of the producer's time"),
+                *([derived("stages", stages, "", "mbarriers initialised for the ring")] if stages else []),
+                *role_evidence(sp),
+            ],
+            locations=sampled(sp.code, [i for w in sp.data_waits for i in w.members]),
+            estimate=gain(facts, loss.data, sure=1.0, high=loss.steady),
+            confidence=0.8 if stages and stages <= 3 else 0.6,
+        )
+
+    def _room(self, facts: Facts) -> int | None:
+        """Stages that a block's shared memory could hold; None where the size of one is not known."""
+        sp, launch = facts.specialization, facts.kernel.launch
+        limit = facts.kernel.device.attributes.get("max_shared_memory_per_block_optin")
+        if sp is None or not sp.waits.stages or not sp.waits.stage_bytes or not limit:
+            return None
+        others = launch.shared_dynamic + launch.shared_static - sp.waits.stages * sp.waits.stage_bytes
+        blocks = max(1, facts.launch.blocks_per_sm) if facts.launch.waves > 1 else 1
+        return int((limit / blocks - max(0, others)) // sp.waits.stage_bytes)
