@@ -1,8 +1,8 @@
 """Addresses as sums: constant + coefficient x unknown, followed backwards over def-use.
 
 A shared-memory address of a pipelined kernel is window base + offset + 8 x stage. The window and the stage are
-unknown and stay symbols; the constant tells barrier groups apart (`kscope.features.wait_sites`). Values that a loop carries
-are given by what they start from, marked as varying.
+unknown and stay symbols; the constant tells barrier groups apart (`kscope.features.wait_sites`). Values that a loop
+carries are given by what they start from, marked as varying.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from kscope.features.columns import total
 from kscope.features.coverage import NOTHING, Share, covered, elsewhere, exactly, in_flight
-from kscope.features.warp_roles import PRODUCTS, Role, copies
 from kscope.features.wait_sites import Wait
+from kscope.features.warp_roles import PRODUCTS, Role, copies
 
 if TYPE_CHECKING:
     from kscope.features.specialization import Specialization

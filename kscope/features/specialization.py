@@ -19,8 +19,8 @@ from kscope.features.columns import total
 from kscope.features.phases import Activity, Phases, activity, phases, plateau_of
 from kscope.features.pipeline_loss import Loss, loss_of
 from kscope.features.role_time import RoleTime, adjusted_stalls, key_of, life_of, role_time, waiting_at
-from kscope.features.warp_roles import PRODUCTS, STORES, Role, Roles, find_roles
 from kscope.features.wait_sites import Wait, Waits, find_waits
+from kscope.features.warp_roles import PRODUCTS, STORES, Role, Roles, find_roles
 
 if TYPE_CHECKING:
     from kscope.features.code import Code

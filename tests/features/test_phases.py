@@ -24,7 +24,9 @@ def sampled(level: Sequence[float], begin: float, end: float, clock: float = 200
     return Timelines({ACTIVE: times, TENSOR: times}, {ACTIVE: cycles, TENSOR: tensor})
 
 
-def shape(begin: float, first: float, last: float, bins: int, bubbles: Sequence[tuple[float, float]] = ()) -> list[float]:
+def shape(
+    begin: float, first: float, last: float, bins: int, bubbles: Sequence[tuple[float, float]] = ()
+) -> list[float]:
     """97 % from `first` to `last` (bins), zero elsewhere and in the bubbles (start, length)."""
     out = []
     for i in range(bins * FINE):

@@ -11,8 +11,8 @@ import pytest
 from kscope.features.affine import Affine
 from kscope.features.code import Code
 from kscope.features.facts import Facts
-from kscope.features.warp_roles import CONSUMER, EPILOGUE, MMA, PRODUCER, find_roles
 from kscope.features.wait_sites import find_waits
+from kscope.features.warp_roles import CONSUMER, EPILOGUE, MMA, PRODUCER, find_roles
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.kernel import Device, Kernel, Launch, Metrics
 from kscope.model.program import Program

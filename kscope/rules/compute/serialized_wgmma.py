@@ -44,8 +44,8 @@ from __future__ import annotations
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
-from kscope.features.warp_roles import PRODUCTS
 from kscope.features.specialization import Specialization
+from kscope.features.warp_roles import PRODUCTS
 from kscope.parsers.sass_shapes import mma_shape
 from kscope.rules.asynchronous._base import REMOVED, gain
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent

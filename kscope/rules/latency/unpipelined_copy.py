@@ -40,8 +40,8 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.warp_roles import copies
 from kscope.features.wait_sites import samples_of
+from kscope.features.warp_roles import copies
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 
