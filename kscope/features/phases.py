@@ -219,8 +219,8 @@ def _plateau(values: Sequence[float]) -> float:
 def _bubbles(
     values: Sequence[float], full: Sequence[float], first: int, last: int, level: float, width: float, fill: float
 ) -> tuple[Bubble, ...]:
-    """Runs of bins below the plateau between its first and last full bin, by more than the others' noise. Where SMs have
-    left, the plateau is that of those that stay."""
+    """Runs of bins below the plateau between its first and last full bin, by more than the others' noise. Where SMs
+    have left, the plateau is that of those that stay."""
     missing = {i: level * full[i] - values[i] for i in range(first, last + 1)}
     upper = sorted(m for i, m in missing.items() if values[i] >= NEAR * level * full[i])
     noise = upper[int(0.9 * (len(upper) - 1))] if upper else 0.0
