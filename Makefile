@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test check golden frontend rulebook eval bench clean
+.PHONY: help demo test check golden frontend gallery rulebook eval bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -14,6 +14,7 @@ help:
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
+	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
 	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make bench     speed and memory against a bare ncu_report script"
@@ -36,6 +37,9 @@ golden: $(STAMP)
 
 frontend:
 	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build
+
+gallery: $(STAMP)
+	$(BIN)/python tools/gallery.py
 
 rulebook: $(STAMP)
 	$(BIN)/python tools/rulebook.py

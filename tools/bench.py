@@ -5,6 +5,7 @@
 Both sides run alternately as fresh processes; times are medians, memory is the sum over the process tree. "cold" gives
 kscope an empty cache each run, "warm" the cache of an earlier run. --instances lets the bare script read every
 instance (per instruction, per sample) of every metric too. --strict exits 1 when a target is missed.
+The rows "HTML against JSON" hold kscope's own two formats against each other.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from tests.support.reports import FIXTURES, fixture, join_reports, plain  # noqa
 
 CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
 BIG_KERNELS, BIG_BYTES = 28, 140e6
-RATIO, MEMORY_RATIO, HELP_MS = 1.5, 1.0, 150.0
+RATIO, MEMORY_RATIO, HELP_MS, HTML_RATIO = 1.5, 1.0, 150.0, 1.3
 
 BARE = """
 import sys, ncu_report
@@ -94,6 +95,18 @@ class Bench:
         for index, name in enumerate(("memory of the tree (PSS)", "largest process (RSS)")):
             a, b = (statistics.median(side[index] for side in sides) for sides in (ours, bare))
             self.row(f"{what}, {name}", mb(a), mb(b), f"{a / b:.2f}x", f"< {MEMORY_RATIO}x", a < b * MEMORY_RATIO)
+
+    def html(self, what: str, report: Path, rounds: int) -> None:
+        """The HTML report against JSON of the same report, in turn, with a warm cache."""
+        cache = self.folder / "cache"
+        times: dict[str, list[float]] = {"html": [], "json": []}
+        for _ in range(rounds):
+            for format_, column in times.items():
+                column.append(run([*command(), "analyze", str(report), "--format", format_], cache))
+        page, data = (statistics.median(times[f]) for f in ("html", "json"))
+        ratio = page / data
+        self.row(f"{what}, HTML against JSON", ms(page), ms(data), f"{ratio:.2f}x", f"<= {HTML_RATIO}x",
+                 ratio <= HTML_RATIO)  # fmt: skip
 
     def help(self) -> None:
         times = [run([*command(), "--help"], self.folder / "cache") for _ in range(max(7, self.rounds))]
@@ -216,9 +229,11 @@ def main() -> int:
                 report = Path(folder, f"{case}.ncu-rep")
                 report.write_bytes(plain(case))
                 bench.speed(case, report, args.rounds)
+                bench.html(case, report, args.rounds)
             report = Path(folder, "big.ncu-rep")
             what = f"{BIG_KERNELS} kernels, {big_report(report) / 1e6:.0f} MB"
             bench.speed(what, report, max(2, args.rounds // 3))
+            bench.html(what, report, max(2, args.rounds // 3))
             if os.path.exists("/proc/self/smaps_rollup"):
                 bench.memory(what, report, 2)
         except Failed as e:

@@ -18,10 +18,10 @@ const CONTROL = /^(BRA|BRX|JMP|EXIT|RET|CALL|BAR|BSYNC|BSSY|WARPSYNC|YIELD|BREAK
 
 export function stallClass(reason: string): string {
   const known: Record<string, string> = {
-    long_scoreboard: "long", lg_throttle: "long", drain: "long", short_scoreboard: "short", mio_throttle: "short",
-    tex_throttle: "short", barrier: "sync", membar: "sync", warpgroup_arrive: "sync", gmma: "sync", sleeping: "sync",
-    wait: "wait", math_pipe_throttle: "math", dispatch_stall: "math", selected: "run", not_selected: "run",
-    no_instructions: "fetch", branch_resolving: "fetch", imc_miss: "fetch",
+    long_scoreboard: "long", lg_throttle: "long2", drain: "long3", short_scoreboard: "short", mio_throttle: "short2",
+    tex_throttle: "short2", barrier: "sync", membar: "sync2", warpgroup_arrive: "sync2", gmma: "sync2", sleeping: "sync2",
+    wait: "wait", math_pipe_throttle: "math", dispatch_stall: "math2", selected: "run", not_selected: "run2",
+    no_instructions: "fetch", no_instruction: "fetch", branch_resolving: "fetch2", imc_miss: "fetch2",
   };
   return known[reason] ?? "other";
 }

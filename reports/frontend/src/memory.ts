@@ -6,7 +6,7 @@ import { scrolling, section } from "./parts";
 import type { Link, Node } from "./types";
 
 interface Box { x: number; y: number; w: number; h: number; title: string }
-const W = 1000, H = 270;
+const W = 1000, H = 240;
 const SPACES: [string, string][] = [["global", "Global"], ["local", "Local"], ["shared", "Shared"], ["tma", "TMA"]];
 
 export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLElement {
@@ -14,7 +14,7 @@ export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLEleme
   const used = new Set(links.flatMap((l) => [l.source, l.target]));
   const spaces = SPACES.filter(([id]) => links.some((l) => l.source === "kernel" && l.target === id));
   const far = [["sysmem", "System memory"], ["peer", "Peer memory"], ["dram", "Device memory"]].filter(([id]) => used.has(id) || id === "dram");
-  const boxes: Record<string, Box> = { kernel: { x: 8, y: 45, w: 104, h: 180, title: "Kernel" } };
+  const boxes: Record<string, Box> = { kernel: { x: 8, y: 20, w: 104, h: 200, title: "Kernel" } };
   const step = (H - 40) / Math.max(spaces.length, 1);
   spaces.forEach(([id, title], i) => { boxes[id] = { x: 232, y: 20 + i * step + step / 2 - 22, w: 104, h: 44, title }; });
   const hasShared = spaces.some(([id]) => id === "shared");
@@ -22,11 +22,12 @@ export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLEleme
   const centre = upper.length ? upper.reduce((sum, id) => sum + boxes[id].y + 22, 0) / upper.length : 120;
   boxes.l1 = { x: 466, y: Math.min(centre - 65, hasShared ? 20 : 70), w: 128, h: 130, title: "L1 / TEX" };
   if (boxes.l1.y < 20) boxes.l1.y = 20;
-  boxes.l2 = { x: 672, y: 45, w: 112, h: 180, title: "L2" };
+  boxes.l2 = { x: 672, y: 20, w: 112, h: 200, title: "L2" };
   const gap = (H - 40) / far.length;
   far.forEach(([id, title], i) => { boxes[id] = { x: 868, y: 20 + i * gap + gap / 2 - 32, w: 124, h: 64, title }; });
+  const bottom = Math.max(...Object.values(boxes).map((b) => b.y + b.h)) + 14;
   const label = "Memory chart: " + links.map((l) => `${l.source} to ${l.target} ${amount(l)}`).join("; ");
-  const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart memory", role: "img", "aria-label": label });
+  const svg = s("svg", { viewBox: `0 0 ${W} ${bottom}`, class: "chart memory", role: "img", "aria-label": label });
   svg.append(s("defs", {}, s("marker", { id: "flow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" },
     s("path", { d: "M0 0 L8 4 L0 8 z", class: "flow-head" }))));
   const most = Math.max(...links.filter((l) => !l.unit).map((l) => l.value), 1);

@@ -13,7 +13,7 @@ export function badge(verdict: { regime: string } | null): HTMLElement {
 
 /** The sentence without the badge's words, which stand before it. */
 export function sentence(verdict: Verdict): string {
-  const text = verdict.sentence.replace(/^(compute|memory|overhead)-bound\s*/i, "");
+  const text = verdict.sentence.replace(/^(compute|memory|overhead)-bound[,\s]*/i, "");
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 

@@ -8,7 +8,10 @@ import type { Kernel, Pm, Series } from "./types";
 
 const W = 1000, ROW = 40;
 
-export function pmChart(pm: Pm, k: Kernel): HTMLElement {
+export function pmChart(found: Pm, k: Kernel): HTMLElement {
+  const phases = k.warp_specialization?.timeline;
+  const pm: Pm = { ...found, fill_ns: found.fill_ns ?? (phases ? phases.fill_us * 1e3 : undefined),
+    drain_ns: found.drain_ns ?? (phases ? phases.drain_us * 1e3 : undefined) };
   const units = pm.series.filter((x) => x.group === "unit");
   const waits = pm.series.filter((x) => x.group === "wait");
   const count = Math.max(...pm.series.map((x) => x.values.length));
@@ -31,9 +34,8 @@ export function pmChart(pm: Pm, k: Kernel): HTMLElement {
     read.textContent = `${time((i + 0.5) * pm.bin_ns / 1e3)}: ${parts.join(" \u00b7 ")}`;
   });
   rows.addEventListener("pointerleave", () => { cursor.hidden = true; read.textContent = "\u00a0"; });
-  const phases = pm.fill_ns !== undefined || pm.drain_ns !== undefined
-    ? ` Shaded: filling, bubbles and draining, as the ${k.verdict.limiter.replace(/_/g, " ")} shows them.` : "";
-  const card = section("Timelines", `sampled every ${time(pm.sampled_ns / 1e3)}, mean over the SMs, percent of peak.${phases}`, rows, read);
+  const shaded = pm.fill_ns || pm.drain_ns || pm.bubbles?.length ? " Shaded: filling, bubbles and draining." : "";
+  const card = section("Timelines", `sampled every ${time(pm.sampled_ns / 1e3)}, mean over the SMs, percent of peak.${shaded}`, rows, read);
   if (waits.length) {
     const legend = h("p", { class: "legend" });
     for (const w of waits.slice(0, 9)) legend.append(h("span", {}, h("span", { class: `swatch w-${stallClass(w.name)}` }), w.title));

@@ -1,0 +1,93 @@
+"""The pictures of reports/gallery: the HTML reports of some fixtures, photographed in Chromium.
+
+    python tools/gallery.py [FOLDER]
+
+Needs the dev extra and a Chromium (apt-get install chromium). Writes one WebP a view.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from kscope.engine.compare import compare  # noqa: E402
+from kscope.engine.run import analyze_paths  # noqa: E402
+from kscope.model.detail import Detail  # noqa: E402
+from kscope.reports import Options, render  # noqa: E402
+from kscope.reports.html import render_diff  # noqa: E402
+from tests.html.conftest import FLAGS, chromium  # noqa: E402
+from tests.support import reports, traces  # noqa: E402
+
+FOLDER = ROOT / "reports" / "gallery"
+QUALITY = 82
+VIEWS = (  # name, page, fragment, colour scheme, window, element (the window where empty)
+    ("diagnosis", "bank_conflict.slow", "", "light", (1240, 860), ""),
+    ("charts", "sgemm.blocktile2d", "", "dark", (1240, 900), ".charts"),
+    ("code", "sgemm.blocktile2d", "#k=0.0&view=code&pc=f90", "light", (1400, 780), ""),
+    ("timeline", "train_step", "#t0=20000000&t1=46000000", "light", (1240, 900), ".timeline-card"),
+    ("program", "multi_kernels", "", "dark", (1240, 620), ""),
+    ("diff", "diff", "", "light", (1240, 430), ""),
+    ("narrow", "bank_conflict.slow", "", "dark", (400, 860), ""),
+)
+
+
+def pages(folder: Path) -> dict[str, Path]:
+    """The reports of the views, written to a folder, by name."""
+    out = {}
+    for name in sorted({view[1] for view in VIEWS} - {"diff"}):
+        source = reports.fixture(name)
+        named = folder / (f"{name}.ncu-rep.xz" if source.exists() else traces.path(name).name)
+        shutil.copy(source if source.exists() else traces.path(name), named)  # what the page shows as its input
+        detail = Detail()
+        analysis = analyze_paths([named], detail=detail)
+        out[name] = folder / f"{name}.html"
+        out[name].write_text(render("html", analysis, Options(detail=detail)), encoding="utf-8")
+    sides = [analyze_paths([reports.fixture(f"bank_conflict.{variant}")]) for variant in ("slow", "fast")]
+    out["diff"] = folder / "diff.html"
+    out["diff"].write_text(render_diff(compare(*sides)), encoding="utf-8")
+    return out
+
+
+def shoot(browser: Any, path: Path, fragment: str, scheme: str, size: tuple[int, int], element: str) -> bytes:
+    width, height = size
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page = context.new_page()
+    page.goto(f"{path.as_uri()}{fragment}")
+    page.wait_for_selector("html.ready")
+    page.wait_for_timeout(400)
+    picture: bytes = page.locator(element).screenshot() if element else page.screenshot()
+    context.close()
+    return picture
+
+
+def main(arguments: list[str]) -> int:
+    from PIL import Image
+    from playwright.sync_api import sync_playwright
+
+    target = Path(arguments[0]) if arguments else FOLDER
+    target.mkdir(parents=True, exist_ok=True)
+    executable = chromium()
+    if executable is None:
+        print("no Chromium here: apt-get install chromium", file=sys.stderr)
+        return 4
+    with tempfile.TemporaryDirectory(prefix="gallery-") as folder, sync_playwright() as play:
+        written = pages(Path(folder))
+        browser = play.chromium.launch(executable_path=executable, args=list(FLAGS))
+        for name, what, fragment, scheme, size, element in VIEWS:
+            picture = shoot(browser, written[what], fragment, scheme, size, element)
+            out = target / f"{name}.webp"
+            Image.open(io.BytesIO(picture)).convert("RGB").save(out, "WEBP", quality=QUALITY, method=6)
+            print(f"{out.name} {out.stat().st_size / 1024:.0f} KiB")
+        browser.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
