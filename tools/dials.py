@@ -3,8 +3,8 @@
     python tools/dials.py [FOLDER]
 
 Writes FOLDER/truth.csv (default: fixtures/dials): a row a case and role, percent of the role's time: mean over the
-recorded warps, smallest and largest; then the tensor pipe of the recorded SMs. How it is counted:
-kscope/features/trace_roles.py.
+recorded warps, smallest and largest, without the time that went into records (`recording`, percent of time_us); then
+the tensor pipe of the recorded SMs. How it is counted: kscope/features/trace_roles.py.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def table(folder: Path) -> str:
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     parts = [f"{part}{suffix}" for part in PARTS for suffix in ("", "_low", "_high")]
-    rows.writerow(["case", "role", "warps", "time_us", *parts, *(f"tensor_{name}" for name in UNIT)])
+    rows.writerow(["case", "role", "warps", "time_us", "recording", *parts, *(f"tensor_{name}" for name in UNIT)])
     for path in sorted(folder.glob("*/trace.ktrace.xz")):
         (trace,) = warp_traces.read(path)
         unit = trace_roles.unit_share(trace)
@@ -38,7 +38,8 @@ def table(folder: Path) -> str:
         for role in trace_roles.roles(trace):
             shares = [getattr(role, part) for part in PARTS]
             cells = [f"{v:.2f}" if s else "" for s in shares for v in ((s.mean, s.low, s.high) if s else (0, 0, 0))]
-            rows.writerow([path.parent.name, role.role, role.warps, f"{role.time_us:.2f}", *cells, *pipe])
+            head = [path.parent.name, role.role, role.warps, f"{role.time_us:.2f}", f"{role.recording:.2f}"]
+            rows.writerow([*head, *cells, *pipe])
     return out.getvalue()
 
 

@@ -7,6 +7,8 @@ A warp's time is its block's: from the first record of the block's warps to the 
   unit's busy time is known, after the warp's last scope;
 - in between, waits are covered while that unit is busy, exposed while it is not, and the rest is issued.
 
+The time that kscope_trace.cuh's own records took is not the kernel's: it is left out, of the parts and of the whole.
+
 The unit is the one whose issues were recorded with the cycles that they keep it busy (the tensor pipe of a GEMM). An
 SM's busy time follows from its warps' issues in order of time: the unit works off what is queued at its full rate. Time
 that an issue to that unit takes counts as waiting for it: it does not take longer than the unit makes it.
@@ -51,12 +53,13 @@ class ScopeShare(Struct, frozen=True):
 
 
 class RoleShare(Struct, frozen=True):
-    """One role. time_us: mean life of its blocks. covered is None where no unit's busy time is known: `exposed` is then
-    all waiting."""
+    """One role. time_us: mean life of its blocks, of which `recording` percent went into records. covered is None where
+    no unit's busy time is known: `exposed` is then all waiting."""
 
     role: str
     warps: int
     time_us: float
+    recording: float
     priming: Share
     issued: Share
     covered: Share | None
@@ -78,6 +81,9 @@ class UnitShare(Struct, frozen=True):
 
 
 GAP = 200.0
+RECORD_CYCLES = 29.0
+"""Of a warp, for one record of kscope_trace.cuh. H200, fixtures/dials: between two rounds of the producer of tma_scale
+lie 91 cycles with two records and 120 with three (medians of 1,478 rounds)."""
 
 
 def busy(trace: KernelTrace) -> tuple[str, dict[int, list[Interval]]]:
@@ -115,7 +121,7 @@ def roles(trace: KernelTrace) -> tuple[RoleShare, ...]:
     for i, one in enumerate(trace.warps):
         begin, end = lives[one.block]
         cover = _Cover(sms.get(one.sm, [])) if unit else None
-        parts[one.role].append(_Parts(trace, spans[i], begin, end, cover))
+        parts[one.role].append(_Parts(trace, spans[i], begin, end, cover, one.written))
     return tuple(_role(trace, name, some, unit) for name, some in parts.items())
 
 
@@ -169,8 +175,9 @@ class _Parts:
     """One warp, all in ns: life, priming, drain, and (scope, time, covered, count) in between."""
 
     def __init__(
-        self, trace: KernelTrace, spans: list[tuple[float, float, int]], begin: float, end: float, cover: _Cover | None
-    ) -> None:
+        self, trace: KernelTrace, spans: list[tuple[float, float, int]], begin: float, end: float, cover: _Cover | None,
+        written: int,
+    ) -> None:  # fmt: skip
         kinds = [s.kind for s in trace.scopes]
         productive = [b for b, _, s in spans if kinds[s] not in (WAIT, OTHER)]
         waits = [e for _, e, s in spans if kinds[s] == WAIT]
@@ -178,7 +185,9 @@ class _Parts:
         last = max((e for _, e, _ in spans), default=end)
         if cover is not None and cover.ends:
             last = cover.ends[-1]
-        self.life = end - begin
+        records = written * RECORD_CYCLES / trace.clock_ghz if trace.source == "kscope" and trace.clock_ghz else 0.0
+        self.recording = min(records, 0.5 * (end - begin))
+        self.life = end - begin - self.recording
         self.begin, self.drain_from = min(max(start, begin), end), min(max(last, start, begin), end)
         self.priming, self.drain = self.begin - begin, end - self.drain_from
         self.scopes: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
@@ -223,7 +232,7 @@ def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str) -> RoleS
     for p in some:
         waited = sum(p.scopes[i][0] for i in waiting if i in p.scopes) + p.tail
         covered = sum(p.scopes[i][1] for i in waiting if i in p.scopes) + p.tail_covered
-        rest = p.life - p.priming - p.drain - waited
+        rest = p.life - p.priming - p.drain - waited  # without the records, which were written between the spans
         rows.append([100 * x / p.life for x in (p.priming, rest, covered, waited - covered, p.drain)])
     shares = [Share(sum(c) / len(c), min(c), max(c)) for c in zip(*rows, strict=True)]
     scopes = []
@@ -235,7 +244,8 @@ def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str) -> RoleS
             count = sum(r[2] for r, _ in found) / len(some)
             scopes.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered_ if unit else None))
     return RoleShare(
-        role=name, warps=len(some), time_us=sum(p.life for p in some) / len(some) / 1e3, priming=shares[0],
-        issued=shares[1], covered=shares[2] if unit else None, exposed=shares[3], drain=shares[4],
+        role=name, warps=len(some), time_us=sum(p.life + p.recording for p in some) / len(some) / 1e3,
+        recording=sum(100 * p.recording / (p.life + p.recording) for p in some) / len(some),
+        priming=shares[0], issued=shares[1], covered=shares[2] if unit else None, exposed=shares[3], drain=shares[4],
         scopes=tuple(scopes),
     )  # fmt: skip

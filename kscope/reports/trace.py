@@ -59,6 +59,8 @@ def _facts(trace: KernelTrace) -> Iterator[tuple[str, str]]:
     of = f" of {trace.blocks}" if trace.blocks else ""
     clock = f", SM clock {trace.clock_ghz:.2f} GHz" if trace.clock_ghz else ""
     yield f"{blocks}{of} blocks recorded, {len(trace.warps)} warps, {len(trace)} spans{clock}", ""
+    if (recording := max(r.recording for r in trace_roles.roles(trace))) >= 1:
+        yield f"up to {recording:.0f} % of a role's time went into records, and is left out below", ""
     if trace.lost:
         yield f"{trace.lost} records were overwritten: give each warp room for more", "major"
     if trace.unmatched:
