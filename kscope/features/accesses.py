@@ -17,8 +17,8 @@ _WIDTHS = frozenset({"U8", "S8", "U16", "S16", "32", "64", "96", "128", "256"})
 
 class Access(Struct, frozen=True):
     """One access. `name`: opcode with its width in bits always said (`LDG.E.32`). `bytes`: a lane; None where a
-    descriptor decides (TMA). `stack` for local memory: "spill" (marked by the compiler), "spill slot" (a fixed slot:
-    spill by its form), "local array" (indexed at run time, or not marked where others are); empty elsewhere."""
+    descriptor decides (TMA). `stack` for local memory: "spill" (marked by the compiler), "spill slot" (a spill by its
+    form, where nothing is marked), "local array"; empty elsewhere."""
 
     name: str
     space: str
@@ -39,6 +39,7 @@ def accesses(program: Program, classes: Sequence[OpClass], *, spilling: bool | N
     profile's counter); None if nobody says.
     """
     code = program.instructions
+    slots = _spill_slots(program, classes) if not program.spills and spilling is not False else frozenset()
     names: dict[tuple[str, tuple[str, ...]], Access] = {}
     out: list[Access | None] = []
     for ins, op in zip(code, classes, strict=True):
@@ -51,7 +52,7 @@ def accesses(program: Program, classes: Sequence[OpClass], *, spilling: bool | N
             names[key] = Access(width_name(ins, op), op.space, op.access, width)
         access = names[key]
         if op.space == "local":
-            access = Access(access.name, access.space, access.kind, access.bytes, _stack(program, ins, spilling))
+            access = Access(access.name, access.space, access.kind, access.bytes, _stack(program, ins, slots))
         out.append(access)
     return out
 
@@ -72,16 +73,28 @@ def width_name(ins: Instruction, op: OpClass) -> str:
     return ".".join([ins.opcode, *kept, width])
 
 
-def _stack(program: Program, ins: Instruction, spilling: bool | None) -> str:
+def _stack(program: Program, ins: Instruction, slots: frozenset[str]) -> str:
     if program.spills:
         return "spill" if ins.pc in program.spills else "local array"
-    if not fixed_slot(ins) or spilling is False:
-        return "local array"
-    return "spill slot"
+    return "spill slot" if _address(ins) in slots else "local array"
+
+
+def _spill_slots(program: Program, classes: Sequence[OpClass]) -> frozenset[str]:
+    """Addresses that look like spill slots where nothing is marked: fixed, stored to and loaded from. An access at a
+    computed address shows an array, to which the fixed slots may belong too."""
+    local = [i for i, op in zip(program.instructions, classes, strict=True) if op.space == "local" and op.access]
+    if not all(fixed_slot(ins) for ins in local):
+        return frozenset()
+    stored, loaded = ({_address(ins) for ins in local if ins.opcode == name} for name in ("STL", "LDL"))
+    return frozenset(stored & loaded)
+
+
+def _address(ins: Instruction) -> str:
+    return next((o for o in ins.operands if "[" in o), "")
 
 
 def fixed_slot(ins: Instruction) -> bool:
     """Whether a local access addresses the stack pointer plus a constant, as spills do (R1 by the ABI)."""
-    address = next((o for o in ins.operands if "[" in o), "")
+    address = _address(ins)
     inner = address[address.find("[") + 1 : address.rfind("]")]
     return inner == "R1" or inner.startswith("R1+0x")

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from kscope.model.analysis import from_json
-from tests.cli.running import CONFLICTS, TRIAD, kscope
+from tests.cli.running import CONFLICTS, TRIAD, kscope, on_terminal
 
 
 def test_the_hot_lines_of_a_report_come_without_asking() -> None:
@@ -33,6 +33,12 @@ def test_narrow_and_plain_text() -> None:
     done = kscope("sass", CONFLICTS, "--annotate", "--width", "80", env={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0 and done.stdout.isascii() and "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_colour_on_a_terminal_that_wants_it() -> None:
+    assert "\x1b[" in on_terminal("sass", CONFLICTS, "--annotate")
+    assert "\x1b[" not in on_terminal("sass", CONFLICTS, "--annotate", env={"NO_COLOR": "1"})
+    assert "\x1b[" not in on_terminal("sass", CONFLICTS, "--annotate", "--no-color")
 
 
 def test_json_of_a_report_holds_the_annotations(tmp_path: Path) -> None:

@@ -54,6 +54,17 @@ def test_spills_and_local_arrays_are_told_apart(target: str) -> None:
     assert {a.stack for a in found if a is not None and a.space == "local"} == {"local array"}
 
 
+def test_without_marks_a_spill_is_a_fixed_slot_that_is_stored_and_loaded() -> None:
+    """As in listings and in images of compilers before 12.8, which mark nothing."""
+    spilled = Listing(program("STL [R1+0x4], R5\nFADD R5, R6, R7\nLDL R8, [R1+0x4]\nSTL [R1+0x8], R9\nEXIT"))
+    assert [a.stack for a in accesses(spilled.program, spilled.classes) if a] == [
+        "spill slot", "spill slot", "local array"
+    ]  # fmt: skip
+    assert all(a.stack == "local array" for a in accesses(spilled.program, spilled.classes, spilling=False) if a)
+    indexed = Listing(program("STL [R1], R5\nLDL R8, [R1]\nLDL R9, [R2]\nEXIT"))
+    assert {a.stack for a in accesses(indexed.program, indexed.classes) if a} == {"local array"}
+
+
 def notes_at(code: Listing) -> dict[int, str]:
     noted = annotate(code.program, code.cfg, code.classes, live=code.liveness.counts())
     return {code[i].pc: one.flow for i, one in enumerate(noted) if one.flow}
