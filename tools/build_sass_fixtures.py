@@ -23,11 +23,11 @@ HERE = Path(__file__).resolve().parents[1] / "fixtures" / "sass"
 PRIVATE = re.compile(rb"/(?:home|root|tmp|work|Users|build|mnt)/")
 
 
-def units(wanted: list[str]) -> list[tuple[str, str]]:
-    """(source, arch) pairs of the manifest, those named on the command line if any are."""
+def units(wanted: list[str]) -> list[tuple[str, str, list[str]]]:
+    """(source, arch, flags of its own) of the manifest's units, those named on the command line if any are."""
     manifest = tomllib.loads((HERE / "FIXTURES.toml").read_text("utf-8"))
-    every = [(unit["source"], arch) for unit in manifest["unit"] for arch in unit["archs"]]
-    return [(s, a) for s, a in every if not wanted or s in wanted or f"{s}:{a}" in wanted]
+    every = [(unit["source"], arch, unit.get("flags", [])) for unit in manifest["unit"] for arch in unit["archs"]]
+    return [(s, a, more) for s, a, more in every if not wanted or s in wanted or f"{s}:{a}" in wanted]
 
 
 def compile_one(source: str, arch: str, folder: Path, flags: list[str]) -> bytes:
@@ -51,13 +51,15 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     flags = tomllib.loads((HERE / "FIXTURES.toml").read_text("utf-8"))["flags"]
     options.folder.mkdir(parents=True, exist_ok=True)
-    for source in HERE.glob("*.cu"):
+    for source in HERE.glob("*.cu*"):
+        if source.suffix == ".xz":
+            continue
         shutil.copy(source, options.folder)
     stale = []
     with ThreadPoolExecutor(2) as pool:
         pairs = units(options.wanted)
-        built = pool.map(lambda pair: compile_one(*pair, options.folder, flags), pairs)
-        for (source, arch), data in zip(pairs, built, strict=True):
+        built = pool.map(lambda unit: compile_one(unit[0], unit[1], options.folder, [*flags, *unit[2]]), pairs)
+        for (source, arch, _), data in zip(pairs, built, strict=True):
             packed = HERE / f"{Path(source).stem}.{arch}.cubin.xz"
             if options.check:
                 if not packed.is_file() or lzma.decompress(packed.read_bytes()) != data:

@@ -29,6 +29,7 @@ _BASE = 1 << 40
 _NEAR = 1 << 32  # of a branch target to the base
 _LINE = re.compile(r"^\s*/\*[0-9a-f]+\*/\s+(.*?)\s*;", re.MULTILINE)
 _ADDRESS = re.compile(r"0x[0-9a-f]{10,16}\b")
+_ADDRESSES = re.compile(r"(?<!desc\[UR\d)(?<!desc\[UR\d\d)\]\[(?=R)")
 _SPLIT = 20_000  # distinct encodings that are worth a second process
 _SPACED = ("BRX", "JMX", "RET", "CALL")  # `BRX R4 -0x220`: no comma before the target
 
@@ -169,6 +170,8 @@ def _joined(row: _Row) -> str:
     head = row.opcode
     if head.startswith(_SPACED):
         operands = row.operands.replace(",", " ")
+    elif head.startswith("LDGSTS"):  # the JSON of sm_80 leaves the comma between two addresses out
+        operands = _ADDRESSES.sub("], [", operands)
     if row.predicate:
         if row.predicate[0] == "@":
             head = f"{row.predicate} {head}"

@@ -185,7 +185,7 @@ def _wgmma(base: str, mods: tuple[str, ...]) -> Shape:
     c = max(1, n // 4 if "F16" in mods and "F32" not in mods else n // 2)
     # D = A x B + D. With A in shared memory one gdesc operand names both descriptors (four uniform registers) and
     # stands first; with A in registers (64 x 32 bytes over 128 lanes: four registers) gdesc comes second.
-    return Shape(dests=(c,), sources=(4, 4, c), source=c, address_words=(4, 4), plain=True)
+    return Shape(dests=(c,), sources=(4, c, c), source=c, address_words=(4, 4), plain=True)
 
 
 def _arithmetic(base: str, mods: tuple[str, ...]) -> Shape:
@@ -197,7 +197,8 @@ def _arithmetic(base: str, mods: tuple[str, ...]) -> Shape:
         return Shape(source=source, predicates_first=_PREDICATE_ONLY[base])
     if base in _PREDICATE_THEN_REGISTER:
         width = 2 if "S64" in mods or "U64" in mods or wide == 2 else 1
-        return Shape(dests=(width,), source=width, predicates_first=2, register_after=True)
+        wide_address = base == "QSPC" and "E" in mods
+        return Shape(dests=(width,), source=width, wide=wide_address, predicates_first=2, register_after=True)
     if base in _DOUBLE:
         return Shape(dests=(2,), source=2, predicates_first=2 if base == "DMNMX" else 0, plain=True)
     if base in ("FFMA2", "FADD2", "FMUL2"):
