@@ -1,4 +1,4 @@
-"""Machine code of our own kernels for seven targets, against nvdisasm itself, and everything that is no machine code."""
+"""Machine code of our own kernels for seven targets against nvdisasm itself, and what is no machine code at all."""
 
 from __future__ import annotations
 
