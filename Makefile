@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test check golden frontend gallery rulebook eval bench clean
+.PHONY: help demo test check golden frontend gallery rulebook eval validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -17,6 +17,7 @@ help:
 	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
 	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
+	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
 	@echo "make bench     speed and memory against a bare ncu_report script"
 	@echo "make clean     remove .venv and caches"
 
@@ -46,6 +47,9 @@ rulebook: $(STAMP)
 
 eval: $(STAMP)
 	@$(BIN)/python tools/eval.py --out reports/eval.md
+
+validate: $(STAMP)
+	@$(BIN)/python tools/validate_ws.py --out reports/warp_specialization.md
 
 bench: $(STAMP)
 	@$(BIN)/python tools/bench.py

@@ -15,7 +15,7 @@ from msgspec import Struct
 from kscope.features.columns import total
 from kscope.features.coverage import NOTHING, Share, covered, elsewhere, exactly, in_flight
 from kscope.features.wait_sites import Wait
-from kscope.features.warp_roles import PRODUCTS, Role, copies
+from kscope.features.warp_roles import PRODUCTS, Role
 
 if TYPE_CHECKING:
     from kscope.features.specialization import Specialization
@@ -103,8 +103,6 @@ def role_time(sp: Specialization, role: Role) -> RoleTime:
         if key_of(w) == "data" and data:
             amount -= first.point * amount / data  # the first wait is priming
         groups[key_of(w)] = groups.get(key_of(w), 0.0) + (amount + between.get(w.index, 0.0)) / whole
-    if role in sp.roles.producers:
-        groups["copies"] = _copying(sp, role) / whole
     cover, exposed = NOTHING, {}
     for key, share in groups.items():
         one = _cover(sp, role, key, share, groups)
@@ -136,16 +134,6 @@ def _between(sp: Specialization) -> dict[int, float]:
         if products and first is not None and first < products[0]:
             out[products[-1]] = sum(code.samples[i] for i in range(first + 1, products[-1]) if i not in products)
     return out
-
-
-def _copying(sp: Specialization, role: Role) -> float:
-    """Samples of a producer that stand at its copies, or between two of one block."""
-    code = sp.code
-    blocks: dict[int, list[int]] = {}
-    for i in role.members:
-        if copies(code[i]):
-            blocks.setdefault(code.cfg.block_of[i], []).append(i)
-    return sum(total(code.samples, range(min(b), max(b) + 1)) for b in blocks.values())
 
 
 def waiting_at(sp: Specialization, wait: Wait) -> float:

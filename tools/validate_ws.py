@@ -1,0 +1,291 @@
+"""What kscope says of warp-specialised kernels from a profile, against what their warps recorded themselves.
+
+    python tools/validate_ws.py [FOLDER] [--out reports/warp_specialization.md]
+
+FOLDER (default: fixtures/dials) has a report a case, truth.csv (tools/dials.py, from the recordings) and settings.toml
+(dials, planted causes, times). A cell is one share of one role's time. Recording costs time, most where a warp that
+records is what all others wait for: cells of cases whose recorded build is more than 3 % slower are shown and left out
+of the figures, as are kernels below 20 us. The recorder starts behind the common prologue and ends before the block's
+last barrier, so the prologue is taken out of the estimate's priming. Where no unit's busy time was recorded, covered
+and exposed waiting are compared together.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import sys
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from kscope.engine.kernel import analyze_kernel  # noqa: E402
+from kscope.features.coverage import Share  # noqa: E402
+from kscope.features.facts import Facts  # noqa: E402
+from kscope.features.role_time import RoleTime  # noqa: E402
+from kscope.model.analysis import KernelAnalysis  # noqa: E402
+from kscope.parsers.compressed import open_input  # noqa: E402
+from kscope.parsers.ncu import read_kernels  # noqa: E402
+
+RECORDED = 1.03  # recorded over plain time, above which the recording is not of the same kernel
+SHORT = 20.0  # us
+CLOSE = 3.0  # points of role time
+PARTS = ("priming", "issued", "covered", "exposed", "drain")
+ROLES = {"MMA": "consumer"}
+COVERED = ("ws_gemm.produce_covered", "ws_gemm.store_small")  # delays that a busy tensor pipe covers
+SERIES = (
+    ("K from 8192 to 128", "fill and drain", ("k8192", "best", "k2048", "k1024", "k512", "k256", "k128")),
+    ("stages from 6 to 2 (128 x 128 tiles)", "data", ("n128_stages6", "n128_stages4", "n128_stages3", "n128_stages2")),
+    ("stages from 4 to 2", "data", ("best", "stages3", "stages2")),
+    ("producer's delay", "data", ("best", "produce_covered", "produce_near", "produce_1500", "produce_exposed")),
+    ("K with an exposed epilogue", "epilogue",
+     ("epilogue_exposed", "epilogue_exposed_k2048", "epilogue_exposed_k1024")),
+)  # fmt: skip
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One share of one role's time in percent: estimate with bounds, and the truth."""
+
+    case: str
+    role: str
+    part: str
+    estimate: float
+    low: float
+    high: float
+    truth: float
+    counts: bool
+
+    @property
+    def error(self) -> float:
+        return abs(self.estimate - self.truth)
+
+    @property
+    def inside(self) -> bool:
+        return self.low - 0.05 <= self.truth <= self.high + 0.05
+
+
+class Case(msgspec.Struct, frozen=True):
+    name: str
+    setting: dict[str, Any]
+    us: float
+    analysis: KernelAnalysis
+    times: tuple[RoleTime, ...]
+
+    @property
+    def comparable(self) -> bool:
+        recorded = self.setting.get("recorded_us")
+        return recorded is not None and recorded <= RECORDED * self.setting["time_us"] and self.us >= SHORT
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "fixtures" / "dials")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args(argv)
+    page = render(args.folder)
+    if args.out is not None:
+        args.out.write_text(page, encoding="utf-8")
+    else:
+        print(page, end="")
+    return 0
+
+
+def render(folder: Path) -> str:
+    settings = tomllib.loads((folder / "settings.toml").read_text(encoding="utf-8"))
+    with (folder / "truth.csv").open(encoding="utf-8", newline="") as file:
+        truth = {(row["case"], row["role"]): row for row in csv.DictReader(file)}
+    cases = [read(folder / name, settings[name]) for name in settings]
+    cells = [c for case in cases for c in compared(case, truth)]
+    blocks = [
+        "# Warp specialisation: the estimate against the truth",
+        "Written by `make validate`. Estimates come from one Nsight Compute report a case; the truth was recorded by "
+        "the kernel's own warps (`kscope_trace.cuh`). Our own GEMM and copy kernels on an H200, a dial at a time.",
+        figures(cases, cells),
+        "The recorder's own instructions count as issued in the truth, which takes them from what the role would have "
+        "waited (covered) anyway: there the truth is of the recorded build, some points above the plain one. Samples "
+        "of SMs that run in step are not independent, which the bounds allow for.",
+        "## First suggestion at each dial setting",
+        suggestions(cases),
+        "## Counterfactuals",
+        counterfactuals(cases),
+        "## Response to the dials",
+        responses(cases),
+        "## Every cell",
+        "Percent of the role's time: estimate / truth [bounds]. `!` more than 3 points off, `*` outside the bounds. "
+        "Cases in brackets are shorter than 20 us, or recording slowed them by more than 3 %.",
+        every(cases, cells),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def read(folder: Path, setting: dict[str, Any]) -> Case:
+    with open_input(folder / "report.ncu-rep.xz") as plain:
+        (kernel,) = read_kernels(plain)
+    sp = Facts(kernel).specialization
+    return Case(
+        folder.name,
+        setting,
+        (kernel.duration_ns or 0.0) / 1000,
+        analyze_kernel(kernel, "0"),
+        sp.times if sp is not None else (),
+    )
+
+
+def compared(case: Case, truth: dict[tuple[str, str], dict[str, str]]) -> Iterable[Cell]:
+    for time in case.times:
+        row = truth.get((case.name, ROLES.get(time.role.name, time.role.name)))
+        if row is None:
+            continue
+        scale = 100 / (1 - time.prologue)
+        known = bool(row["covered"])
+        shares: dict[str, tuple[Share, float]] = {
+            "priming": (time.priming, time.prologue), "issued": (time.issued, 0.0), "drain": (time.drain, 0.0),
+            "exposed": (time.exposed if known else time.covered.plus(time.exposed), 0.0),
+        }  # fmt: skip
+        if known:
+            shares["covered"] = (time.covered, 0.0)
+        for part in PARTS:
+            if part in shares:
+                share, less = shares[part]
+                values = [scale * max(0.0, v - less) for v in (share.point, share.low, share.high)]
+                name = part if known or part != "exposed" else "waiting"
+                yield Cell(case.name, time.role.name, name, *values, float(row[part]), case.comparable)
+
+
+def figures(cases: list[Case], cells: list[Cell]) -> str:
+    counted = [c for c in cells if c.counts]
+    errors = sorted(c.error for c in counted)
+    cold = [c for c in counted if c.part in ("priming", "exposed", "drain")]
+    both = together(counted)
+    flat = [c for c in cases if not c.setting.get("specialised", True)]
+    rows = [
+        ("cells (shares of a role's time), all", f"{len(cells)}"),
+        ("of them comparable (20 us or more, recording costs at most 3 %)", f"{len(counted)}"),
+        ("mean error, points of role time", f"{sum(errors) / len(errors):.2f}"),
+        ("mean error of priming, exposed and drain", f"{sum(c.error for c in cold) / len(cold):.2f}"),
+        ("of them within 3 points", percent(sum(c.error <= CLOSE for c in cold), len(cold))),
+        ("mean error of issued and covered together", f"{sum(both) / len(both):.2f}"),
+        ("of them within 3 points", percent(sum(e <= CLOSE for e in both), len(both))),
+        ("all cells within 3 points", percent(sum(e <= CLOSE for e in errors), len(errors))),
+        ("largest error", f"{errors[-1]:.1f}"),
+        ("truth inside the bounds, comparable cells", percent(sum(c.inside for c in counted), len(counted))),
+        ("truth inside the bounds, all cells", percent(sum(c.inside for c in cells), len(cells))),
+        ("kernels without roles that were called specialised",
+         f"{sum(c.analysis.warp_specialization is not None for c in flat)} of {len(flat)}"),
+    ]  # fmt: skip
+    return "\n".join(["| figure | |", "| --- | ---: |", *(f"| {a} | {b} |" for a, b in rows)])
+
+
+def together(cells: list[Cell]) -> list[float]:
+    """Errors of issued plus covered: what the recorder's own instructions move from the one to the other."""
+    pairs: dict[tuple[str, str], list[Cell]] = {}
+    for c in cells:
+        if c.part in ("issued", "covered"):
+            pairs.setdefault((c.case, c.role), []).append(c)
+    return [abs(sum(c.estimate - c.truth for c in p)) for p in pairs.values() if len(p) == 2]
+
+
+def percent(part: int, whole: int) -> str:
+    return f"{part} of {whole} ({100 * part / whole:.0f} %)" if whole else "none"
+
+
+def suggestions(cases: list[Case]) -> str:
+    lines = ["| case | us | regime | first | promise | planted | |", "| --- | ---: | --- | --- | ---: | --- | --- |"]
+    hits = 0
+    judged = [c for c in cases if c.setting.get("accept")]
+    for case in judged:
+        named = [f for f in case.analysis.findings if f.severity != "info"]
+        first = named[0] if named else None
+        accept = case.setting["accept"]
+        hit = first is not None and first.rule in accept
+        hits += hit
+        gain = f"{first.estimate.speedup:.2f}x" if first is not None and first.estimate is not None else ""
+        verdict = case.analysis.verdict
+        lines.append(
+            f"| {case.name} | {case.us:.0f} | {verdict.regime}, {verdict.limiter} | "
+            f"{first.rule if first else 'none'} | {gain} | {', '.join(accept)} | {'' if hit else 'missed'} |"
+        )
+    return f"The first suggestion is the planted cause in {percent(hits, len(judged))}.\n\n" + "\n".join(lines)
+
+
+def counterfactuals(cases: list[Case]) -> str:
+    """Times of a setting and of the one without its fault, against the promise of the accepted finding."""
+    by_name = {c.name: c for c in cases}
+    lines = [
+        "| from | to | us | us | time saved | promised | |", "| --- | --- | ---: | ---: | ---: | ---: | --- |",
+    ]  # fmt: skip
+    good = total = 0
+    for case in cases:
+        fixed = by_name.get(case.setting.get("fixed", ""))
+        if fixed is None or case.setting.get("no_gain") or case.name in COVERED:
+            continue
+        before, after = case.setting["time_us"], fixed.setting["time_us"]
+        saved = 1 - after / before
+        found = next((f for f in case.analysis.findings if f.rule in case.setting["accept"] and f.estimate), None)
+        promised = 1 - 1 / found.estimate.speedup if found is not None and found.estimate is not None else 0.0
+        fits = abs(promised - saved) <= saved / 3
+        good, total = good + fits, total + 1
+        lines.append(
+            f"| {case.name} | {fixed.name} | {before:.1f} | {after:.1f} | {100 * saved:.1f} % | "
+            f"{100 * promised:.1f} % | {'' if fits else 'off by more than a third'} |"
+        )
+    text = f"Removing an exposed wait saves what was promised, within a third, in {percent(good, total)}."
+    best = by_name.get("ws_gemm.best")
+    for name in COVERED:
+        if best is not None and name in by_name:
+            change = by_name[name].setting["time_us"] / best.setting["time_us"] - 1
+            text += f" A covered wait ({name}) changes the time by {100 * change:+.1f} %."
+    return text + "\n\n" + "\n".join(lines)
+
+
+def responses(cases: list[Case]) -> str:
+    by_name = {c.name.removeprefix("ws_gemm."): c for c in cases}
+    lines = ["| dial | lost to | settings | share of the time | monotone |", "| --- | --- | --- | --- | --- |"]
+    for dial, what, names in SERIES:
+        values = []
+        for name in names:
+            ws = by_name[name].analysis.warp_specialization if name in by_name else None
+            if ws is not None and ws.lost is not None:
+                values.append(ws.lost.fill + ws.lost.drain if what == "fill and drain" else getattr(ws.lost, what))
+        monotone = all(b >= a - 0.01 for a, b in itertools.pairwise(values))
+        lines.append(
+            f"| {dial} | {what} | {', '.join(names)} | {', '.join(f'{100 * v:.1f} %' for v in values)} | "
+            f"{'yes' if monotone else 'no'} |"
+        )
+    return "\n".join(lines)
+
+
+def every(cases: list[Case], cells: list[Cell]) -> str:
+    lines = [
+        "| case | role | priming | issued | covered | exposed | drain |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for case in cases:
+        for time in case.times:
+            mine = {c.part: c for c in cells if c.case == case.name and c.role == time.role.name}
+            if not mine:
+                continue
+            row = [written(mine.get(p)) for p in PARTS]
+            if "waiting" in mine:
+                row[3] = written(mine["waiting"]) + " (with covered)"
+            name = case.name if case.comparable else f"({case.name})"
+            lines.append(f"| {name} | {time.role.name} | {' | '.join(row)} |")
+    return "\n".join(lines)
+
+
+def written(cell: Cell | None) -> str:
+    if cell is None:
+        return ""
+    marks = "!" * (cell.error > CLOSE) + "*" * (not cell.inside)
+    return f"{cell.estimate:.1f} / {cell.truth:.1f} [{cell.low:.0f}, {min(100.0, cell.high):.0f}]{marks}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
