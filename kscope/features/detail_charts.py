@@ -7,6 +7,9 @@ L2 by the cycles of its crossbar port, L1 by the write-back of loads, each times
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+
+import msgspec
 
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
@@ -27,6 +30,7 @@ from kscope.model.kernel import Metrics
 BINS = 400
 L2_BYTES, L1_BYTES = 32, 128  # a crossbar port a cycle, write-back of one SM a cycle
 LEAST_BINS = 4
+DIP = 0.75  # of the plateau: bins below are drawn as part of a bubble
 
 _TITLES = (
     ("sm__cycles_active", "SM active"), ("pipe_tensor_cycles_active", "tensor pipe"), ("pipe_fma_", "FMA pipe"),
@@ -188,7 +192,28 @@ def pm(facts: Facts) -> PmDetail | None:
         series.append(Series(name=name, title=title, group="unit", values=column))
     order = {title: i for i, (_, title) in enumerate(_TITLES)}
     series.sort(key=lambda s: order[s.title])
-    return PmDetail(bin_ns=width, sampled_ns=step, series=[*series, *_waits(waits, count)])
+    found = PmDetail(bin_ns=width, sampled_ns=step, series=[*series, *_waits(waits, count)])
+    specialized = facts.specialization
+    phases = specialized.phases if specialized is not None and specialized.resolved else None
+    if phases is None:
+        return found
+    title = {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}[phases.unit]
+    line = next((s.values for s in series if s.title == title), [])
+    return msgspec.structs.replace(
+        found, fill_ns=1e3 * phases.fill, drain_ns=1e3 * phases.drain,
+        bubbles=_dips(line, 100 * phases.level, width, len(phases.bubbles)),
+    )  # fmt: skip
+
+
+def _dips(values: Sequence[float], level: float, width: float, count: int) -> list[tuple[float, float]]:
+    """Where on the axis the `count` largest drops below the plateau are, between its first and last bin (ns)."""
+    full = [i for i, v in enumerate(values) if v >= DIP * level]
+    runs: list[tuple[float, int, int]] = []
+    for a, b in pairwise(full):
+        if b > a + 1:
+            runs.append((sum(level - values[i] for i in range(a + 1, b)), a + 1, b))
+    largest = sorted(sorted(runs, reverse=True)[:count], key=lambda run: run[1])
+    return [(a * width, b * width) for _, a, b in largest]
 
 
 def _waits(columns: Mapping[str, list[float]], count: int) -> Iterable[Series]:

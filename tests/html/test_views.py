@@ -13,6 +13,7 @@ import pytest
 from kscope.model.detail import CodeDetail, Detail
 from kscope.reports import Options, render
 from tests.html.conftest import Visit, page_of
+from tests.support import traces
 from tests.support.reports import fixture
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><svg onload=document.title='owned'>"
@@ -248,11 +249,13 @@ def test_accessible(visit: Callable[..., Visit]) -> None:
     """No serious fault by axe in any view, in light and dark."""
     axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'")
     source = Path(axe_module.__file__).with_name("axe.min.js").read_text("utf-8")
-    for scheme in ("light", "dark"):
-        for name, where in (
-            ("bank_conflict.slow", ""), ("sgemm.blocktile2d", ""), ("sgemm.blocktile2d", "#k=0.0&view=code"),
-            ("multi_kernels", ""), ("train_step", ""),
-        ):  # fmt: skip
+    pages = {
+        "light": (("sgemm.blocktile2d", ""), ("sgemm.blocktile2d", "#k=0.0&view=code"), ("multi_kernels", ""),
+                  ("train_step", ""), ("ws_gemm.epilogue_exposed", "")),
+        "dark": (("sgemm.blocktile2d", "#k=0.0&view=code"), ("train_step", ""), ("ws_gemm.epilogue_exposed", "")),
+    }  # fmt: skip
+    for scheme, seen in pages.items():
+        for name, where in seen:
             page = visit(name, color_scheme=scheme, bypass_csp=True).go(where)
             page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
             page.evaluate(source)
@@ -295,6 +298,38 @@ def test_timeline(visit: Callable[..., Visit]) -> None:
         if page.locator(".tip").is_visible():
             break
     assert "from" in page.inner_text(".tip")
+
+
+def test_warp_roles_and_bubbles(visit: Callable[..., Visit]) -> None:
+    page = visit("ws_gemm.epilogue_exposed").go()
+    assert page.locator(".charts h2").first.inner_text() == "Warp roles"
+    assert page.locator(".roles li").count() == 2
+    assert "covered wait" in page.locator(".roles .stack").first.get_attribute("aria-label")
+    tensor = page.locator(".pm-row", has_text="tensor pipe")
+    assert tensor.locator(".bubble").count() == 3
+    assert tensor.locator(".phase").count() == 2
+    assert page.locator(".stalls .two").count() >= 3, "raw shares beside adjusted ones"
+    assert page.locator(".stalls .whisker").count() >= 1
+
+
+def test_timeline_and_reports_of_one_program(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    from kscope.engine.run import analyze_paths
+    from tests.engine.test_join import REPORT
+
+    detail = Detail()
+    analysis = analyze_paths([traces.path("app"), REPORT], detail=detail)
+    assert analysis.joined
+    path = tmp_path / "joined.html"
+    path.write_text(render("html", analysis, Options(detail=detail)), "utf-8")
+    page = visit(path).go()
+    verdict = analysis.joined[0].verdict
+    assert verdict is not None
+    assert verdict.sentence.split()[-1] in page.locator(".sentence").first.inner_text()
+    assert page.locator(".opportunity").count() >= len(analysis.joined[0].suggestions)
+    page.locator("a", has_text="Open the timeline").click()
+    page.wait_for_selector(".timeline canvas")
+    page.go_back()
+    page.wait_for_selector("table.kernels")
 
 
 def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:

@@ -36,11 +36,14 @@ export function kernelPage(data: Data, k: Kernel, detail: KernelDetail | undefin
   page.append(title(k), about(k), tabs(k, detail, ""), verdict(k), suggestions(data, k, (p) => place(k, detail?.code, p)));
   const charts = h("div", { class: "charts" });
   const add = (element: HTMLElement | null) => { if (element) charts.append(element); };
+  if (k.warp_specialization) {
+    add(specialization(k.warp_specialization));
+    if (detail?.pm) add(pmChart(detail.pm));
+  }
   add(rooflineChart(k, detail?.roofs));
   add(stallChart(data, k));
-  if (k.warp_specialization) add(specialization(k.warp_specialization));
   if (detail?.memory) add(memoryChart(detail.memory));
-  if (detail?.pm) add(pmChart(detail.pm, k));
+  if (!k.warp_specialization && detail?.pm) add(pmChart(detail.pm));
   if (detail?.occupancy) add(occupancyChart(detail.occupancy));
   page.append(charts);
   const theirs = nvidia(k);

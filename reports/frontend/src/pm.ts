@@ -4,15 +4,12 @@ import { stallClass } from "./code";
 import { h, s, styled } from "./dom";
 import { time } from "./format";
 import { section } from "./parts";
-import type { Kernel, Pm, Series } from "./types";
+import type { Pm, Series } from "./types";
 
 const W = 1000, ROW = 40;
 
-export function pmChart(found: Pm, k: Kernel): HTMLElement {
-  const phases = k.warp_specialization?.timeline;
-  const pm: Pm = { ...found, fill_ns: found.fill_ns ?? (phases ? phases.fill_us * 1e3 : undefined),
-    drain_ns: found.drain_ns ?? (phases ? phases.drain_us * 1e3 : undefined) };
-  const units = pm.series.filter((x) => x.group === "unit");
+export function pmChart(pm: Pm): HTMLElement {
+  const units = pm.series.filter((x) => x.group === "unit" && Math.max(...x.values) >= 3);
   const waits = pm.series.filter((x) => x.group === "wait");
   const count = Math.max(...pm.series.map((x) => x.values.length));
   const whole = count * pm.bin_ns;

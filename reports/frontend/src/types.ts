@@ -16,10 +16,15 @@ export interface Roofline {
   flops_per_s: number; bytes_per_s: number; intensity: number | null; ridge: number | null; pct_of_roof: number;
   precision: string; peak_flops_per_s: number | null; peak_bytes_per_s: number | null;
 }
-export interface Role { role: string; warps: number; share: Record<string, number> }
+export interface Role {
+  role: string; warps: number; share: Record<string, number>; low: Record<string, number> | null; high: Record<string, number> | null;
+  retries: { waits_for: string; failed: number; made: number }[];
+}
 export interface Specialization {
-  roles: Role[]; tier: string;
-  timeline: { fill_us: number; steady_us: number; drain_us: number; steady_utilization_pct: number; bubbles: number } | null;
+  roles: Role[]; tier: string; stages: number | null; stage_bytes: number | null; tiles_per_block: number | null;
+  lost: Record<string, number> | null; amortisation: { work: number; us: number; fixed_pct: number }[]; not_advice: string[];
+  timeline: { fill_us: number; steady_us: number; drain_us: number; steady_utilization_pct: number; bubbles: number; bubble_us: number;
+    plateau_pct: number | null; error_us: number; resolved: boolean; unit: string } | null;
 }
 export interface Kernel {
   id: string; name: string; demangled: string; input: string; duration_us: number | null;
