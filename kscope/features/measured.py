@@ -17,6 +17,8 @@ _TRAFFIC = (
     ("sectors", "memory_l2_theoretical_sectors_global", "memory_l2_theoretical_sectors_global_ideal"),
 )
 """Unit, counter, and the same for a perfect pattern. Sectors are 32 bytes at L2, wavefronts rounds at shared memory."""
+DIVERGENT = "smsp__branch_targets_threads_divergent"
+"""Targets of a branch beyond the first that lanes of one warp took (checked on a switch and on if/else)."""
 ACTIVE = ("thread_inst_executed_true", "thread_inst_executed")
 CAUSES = 4  # named of one wait
 
@@ -30,6 +32,7 @@ class Profile:
         self.samples: Column = code.samples
         self.all_samples = total(code.samples)
         self._lanes = next((c for c in map(code.column, ACTIVE) if c is not None), None)
+        self._divergent = code.column(DIVERGENT)
         self._traffic = [
             (unit, moved, ideal) for unit, counter, perfect in _TRAFFIC
             if (moved := code.column(counter)) is not None and (ideal := code.column(perfect)) is not None
@@ -69,6 +72,7 @@ class Profile:
         counted = self.traffic((i,))
         stalls = sorted(((r, c[i]) for r, c in self.code.stall.items() if c[i]), key=lambda row: -row[1])
         executed = self.executed[i]
+        parted = self._divergent[i] if self._divergent is not None else 0.0
         return Measured(
             samples=int(self.samples[i]),
             blamed=round(self.code.blamed[i], 1),
@@ -76,6 +80,7 @@ class Profile:
             stalls=[StallShare(reason=reason, samples=int(n)) for reason, n in stalls],
             executed=int(executed),
             lanes=round(self._lanes[i] / executed, 1) if self._lanes is not None and executed else None,
+            ways=round(1 + parted / executed, 2) if parted and executed else None,
             unit=counted[0] if counted else "",
             moved=counted[1] if counted else None,
             ideal=counted[2] if counted else None,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAMED = 3  # producers named of one wait; the others are counted
 WORSE = 1.05  # traffic over the ideal from which a pattern counts as bad
+PARTED = 1.005  # mean ways from which a branch counts as divergent
 FULL = 31.5  # mean active lanes from which a warp counts as full
 _SPACES = {"global": "", "shared": "", "local": "", "constant": "", "generic": "generic address, ",
            "dshared": "another block's shared memory, ", "tmem": ""}  # fmt: skip
@@ -102,6 +103,9 @@ def _counted(measured: Measured) -> list[str]:
         ratio = measured.moved / measured.ideal
         each, best = measured.moved / measured.executed, measured.ideal / measured.executed
         found.append(f"{each:.3g} {measured.unit} a request where {best:.3g} would do ({ratio:.3g}x)")
+    if measured.ways is not None and measured.ways >= PARTED:
+        often = f"in {100 * (measured.ways - 1):.0f} % of its runs" if measured.ways <= 2 else "on average"
+        found.append(f"lanes go {'both' if measured.ways <= 2 else f'{measured.ways:.2g}'} ways {often}")
     if measured.lanes is not None and measured.lanes < FULL and measured.executed:
         found.append(f"{measured.lanes:.3g} of 32 lanes" if measured.lanes else "its guard is never true")
     return found

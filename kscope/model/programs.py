@@ -137,6 +137,7 @@ class Measured(Compact):
     causes: list[Cause] = []
     executed: int = 0
     lanes: float | None = None
+    ways: Annotated[float | None, Meta(description="targets that the lanes of a branch take, on average")] = None
     unit: str = ""
     moved: float | None = None
     ideal: float | None = None
