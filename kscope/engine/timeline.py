@@ -14,7 +14,7 @@ from kscope.features.timeline_gaps import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline_view import TimelineView
 from kscope.model.analysis import TimelineAnalysis
 from kscope.model.errors import one_line
-from kscope.model.timeline import Op
+from kscope.model.timeline import Op, distinct
 from kscope.model.timeline_figures import (
     CompiledFigures,
     DeviceUse,
@@ -86,7 +86,7 @@ def _idle(view: TimelineView) -> list[IdleCause]:
 def _devices(view: TimelineView) -> list[DeviceUse]:
     ops, names = view.timeline.ops, view.timeline.devices
     out = []
-    for device in np.unique(ops.device).tolist():
+    for device in distinct(ops.device)[0].tolist():
         rows = ops.device == device
         busy = union(ops.start[rows], ops.end[rows]).length
         span = int(ops.end[rows].max() - ops.start[rows].min())

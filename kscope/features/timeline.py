@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from kscope.features.intervals import Cover, union
 from kscope.features.timeline_steps import Steps, find_steps, join
-from kscope.model.timeline import Column, Op, Timeline
+from kscope.model.timeline import Column, Op, Timeline, distinct
 
 Mask = NDArray[np.bool_]
 SHORT_NS = 10_000
@@ -100,7 +100,7 @@ class TimelineFacts:
     def devices(self) -> tuple[int, ...]:
         """Devices that do a share of the work worth speaking of, busiest first."""
         ops = self.timeline.ops
-        found, inverse = np.unique(ops.device, return_inverse=True)
+        found, inverse = distinct(ops.device)
         time = np.bincount(inverse, weights=(ops.end - ops.start).astype(float), minlength=len(found))
         order = np.argsort(-time, kind="stable")
         return tuple(int(found[i]) for i in order if time[i] >= _SIDE * time.max())
@@ -144,7 +144,7 @@ class TimelineFacts:
     def lost_graphs(self) -> Column:
         """Indices of graph launches of which no operation was recorded."""
         launches = np.flatnonzero(self.named(r"GraphLaunch")[self.timeline.calls.name])
-        return np.setdiff1d(launches, self.call_of)
+        return np.setdiff1d(launches, self.call_of) if len(launches) else launches
 
     @cached_property
     def launches(self) -> Launches | None:
@@ -158,6 +158,8 @@ class TimelineFacts:
         start, begin, end = ops.start[mask], calls.start[at], calls.end[at]
         latency = np.maximum(start - begin, 0)
         issued = np.sort(begin)
+        apart = np.diff(issued)
+        apart = apart[apart > 0]  # graph nodes share their launch
         depth = np.searchsorted(issued, issued, side="left") - np.searchsorted(np.sort(start), issued, side="right")
         before = np.append(issued[0], np.maximum.accumulate(ops.end[mask])[:-1])
         length = (ops.end - ops.start)[mask & (ops.kind == Op.KERNEL)]
@@ -169,7 +171,7 @@ class TimelineFacts:
             depth=float(np.median(np.maximum(depth, 0))),
             waits=float((begin >= before).mean()),
             short=float((length < SHORT_NS).mean()) if len(length) else 0.0,
-            interval_us=float(np.median(np.diff(np.unique(issued)))) / 1e3 if len(np.unique(issued)) > 1 else 0.0,
+            interval_us=float(np.median(apart)) / 1e3 if len(apart) else 0.0,
             tklqt_us=float(latency.sum()) / 1e3,
         )
 

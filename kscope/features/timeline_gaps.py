@@ -15,7 +15,7 @@ from kscope.features.intervals import Cover, gaps, union
 from kscope.features.timeline import TimelineFacts
 from kscope.features.timeline_compile import COMPILING
 from kscope.features.timeline_steps import NUMBER
-from kscope.model.timeline import Column, Op, column
+from kscope.model.timeline import Column, Op, column, distinct
 
 LAUNCH, GRAPH, SYNC, COPY, HOST, DATA, ALLOC, LOADING, QUEUED, UNKNOWN, LOST, INSIDE, PROFILER = CAUSES = (
     "launch", "graph_launch", "synchronization", "blocking_copy", "host", "data_loading", "allocation", "code_loading",
@@ -40,7 +40,7 @@ _PLACES = 4000  # gaps that are searched for what the host was doing
 
 class Gaps(Struct, frozen=True):
     """Gaps of all devices; `cause` indexes CAUSES. own: the part that is the profiler's. thread: of the host, or -1.
-    op: the operation that ends the gap, -1 at the end of the window."""
+    op: the operation that ends the gap, -1 at the end of the window; last: the one before it."""
 
     start: Column
     end: Column
@@ -49,6 +49,7 @@ class Gaps(Struct, frozen=True):
     thread: Column
     device: Column
     op: Column
+    last: Column
 
     def time(self, cause: str) -> int:
         """Idle time of a cause, ns, summed over devices."""
@@ -72,7 +73,7 @@ class Causes:
         parts = [self._device(d) for d in self.facts.devices]
         if not parts:
             none = column([])
-            return Gaps(*(none,) * 7)
+            return Gaps(*(none,) * len(Gaps.__struct_fields__))
         return Gaps(*(np.concatenate([getattr(p, f) for p in parts]) for f in Gaps.__struct_fields__))
 
     @cached_property
@@ -83,12 +84,10 @@ class Causes:
     @cached_property
     def starved(self) -> NDArray[np.bool_]:
         """Operations after which their device waits for a launch: were they shorter, it would wait longer."""
-        ops, found = self.facts.timeline.ops, self.gaps
-        late = np.isin(found.cause, (CAUSES.index(LAUNCH), CAUSES.index(GRAPH)))
-        out = np.zeros(len(ops), dtype=bool)
-        for device in self.facts.devices:
-            begins = found.start[late & (found.device == device)]
-            out |= (ops.device == device) & np.isin(ops.end, begins)
+        found = self.gaps
+        late = (found.cause == CAUSES.index(LAUNCH)) | (found.cause == CAUSES.index(GRAPH))
+        out = np.zeros(len(self.facts.timeline.ops), dtype=bool)
+        out[found.last[late]] = True
         return out
 
     def share(self, *causes: str) -> float:
@@ -146,7 +145,7 @@ class Causes:
         cause[self._blind(start, end)] = CAUSES.index(LOST)
         self._name_data(start, end, thread, cause)
         return Gaps(start, end, np.minimum(own, end - start), cause, thread, np.full_like(start, device),
-                    np.where(exists, following, -1))  # fmt: skip
+                    np.where(exists, following, -1), last)  # fmt: skip
 
     def _causes(
         self, start: Column, end: Column, call: Column, thread: Column, exists: NDArray[np.bool_],
@@ -157,7 +156,7 @@ class Causes:
         cause = np.full(len(start), CAUSES.index(UNKNOWN), dtype=np.int64)
         interval = facts.launches.interval_us * 1e3 if facts.launches else 0.0
         stretch = min(max(_STRETCH_NS, _STRETCH_LAUNCHES * interval), _STRETCH_MOST_NS)
-        for one in np.unique(thread[thread >= 0]).tolist():
+        for one in distinct(thread[thread >= 0])[0].tolist():
             rows = np.flatnonzero((thread == one) & ((call >= 0) | ~exists))
             s, e = start[rows], end[rows]
             issue = np.where(call[rows] >= 0, np.clip(calls.start[call[rows]], s, e), e)

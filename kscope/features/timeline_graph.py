@@ -8,10 +8,9 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from kscope.features.intervals import union
 from kscope.features.timeline import TimelineFacts
 from kscope.features.timeline_gaps import CAUSES, LAUNCH, QUEUED, Causes
-from kscope.model.timeline import Column, Op, column
+from kscope.model.timeline import Column, Op, column, distinct
 
 NODE_NS = 300
 """Device time between two nodes of a replayed graph beyond their own: 60 to 580 ns in chains of 100 to 528 nodes
@@ -62,7 +61,7 @@ class Sequences:
         groups: dict[tuple[int, bytes], list[Column]] = defaultdict(list)
         for device in self.facts.devices:
             mine = np.flatnonzero(eligible & (ops.device == device))
-            for thread in np.unique(calls.thread[call_of[mine]]).tolist():
+            for thread in distinct(calls.thread[call_of[mine]])[0].tolist():
                 rows = mine[calls.thread[call_of[mine]] == thread]
                 rows = rows[np.argsort(call_of[rows], kind="stable")]
                 for part in self._parts(rows, thread):
@@ -92,22 +91,34 @@ class Sequences:
         return [part[keep_] for part, keep_ in zip(_split(rows, cut), _split(keep, cut), strict=True) if keep_.any()]
 
     def _sequence(self, thread: int, parts: list[Column]) -> Sequence:
+        """All repetitions at once: rows of one matrix."""
         timeline = self.facts.timeline
         ops, calls, call_of = timeline.ops, timeline.calls, self.facts.call_of
-        wall = graph = recording = 0
-        for part in parts:
-            first, last = int(calls.start[call_of[part[0]]]), int(calls.end[call_of[part[-1]]])
-            order = part[np.argsort(ops.start[part], kind="stable")]
-            work = union(ops.start[order], ops.end[order]).length
-            waiting = int(self._waits[part[1:]].sum()) + min(int(self._waits[part[0]]), int(ops.start[part[0]]) - first)
-            work += (turns := int(self._turns[part[1:]].sum()))
-            known = min(self._recording(thread, first, last) if timeline.kind == "kineto" else 0, waiting)
-            replay = max(work - turns + NODE_NS * len(part), REPLAY_NS)
-            wall += work + waiting - known
-            graph += min(replay, work + waiting - known)
-            recording += known
-        names = tuple(timeline.names[int(i)] for i in ops.name[parts[0][:3]])
-        return Sequence(len(parts[0]), len(parts), names, wall, graph, recording)
+        rows = np.stack(parts)
+        first, last = calls.start[call_of[rows[:, 0]]], calls.end[call_of[rows[:, -1]]]
+        work = self._own[rows].sum(axis=1)
+        turns = self._turns[rows[:, 1:]].sum(axis=1)
+        waiting = self._waits[rows[:, 1:]].sum(axis=1)
+        waiting += np.minimum(self._waits[rows[:, 0]], ops.start[rows[:, 0]] - first)
+        known = np.minimum(self._recording(thread, first, last), waiting)
+        wall = work + turns + waiting - known
+        replay = np.maximum(work + NODE_NS * rows.shape[1], REPLAY_NS)
+        names = tuple(timeline.names[int(i)] for i in ops.name[rows[0, :3]])
+        return Sequence(
+            rows.shape[1], len(rows), names, int(wall.sum()), int(np.minimum(replay, wall).sum()), int(known.sum())
+        )
+
+    @cached_property
+    def _own(self) -> Column:
+        """For each operation the time that it adds to the union of its device's operations."""
+        ops = self.facts.timeline.ops
+        out = np.zeros(len(ops), dtype=np.int64)
+        for device in self.facts.devices:
+            mine = np.flatnonzero(ops.device == device)
+            reach = np.maximum.accumulate(ops.end[mine])
+            before = np.append(ops.start[mine[:1]], reach[:-1])
+            out[mine] = np.maximum(ops.end[mine] - np.maximum(ops.start[mine], before), 0)
+        return out
 
     @cached_property
     def _waits(self) -> Column:
@@ -126,16 +137,18 @@ class Sequences:
         before[found.op[mask]] = (found.end - found.start - found.own)[mask]
         return before
 
-    def _recording(self, thread: int, begin: int, end: int) -> int:
-        """What recording the host events of a thread between two times cost."""
+    def _recording(self, thread: int, begin: Column, end: Column) -> Column:
+        """What recording the host events of a thread between two times cost, for each pair of times."""
         timeline = self.facts.timeline
-        cost = 0
+        cost = np.zeros(len(begin), dtype=np.int64)
+        if timeline.kind != "kineto":
+            return cost
         kinds = (("calls", timeline.calls, RECORDED_CALL_NS), ("operators", timeline.operators, RECORDED_OPERATOR_NS))
         for kind, spans, each in kinds:
             starts = self._starts.get((kind, thread))
             if starts is None:
                 starts = self._starts[kind, thread] = spans.start[spans.thread == thread]
-            cost += each * int(np.searchsorted(starts, end) - np.searchsorted(starts, begin))
+            cost += each * (np.searchsorted(starts, end) - np.searchsorted(starts, begin))
         return cost
 
     @cached_property

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from msgspec import Struct
 
-from kscope.model.timeline import Column, Timeline, column
+from kscope.model.timeline import Column, Timeline, column, distinct
 
 _LEAST = 2  # ranges that make steps
 _PERIODS = 3  # repetitions that make a period
@@ -30,13 +30,17 @@ def join(timeline: Timeline) -> Column:
     ops, calls = timeline.ops, timeline.calls
     if not len(ops) or not len(calls):
         return np.full(len(ops), -1, dtype=np.int64)
-    processes = np.unique(np.concatenate([ops.process, calls.process]))
+    processes, index = distinct(np.concatenate([ops.process, calls.process]))
     width = int(max(ops.correlation.max(), calls.correlation.max())) + 1
     known = np.flatnonzero(calls.correlation > 0)
-    key = np.searchsorted(processes, calls.process[known]) * width + calls.correlation[known]
+    key = index[len(ops) :][known] * width + calls.correlation[known]
+    wanted = index[: len(ops)] * width + ops.correlation
+    if len(processes) * width < 8 * (len(key) + len(wanted)) + (1 << 16):
+        table = np.full(len(processes) * width, -1, dtype=np.int64)
+        table[key[::-1]] = known[::-1]  # the first call wins
+        return np.where(ops.correlation > 0, table[wanted], -1)
     order = np.argsort(key, kind="stable")
     key, known = key[order], known[order]
-    wanted = np.searchsorted(processes, ops.process) * width + ops.correlation
     at = np.minimum(np.searchsorted(key, wanted), len(key) - 1) if len(key) else np.zeros(len(ops), dtype=np.int64)
     hit = (key[at] == wanted) & (ops.correlation > 0) if len(key) else np.zeros(len(ops), dtype=bool)
     return np.where(hit, known[at] if len(known) else -1, -1)
@@ -75,8 +79,8 @@ def _from_period(timeline: Timeline, call_of: Column) -> Steps | None:
     ops = timeline.ops
     if len(ops) < 2 * _PERIODS:
         return None
-    devices, counts = np.unique(ops.device, return_counts=True)
-    mine = np.flatnonzero(ops.device == devices[np.argmax(counts)])
+    index = distinct(ops.device)[1]
+    mine = np.flatnonzero(index == np.argmax(np.bincount(index)))
     calls = timeline.calls.start[call_of[mine]] if len(timeline.calls) else ops.start[mine]
     order = np.lexsort((ops.start[mine], np.where(call_of[mine] >= 0, calls, ops.start[mine])))
     mine = mine[order]
@@ -96,7 +100,8 @@ def _from_period(timeline: Timeline, call_of: Column) -> Steps | None:
 
 def _period(names: Column) -> tuple[int, int] | None:
     """(length, offset of the first repetition) of a sequence that is periodic over most of itself."""
-    unique, counts = np.unique(names, return_counts=True)
+    unique, index = distinct(names)
+    counts = np.bincount(index)
     order = np.argsort(counts, kind="stable")
     tried: set[int] = set()
     found: list[int] = []

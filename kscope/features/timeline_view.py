@@ -76,8 +76,7 @@ class TimelineView:
         if timeline.kind != "kineto" or not len(timeline.calls):
             return 0.0
         low, high, _ = self.facts.window
-        threads, counts = np.unique(timeline.calls.thread, return_counts=True)
-        busiest = threads[np.argmax(counts)]
+        busiest = np.argmax(np.bincount(timeline.calls.thread))
         cost = 0
         for spans, each in ((timeline.calls, RECORDED_CALL_NS), (timeline.operators, RECORDED_OPERATOR_NS)):
             mine = spans.start[spans.thread == busiest]

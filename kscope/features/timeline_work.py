@@ -9,7 +9,7 @@ import numpy as np
 from kscope.features.intervals import union
 from kscope.features.timeline import Mask, TimelineFacts
 from kscope.features.timeline_compile import fused
-from kscope.model.timeline import Copy, Op
+from kscope.model.timeline import Copy, Op, distinct
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 _KINDS = (
@@ -50,11 +50,19 @@ def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
     rows = np.flatnonzero((ops.kind == Op.KERNEL) & (ops.end > low) & (ops.start < high))
     if not len(rows):
         return []
-    what = np.column_stack([ops.name[rows], ops.grid[rows], ops.block[rows]])
-    groups, inverse, counts = np.unique(what, axis=0, return_inverse=True, return_counts=True)
+    inverse = ops.name[rows]
+    for part in (*ops.grid.T, *ops.block.T):  # the kernel's number among all combinations seen so far
+        values, index = distinct(part[rows])
+        if len(values) > 1:
+            inverse = distinct(inverse * len(values) + index)[1]
+    inverse = distinct(inverse)[1]
+    counts = np.bincount(inverse)
+    examples = np.zeros(len(counts), dtype=np.int64)
+    examples[inverse[::-1]] = rows[::-1]  # the first launch of each
+    groups = np.column_stack([ops.name[examples], ops.grid[examples], ops.block[examples]])
     length = (ops.end - ops.start)[rows].astype(float)
-    total = np.bincount(inverse.reshape(-1), weights=length, minlength=len(groups))
-    hidden = np.bincount(inverse.reshape(-1), weights=length * starved[rows], minlength=len(groups))
+    total = np.bincount(inverse, weights=length)
+    hidden = np.bincount(inverse, weights=length * starved[rows])
     whole = max(float(length.sum()), 1.0)
     out = []
     for i in np.argsort(-total, kind="stable").tolist():
@@ -78,7 +86,7 @@ def copies(facts: TimelineFacts) -> list[CopyFigures]:
     ops = facts.timeline.ops
     low, high, _ = facts.window
     out = []
-    for direction in np.unique(ops.copy[ops.kind == Op.MEMCPY]).tolist():
+    for direction in distinct(ops.copy[ops.kind == Op.MEMCPY])[0].tolist():
         rows = np.flatnonzero((ops.kind == Op.MEMCPY) & (ops.copy == direction) & (ops.end > low) & (ops.start < high))
         if not len(rows):
             continue
@@ -86,7 +94,7 @@ def copies(facts: TimelineFacts) -> list[CopyFigures]:
         size = int(ops.bytes[rows].sum())
         pageable = int((ops.bytes * ops.pageable)[rows].sum())
         overlapped = 0
-        for device in np.unique(ops.device[rows]).tolist():
+        for device in distinct(ops.device[rows])[0].tolist():
             mine = rows[ops.device[rows] == device]
             work = facts.cover(device, Op.KERNEL, Op.GRAPH)
             moved = union(ops.start[mine], ops.end[mine], low, high)

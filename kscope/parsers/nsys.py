@@ -21,7 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscope.model.errors import KscopeError, one_line
-from kscope.model.timeline import Calls, Column, Coverage, GpuOps, Op, Spans, Timeline, by_start, column, spans
+from kscope.model.timeline import (
+    Calls,
+    Column,
+    Coverage,
+    GpuOps,
+    Op,
+    Spans,
+    Timeline,
+    by_start,
+    column,
+    distinct,
+    spans,
+)
 from kscope.parsers._names import Interner
 from kscope.parsers.compressed import open_input
 
@@ -109,7 +121,9 @@ class _Reader:
         there = self.has(table)
         chosen = [name for name in wanted if name in there]
         parts: list[NDArray[np.int64]] = []
-        for rows in self._rows(table, [f'ifnull("{name}", 0)' for name in chosen], where):
+        never_null = {row[1] for row in self.db.execute(f'PRAGMA table_info("{table}")') if row[3]} if chosen else set()
+        values = [f'"{name}"' if name in never_null else f'ifnull("{name}", 0)' for name in chosen]
+        for rows in self._rows(table, values, where):
             flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=len(rows) * len(chosen))
             parts.append(flat.reshape(len(rows), len(chosen)))
         data = np.concatenate(parts) if parts else np.zeros((0, max(len(chosen), 1)), dtype=np.int64)
@@ -125,14 +139,14 @@ class _Reader:
 
     def named(self, ids: Column, suffix: bool = True) -> Column:
         """String ids to indices of Timeline.names. suffix: keep what follows `_v` in `cudaLaunchKernel_v7000`."""
-        unique, inverse = np.unique(ids, return_inverse=True)
+        unique, inverse = distinct(ids)
         texts = [self.strings.get(int(i), "(unnamed)") for i in unique]
         texts = texts if suffix else [re.sub(r"_v\d+$", "", t) for t in texts]
         table = column([self.names[one_line(t)] for t in texts])
         return table[inverse] if len(table) else column([])
 
     def thread(self, ids: Column) -> Column:
-        unique, inverse = np.unique(ids, return_inverse=True)
+        unique, inverse = distinct(ids)
         table = column([self.threads[int(i)] for i in unique])
         return table[inverse] if len(table) else column([])
 
@@ -152,7 +166,7 @@ class _Reader:
         if kind == Op.KERNEL:
             name = self.named(raw[title])
         elif kind == Op.MEMCPY:
-            unique, inverse = np.unique(raw["copyKind"], return_inverse=True)
+            unique, inverse = distinct(raw["copyKind"])
             table_ = column([self.names[f"Memcpy {_DIRECTIONS.get(int(c), '')}".strip()] for c in unique])
             name = table_[inverse] if size else column([])
             host_from = np.isin(raw["copyKind"], (1, 9)) & (raw["srcKind"] == 0)
@@ -174,16 +188,19 @@ class _Reader:
         """API calls, one a correlation: the runtime's row wins over the driver's and over other layers'."""
         wanted = ("start", "end", "globalTid", "correlationId", "nameId", "eventClass")
         raw = self.columns(_CUPTI + "RUNTIME", wanted, "WHERE end IS NOT NULL")
-        process = _pid(raw["globalTid"])
-        order = np.lexsort((raw["eventClass"], raw["correlationId"], process))
-        first = np.ones(len(order), dtype=bool)
-        first[1:] = (np.diff(raw["correlationId"][order]) != 0) | (np.diff(process[order]) != 0)
-        first |= raw["correlationId"][order] == 0
-        keep = np.sort(order[first])
+        raw["process"] = _pid(raw["globalTid"])
+        twice = _repeated(raw["process"], raw["correlationId"])
+        if len(twice):
+            key = raw["process"][twice], raw["correlationId"][twice]
+            order = np.lexsort((raw["eventClass"][twice], key[1], key[0]))
+            again = (np.diff(key[1][order]) == 0) & (np.diff(key[0][order]) == 0)
+            keep = np.ones(len(raw["start"]), dtype=bool)
+            keep[twice[order[1:][again]]] = False
+            raw = {name: values[keep] for name, values in raw.items()}
         return Calls(**by_start({
-            "start": raw["start"][keep], "end": np.maximum(raw["end"], raw["start"])[keep],
-            "name": self.named(raw["nameId"][keep], suffix=False), "thread": self.thread(raw["globalTid"][keep]),
-            "process": process[keep], "correlation": raw["correlationId"][keep],
+            "start": raw["start"], "end": np.maximum(raw["end"], raw["start"]),
+            "name": self.named(raw["nameId"], suffix=False), "thread": self.thread(raw["globalTid"]),
+            "process": raw["process"], "correlation": raw["correlationId"],
         }))  # fmt: skip
 
     def nvtx(self) -> tuple[Spans, Spans]:
@@ -251,6 +268,21 @@ class _Reader:
                 missing=tuple(t for t in tables if t not in self.tables),
             ),
         )  # fmt: skip
+
+
+def _repeated(process: Column, correlation: Column) -> Column:
+    """Rows whose correlation occurs more than once, whatever the process; all but those of correlation 0."""
+    rows = np.flatnonzero(correlation > 0)
+    if not len(rows):
+        return rows
+    known = correlation[rows]
+    if bool(np.all(known[1:] > known[:-1])):
+        return rows[:0]
+    low, high = int(known.min()), int(known.max())
+    if high - low < 8 * len(known):
+        counts = np.bincount(known - low)
+        return rows[counts[known - low] > 1]
+    return rows
 
 
 def _pid(identity: Column) -> Column:
