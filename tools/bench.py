@@ -1,11 +1,12 @@
 """Speed and memory of `kscope analyze --format json` against a bare script that reads every metric value once.
 
-    python tools/bench.py [--rounds N] [--strict] [--instances]
+    python tools/bench.py [--rounds N] [--strict] [--instances] [--only kernels|timelines]
 
 Both sides run alternately as fresh processes; times are medians, memory is the sum over the process tree. "cold" gives
 kscope an empty cache each run, "warm" the cache of an earlier run. --instances lets the bare script read every
-instance (per instruction, per sample) of every metric too. --strict exits 1 when a target is missed.
-The rows "HTML against JSON" hold kscope's own two formats against each other.
+instance (per instruction, per sample) of every metric too. --strict exits 1 when a target is missed. The rows "HTML
+against JSON" hold kscope's own two formats against each other. Timelines are large recordings (bench_timelines.py),
+against HolisticTraceAnalysis and against SQLite itself.
 """
 
 from __future__ import annotations
@@ -27,10 +28,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.support.reports import FIXTURES, fixture, join_reports, plain  # noqa: E402
+from tools import bench_timelines  # noqa: E402
 
 CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
 BIG_KERNELS, BIG_BYTES = 28, 140e6
 RATIO, MEMORY_RATIO, HELP_MS, HTML_RATIO = 1.5, 1.0, 150.0, 1.3
+SPEED_OF_HTA, MEMORY_OF_HTA, UNION_TIMES = 1 / 8, 1 / 4, 1.5
 
 BARE = """
 import sys, ncu_report
@@ -108,6 +111,33 @@ class Bench:
         self.row(f"{what}, HTML against JSON", ms(page), ms(data), f"{ratio:.2f}x", f"<= {HTML_RATIO}x",
                  ratio <= HTML_RATIO)  # fmt: skip
 
+    def timelines(self) -> None:
+        """A trace against HolisticTraceAnalysis's parser, an export against the idle-union query inside SQLite."""
+        trace, export, cache = self.folder / "big.json", self.folder / "big.sqlite", self.folder / "cache"
+        what = f"torch trace, {bench_timelines.big_trace(trace) / 1e6:.0f} MB"
+        python = bench_timelines.hta()
+        if python is None:
+            print(f"{what}: HolisticTraceAnalysis cannot be installed here, not compared", flush=True)
+        else:
+            theirs = [python, "-c", bench_timelines.HTA, str(trace)]
+            self.compare(what, "HTA", kscope(trace), theirs, cache, SPEED_OF_HTA, MEMORY_OF_HTA)
+        trace.unlink()
+        what = f"nsys export, {bench_timelines.big_export(export) / 1e6:.0f} MB"
+        union = [sys.executable, "-c", bench_timelines.UNION, str(export)]
+        self.compare(what, "SQL", kscope(export), union, cache, UNION_TIMES, None)
+        export.unlink()
+
+    def compare(
+        self, what: str, who: str, ours: list[str], theirs: list[str], cache: Path, times: float, memory: float | None
+    ) -> None:
+        """Rows of the time, and of the largest process where `memory` is a target; both as a ratio to the other."""
+        (mine, a), (other, b) = timed(ours, cache), timed(theirs, cache)
+        ratio = mine / other
+        target = f"<= {times:.3g}x"
+        self.row(f"{what}, time ({who})", ms(mine), ms(other), f"{ratio:.2f}x", target, ratio <= times)
+        if memory is not None:
+            self.row(f"{what}, memory", mb(a), mb(b), f"{a / b:.2f}x", f"<= {memory:.3g}x", a <= b * memory)
+
     def help(self) -> None:
         times = [run([*command(), "--help"], self.folder / "cache") for _ in range(max(7, self.rounds))]
         value = statistics.median(times) * 1e3
@@ -136,6 +166,21 @@ def run(args: list[str], cache: Path) -> float:
     if process.returncode:
         raise Failed(errors.decode(errors="replace").strip()[-300:])
     return time.perf_counter() - begin
+
+
+def timed(args: list[str], cache: Path) -> tuple[float, float]:
+    """Wall time in seconds and the largest resident set of the process, bytes. Raises Failed."""
+    begin = time.perf_counter()
+    process = start(args, cache)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begin
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.stderr is not None
+    with process.stderr as errors:
+        message = errors.read()
+    if process.returncode:
+        raise Failed(message.decode(errors="replace").strip()[-300:])
+    return seconds, usage.ru_maxrss * 1024.0
 
 
 def peak(args: list[str], cache: Path) -> tuple[float, float]:
@@ -214,28 +259,37 @@ def mb(size: float) -> str:
     return f"{size / 1e6:.0f} MB"
 
 
+def kernels(bench: Bench, rounds: int) -> None:
+    """The rows of kernel reports."""
+    bench.help()
+    for case in CASES:
+        report = bench.folder / f"{case}.ncu-rep"
+        report.write_bytes(plain(case))
+        bench.speed(case, report, rounds)
+        bench.html(case, report, rounds)
+    report = bench.folder / "big.ncu-rep"
+    what = f"{BIG_KERNELS} kernels, {big_report(report) / 1e6:.0f} MB"
+    bench.speed(what, report, max(2, rounds // 3))
+    bench.html(what, report, max(2, rounds // 3))
+    if os.path.exists("/proc/self/smaps_rollup"):
+        bench.memory(what, report, 2)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="runs of each side on one kernel (default 7)")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--instances", action="store_true", help="the bare script reads all instances too")
+    parser.add_argument("--only", choices=("kernels", "timelines"), help="only these rows")
     args = parser.parse_args()
     print(f"{'':42} {'kscope':>9} {'bare':>9} {'ratio':>7}  target")
     with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
         bench = Bench(args.rounds, args.instances, Path(folder))
         try:
-            bench.help()
-            for case in CASES:
-                report = Path(folder, f"{case}.ncu-rep")
-                report.write_bytes(plain(case))
-                bench.speed(case, report, args.rounds)
-                bench.html(case, report, args.rounds)
-            report = Path(folder, "big.ncu-rep")
-            what = f"{BIG_KERNELS} kernels, {big_report(report) / 1e6:.0f} MB"
-            bench.speed(what, report, max(2, args.rounds // 3))
-            bench.html(what, report, max(2, args.rounds // 3))
-            if os.path.exists("/proc/self/smaps_rollup"):
-                bench.memory(what, report, 2)
+            if args.only != "timelines":
+                kernels(bench, args.rounds)
+            if args.only != "kernels":
+                bench.timelines()
         except Failed as e:
             print(f"the measured command failed: {e}", file=sys.stderr)
             return 1

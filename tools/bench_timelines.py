@@ -1,7 +1,7 @@
 """Large recordings, made from small ones by repetition, for tools/bench.py: speed and memory of `kscope analyze`.
 
-A torch profiler trace against the parser of HolisticTraceAnalysis (installed into .bench/hta, for this alone); an export
-of Nsight Systems against the query that computes the union of its GPU operations inside SQLite.
+A torch profiler trace against the parser of HolisticTraceAnalysis (installed into .bench/hta, for this alone); an
+export of Nsight Systems against the query that computes the union of its GPU operations inside SQLite.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ KINETO_BYTES, NSYS_BYTES = 400e6, 500e6
 HTA = """
 import logging, sys
 logging.disable(logging.CRITICAL)
-from hta.common.trace_parser import parse_trace_file
+from hta.common.trace import parse_trace_file
 meta, df, symbols = parse_trace_file(sys.argv[1])[:3]
 assert len(df) > 1000, len(df)
 """
