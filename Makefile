@@ -47,6 +47,7 @@ rulebook: $(STAMP)
 
 eval: $(STAMP)
 	@$(BIN)/python tools/eval.py --out reports/eval.md
+	@$(BIN)/python tools/ladder.py --out reports/ladder.md
 
 validate: $(STAMP)
 	@$(BIN)/python tools/validate_ws.py --out reports/warp_specialization.md

@@ -80,7 +80,8 @@ class Case(msgspec.Struct, frozen=True):
     kernel: Kernel
 
 
-def load(folder: Path) -> list[Case]:
+def load(folder: Path, only: Sequence[str] | None = None) -> list[Case]:
+    """The labelled captures of a folder and the versions without their fault; `only` of these names if given."""
     labels = tomllib.loads((folder / "labels.toml").read_text(encoding="utf-8"))
     rows = [line.split() for line in (folder / "times.txt").read_text(encoding="utf-8").splitlines()]
     times = {f"{r[1]}.{r[2]}": float(r[3]) for r in rows if r[:1] == ["TIME"]}
@@ -89,7 +90,7 @@ def load(folder: Path) -> list[Case]:
     for report in sorted(folder.glob("*/report.ncu-rep.xz")):
         name = report.parent.name
         label = labels.get(name)
-        if label is None and name not in fixed:
+        if (label is None and name not in fixed) or (only is not None and name not in only):
             continue
         better = label.get("fixed") if label else None
         truth = times[name] / times[better] if better in times and name in times else None
@@ -200,10 +201,34 @@ def main() -> None:
     }
     text = page(table, cases, full, said, nvidia)
     if args.out:
+        text += fitted(cases)
+    if args.out:
         args.out.write_text(text, encoding="utf-8")
         print(f"Wrote {args.out}", file=sys.stderr)
         in_readme(summary(table))
     print("\n".join(summary(table)))
+
+
+def fitted(cases: Sequence[Case]) -> str:
+    """The section on the constants of the estimates: how they hold on families of kernels that a fit has not seen."""
+    import fit
+
+    lines = ["", "## Fitted constants, one family of kernels left out", "", "Made by tools/fit.py, which says how.", ""]
+    return "\n".join([*lines, *fit.report(fit.fit(cases))]) + "\n"
+
+
+def first_sight(folder: Path) -> list[str]:
+    """What kscope said of the newest captures before anybody worked on the rules with them (first_sight.toml)."""
+    path = folder / "first_sight.toml"
+    if not path.is_file():
+        return []
+    seen = tomllib.loads(path.read_text(encoding="utf-8"))
+    keys = list(seen["figures"])
+    return [
+        "", "## At first sight", "", seen["about"].strip(), "",
+        "| | " + " | ".join(keys) + " |", "|---|" + "---|" * len(keys),
+        "| kscope, before | " + " | ".join(f"{seen['figures'][k]:.2f}" for k in keys) + " |",
+    ]  # fmt: skip
 
 
 def summary(table: dict[str, dict[str, Any]]) -> list[str]:
@@ -231,12 +256,14 @@ def page(
     nvidia: Sequence[list[Promise]],
 ) -> str:
     count = table["kscope"]["cases"]
+    level = sum(bool(c.label and c.label.get("no_gain")) for c in cases)
     lines = [
         "# How good are the diagnoses?", "",
-        f"Made by `make eval` from the {count} labelled kernels of fixtures/h200 and the versions without their "
-        "fault; the",
-        "figures are defined in tools/eval.py. The same kernels were used to develop the rules.", "",
-        *summary(table), "",
+        f"Made by `make eval` from the {count} labelled kernels of fixtures/h200, {level} of them without anything to",
+        "gain, and the versions without their fault; the figures are defined in tools/eval.py. The same kernels were "
+        "used to develop the rules.", "",
+        *summary(table),
+        *first_sight(ROOT / "fixtures" / "h200"), "",
         "## Case by case", "",
         "| kernel | planted | verdict | kscope, first | truth | Nsight Compute, first |", "|---|---|---|---|---|---|",
     ]  # fmt: skip

@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kscope.model.kernel import Kernel
 from kscope.rules.base import AnyRule, CodeRule, Rule
 from kscope.rules.registry import MODULES, all_rules, matching, page, rule
 
@@ -110,6 +112,8 @@ def test_page(code: str) -> None:
     r = BY_CODE[code]
     parts = sections(r)
     assert tuple(name for name in parts if name and name != EXCERPTS) == SECTIONS
+    if issubclass(r, Rule):
+        assert EXCERPTS in parts, "what it looks like in SASS, from our own captures or compiled code"
     assert EXCERPTS not in parts or tuple(parts).index(EXCERPTS) == tuple(parts).index("Fix") + 1
     assert all(len(text) > 20 for text in parts.values()), "no section is empty"
     first = parts[""]
@@ -147,3 +151,22 @@ def test_lookup(code: str) -> None:
     assert rule(code) is rule(code.lower()) is rule(r.slug) is rule(f" {code} ") is r
     assert matching(code) == matching(r.slug) == {code}
     assert code in matching(code[:3]) and all(c.startswith(code[:3]) for c in matching(code[:3]))
+
+
+@pytest.mark.parametrize("code", [c for c, r in BY_CODE.items() if "(capture " in sections(r).get(EXCERPTS, "")])
+def test_excerpts_are_captured_code(code: str, kernel: Callable[[str], Kernel]) -> None:
+    """Each line of SASS on the page stands in the capture that it names, in that order."""
+    section = sections(BY_CODE[code])[EXCERPTS] + "\n"
+    found = re.findall(r"^(Before|After|From) \(capture ([\w.]+)\):\n\n((?: {4}.*\n)+)", section, re.MULTILINE)
+    assert [name for name, _, _ in found] in (["Before", "After"], ["From"])
+    for _, case, lines in found:
+        program = kernel(case).program
+        assert program is not None
+        texts = iter([ins.text for ins in program.instructions])
+        for line in lines.splitlines():
+            assert line.strip() == "..." or any(line.strip() == text for text in texts), f"{case}: {line}"
+
+
+def test_every_rule_on_kernels_shows_its_code() -> None:
+    shown = [c for c, r in BY_CODE.items() if issubclass(r, Rule)]
+    assert all(EXCERPTS in sections(BY_CODE[c]) for c in shown) and len(shown) >= 36

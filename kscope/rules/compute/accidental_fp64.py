@@ -28,6 +28,27 @@ After:
 
     x = 0.5f * x * (1.0f + tanhf(0.79788f * x));                   // FFMA
 
+## In SASS
+
+`F2F.F64.F32` and double arithmetic between float loads and stores; with float literals only FP32 is left.
+
+Before (capture fp64_literal.slow):
+
+    F2F.F64.F32 R4, R5
+    ...
+    DMUL R6, R4, UR6
+    DMUL R6, R4, R6
+    DFMA R6, R4, R6, R4
+    DMUL R6, R6, UR8
+
+After (capture fp64_literal.fast):
+
+    FMUL R0, R5, 0.044714998453855514526
+    FMUL R0, R5, R0
+    FFMA R0, R5, R0, R5
+    FMUL R5, R5, 0.5
+    FMUL R6, R0, 0.79788458347320556641
+
 ## When it is wrong
 
 Deliberate double accumulation of float data looks the same: keep it where the precision is needed, or use

@@ -26,6 +26,32 @@ After:
 
     s = __dp4a(x4[c], w4[c], s);                                   // or PRMT-based unpacking
 
+## In SASS
+
+A conversion for every byte before it is multiplied; `IDP` multiplies and adds four bytes.
+
+Before (capture qdot.to_float):
+
+    I2F.S8 R15, R35
+    I2F.S8 R24, R36
+    ...
+    I2F.S8 R18, R35.B2
+    ...
+    I2F.S8 R32, R36.B2
+    I2F.S8 R8, R34.B1
+
+After (capture qdot.dp4a):
+
+    IDP.4A.S8.S8 R15, R6, R24, R15
+    ...
+    IDP.4A.S8.S8 R14, R28, R14, R33
+    ...
+    IDP.4A.S8.S8 R26, R26, R6, R15
+    ...
+    IDP.4A.S8.S8 R15, R11, R24, R26
+    ...
+    IDP.4A.S8.S8 R15, R28, R25, R15
+
 ## When it is wrong
 
 Quantised formats must be converted somewhere: then fewer, packed conversions are the goal, not none.

@@ -27,6 +27,34 @@ After:
 
     x += step; if (x >= w) { x -= w; if (++y == h) y = 0; }
 
+## In SASS
+
+The sequence of a division by a run-time value; the running index is an add and a compare.
+
+Before (capture int_division.slow):
+
+    I2F.RP R10, R11
+    ...
+    F2I.FTZ.U32.TRUNC.NTZ R15, R14
+    ...
+    F2I.FTZ.U32.TRUNC.NTZ R9, R9
+    ...
+    MUFU.RCP R3, R8
+    ...
+    IMAD.HI.U32 R4, R15, R7, R14
+
+After (capture int_division.fast):
+
+    ISETP.GE.AND P0, PT, R0, UR4, PT
+    ...
+    IADD3 R4, R0, 0x3d1, RZ
+    ...
+    IADD3 R6, R0, 0x7a2, RZ
+    ...
+    IADD3 R14, R0, 0x1315, RZ
+    ...
+    ISETP.GE.AND P0, PT, R4, R5, PT
+
 ## When it is wrong
 
 When memory limits, the integer work hides behind it: the estimate is capped by the busy unit.

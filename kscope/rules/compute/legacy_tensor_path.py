@@ -25,6 +25,31 @@ After:
 
     wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 ...      // HGMMA.64x256x16
 
+## In SASS
+
+Fragments travel through registers (`LDSM`, `HMMA`); `HGMMA` takes both tiles from shared memory by descriptor.
+
+Before (capture gemm_bf16.swizzled):
+
+    LDSM.16.M88.4 R88, [R114]
+    ...
+    HMMA.16816.F32.BF16 R52, R84, R20, R52
+    LDSM.16.M88.4 R16, [R16+0x4000]
+    HMMA.16816.F32.BF16 R48, R84, R22, R48
+    LDSM.16.M88.4 R84, [R114+0x800]
+
+After (capture gemm_bf16.wgmma):
+
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20], R24
+    ...
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20], R24
+    ...
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20], R24
+    ...
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR20], R24.gsb0
+    ...
+    WARPGROUP.DEPBAR.LE gsb0, 0x1
+
 ## When it is wrong
 
 Small or irregular products may not fill a 64-row instruction. Below half of the older path's rate, feeding it comes

@@ -24,6 +24,27 @@ After:
 
     s = fmaf(a, b, s);                                             // FFMA
 
+## In SASS
+
+Multiply, then add, on the same register; or one instruction.
+
+Before (capture horner.separate):
+
+    FMUL R7, R2, 0.89999997615814208984
+    FMUL R9, R2, 0.80000001192092895508
+    FMUL R11, R2, 0.69999998807907104492
+    ...
+    FMUL R6, R2, R13
+    FMUL R8, R2, R7
+
+After (capture horner.fused):
+
+    FFMA R13, R2, R13, 0.30000001192092895508
+    FFMA R7, R2, R7, 0.30000001192092895508
+    FFMA R9, R2, R9, 0.30000001192092895508
+    FFMA R11, R2, R11, 0.30000001192092895508
+    FFMA R13, R2, R13, 0.30000001192092895508
+
 ## When it is wrong
 
 Code that needs results identical to separate rounding (reproducibility across machines) must keep the pair.

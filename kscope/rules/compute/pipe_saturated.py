@@ -26,6 +26,18 @@ After:
 
     acc2 = __hfma2(a2[i], b2[i], acc2);   // two products an instruction, where half precision suffices
 
+## In SASS
+
+Independent multiply-adds back to back: every issue slot does work.
+
+From (capture tail_effect.fast):
+
+    FFMA R8, R8, R5, 0.5
+    FFMA R10, R10, R5, 0.5
+    FFMA R12, R12, R5, 0.5
+    FFMA R6, R6, R5, 0.5
+    FFMA R8, R8, R5, 0.5
+
 ## When it is wrong
 
 A pipe can be full of useless work: redundant index arithmetic (CMP205), idle lanes (LAT305), accidental FP64

@@ -30,6 +30,26 @@ After:
 
     wgmma(...); commit(); wait<1>();                               // the next one is in flight already
 
+## In SASS
+
+`DEPBAR` behind every `HGMMA`; or one behind a batch, whose last carries the scoreboard (`gsb0`).
+
+Before (capture wgmma_flight.each):
+
+    HGMMA.64x64x16.F32 R24, gdesc[UR4], R24.gsb0
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    WARPGROUP.ARRIVE
+    HGMMA.64x64x16.F32 R24, gdesc[UR4], R24.gsb0
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+
+After (capture wgmma_flight.sixteen):
+
+    HGMMA.64x64x16.F32 R24, gdesc[UR4], R24.gsb0
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    WARPGROUP.ARRIVE
+    HGMMA.64x64x16.F32 R24, gdesc[UR4], R24
+    HGMMA.64x64x16.F32 R24, gdesc[UR4], R24
+
 ## When it is wrong
 
 One wait a tile, before the epilogue reads the accumulators, is needed. With a tensor pipe near its peak the waits are

@@ -28,6 +28,28 @@ After:
 
     y = sqrtf(x) * __frcp_rn(z);
 
+## In SASS
+
+The range reduction begins with 2/pi = 0.6366; the intrinsic is one `MUFU`.
+
+Before (capture wave.library):
+
+    FFMA R15, R4, R14, 1
+    FMUL R0, R15, 0.63661974668502807617
+    ...
+    F2I.NTZ R0, R0
+    ...
+    FFMA R3, R2, -1.5707962512969970703, R15
+    FFMA R3, R2, -7.5497894158615963534e-08, R3
+
+After (capture wave.intrinsics):
+
+    MUFU.SIN R10, R10
+    @!P3  FMUL R7, R7, R7
+    MUFU.SIN R0, R0
+    FFMA R5, R17, R8, R6
+    MUFU.SIN R18, R11
+
 ## When it is wrong
 
 The intrinsics lose accuracy outside a range (`__sinf` beyond pi). A kernel that waits for memory gains nothing.

@@ -27,6 +27,31 @@ After:
 
     wmma::mma_sync(c, a, b, c);                                    // HMMA.16816.F32
 
+## In SASS
+
+Shifts unpack BF16 for one `FFMA` after another; one `HMMA` multiplies 16 x 8 x 16.
+
+Before (capture gemm_bf16.ffma):
+
+    FFMA R19, R98, R47, R19
+    ...
+    FFMA R66, R91, R81, R66
+    ...
+    FFMA R67, R98, R81, R67
+    ...
+    SHF.L.U32 R21, R24, 0x10, RZ
+    ...
+    SHF.L.U32 R35, R20, 0x10, RZ
+
+After (capture gemm_bf16.swizzled):
+
+    HMMA.16816.F32.BF16 R12, R84, R28, R12
+    ...
+    HMMA.16816.F32.BF16 R44, R16, R80, R44
+    HMMA.16816.F32.BF16 R40, R16, R82, R40
+    HMMA.16816.F32.BF16 R36, R16, R28, R36
+    HMMA.16816.F32.BF16 R32, R16, R30, R32
+
 ## When it is wrong
 
 FP32 products that need full precision cannot move; for them no gain is promised. Tiny inner dimensions do not fill a

@@ -26,6 +26,21 @@ After:
 
     dim3 block(32, 4);
 
+## In SASS
+
+36 threads are two warps; the second runs each instruction with four lanes.
+
+From (capture julia.block6x6):
+
+    FFMA R7, R4, R4, -R7
+    FFMA R9, R9, R8, 0.20000000298023223877
+    ...
+    FFMA R4, R7, R7, -R4
+    ...
+    FFMA R8, R9, R8, 0.20000000298023223877
+    ...
+    FFMA R4, R9, R9, -R4
+
 ## When it is wrong
 
 Blocks that cooperate closely on few elements can be better small; the estimate shows what occupancy would bring.

@@ -26,6 +26,20 @@ After:
 
     while ((piece = atomicAdd(&next, 1)) < pieces) process(piece);
 
+## In SASS
+
+Both versions run this loop; the number of rounds depends on the row, and which rows a block takes differs.
+
+From (capture mandelbrot.bands):
+
+    FFMA R3, R3, R10, R8
+    @!P0  BRA 0xaf0
+    ...
+    FFMA R13, R11, R13, R6
+    ...
+    FSETP.GEU.AND P0, PT, R12, 4, PT
+    @!P0  BRA P1, 0xb80
+
 ## When it is wrong
 
 On very short kernels start-up skew looks like imbalance.

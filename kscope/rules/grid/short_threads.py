@@ -30,6 +30,29 @@ After:
     for (int k = 0; k < 8; k++) m = fmaxf(m, x[(blockIdx.x * 8 + k) * 256 + t]);
     m = block_max(m);                                              // eight elements, one tree
 
+## In SASS
+
+One load, then the tree; or many loads, one comparison each, and the tree once.
+
+Before (capture signal_max.one):
+
+    LDG.E.CONSTANT R7, desc[UR6][R6.64]
+    ...
+    LDG.E.CONSTANT R8, desc[UR6][R8.64]
+    ...
+    FMNMX R4, RZ, R4, !PT
+    SHFL.BFLY PT, R5, R4, 0x10, 0x1f
+    FMNMX R5, R4, R5, !PT
+
+After (capture signal_max.many):
+
+    LDG.E.CONSTANT R0, desc[UR6][R4.64]
+    ...
+    LDG.E.CONSTANT R14, desc[UR6][R4.64+-0x2000]
+    LDG.E.CONSTANT R16, desc[UR6][R4.64+-0x1c00]
+    LDG.E.CONSTANT R18, desc[UR6][R4.64+-0x1800]
+    LDG.E.CONSTANT R10, desc[UR6][R4.64+-0x1400]
+
 ## When it is wrong
 
 Where the tree is the work (a sort, a scan), it grows with the elements. Fewer threads than fill the device lose more

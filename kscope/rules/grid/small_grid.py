@@ -26,6 +26,22 @@ After:
 
     reduce<<<sms * blocks_per_sm, 256>>>(in, out, n);              // each SM full, once
 
+## In SASS
+
+The code is the same for 8 blocks and for 1,056.
+
+From (capture small_grid.slow):
+
+    LDG.E.CONSTANT R5, desc[UR6][R4.64]
+    ...
+    FADD R0, R5, R0
+    ...
+    FADD R3, R3, R0
+    ...
+    FADD R4, R3, R4
+    ...
+    FADD R5, R4, R5
+
 ## When it is wrong
 
 A problem that is small altogether cannot fill the device: batch it with others (OVH606). Where a unit is already full

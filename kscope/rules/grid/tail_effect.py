@@ -25,6 +25,18 @@ After:
 
     k<<<132, 1024>>>();  // grid-stride or persistent: one round
 
+## In SASS
+
+The code is the same for 133 blocks and for 132.
+
+From (capture tail_effect.slow):
+
+    FFMA R8, R8, R5, 0.5
+    FFMA R10, R10, R5, 0.5
+    FFMA R12, R12, R5, 0.5
+    FFMA R6, R6, R5, 0.5
+    FFMA R8, R8, R5, 0.5
+
 ## When it is wrong
 
 With short blocks and many waves the tail is small; blocks of uneven length blur the waves (GRD403).

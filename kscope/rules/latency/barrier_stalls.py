@@ -26,6 +26,28 @@ After:
 
     v = warp_reduce(v); if (!lane) sm[warp] = v; __syncthreads(); ... // one barrier
 
+## In SASS
+
+Store, barrier, load, barrier for every exchange; within a warp a shuffle does it alone.
+
+Before (capture bitonic1024.barriers):
+
+    BAR.SYNC.DEFER_BLOCKING 0x0
+    LDS R9, [R4+UR4]
+    VIMNMX R10, R8, R9, PT
+    @P0   VIMNMX R10, R8, R9, !PT
+    BAR.SYNC.DEFER_BLOCKING 0x0
+
+After (capture bitonic1024.shuffles):
+
+    @P0   VIMNMX R6, R4, R5, !PT
+    ...
+    SHFL.BFLY PT, R5, R6, 0x2, 0x1f
+    VIMNMX R7, R6, R5, PT
+    @P0   VIMNMX R7, R6, R5, !PT
+    ...
+    SHFL.BFLY PT, R8, R7, 0x1, 0x1f
+
 ## When it is wrong
 
 Time at a barrier is often the time of the slowest load before it: then the load's finding is the cause, and ranks

@@ -27,6 +27,28 @@ After:
 
     for (i...) { a0 = a0 * x + c; a1 = a1 * x + c; a2 = ...; a3 = ...; }
 
+## In SASS
+
+Each `FFMA` needs the result of the one before (R5, R5, R5); or four registers in turn.
+
+Before (capture dependency_chain.slow):
+
+    FFMA R5, R5, R4, 0.5
+    ...
+    FFMA R5, R5, R4, 0.5
+    ...
+    FFMA R5, R5, R4, 0.5
+    FFMA R5, R5, R4, 0.5
+    FFMA R5, R5, R4, 0.5
+
+After (capture dependency_chain.fast):
+
+    FFMA R7, R7, R4, 0.5
+    FFMA R9, R9, R4, 0.5
+    FFMA R11, R11, R4, 0.5
+    FFMA R5, R5, R4, 0.5
+    FFMA R7, R7, R4, 0.5
+
 ## When it is wrong
 
 A recurrence that is inherently serial has no independent parts; then more warps (problems) at once is the way.

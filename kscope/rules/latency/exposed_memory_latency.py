@@ -28,6 +28,31 @@ After:
     #pragma unroll 8                                               // 8 loads in flight a thread
     for (i...) s += x[i];
 
+## In SASS
+
+The address of each load comes from the load before; four lists at once give four loads in flight.
+
+Before (capture list_walk.serial):
+
+    IMAD R5, R5, -0x7a143589, RZ
+    ...
+    IMAD R4, R4, -0x3d4d51c3, RZ
+    ...
+    IMAD.WIDE.U32 R4, R4, 0x4, R6
+    ...
+    LDG.E.CONSTANT R4, desc[UR6][R4.64]
+    ...
+    IMAD.IADD R3, R4, 0x1, R3
+
+After (capture list_walk.four):
+
+    LDG.E.CONSTANT R7, desc[UR6][R6.64]
+    ...
+    LDG.E.CONSTANT R9, desc[UR6][R8.64]
+    ...
+    LDG.E.CONSTANT R10, desc[UR6][R10.64]
+    LDG.E.CONSTANT R15, desc[UR6][R12.64]
+
 ## When it is wrong
 
 Pointer chasing has nothing to load ahead: only several chains at once help. When the grid or occupancy is too small

@@ -27,6 +27,30 @@ After:
     #pragma unroll 8
     for (int i = 0; i < 4096; i++) ...
 
+## In SASS
+
+One branch tree into 205 KB of straight code, or one loop over coefficients.
+
+Before (capture operators.specialised):
+
+    BRA 0x341b0
+    ...
+    @!P0  BRA 0x170
+    ...
+    FADD R2, R11, R13
+    ...
+    FADD R0, R2, R9
+    FADD R7, R0, R7
+
+After (capture operators.generic):
+
+    FFMA R7, R7, R10, 0.5
+    ...
+    FFMA R9, R4, R9, R15
+    FFMA R17, R4, R8, R15
+    FFMA R13, R4, R13, R15
+    FFMA R11, R4, R11, R15
+
 ## When it is wrong
 
 Very short kernels miss once on every instruction: that is launch cost, not the loop.

@@ -29,6 +29,28 @@ After:
 
     if (threadIdx.x == 0) cuda::memcpy_async(s, g, cuda::aligned_size_t<16>(16 * n), bar);
 
+## In SASS
+
+Elect a lane, move its addresses to uniform registers, copy 16 bytes, go round; or one copy of the tile.
+
+Before (capture tile_sum.lanes):
+
+    @P0   ELECT P3, URZ, PT
+    @P3   R2UR UR14, R10
+    @P3   R2UR UR15, R11
+    @P3   R2UR UR16, R6
+    @P3   PLOP3.LUT P0, PT, P3, PT, PT, 0x8, 0x0
+
+After (capture tile_sum.elected):
+
+    UBLKCP.S.G [UR8], [UR4], UR7
+    ...
+    UBLKCP.S.G [UR16], [UR18], UR7
+    ...
+    UBLKCP.S.G [UR8], [UR4], UR7
+    ...
+    UBLKCP.S.G [UR10], [UR8], UR5
+
 ## When it is wrong
 
 A loop over a few long copies that one thread issues is no fault: the rule asks for several rounds a warp.

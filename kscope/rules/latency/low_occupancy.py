@@ -28,6 +28,19 @@ After:
 
     k<<<grid, 128, 12 * 1024>>>(...);                              // 16 blocks, 64 warps
 
+## In SASS
+
+Nothing in the code limits it: the launch asks for 200 KB of shared memory that no instruction touches.
+
+From (capture occupancy_smem.slow):
+
+    LDG.E.CONSTANT R8, desc[UR6][R8.64]
+    ...
+    FMUL.FTZ R11, R8, R15
+    FMUL.FTZ R6, R15, 0.5
+    FFMA R0, -R11, R11, R8
+    FFMA R11, R0, R6, R11
+
 ## When it is wrong
 
 Warp-specialised kernels keep a unit busy with few warps by design. Kernels with much independent work a thread hide

@@ -26,6 +26,32 @@ After:
 
     for (...) out[i] = v;   __threadfence(); flag[0] = 1;          // one fence
 
+## In SASS
+
+A fence behind each store (`MEMBAR.SC.GPU` and the checks that come with it); or stores alone, and one fence at the
+end.
+
+Before (capture publish.fence_each):
+
+    MEMBAR.SC.GPU
+    ERRBAR
+    ...
+    STG.E desc[UR6][R12.64], R17
+    MEMBAR.SC.GPU
+    ERRBAR
+
+After (capture publish.fence_once):
+
+    STG.E desc[UR6][R10.64], R16
+    ...
+    STG.E desc[UR6][R14.64], R18
+    ...
+    STG.E desc[UR6][R12.64], R21
+    ...
+    STG.E desc[UR6][R24.64], R27
+    ...
+    STG.E desc[UR6][R2.64], R5
+
 ## When it is wrong
 
 A fence that publishes a block's result once is cheap.

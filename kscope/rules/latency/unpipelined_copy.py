@@ -28,6 +28,33 @@ After:
 
     cp_async(s[stage ^ 1], g + next); compute(s[stage]); cp_async_wait(); __syncthreads();
 
+## In SASS
+
+Through registers: the store waits for its load. `LDGSTS` writes shared memory itself, and the wait comes stages
+later.
+
+Before (capture hgemm.wmma_onestage):
+
+    STS.128 [R140], R48
+    LDG.E.128.CONSTANT R48, desc[UR6][R120.64]
+    ...
+    STS.128 [R138+0x4800], R36
+    ...
+    STS.128 [R137], R48
+    STS.128 [R136+0x4800], R56
+
+After (capture hgemm.wmma_padded):
+
+    LDGSTS.E.BYPASS.128 [R81+0x4800], desc[UR10][R22.64]
+    ...
+    LDGSTS.E.BYPASS.128 [R77], desc[UR10][R74.64]
+    ...
+    LDGSTS.E.BYPASS.128 [R81+0x4800], desc[UR10][R22.64]
+    ...
+    LDGSTS.E.BYPASS.128 [R77], desc[UR10][R78.64]
+    ...
+    LDGSTS.E.BYPASS.128 [R81+0x4800], desc[UR10][R74.64]
+
 ## When it is wrong
 
 With enough blocks resident, another block computes while this one waits: then the samples at the stores are few.

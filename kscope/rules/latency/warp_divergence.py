@@ -27,6 +27,20 @@ After:
 
     int kind = (i / 32) % 8;     switch (kind) { ... }             // one path a warp
 
+## In SASS
+
+Both versions are this code: the data decides how many lanes take each branch.
+
+From (capture divergence.slow):
+
+    ISETP.GE.AND P0, PT, R2, UR4, PT
+    ...
+    ISETP.NE.AND P0, PT, RZ, UR4, PT
+    BSSY B0, 0x6be0
+    ...
+    ISETP.GT.AND P0, PT, R7, 0x2, PT
+    @P0   BRA 0x2880
+
 ## When it is wrong
 
 Elected-lane code (one lane issues a copy or an atomic) is meant to be narrow: it costs little, and the rule weighs by

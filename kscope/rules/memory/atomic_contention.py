@@ -29,6 +29,28 @@ After:
     loc[b] += v; ...                                              // registers, then
     s = __reduce_add_sync(~0u, loc[b]); if (!lane) atomicAdd(&bins[b], s);
 
+## In SASS
+
+Each lane's own reduction to memory; or one `REDUX` a warp, and one lane's `REDG` for all 32.
+
+Before (capture atomics.slow):
+
+    LDG.E.CONSTANT R2, desc[UR4][R2.64]
+    ...
+    REDG.E.ADD.STRONG.GPU desc[UR4][R4.64], R7
+
+After (capture atomics.fast):
+
+    REDUX.SUM.S32 UR10, R8
+    ...
+    @P1   REDG.E.ADD.STRONG.GPU desc[UR8][R2.64], R5
+    ...
+    REDUX.SUM.S32 UR4, R4
+    ...
+    @P1   REDG.E.ADD.STRONG.GPU desc[UR8][R2.64+0x4], R5
+    ...
+    REDUX.SUM.S32 UR4, R0
+
 ## When it is wrong
 
 Atomics spread over many addresses run at L2 throughput: then samples on them are few and the rule stays silent.

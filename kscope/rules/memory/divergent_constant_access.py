@@ -27,6 +27,29 @@ After:
 
     __shared__ float lut_s[256];     y = lut_s[x[i] & 255];
 
+## In SASS
+
+`c[0x3][R0]`: a constant at an address of the lane's own. From shared memory it is an `LDS`.
+
+Before (capture lut256.constant):
+
+    LDC.64 R2, c[0x0][0x218]
+    ...
+    LDC R4, c[0x3][R0]
+    LDC R5, c[0x3][R8]
+    LDC R7, c[0x3][R7]
+    ...
+    LDC R6, c[0x3][R6]
+
+After (capture lut256.shared):
+
+    LDG.E.CONSTANT R4, desc[UR6][R4.64]
+    ...
+    LDS R4, [R0]
+    LDS R5, [R5]
+    LDS R7, [R10]
+    LDS R6, [R6]
+
 ## When it is wrong
 
 A uniform index (same for all lanes) is what constant memory is for; the rule checks requests a load.

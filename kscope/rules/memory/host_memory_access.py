@@ -25,6 +25,19 @@ After:
 
     cudaMemcpyAsync(d, x, bytes, ...); k<<<...>>>(d);
 
+## In SASS
+
+The instruction cannot tell: the pointer decides, and the load waits for the bus.
+
+From (capture scale_add.host_input):
+
+    LDG.E.128.CONSTANT R8, desc[UR4][R2.64]
+    ...
+    FFMA R11, R11, R0, 1
+    FFMA R10, R10, R0, 1
+    FFMA R9, R9, R0, 1
+    FFMA R8, R8, R0, 1
+
 ## When it is wrong
 
 Data that is read once, and a little of it, can be cheaper to read in place than to copy.

@@ -29,6 +29,31 @@ After:
     extern __shared__ float sm[]; float* lut = sm + threadIdx.x;
     ... s += lut[(v & 63) * blockDim.x];                               // LDS, no conflict: lane = bank
 
+## In SASS
+
+The index is in a register (`[R11]`, not `[R1+0x40]`), so the array cannot live in registers. In shared memory the
+same pattern is `LDS` and `STS`.
+
+Before (capture local_array.slow):
+
+    STL [R11], R8
+    LDL R7, [R9]
+    ...
+    FADD R7, R8, R7
+    STL [R12], R7
+    LDL R8, [R10]
+
+After (capture local_array.fast):
+
+    LDS R14, [R14]
+    FADD R3, R7, R14
+    ...
+    STS [R8], R3
+    ...
+    LDS R12, [R12]
+    ...
+    LEA R14, R14, R5, 0x2
+
 ## When it is wrong
 
 A small array that stays in L1 in a cold place costs little. Shared memory lowers occupancy: check LAT301 afterwards.

@@ -29,6 +29,26 @@ After:
     for (k) { ra[i] = as[k][ty*8+i]; rb[j] = bs[k][tx*8+j];        // 16 loads,
               acc[i][j] += ra[i] * rb[j]; }                        // 64 FMAs
 
+## In SASS
+
+One result a thread: a load or more for each `FFMA`. A tile of results: 16 bytes a load, 64 `FFMA` on four of them.
+
+Before (capture gemm_f32.shared):
+
+    LDS R28, [R6]
+    LDS.128 R12, [R17]
+    LDS R25, [R6+0x80]
+    LDS R27, [R6+0x100]
+    LDS R22, [R6+0x180]
+
+After (capture gemm_f32.vector):
+
+    LDS.128 R76, [R10]
+    LDS.128 R80, [R11]
+    LDS.128 R84, [R10+0x10]
+    LDS.128 R88, [R11+0x10]
+    FFMA R92, R76, R80, R28
+
 ## When it is wrong
 
 A dot product or matrix-vector product uses each matrix element once: there is no reuse to win, device memory is the

@@ -27,6 +27,18 @@ After:
 
     const float* row = data + r * pitch;                           // pitch a multiple of 8 floats
 
+## In SASS
+
+Nothing shows it but the base: the same `STG.E` takes two requests when its 128 bytes begin 4 bytes behind a line.
+
+From (capture place_rows.header1):
+
+    STG.E desc[UR4][R2.64+0x400], R5
+    STG.E desc[UR4][R2.64+0x800], R6
+    STG.E desc[UR4][R2.64+0xc00], R7
+    STG.E desc[UR4][R2.64+0x1400], R9
+    STG.E desc[UR4][R2.64], R13
+
 ## When it is wrong
 
 A stencil reads its neighbours at offsets by design; the extra sectors hit in L1, and the estimate is small.

@@ -27,6 +27,30 @@ After:
 
     __global__ void __launch_bounds__(256, 2) k(...)      // 128 registers a thread: no LDL
 
+## In SASS
+
+Slots at constant offsets from the stack pointer R1, or none.
+
+Before (capture spill.slow):
+
+    LDL.LU R15, [R1+0x198]
+    ...
+    LDL.LU R22, [R1+0x194]
+    ...
+    LDL.LU R23, [R1+0x190]
+    ...
+    LDL.LU R24, [R1+0x18c]
+    ...
+    LDL.LU R25, [R1+0x188]
+
+After (capture spill.fast):
+
+    FFMA R31, R100, R31, R21
+    FFMA R28, R101, R28, R16
+    FFMA R29, R62, R29, R19
+    FFMA R27, R93, R27, R14
+    FFMA R26, R90, R26, R17
+
 ## When it is wrong
 
 A few spills outside the hot loop cost nothing. More registers mean fewer warps; where latency is hidden by

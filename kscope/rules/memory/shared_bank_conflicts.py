@@ -30,6 +30,29 @@ After:
 
 The SASS keeps its `LDS`; only the address stride changes.
 
+## In SASS
+
+The conflict is in no opcode: the address register holds another stride. Each `LDS` of the first takes 32 wavefronts,
+of the second one.
+
+Before (capture bank_conflict.slow):
+
+    LDS R11, [R14]
+    LDS R13, [R14+0x20]
+    LDS R17, [R14+0x40]
+    LDS R19, [R14+0x60]
+    ...
+    STG.E desc[UR6][R4.64], R11
+
+After (capture bank_conflict.fast):
+
+    LDS R19, [R14+0x60]
+    ...
+    STG.E desc[UR4][R2.64], R11
+    STG.E desc[UR4][R4.64], R13
+    STG.E desc[UR4][R6.64], R17
+    STG.E desc[UR4][R8.64], R19
+
 ## When it is wrong
 
 A conflict in a cold prologue costs nothing; the estimate follows the samples. Padding can break 16-byte alignment:

@@ -31,6 +31,25 @@ After:
 Where the algorithm wants the other order, load tiles coalesced into shared memory and read them back transposed; turn
 arrays of structs into structs of arrays. In SASS the load stays an `LDG.E`; only its address arithmetic changes.
 
+## In SASS
+
+The loads look alike; the steps of the address tell. A thread alone walks 4 bytes a step (its neighbours are a row
+away), a warp together 128.
+
+Before (capture uncoalesced.slow):
+
+    LDG.E.CONSTANT R21, desc[UR6][R2.64+-0x8]
+    LDG.E.CONSTANT R22, desc[UR6][R2.64+-0x4]
+    LDG.E.CONSTANT R24, desc[UR6][R2.64]
+    LDG.E.CONSTANT R26, desc[UR6][R2.64+0x4]
+
+After (capture uncoalesced.fast):
+
+    LDG.E.CONSTANT R21, desc[UR4][R4.64+-0x100]
+    LDG.E.CONSTANT R22, desc[UR4][R4.64+-0x80]
+    LDG.E.CONSTANT R24, desc[UR4][R4.64]
+    LDG.E.CONSTANT R26, desc[UR4][R4.64+0x80]
+
 ## When it is wrong
 
 Gathers with a random index have no better order; sorting the indices may cost more than it saves. cp.async (LDGSTS)

@@ -26,6 +26,19 @@ After:
 
     scale_all<<<(64 * n + 255) / 256, 256>>>(x, n);                // one
 
+## In SASS
+
+All that the kernel does.
+
+From (capture launch_bound.tiny):
+
+    S2R R5, SR_TID.X
+    ...
+    LDG.E R0, desc[UR4][R2.64]
+    FADD R5, R0, 1
+    STG.E desc[UR4][R2.64], R5
+    EXIT
+
 ## When it is wrong
 
 One small kernel in a long program costs nothing: only a timeline (Nsight Systems, torch profiler) tells how often it
