@@ -61,7 +61,7 @@ def analyze_kernel(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
-        verdict=verdict(facts, regimen, said.findings),
+        verdict=verdict(facts, regimen, said.findings, len(said.missing)),
         headroom=headroom(facts, said.findings),
         roofline=_roofline(facts),
         utilization=_utilization(facts),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Struct
 
 from kscope.engine.specialized import bound
@@ -28,6 +29,7 @@ EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idl
 AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
 PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
 WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
+UNHEARD = 5  # rules without their inputs, from which silence says little
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 WORDS: dict[Limiter, str] = {
     "dram_bandwidth": "device-memory bandwidth",
@@ -64,6 +66,25 @@ class Regimen(Struct, frozen=True):
 
 
 def decide(facts: Facts) -> Regimen:
+    """The regime, less sure where the report lacks what would confirm it."""
+    found = _decide(facts)
+    return msgspec.structs.replace(found, confidence=found.confidence * _known(facts))
+
+
+def _known(facts: Facts) -> float:
+    """Confidence that the collected sections allow: what warps wait for and where confirms what units say; without
+    the memory units a full pipe may only look like the fullest."""
+    known = 1.0
+    if not facts.stalls.share:
+        known *= 0.85
+    elif not facts.stalls.samples:
+        known *= 0.95
+    if not {"dram", "l2", "l1"} <= set(facts.units) or not {"issue", "fma"} <= set(facts.units):
+        known *= 0.85
+    return known
+
+
+def _decide(facts: Facts) -> Regimen:
     launch, unit = facts.launch, _limiting(facts)
     if launch.cycles and launch.outside > 0.5:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
@@ -270,8 +291,9 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
     return Headroom(speedup_bound=round(bound_now, 2), bounded_by=by)
 
 
-def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verdict:
-    """One sentence: the resource with its figures, the others for contrast, the next step with its gain."""
+def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding], unheard: int = 0) -> Verdict:
+    """One sentence: the resource with its figures, the others for contrast, the next step with its gain. unheard:
+    rules that could say nothing for want of a section."""
     parts = [f"{regimen.regime.capitalize()}-bound on {WORDS.get(regimen.limiter, regimen.limiter)}: {regimen.reason}"]
     contrast = _contrast(facts, regimen)
     if contrast:
@@ -284,8 +306,10 @@ def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding]) -> Verd
         )
     elif first is not None and first.severity != "info":
         parts.append(f"{_lower(first.title)} ({first.code})")
-    else:
+    elif unheard < UNHEARD:
         parts.append("no rule promises more than 3 %")
+    if unheard >= UNHEARD:
+        parts.append(f"{unheard} rules lack what this report does not hold (profile with --set full)")
     return Verdict(
         regime=regimen.regime,
         limiter=regimen.limiter,

@@ -14,10 +14,16 @@ from msgspec import Struct
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
 from kscope.model.units import percent
 
-__all__ = ["PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent"]
+__all__ = [
+    "FAINT", "PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent",
+]  # fmt: skip
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
+
+
+FAINT = 0.3
+"""Confidence of what counters alone say: the cost is counted, its cause is not proven."""
 
 
 class Passed(Struct, frozen=True):
@@ -76,9 +82,15 @@ class Rule(AnyRule):
         raise NotImplementedError(self.code)
 
     def run(self, facts: Facts) -> Outcome:
-        """Check the needs, then the rule itself."""
+        """Check the needs, then the rule itself; what counters alone can tell where only SASS or samples lack."""
         missing = self.missing(facts)
-        return missing or self.check(facts)
+        if missing is None:
+            return self.check(facts)
+        return self.by_counters(facts) or missing
+
+    def by_counters(self, facts: Facts) -> Finding | None:
+        """A finding without SASS or samples: no place, and a confidence of FAINT at most. Most rules have none."""
+        return None
 
     def missing(self, facts: Facts) -> Missing | None:
         metrics = facts.kernel.metrics

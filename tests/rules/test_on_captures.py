@@ -12,7 +12,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding, KernelAnalysis
 from kscope.model.kernel import Kernel
-from kscope.rules.base import Missing, Passed, Rule
+from kscope.rules.base import FAINT, Missing, Passed, Rule
 from kscope.rules.registry import all_rules
 from tests.support import reports
 from tests.support.edit import made, without_columns, without_metrics
@@ -249,7 +249,9 @@ PARTS: dict[str, Callable[[Kernel], Kernel]] = {
 
 
 def says_what_to_collect(outcome: object) -> bool:
-    return isinstance(outcome, Missing) and re.search(r"--(section|set) \w", outcome.why) is not None
+    """Not applicable, or what counters alone tell; either names the flag that collects the rest."""
+    faint = isinstance(outcome, Finding) and outcome.confidence <= FAINT and not outcome.locations
+    return (isinstance(outcome, Missing) or faint) and re.search(r"--(section|set) \w", outcome.why) is not None
 
 
 @pytest.mark.parametrize("what", PARTS)

@@ -64,8 +64,10 @@ from kscope.features.columns import total
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.matmul import fma_loops
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.model.analysis import Finding
+from kscope.rules.base import FAINT, PASSED, Outcome, Rule, derived, measured, percent
 
+WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
@@ -113,6 +115,21 @@ class BarrierStalls(Rule):
             locations=code.locations(barriers),
             estimate=facts.bounds.relieve(touched, remaining, left(code, [*phases, *barriers], remaining)),
             confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
+        )
+
+    def by_counters(self, facts: Facts) -> Finding | None:
+        share = facts.stalls.of("barrier")
+        if share < WAITED:
+            return None
+        return self.finding(
+            why=(
+                f"{percent(share)} of all warp time is waiting at barriers, by the warp-state counters. Which "
+                "barriers, and who comes late, needs samples (--section SourceCounters)."
+            ),
+            fix="fewer phases, warp shuffles, balanced work, named barriers, smaller blocks",
+            evidence=[measured(facts, "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio")],
+            estimate=facts.bounds.relieve(share, 0.5, {}),
+            confidence=FAINT,
         )
 
     def _phases(self, facts: Facts, barriers: list[int]) -> list[int]:

@@ -67,9 +67,11 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.features.reach import chases
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.model.analysis import Finding
+from kscope.rules.base import FAINT, PASSED, Outcome, Rule, derived, measured, percent
 
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
+WAITED = 0.4  # of warp time, from which counters alone are worth a word
 AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
 
 
@@ -116,6 +118,23 @@ class ExposedMemoryLatency(Rule):
             locations=code.locations(hot),
             estimate=facts.bounds.overlap(factor),
             confidence=0.5,
+        )
+
+    def by_counters(self, facts: Facts) -> Finding | None:
+        share = facts.stalls.of("long_scoreboard")
+        full = max((facts.units[u].load for u in ("dram", "l2", "l1") if u in facts.units), default=1.0)
+        if share < WAITED or full > 0.75:
+            return None
+        return self.finding(
+            why=(
+                f"{percent(share)} of all warp time is waiting for L1, L2 or device memory, by the warp-state "
+                f"counters, while memory runs at {percent(full)} of what it attains. Which loads, and how soon they "
+                "are used, needs samples (--section SourceCounters)."
+            ),
+            fix="several loads before the first use (unroll), prefetch, more warps; look at the access pattern first",
+            evidence=[measured(facts, "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio")],
+            estimate=facts.bounds.overlap(1 / (1 - share + share / AHEAD)),
+            confidence=FAINT,
         )
 
     def _distance(self, facts: Facts, load: int) -> int:

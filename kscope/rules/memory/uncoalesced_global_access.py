@@ -70,14 +70,15 @@ from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess,
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
 from kscope.features.reach import address_origins, chases, gathers
-from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
+from kscope.model.analysis import Estimate, Finding
+from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Rule, derived, percent
 
 SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
 LANES = 32
+WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
 
 
 class UncoalescedGlobalAccess(Rule):
@@ -134,6 +135,28 @@ class UncoalescedGlobalAccess(Rule):
             locations=code.locations(bad.members),
             estimate=estimate,
             confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,
+        )
+
+    def by_counters(self, facts: Facts) -> Finding | None:
+        traffic = facts.traffic
+        requests, sectors = traffic.global_load_requests, traffic.global_load_sectors
+        each = sectors / requests if requests else 0.0
+        if each <= WIDEST:
+            return None
+        kept = WIDEST / 2 / each
+        waits = facts.stalls.of("long_scoreboard", "lg_throttle") if facts.stalls.share else 0.5
+        return self.finding(
+            title=f"Global loads touch {each:.0f} sectors a request",
+            why=(
+                f"a request of 32 lanes needs 4 sectors for 4 bytes each and {WIDEST} for 16, so lanes are scattered. "
+                "Which load, and how far apart its lanes are, needs --section SourceCounters."
+            ),
+            fix="map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
+            evidence=[
+                derived("sectors a load request", each, "sector", "l1tex__t_sectors over requests, global loads"),
+            ],
+            estimate=facts.bounds.relieve(waits, kept, {"l1_wavefronts": kept, "l2_requests": kept}),
+            confidence=FAINT,
         )
 
     def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: Excess) -> dict[str, float]:
