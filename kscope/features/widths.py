@@ -1,13 +1,14 @@
-"""Global accesses that could be wider: unit stride, or neighbours at adjacent offsets of one base."""
+"""How lanes share global accesses: unit stride, neighbours at adjacent offsets of one base, a row a lane."""
 
 from __future__ import annotations
 
 import re
 
 from kscope.features.code import Code
-from kscope.features.excess import SECTORS
-from kscope.features.reach import gathers
+from kscope.features.excess import SECTORS, Excess
+from kscope.features.reach import address_origins, gathers
 
+APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
 ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]")
 
@@ -80,3 +81,14 @@ def _adjacent(found: list[tuple[int, int]], width: int) -> list[tuple[int, ...]]
             pieces.append([index])
         last = offset
     return [tuple(sorted(p)) for p in pieces if len(p) > 1]
+
+
+def walks_rows(code: Code, bad: Excess) -> bool:
+    """In a loop, every lane somewhere else, and the address is the thread's own: a lane a row."""
+    hot = [i for i in code.hottest(bad.members)[:4] if code.classes[i].access == "load"]
+    for i in hot:
+        lanes = code.threads[i] / max(code.executed[i], 1) if code.threads[i] else 32.0
+        origins = address_origins(code, i) or frozenset()
+        if code.cfg.loop_of[i] is not None and bad.worst_actual > APART * lanes and "tid" in origins:
+            return True
+    return False

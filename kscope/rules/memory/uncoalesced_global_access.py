@@ -64,19 +64,18 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 from __future__ import annotations
 
 from kscope.features.bounds import REST
-from kscope.features.code import Code
 from kscope.features.columns import Column
 from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
-from kscope.features.reach import address_origins, chases, gathers
+from kscope.features.reach import chases, gathers
+from kscope.features.widths import walks_rows
 from kscope.model.analysis import Estimate, Finding
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Rule, derived, percent
 
 SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
-APART = 0.7  # sectors over lanes from which every lane is somewhere else
 LANES = 32
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
 
@@ -104,7 +103,7 @@ class UncoalescedGlobalAccess(Rule):
         scale = self._scale(facts, touched, ideal, bad)
         estimate = facts.bounds.relieve(bad.share, bad.ratio, scale)
         indirect = code.blamed_share([i for i in bad.members if gathers(code, i)]) > 0.5 * bad.share
-        rows = not indirect and _walks_rows(code, bad)
+        rows = not indirect and walks_rows(code, bad)
         spread = self._more_warps(facts) if rows else 1.0
         alone = ""
         if spread > 1:
@@ -200,14 +199,3 @@ class UncoalescedGlobalAccess(Rule):
             fixed.high * spread if load <= 0 else min(fixed.high * spread, 1 / max(0.75 * load, outside, 1e-3)), gain
         )
         return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
-
-
-def _walks_rows(code: Code, bad: Excess) -> bool:
-    """In a loop, every lane somewhere else, and the address is the thread's own: a lane a row."""
-    hot = [i for i in code.hottest(bad.members)[:4] if code.classes[i].access == "load"]
-    for i in hot:
-        lanes = code.threads[i] / max(code.executed[i], 1) if code.threads[i] else 32.0
-        origins = address_origins(code, i) or frozenset()
-        if code.cfg.loop_of[i] is not None and bad.worst_actual > APART * lanes and "tid" in origins:
-            return True
-    return False
