@@ -33,6 +33,22 @@ After:
         order.wait(group); for (k...) wgmma(acc); order.arrive(1 - group); store(acc);
     }
 
+## In SASS
+
+The stores of a tile stand between its last product and the first of the next, in the same warps.
+
+From (capture ws_gemm.epilogue_exposed):
+
+    WARPGROUP.DEPBAR.LE gsb0, 0x1
+    ...
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    ...
+    STG.E desc[UR14][R4.64], R7
+    ...
+    STG.E desc[UR14][R2.64], R9
+    ...
+    STG.E desc[UR14][R4.64+0x10], R11
+
 ## When it is wrong
 
 With one tile a block there is no next tile to overlap with: then it is the drain (ASY501). A long K makes the share

@@ -31,6 +31,23 @@ After:
 
     gemm<<<sms, 384>>>(...);   // for (tile = blockIdx.x; tile < tiles; tile += gridDim.x), copies run ahead
 
+## In SASS
+
+The ring by which producer and consumers pass stages: each block fills it once before the first product can start,
+however few steps it then makes.
+
+From (capture ws_gemm.k256):
+
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x30000], R2
+    ...
+    @!P0  SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R2+URZ], RZ
+    ...
+    @!P0  SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R2+URZ], RZ
+    ...
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR13+0x30020], R0
+    ...
+    @P1   SYNCS.ARRIVE.TRANS64 RZ, [UR13+0x30000], R0
+
 ## When it is wrong
 
 One small problem that runs once has no more work to give; then the fill is its price, and only a shorter prologue or

@@ -30,6 +30,34 @@ After:
 
     for (k...) { wait(empty); tma_load(a, k); tma_load(b, k); }                 // two boxes a stage
 
+## In SASS
+
+The consumers' code is the same; the time is at the `TRYWAIT` on the full barrier, which the slow producer arrives at
+late.
+
+Before (capture ws_gemm.produce_exposed):
+
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x30000], R2
+    ...
+    WARPGROUP.ARRIVE
+    ...
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24, UP0
+    ...
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24
+    ...
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24
+
+After (capture ws_gemm.best):
+
+    HGMMA.64x256x16.F32.BF16 R24, gdesc[UR8], R24.gsb0
+    WARPGROUP.DEPBAR.LE gsb0, 0x1
+    ...
+    WARPGROUP.DEPBAR.LE gsb0, 0x0
+    ...
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR13+0x30020], R0
+    ...
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x30000], R2
+
 ## When it is wrong
 
 A producer that waits for memory shows the same exposed waits, but also waits for slots, or memory is full: then it is

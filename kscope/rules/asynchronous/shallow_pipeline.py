@@ -28,6 +28,23 @@ After:
 
     extern __shared__ tile ring[]; constexpr int STAGES = 4;   // as many as fit: up to 227 KB a block on sm_90
 
+## In SASS
+
+The number of stages shows in the shared memory and in the barriers' addresses, not in the instructions: the producer
+waits (`TRYWAIT`) for the stage that is still being read.
+
+From (capture ws_gemm.stages2):
+
+    SYNCS.EXCH.64 URZ, [UR8+0x18018], UR6
+    ...
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR9+0x18000], R2
+    ...
+    @!P0  SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R2+URZ], RZ
+    ...
+    @!P0  SYNCS.ARRIVE.TRANS64.RED.A1T0 RZ, [R2+URZ], RZ
+    ...
+    SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [UR13+0x18010], R0
+
 ## When it is wrong
 
 Where device memory or L2 is full, a longer queue only waits longer. Stages also delay the first product by nothing but

@@ -29,7 +29,7 @@ After:
     for (int c = lane; c < cols; c += 32) s += a[row * cols + c];   // a warp walks one row together
 
 Where the algorithm wants the other order, load tiles coalesced into shared memory and read them back transposed; turn
-arrays of structs into structs of arrays. In SASS the load stays an `LDG.E`; only its address arithmetic changes.
+arrays of structs into structs of arrays.
 
 ## In SASS
 
@@ -151,9 +151,7 @@ class UncoalescedGlobalAccess(Rule):
                 "Which load, and how far apart its lanes are, needs --section SourceCounters."
             ),
             fix="map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
-            evidence=[
-                derived("sectors a load request", each, "sector", "l1tex__t_sectors over requests, global loads"),
-            ],
+            evidence=[derived("sectors a load request", each, "sector", "l1tex__t_sectors over requests of loads")],
             estimate=facts.bounds.relieve(waits, kept, {"l1_wavefronts": kept, "l2_requests": kept}),
             confidence=FAINT,
         )
