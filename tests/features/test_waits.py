@@ -13,9 +13,11 @@ from kscope.features.opcodes import classify
 from kscope.features.waits import waits
 from kscope.model.kernel import Kernel
 from kscope.model.program import Program
+from kscope.parsers.cubin import read_programs
 from kscope.parsers.report_code import with_image
 from tests.features.listings import NESTED, program
 from tests.support import reports
+from tests.support.reports import FIXTURES
 
 Report = Callable[[str], Path]
 KernelOf = Callable[[str], Kernel]
@@ -32,7 +34,18 @@ def scheduled(case: str, kernel: KernelOf, report: Report) -> Program:
 def test_nothing_is_read_before_its_scoreboard_is_waited_for(case: str, kernel: KernelOf, report: Report) -> None:
     """The compiler's own schedule is right, so a reading of it that leaves a late register unguarded is wrong: between
     a load and the instruction that uses it, somebody waits for that load. Loads without a scoreboard included."""
-    code = scheduled(case, kernel, report)
+    assert guarded(scheduled(case, kernel, report))
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"])
+@pytest.mark.parametrize("unit", ["tiles", "memory"])
+def test_the_same_for_every_target(unit: str, target: str) -> None:
+    (cubin,) = read_programs(FIXTURES.parent / "sass" / f"{unit}.{target}.cubin.xz")
+    assert all(guarded(code) for code in cubin.functions)
+
+
+def guarded(code: Program) -> int:
+    """How many reads of late registers were checked, each within one block."""
     assert all(ins.control is not None for ins in code.instructions)
     cfg, classes = build_cfg(code), [classify(ins, code.sm) for ins in code.instructions]
     defuse, found = DefUse(code, cfg), waits(code, cfg, classes)
@@ -46,7 +59,7 @@ def test_nothing_is_read_before_its_scoreboard_is_waited_for(case: str, kernel: 
                         named = {q for w in between for q in (*w.needed, *w.shared, *w.done)}
                         assert p in named, (code.instructions[p].text, code.instructions[i].text, register)
                         checked += 1
-    assert checked
+    return checked
 
 
 def test_a_shared_scoreboard_holds_up_what_is_not_needed(kernel: KernelOf, report: Report) -> None:
