@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from kscope.cli.analyze import FORMATS, _check_regex, _format_of, _met, _thresholds
+from kscope.cli.analyze import FORMATS, _check_regex, _detail, _format_of, _met, _thresholds
 
 TOOLS = ("torch", "nsys", "ncu")
 
@@ -79,7 +79,7 @@ def run(
         if not record.name.endswith(_record.SUFFIXES[tool]):
             kinds = " or ".join(_record.SUFFIXES[tool])
             raise click.BadParameter(f"{tool} writes {kinds}", param_hint="--record")
-        _output.check_target(record, (), force=force)
+        _output.check_target(record, (), force=force, option="--record")
     try:
         extra = tuple(shlex.split(options))
     except ValueError as e:
@@ -98,20 +98,21 @@ def run(
         found = _record.record(tool, list(command), plan)
         kept = f"recorded to {record}" if record else "recorded (--record FILE keeps it)"
         print(f"kscope: {kept} with {tool}: {one_line(found.what)}", file=sys.stderr)
+        detail = _detail(draws=format_ == "html")
         try:
-            analysis = analyze_paths([found.path])
+            analysis = analyze_paths([found.path], detail=detail)
         except KscopeError as e:
             if found.status:
                 print(f"kscope: the program ended with {_record.ending(found.status)}", file=sys.stderr)
             raise e
     if output:
-        text = render(format_, analysis, Options(verbose=verbose))
+        text = render(format_, analysis, Options(verbose=verbose, detail=detail))
         _output.write_file(output, text, force=force)
     else:
         stream = sys.stdout if stdout else sys.stderr
         shown = Options(
             width=_output.stdout_width(stream), color=_output.stdout_color(no_color, stream),
-            unicode=_output.stdout_unicode(stream), verbose=verbose,
+            unicode=_output.stdout_unicode(stream), verbose=verbose, detail=detail,
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, shown), stream)
     if found.status:

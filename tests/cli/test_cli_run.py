@@ -244,6 +244,8 @@ def test_training_steps(tmp_path: Path) -> None:
     names = [e.get("name") for e in json.loads(gzip.decompress(record.read_bytes()))["traceEvents"]]
     assert {n for n in names if str(n).startswith("kscope step")} == {"kscope step 0", "kscope step 1"}
     assert sum(str(n).startswith("Optimizer.step") for n in names) <= 3
+    done = kscope("run", "-o", tmp_path / "r.html", "--", TORCH, tmp_path / "train.py", "9", "0")
+    assert done.returncode == 0 and "<!doctype html>" in (tmp_path / "r.html").read_text("utf-8")
     done = kscope("run", "--", TORCH, tmp_path / "train.py", "4", "6")
     assert done.returncode == 3 and "1 steps after 3" in done.stderr and "ended with status 6" in done.stderr
 
