@@ -234,9 +234,10 @@ def _onset(values: Sequence[float], stamps: Sequence[int]) -> int:
 def _binned(stamps: Sequence[int], values: Sequence[float], start: float, width: float, count: int) -> list[float]:
     """Means of the samples in each bin; an empty bin repeats the one before."""
     sums, counts = [0.0] * count, [0] * count
+    per = 1 / width if width else 0.0
     for t, v in zip(stamps, values, strict=True):
-        at = int((t - start) // width) if width else 0
-        if 0 <= at < count:
+        at = int((t - start) * per)
+        if 0 <= at < count and t >= start:
             sums[at] += v
             counts[at] += 1
     out: list[float] = []

@@ -24,6 +24,8 @@ SERIES = (
     "sm__mem_tensor_cycles_active_realtime",
 )  # fmt: skip
 STARTS = ("TPC.", "SM_A.", "SM_B.", "SM_C.", "LTS.", "FBSP.", "pmsampling:", "warpsampling:")
+POINTS = 480
+"""Of a series, at most: a long kernel has thousands of samples, a chart a few hundred pixels."""
 WAITS = "warps_issue_stalled_"
 
 
@@ -64,7 +66,8 @@ def _series(action: Any) -> dict[str, tuple[list[int], array[float]]]:
             continue
         ids = aligned.correlation_ids()
         key = (ids.as_uint64(0), n)
+        step = -(-n // POINTS)
         if key not in stamps:
-            stamps[key] = [t - key[0] for t in direct.integers(ids, n)]
-        out[name] = (stamps[key], direct.doubles(aligned, n))
+            stamps[key] = [t - key[0] for t in direct.integers(ids, n, step)]
+        out[name] = (stamps[key], direct.doubles(aligned, n, step))
     return out

@@ -34,11 +34,12 @@ class Direct:
     def handle(self, metric: Any) -> Any:
         return metric.this if self._bare else metric
 
-    def doubles(self, metric: Any, n: int) -> array[float]:
-        return array("d", map(self.as_double, repeat(self.handle(metric)), range(n)))
+    def doubles(self, metric: Any, n: int, step: int = 1) -> array[float]:
+        """The first n instances, or every `step`-th of them."""
+        return array("d", map(self.as_double, repeat(self.handle(metric)), range(0, n, step)))
 
-    def integers(self, metric: Any, n: int) -> list[int]:
-        return list(map(self.as_uint64, repeat(self.handle(metric)), range(n)))
+    def integers(self, metric: Any, n: int, step: int = 1) -> list[int]:
+        return list(map(self.as_uint64, repeat(self.handle(metric)), range(0, n, step)))
 
 
 @cache
