@@ -1,6 +1,6 @@
 """Speed and memory of `kscope analyze --format json` against a bare script that reads every metric value once.
 
-    python tools/bench.py [--rounds N] [--strict] [--instances] [--only kernels|timelines]
+    python tools/bench.py [--rounds N] [--strict] [--instances] [--only kernels|timelines|sass] [--cubin FILE]
 
 Both sides run alternately as fresh processes; times are medians, memory is the sum over the process tree. "cold" gives
 kscope an empty cache each run, "warm" the cache of an earlier run. --instances lets the bare script read every
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.support.reports import FIXTURES, fixture, join_reports, plain  # noqa: E402
-from tools import bench_timelines  # noqa: E402
+from tools import bench_sass, bench_timelines  # noqa: E402
 
 CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
 BIG_KERNELS, BIG_BYTES = 28, 140e6
@@ -280,16 +280,20 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="runs of each side on one kernel (default 7)")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--instances", action="store_true", help="the bare script reads all instances too")
-    parser.add_argument("--only", choices=("kernels", "timelines"), help="only these rows")
+    parser.add_argument("--only", choices=("kernels", "timelines", "sass"), help="only these rows")
+    parser.add_argument("--cubin", type=Path, help="a large cubin for the rows about machine code")
     args = parser.parse_args()
     print(f"{'':42} {'kscope':>9} {'bare':>9} {'ratio':>7}  target")
     with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
         bench = Bench(args.rounds, args.instances, Path(folder))
         try:
-            if args.only != "timelines":
+            if args.only in (None, "kernels"):
                 kernels(bench, args.rounds)
-            if args.only != "kernels":
+            if args.only in (None, "timelines"):
                 bench.timelines()
+            if args.only in (None, "sass"):
+                print(f"{'':42} {'kscope':>9} {'nvdisasm':>9} {'ratio':>7}  target")
+                bench_sass.rows(bench.row, args.cubin.resolve() if args.cubin else None, 3, Path(folder))
         except Failed as e:
             print(f"the measured command failed: {e}", file=sys.stderr)
             return 1
