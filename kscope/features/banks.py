@@ -103,6 +103,8 @@ def _play(code: Listing, lanes: Lanes, index: int) -> tuple[int, int] | None:
     if address is None:
         return None
     width = code.classes[index].bytes
+    if guard is not None and not any(_column(guard)):
+        return None  # nobody takes part under this assumption
     where = _column(address)
     if width > WORD and (odd := where[0] % width):  # an invented base that is not aligned as the real one must be
         where = [a - odd for a in where]

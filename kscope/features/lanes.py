@@ -22,7 +22,7 @@ Value = int | tuple[int, ...] | None
 LANES = 32
 MASK = (1 << 32) - 1
 DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
-BUDGET = 50_000  # instructions run under one assumption, beyond which all further values are unknown
+BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
 _CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]$")
 _REGISTER = re.compile(r"^(UR|UP|R|P)(\d+)$")
 _BASE = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d+)((?:\.\w+)*)")
@@ -100,7 +100,7 @@ class Lanes:
         for sign, digits in _OFFSET.findall(text) or re.findall(r"^()0x([0-9a-f]+)", text):
             offset = int(digits, 16) * (-1 if sign == "-" else 1)
             out = _each(lambda a, o=offset: a + o, out)
-        return out
+        return _each(lambda a: a & MASK, out)
 
     def guard(self, index: int) -> Value:
         """1 where the lane executes the instruction as far as its own guard says."""
@@ -200,7 +200,7 @@ class Lanes:
     def _special(self, ins: Instruction) -> Value:
         name = ins.operands[-1]
         x, y, _ = self._given.block
-        warp = self._given.number("warp") % max(1, x * y * self._given.block[2] // LANES)
+        warp = (self._given.seed - 1) % max(1, x * y * self._given.block[2] // LANES)
         lane = [warp * LANES + i for i in range(LANES)]
         if name in ("SR_TID.X", "SR_TID"):
             return tuple(i % x for i in lane)

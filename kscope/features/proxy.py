@@ -21,7 +21,8 @@ from kscope.features.lanes import Assumption, Lanes, block_shapes
 from kscope.features.listing import Listing
 from kscope.model.program import UNIFORM_BASE, Instruction
 
-SEEDS = (1, 2, 3, 4, 5, 6)
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
+LEAST = 256  # bytes that an asynchronous access is taken to move at least
 _WRITES = frozenset({"STS", "STSM", "ATOMS", "LDGSTS", "STAS", "REDAS"})
 _READS = frozenset({"LDS", "LDSM"})
 _TMA = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"})
@@ -173,20 +174,14 @@ class Proxies:
     def _meets(self, site: int, index: int) -> bool | None:
         """Whether the bytes of a site and of an asynchronous access can be the same; None where that is not known.
 
-        The asynchronous side's first byte is known, its size is not: it ends where the next buffer begins that an
-        asynchronous access starts at.
+        Of the asynchronous side the first byte is known, not the size: what lies further behind counts as another
+        buffer. Several warps and rounds of the loops are tried, the first warp among them.
         """
         lows = self._starts.get(index)
         touched = self._touched(site)
         if lows is None or touched is None:
             return None
-        every = sorted({s for starts in self._starts.values() if starts for s in starts})
-        for low in lows:
-            above = [s for s in every if s > low + 127]
-            high = above[0] if above else low + (228 << 10)
-            if any(low <= a < high for a in touched):
-                return True
-        return False
+        return any(low <= a < low + LEAST for low in lows for a in touched)
 
     def _touched(self, site: int) -> set[int] | None:
         out: set[int] = set()
@@ -211,7 +206,10 @@ class Proxies:
                 if value is None:
                     return None
                 first = value[0] if isinstance(value, tuple) else value
-                found.add((first & 0x3FFF) << 4 if descriptor else first)
+                first = (first & 0x3FFF) << 4 if descriptor else first
+                if first % 16:
+                    return None  # no such address: it was made of something that the code does not tell
+                found.add(first)
         return found or None
 
     def _path(self, site: int, index: int) -> tuple[int, ...]:
