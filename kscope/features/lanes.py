@@ -35,8 +35,7 @@ _SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG"
 class Assumption:
     """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
     64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
-    words are invented too, one for each lane, for questions that any value answers (alignment). `strict`: where paths
-    of a branch meet, the lanes may have come different ways, and a value that differs between the ways is unknown."""
+    words are invented too, one for each lane, for questions that any value answers (alignment)."""
 
     def __init__(
         self,
@@ -45,9 +44,8 @@ class Assumption:
         *,
         even: bool = False,
         scattered: bool = False,
-        strict: bool = False,
     ) -> None:
-        self.seed, self.block, self.even, self.scattered, self.strict = seed, block, even, scattered, strict
+        self.seed, self.block, self.even, self.scattered = seed, block, even, scattered
 
     def number(self, key: object) -> int:
         """The invented value of something uniform: the same for the same key."""
@@ -159,7 +157,7 @@ class Lanes:
             return None
         for v in values[1:]:
             gap = _each(lambda a, b: (a - b) & MASK, first, v)
-            if isinstance(gap, tuple) or (self._given.strict and gap):
+            if isinstance(gap, tuple):
                 return None
         return values[self._given.number(("path", producers)) % len(values)]
 

@@ -28,6 +28,14 @@ After:
 
     FFMA R0, R2.reuse, R5, R6
 
+## In SASS
+
+Before (banks.cu, network_registers, sm_90a):
+
+    FFMA R14, R21, R39, R23
+
+After (network_constant): one factor comes from constant memory, two registers are left.
+
 ## When it is wrong
 
 Banks of chips after sm_90 are taken to be the same. A loop that waits for memory does not notice a lost cycle.
