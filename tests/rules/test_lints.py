@@ -55,7 +55,8 @@ def test_every_kernel_is_in_the_manifest() -> None:
     for unit in MANIFEST["unit"]:
         for arch in unit["archs"]:
             entries = {name for name, program in functions(unit["source"], arch).items() if program.entry}
-            assert entries <= set(unit["expects"]), f"{unit['source']} {arch}"
+            # Sources without any expectation are the reader's (calls, separate compilation).
+            assert not unit["expects"] or entries <= set(unit["expects"]), f"{unit['source']} {arch}"
     packed = {f"{Path(unit['source']).stem}.{arch}.cubin.xz" for unit in MANIFEST["unit"] for arch in unit["archs"]}
     assert packed == {path.name for path in FOLDER.glob("*.xz")}
 
