@@ -23,6 +23,7 @@ help:
 
 demo: $(STAMP)
 	@$(BIN)/kscope analyze $(REPORT)
+	@echo "to look at it in a browser: $(BIN)/kscope analyze $(REPORT) -o report.html"
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
