@@ -38,10 +38,10 @@ def _trace(page: Page, trace: KernelTrace) -> None:
     cycles = trace.source == "proton"
     length = f"{trace.span_us * 1e3:,.0f} cycles" if cycles else f"{trace.span_us:,.1f} us"
     page.line((one_line(trace.kernel), "bold"), f"   {length}   {one_line(trace.device)}")
-    for text, style in _facts(trace):
+    roles = trace_roles.roles(trace)
+    for text, style in _facts(trace, roles):
         page.paragraph(text, lead=("  ", ""), indent=2, style=style)
     page.blank()
-    roles = trace_roles.roles(trace)
     names = [clip(one_line(r.role), 2 * NAME) for r in roles]
     width = max(13, *map(len, names))
     page.line((f"  {'% of the role':{width}}  warps" + "".join(f"{c:>9}" for c in COLUMNS), "dim"))
@@ -54,12 +54,12 @@ def _trace(page: Page, trace: KernelTrace) -> None:
     page.paragraph(_legend(roles), style="dim")
 
 
-def _facts(trace: KernelTrace) -> Iterator[tuple[str, str]]:
+def _facts(trace: KernelTrace, roles: Sequence[RoleShare]) -> Iterator[tuple[str, str]]:
     blocks = len({w.block for w in trace.warps})
     of = f" of {trace.blocks}" if trace.blocks else ""
     clock = f", SM clock {trace.clock_ghz:.2f} GHz" if trace.clock_ghz else ""
     yield f"{blocks}{of} blocks recorded, {len(trace.warps)} warps, {len(trace)} spans{clock}", ""
-    if (recording := max(r.recording for r in trace_roles.roles(trace))) >= 1:
+    if (recording := max(r.recording for r in roles)) >= 1:
         yield f"up to {recording:.0f} % of a role's time went into records, and is left out below", ""
     if trace.lost:
         yield f"{trace.lost} records were overwritten: give each warp room for more", "major"

@@ -26,7 +26,8 @@
 // A scope has a kind: "wait" (for the unit named next: memory, tensor, role, barrier), "issue" (of work to that unit; cycles,
 // if given, is how long one issue keeps the unit busy at full rate, and then `kscope trace` tells covered from exposed
 // waiting), "work", "epilogue", or "spin" (time burnt on purpose). What comes before a warp's first scope that is no wait
-// is its priming. The translation unit of the kernel includes this header; a Session belongs to it.
+// is its priming. The translation unit of the kernel includes this header; a Session belongs to it. While one lives,
+// launches record, the last one before dump() is what the file holds.
 //
 // File (little endian): "KSTRACE1", u32 bytes of JSON, u32 number of warps, JSON, then a warp: header of 64 bytes
 // {u32 "KSWP", sm, block, warp, role, records written, records kept, 0, u64 globaltimer ns, clock64 at the begin, both at
