@@ -464,6 +464,6 @@ def from_json(data: bytes | str) -> Analysis:
 
 
 def json_schema() -> dict[str, object]:
-    """The published JSON Schema (2020-12) of `kscope analyze --format json`."""
-    schema = msgspec.json.schema(Analysis)
+    """The published JSON Schema (2020-12) of `kscope analyze --format json`, of what JSON has: lists, no tuples."""
+    schema: dict[str, object] = msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Analysis)))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMA, **schema}
