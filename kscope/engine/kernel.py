@@ -7,7 +7,6 @@ from functools import partial
 
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide, headroom, verdict
-from kscope.engine.specialized import adjusted_stall, warp_specialization
 from kscope.features.facts import Facts
 from kscope.features.units import ELAPSED
 from kscope.model.analysis import (
@@ -19,6 +18,7 @@ from kscope.model.analysis import (
     Roofline,
     Stall,
     Utilization,
+    WarpSpecialization,
 )
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel
@@ -66,7 +66,7 @@ def analyze_kernel(
         roofline=_roofline(facts),
         utilization=_utilization(facts),
         stalls=_stalls(facts),
-        warp_specialization=warp_specialization(facts),
+        warp_specialization=_specialised(facts),
         findings=said.findings,
         passed=said.passed,
         not_applicable=said.missing,
@@ -116,14 +116,26 @@ def _stalls(facts: Facts) -> list[Stall]:
     out = []
     for reason, share in sorted(mix.share.items(), key=lambda row: -row[1]):
         error = 0.0 if mix.exact or not mix.samples else 2 * (share * (1 - share) / mix.samples) ** 0.5
-        left = adjusted_stall(facts, reason, share, error)
+        point, low, high = share, max(0.0, share - error), min(1.0, share + error)
+        if facts.specialization is not None:
+            from kscope.engine.specialized import adjusted_stall
+
+            point, low, high = adjusted_stall(facts.specialization, reason, share, error)
         out.append(
             Stall(
-                reason=reason, share_raw=round(share, 4), share_adjusted=round(left.point, 4),
-                low=round(left.low, 4), high=round(left.high, 4),
+                reason=reason, share_raw=round(share, 4), share_adjusted=round(point, 4),
+                low=round(low, 4), high=round(high, 4),
             )
         )  # fmt: skip
     return out
+
+
+def _specialised(facts: Facts) -> WarpSpecialization | None:
+    if facts.specialization is None:
+        return None
+    from kscope.engine.specialized import warp_specialization
+
+    return warp_specialization(facts)
 
 
 def _hot(facts: Facts) -> list[HotInstruction]:

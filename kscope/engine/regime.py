@@ -16,7 +16,6 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from kscope.engine.specialized import bound
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.units import Unit
@@ -268,7 +267,11 @@ def _shared_share(facts: Facts) -> float:
 def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
     """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable, for the
     bytes and operations of now. A finding that removes bytes or operations moves the roof: then it is the bound."""
-    pipeline = bound(facts)
+    pipeline = None
+    if facts.specialization is not None:
+        from kscope.engine.specialized import bound
+
+        pipeline = bound(facts)
     roof = facts.roofline
     loads = [(facts.units["dram"].load, "device-memory bandwidth")] if "dram" in facts.units else []
     if roof is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kscope.features.coverage import Share
 from kscope.features.facts import Facts
 from kscope.features.phases import drawn
 from kscope.features.role_time import RoleTime
@@ -146,10 +145,9 @@ def _not_advice(facts: Facts, sp: Specialization) -> list[str]:
     return out
 
 
-def adjusted_stall(facts: Facts, reason: str, raw: float, error: float) -> Share:
-    """Share of a stall reason when covered waits are taken away, with its bounds; the raw share elsewhere."""
-    sp = facts.specialization
-    factor = sp.adjusted.get(reason) if sp is not None else None
+def adjusted_stall(sp: Specialization, reason: str, raw: float, error: float) -> tuple[float, float, float]:
+    """Share of a stall reason when covered waits are taken away, with its bounds."""
+    factor = sp.adjusted.get(reason)
     if factor is None:
-        return Share(raw, max(0.0, raw - error), min(1.0, raw + error))
-    return Share(raw * factor.point, max(0.0, (raw - error) * factor.low), min(1.0, (raw + error) * factor.high))
+        return raw, max(0.0, raw - error), min(1.0, raw + error)
+    return raw * factor.point, max(0.0, (raw - error) * factor.low), min(1.0, (raw + error) * factor.high)

@@ -13,6 +13,11 @@ from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
 from kscope.model.program import Instruction, Program
 
+ASYNCHRONOUS = frozenset(
+    """SYNCS UTMALDG UBLKCP LDGSTS USETMAXREG LDTM HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCOMMA UTCIMMA
+    UTCMXQMMA""".split()
+)
+
 
 class Code(Listing):
     """Program, flow graph, def-use and per-instruction columns (one value an instruction).
@@ -32,6 +37,11 @@ class Code(Listing):
             return None
         values = [*counters.by_name[name], 0.0]
         return list(map(values.__getitem__, self._places))
+
+    @cached_property
+    def asynchronous(self) -> bool:
+        """Whether the code uses mbarriers, asynchronous copies or products at all."""
+        return bool(self.where(lambda ins, op: ins.opcode in ASYNCHRONOUS))
 
     @cached_property
     def _places(self) -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kscope.features.bounds import Bounds
 from kscope.features.code import Code
@@ -11,11 +12,13 @@ from kscope.features.memory import Traffic, traffic
 from kscope.features.occupancy import Occupancy, occupancy
 from kscope.features.path import LatencyPath, latency_path
 from kscope.features.roofline import RooflinePoint, roofline
-from kscope.features.specialization import Specialization, specialization
 from kscope.features.stalls import StallMix, stall_mix
 from kscope.features.units import Unit, busiest, units
-from kscope.features.wait_sites import Waits, find_waits
 from kscope.model.kernel import Kernel
+
+if TYPE_CHECKING:
+    from kscope.features.specialization import Specialization
+    from kscope.features.wait_sites import Waits
 
 
 class Facts:
@@ -65,14 +68,22 @@ class Facts:
     @cached_property
     def specialization(self) -> Specialization | None:
         """Roles, waits and phases of a warp-specialised kernel; None for every other one."""
-        return specialization(self.code, self.units) if self.code is not None else None
+        if self.code is None or not self.code.asynchronous:
+            return None
+        from kscope.features.specialization import specialization  # a dozen modules that most kernels never need
+
+        return specialization(self.code, self.units)
 
     @cached_property
     def waits(self) -> Waits | None:
         """Wait sites of the asynchronous parts, whether or not warps have roles; None without SASS."""
         if self.specialization is not None:
             return self.specialization.waits
-        return find_waits(self.code, None) if self.code is not None else None
+        if self.code is None:
+            return None
+        from kscope.features.wait_sites import find_waits
+
+        return find_waits(self.code, None)
 
     @cached_property
     def path(self) -> LatencyPath | None:

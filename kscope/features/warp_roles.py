@@ -66,14 +66,9 @@ class Roles(Struct, frozen=True):
         return self.named(MMA, _FUSED) or self.named(CONSUMER, EPILOGUE)
 
 
-def asynchronous(code: Code) -> bool:
-    """Whether the code uses mbarriers, bulk copies or asynchronous products at all: a cheap first look."""
-    return bool(code.where(lambda ins, op: ins.opcode in SIGNS and ins.opcode not in STORES))
-
-
 def find_roles(code: Code) -> Roles | None:
     """The roles of a kernel; None where its warps all do the same."""
-    if not asynchronous(code):
+    if not code.asynchronous:
         return None
     splits = [s for s in _splits(code) if _parts(code, s)]
     if not splits:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.phases import plateau_of
 from kscope.model.analysis import Estimate, Evidence
 from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 
@@ -54,6 +53,8 @@ def gain(facts: Facts, lost: float, *, sure: float, high: float | None = None) -
     """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
     all of `high` as the high one. Capped by what is left of any unit's load; the unit that the kernel is for may go up
     to the plateau that its timeline reaches, of which `lost` is a share."""
+    from kscope.features.phases import plateau_of
+
     load, name = facts.bounds.next_limit({}, skip=("tensor",))
     tensor = facts.units.get("tensor")
     if tensor is not None and tensor.busy / plateau_of("tensor") > load:

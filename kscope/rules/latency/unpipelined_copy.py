@@ -67,8 +67,6 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.wait_sites import samples_of
-from kscope.features.warp_roles import copies
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 
@@ -116,6 +114,9 @@ class UnpipelinedCopy(Rule):
 
     def _bulk(self, facts: Facts) -> Outcome:
         """Bulk copies that the same warps issue, wait for and then use, one after the other in one loop."""
+        from kscope.features.wait_sites import samples_of
+        from kscope.features.warp_roles import copies
+
         code, waits = facts.code, facts.waits
         assert code is not None and waits is not None
         every = sum(code.samples)
