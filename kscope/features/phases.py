@@ -115,10 +115,13 @@ class Activity(Struct, frozen=True):
         )
 
 
-def activity(timelines: Timelines | None, metrics: Mapping[str, float] | None = None) -> Activity | None:
+def activity(
+    timelines: Timelines | None, metrics: Mapping[str, float] | None = None, used: float = 1.0
+) -> Activity | None:
     """The series of one pass that say when SMs work and how busy the units are; None where there are none. `metrics` of
     the kernel (sm__cycles_active mean, least and most) tell how many SMs have left towards the end: the series alone
-    cannot, since the clock moves with power."""
+    cannot, since the clock moves with power. `used`: share of the SMs that get a block at all; what a series of the SMs
+    shows is the mean over all of them."""
     if timelines is None:
         return None
     clock = next((n for n in timelines.by_name if ACTIVE in n and n.startswith(("TPC", "pmsampling"))), None)
@@ -130,12 +133,13 @@ def activity(timelines: Timelines | None, metrics: Mapping[str, float] | None = 
     last = max((i for i, c in enumerate(cycles) if c > SILENT * max(cycles)), default=0)
     if first is None or width <= 0:
         return None
-    full = _full(cycles[first : last + 1], metrics or {})
+    full = _full(cycles[first : last + 1], metrics or {} if used >= 1 else {})
     lines = {}
     for unit, stems in SERIES.items():
         name = _named(timelines, stems)
         if name is not None and len(timelines.by_name[name]) > last:
-            share = [v / 100 for v in timelines.by_name[name][first : last + 1]]
+            scale = 100 * used if unit == "tensor" else 100
+            share = [min(1.0, v / scale) for v in timelines.by_name[name][first : last + 1]]
             lines[unit] = Line(unit, name, tuple(share))
     return Activity(width, full, lines)
 

@@ -224,6 +224,8 @@ def specialization(code: Code, units: Mapping[str, Unit]) -> Specialization | No
     roles = find_roles(code)
     if roles is None:
         return None
+    launch, sms = code.kernel.launch, code.kernel.device.sms
+    used = min(1.0, launch.blocks / sms) if sms else 1.0
     return Specialization(
-        code, roles, find_waits(code, roles), activity(code.kernel.timelines, code.kernel.metrics), units
+        code, roles, find_waits(code, roles), activity(code.kernel.timelines, code.kernel.metrics, used), units
     )

@@ -252,18 +252,24 @@ def _entering(code: Code, blocks: frozenset[int]) -> float | None:
 
 
 def _working(code: Code, members: frozenset[int]) -> float | None:
-    """Warps a block that come to a region's first copy, product or wait: the others leave or stand by. From the last
+    """Warps a block that come to a region's copies, products or waits: the others leave or stand by. From the last
     block on the way there that no inner loop holds."""
-    anchors = [i for i in sorted(members) if code[i].opcode in SIGNS - {"USETMAXREG"} and code.executed[i]]
+    anchors = [i for i in members if code.executed[i] and (_works(code[i]) or _waits(code[i], code.classes[i]))]
     if not anchors:
         return None
-    block: int | None = code.cfg.block_of[anchors[0]]
-    least = min(code.cfg.depth[i] for i in members)
-    while block is not None and code.cfg.depth[code.cfg.blocks[block].start] > least:
-        block = code.cfg.idom[block]
-    if block is None or code.cfg.blocks[block].start not in members:
-        return None
-    return code.executed[code.cfg.blocks[block].start] / code.kernel.launch.blocks
+    cfg, least = code.cfg, min(code.cfg.depth[i] for i in members)
+    found = []
+    for block in {cfg.block_of[i] for i in anchors}:
+        at: int | None = block
+        while at is not None and cfg.depth[cfg.blocks[at].start] > least:
+            at = cfg.idom[at]
+        if at is not None and cfg.blocks[at].start in members:
+            found.append(code.executed[cfg.blocks[at].start])
+    return max(found) / code.kernel.launch.blocks if found else None
+
+
+def _works(ins: Instruction) -> bool:
+    return copies(ins) or ins.opcode in PRODUCTS or ins.opcode in ACCUMULATORS
 
 
 def _unaccounted(code: Code, roles: list[Role]) -> float | None:
