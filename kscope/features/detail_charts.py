@@ -188,7 +188,8 @@ def pm(facts: Facts) -> PmDetail | None:
         if title is None or not any(v):
             continue
         scale = 100 / full if "sm__cycles_active" in name else 1.0
-        column = [round(x * scale, 1) for x in _binned(t, v, start, width, count)]
+        begin = start if len(t) == len(stamps) and t[-1] == stamps[-1] else _onset(v, t)  # of another pass
+        column = [round(x * scale, 1) for x in _binned(t, v, begin, width, count)]
         series.append(Series(name=name, title=title, group="unit", values=column))
     order = {title: i for i, (_, title) in enumerate(_TITLES)}
     series.sort(key=lambda s: order[s.title])

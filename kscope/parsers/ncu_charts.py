@@ -50,9 +50,8 @@ def _occupancy(action: Any) -> dict[str, tuple[list[int], list[float]]]:
 
 
 def _series(action: Any) -> dict[str, tuple[list[int], array[float]]]:
-    lines = action.timelines()
-    if lines is None:
-        return {}
+    """Read as they were sampled: `IAction.timelines()` would cut the silence around the kernel off, and takes longer
+    than everything else here. The first instance is the whole kernel's, without a stamp."""
     direct = direct_calls()
     out: dict[str, tuple[list[int], array[float]]] = {}
     stamps: dict[tuple[int, int], list[int]] = {}
@@ -60,14 +59,15 @@ def _series(action: Any) -> dict[str, tuple[list[int], array[float]]]:
         if not name.startswith(STARTS) or not (WAITS in name or any(map(name.__contains__, SERIES))):
             continue
         metric = action.metric_by_name(name)
-        aligned = lines.aligned_metric(metric) if metric is not None and metric.num_instances() else None
-        n = aligned.num_instances() if aligned is not None else 0
-        if aligned is None or n < 2:
+        n = metric.num_instances() if metric is not None else 0
+        if n < 3 or not metric.has_correlation_ids():
             continue
-        ids = aligned.correlation_ids()
-        key = (ids.as_uint64(0), n)
+        ids = metric.correlation_ids()
+        key = (ids.as_uint64(1), n)
         step = -(-n // POINTS)
+        first = 0 if ids.as_uint64(0) else 1
         if key not in stamps:
-            stamps[key] = [t - key[0] for t in direct.integers(ids, n, step)]
-        out[name] = (stamps[key], direct.doubles(aligned, n, step))
+            found = direct.integers(ids, n, step)[first:]
+            stamps[key] = [t - found[0] for t in found]
+        out[name] = (stamps[key], direct.doubles(metric, n, step)[first:])
     return out
