@@ -18,10 +18,10 @@ from kscope.model.analysis import (
     Roofline,
     Stall,
     Utilization,
-    WarpSpecialization,
 )
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel
+from kscope.model.specialization import WarpSpecialization
 from kscope.rules.base import Rule
 from kscope.rules.registry import all_rules
 

@@ -6,7 +6,7 @@ from kscope.features.facts import Facts
 from kscope.features.phases import drawn
 from kscope.features.role_time import RoleTime
 from kscope.features.specialization import Specialization
-from kscope.model.analysis import (
+from kscope.model.specialization import (
     Amortisation,
     LostTime,
     Phases,

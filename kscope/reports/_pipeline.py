@@ -12,7 +12,8 @@ from kscope.reports.terminal import pad
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import KernelAnalysis, Phases, Role, WarpSpecialization
+    from kscope.model.analysis import KernelAnalysis
+    from kscope.model.specialization import Phases, Role, WarpSpecialization
     from kscope.reports.terminal import Page
 
 LEVELS = "▁▂▃▄▅▆▇█"
