@@ -8,7 +8,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from kscope.features.lanes import LANES, Assumption, Lanes, Value, block_shapes
+from kscope.features.lane_ops import LANES, Value
+from kscope.features.lanes import Assumption, Lanes, block_shapes
 from kscope.features.listing import Listing
 
 BANKS = 32

@@ -9,18 +9,13 @@ is a property of the code: the bank conflict degree of an address, the alignment
 from __future__ import annotations
 
 import re
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
+from kscope.features.lane_ops import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.listing import Listing
 from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, UNIFORM_PREDICATE_BASE, Instruction
 
-Value = int | tuple[int, ...] | None
-"""The same number in all lanes, one number a lane, or unknown. Registers are modulo 2**32, predicates 0 or 1."""
-
-LANES = 32
-MASK = (1 << 32) - 1
 DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
 BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
 _CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]$")
@@ -29,7 +24,7 @@ _BASE = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d+)((?:\.\w+)*)")
 _MEMORY = re.compile(r"\[([^\[\]]*)\]")
 _OFFSET = re.compile(r"([-+])0x([0-9a-f]+)(?!\w)")
 _BASES = {"R": 0, "UR": UNIFORM_BASE, "P": PREDICATE_BASE, "UP": UNIFORM_PREDICATE_BASE}
-_SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
+SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
 
 
 class Assumption:
@@ -94,11 +89,11 @@ class Lanes:
         for kind, number, marks in _BASE.findall(text):
             value = self.read(index, _BASES[kind] + int(number))
             scale = re.search(r"\.X(\d+)", marks)
-            out = _each(lambda a, b, s=int(scale[1]) if scale else 1: a + b * s, out, value)
+            out = each(lambda a, b, s=int(scale[1]) if scale else 1: a + b * s, out, value)
         for sign, digits in _OFFSET.findall(text) or re.findall(r"^()0x([0-9a-f]+)", text):
             offset = int(digits, 16) * (-1 if sign == "-" else 1)
-            out = _each(lambda a, o=offset: a + o, out)
-        return _each(lambda a: a & MASK, out)
+            out = each(lambda a, o=offset: a + o, out)
+        return each(lambda a: a & MASK, out)
 
     def guard(self, index: int) -> Value:
         """1 where the lane executes the instruction as far as its own guard says."""
@@ -106,7 +101,7 @@ class Lanes:
         if ins.guard is None:
             return 1
         value = self.read(index, ins.guard)
-        return _each(lambda p: p ^ ins.guard_negated, value)
+        return each(lambda p: p ^ ins.guard_negated, value)
 
     def _merged(self, index: int, register: int, producers: tuple[int, ...]) -> Value:
         """One of several definitions reaches: a loop's round, or the paths of a branch."""
@@ -156,7 +151,7 @@ class Lanes:
         if any(v is None for v in values) or first is None:
             return None
         for v in values[1:]:
-            gap = _each(lambda a, b: (a - b) & MASK, first, v)
+            gap = each(lambda a, b: (a - b) & MASK, first, v)
             if isinstance(gap, tuple):
                 return None
         return values[self._given.number(("path", producers)) % len(values)]
@@ -189,9 +184,9 @@ class Lanes:
         constant = self._constant_load(index, ins, place)
         if constant is not None:
             return constant
-        if ins.opcode in _SHUFFLES:
+        if ins.opcode in SHUFFLES:
             return None
-        handler = _HANDLERS.get(opcode)
+        handler = OPERATIONS.get(opcode)
         out = handler(self, index, ins, place) if handler is not None else None
         return out if out is not None else self._same_everywhere(index, ins, register)
 
@@ -203,9 +198,9 @@ class Lanes:
         if name in ("SR_TID.X", "SR_TID"):
             return tuple(i % x for i in lane)
         if name == "SR_TID.Y":
-            return _flat(tuple(i // x % y for i in lane))
+            return flat(tuple(i // x % y for i in lane))
         if name == "SR_TID.Z":
-            return _flat(tuple(i // (x * y) for i in lane))
+            return flat(tuple(i // (x * y) for i in lane))
         if name == "SR_LANEID":
             return tuple(range(LANES))
         if name == "SRZ":
@@ -259,10 +254,10 @@ class Lanes:
     def source(self, index: int, text: str) -> Value:
         text = text.removesuffix(".reuse")
         if text.startswith("-") and not text.startswith("-0x"):
-            return _each(lambda a: -a & MASK, self.source(index, text[1:]))
+            return each(lambda a: -a & MASK, self.source(index, text[1:]))
         if text.startswith(("~", "!")):
             flip = MASK if text[0] == "~" else 1
-            return _each(lambda a: a ^ flip, self.source(index, text[1:]))
+            return each(lambda a: a ^ flip, self.source(index, text[1:]))
         if text in ("RZ", "URZ"):
             return 0
         if text in ("PT", "UPT"):
@@ -313,193 +308,6 @@ def _meets(code: Listing, index: int, low: int, high: int) -> bool:
         apart[0] |= low in ins.uses
         apart[1] |= high in ins.uses and "X" in ins.mods
     return all(apart)
-
-
-def _flat(values: tuple[int, ...]) -> int | tuple[int, ...]:
-    return values[0] if all(v == values[0] for v in values) else values
-
-
-def _each(f: Callable[..., int], *values: Value) -> Value:
-    """f on each lane's values; once where all are uniform."""
-    if any(v is None for v in values):
-        return None
-    if all(isinstance(v, int) for v in values):
-        return f(*values)
-    columns = [v if isinstance(v, tuple) else (v,) * LANES for v in values]
-    return _flat(tuple(f(*row) for row in zip(*columns, strict=True)))
-
-
-def _wide(value: Value, signed: bool) -> Value:
-    return _each(lambda a: a - (1 << 32) if signed and a >> 31 else a, value)
-
-
-def _imad(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    if "HI" in ins.mods or "X" in ins.mods:
-        return None
-    a, b = v.operand(i, _first(ins)), v.operand(i, _first(ins) + 1)
-    if "WIDE" not in ins.mods:
-        c = v.operand(i, _first(ins) + 2)
-        return _each(lambda x, y, z: (x * y + z) & MASK, a, b, c)
-    if place == 0:
-        return _each(lambda x, y, z: (x * y + z) & MASK, a, b, v.operand(i, _first(ins) + 2))
-    signed = "U32" not in ins.mods
-    low = v.operand(i, _first(ins) + 2)
-    high = v.source(i, _next(ins.operands[_first(ins) + 2]))
-    return _each(
-        lambda x, y, z, h: ((x * y + z + (h << 32)) >> 32) & MASK, _wide(a, signed), _wide(b, signed), low, high
-    )
-
-
-def _next(text: str) -> str:
-    """The operand that names the upper half of a 64-bit one."""
-    match = _REGISTER.match(text.removesuffix(".reuse"))
-    if match:
-        return f"{match[1]}{int(match[2]) + 1}"
-    match = _CONSTANT.match(text)
-    if match:
-        return f"c[0x{match[1]}][{int(match[2], 16) + 4:#x}]"
-    return text if text in ("RZ", "URZ") else "RZ"
-
-
-def _first(ins: Instruction) -> int:
-    """Place of the first source: behind the destination and its predicates."""
-    at = 1
-    while at < len(ins.operands) and re.match(r"^(UP|P)[T\d]", ins.operands[at]):
-        at += 1
-    return at
-
-
-def _iadd3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    if ins.defs[place] >= PREDICATE_BASE:
-        return None  # a carry
-    if "X" in ins.mods:
-        return None  # the upper half of a 64-bit address: nobody asks for it
-    at = _first(ins)
-    values = [v.source(i, o) for o in ins.operands[at : at + 3]]
-    return _each(lambda *row: sum(row) & MASK, *values)
-
-
-def _lea(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    if ins.defs[place] >= PREDICATE_BASE or "X" in ins.mods:
-        return None
-    at = _first(ins)
-    a, b = v.operand(i, at), v.operand(i, at + 1)
-    if "HI" in ins.mods:
-        if len(ins.operands) < at + 4 or "SX32" in ins.mods:
-            return None
-        left = int(ins.operands[at + 3], 0)
-        return _each(lambda x, y, h: ((((h << 32 | x) << left) >> 32) + y) & MASK, a, b, v.operand(i, at + 2))
-    shift = int(ins.operands[at + 2], 0) if len(ins.operands) > at + 2 else 0
-    return _each(lambda x, y: ((x << shift) + y) & MASK, a, b)
-
-
-def _lop3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    if ins.defs[place] >= PREDICATE_BASE:
-        return None
-    at = _first(ins)
-    try:
-        table = int(ins.operands[at + 3], 0)
-    except (IndexError, ValueError):
-        return None
-    values = [v.source(i, o) for o in ins.operands[at : at + 3]]
-
-    def bits(a: int, b: int, c: int) -> int:
-        out = 0
-        for n in range(8):
-            if table >> n & 1:
-                out |= (a if n & 4 else ~a) & (b if n & 2 else ~b) & (c if n & 1 else ~c)
-        return out & MASK
-
-    if any(value is None for value in values):  # a mask of zero bits hides what is unknown only if all of it is
-        return None
-    return _each(bits, *values)
-
-
-def _shf(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    low, amount, high = v.operand(i, 1), v.operand(i, 2), v.operand(i, 3)
-    mods = ins.mods
-    if "L" in mods:
-        if "HI" in mods:
-            return _each(lambda a, s, h: ((h << 32 | a) << min(s & 63, 32) >> 32) & MASK, low, amount, high)
-        return _each(lambda a, s: (a << s) & MASK if s < 32 else 0, low, amount)
-    if "HI" in mods:
-        signed = "S32" in mods or "S64" in mods
-        return _each(lambda h, s: (h - (1 << 32) if signed and h >> 31 else h) >> min(s, 32) & MASK, high, amount)
-    signed = "S32" in mods
-    return _each(lambda a, s, h: ((h << 32 | a) >> min(s & 63, 32)) & MASK, low, amount, high) if not signed else None
-
-
-def _halves(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    """`HFMA2.MMA R9, -RZ, RZ, 0, 2.38e-07`: how the compiler writes a constant on a pipe that is free."""
-    if len(ins.operands) != 5 or {o.lstrip("-") for o in ins.operands[1:3]} != {"RZ"}:
-        return None
-    try:
-        return int.from_bytes(struct.pack("<2e", float(ins.operands[4]), float(ins.operands[3])), "little")
-    except (ValueError, OverflowError):
-        return None
-
-
-def _mov(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    text = ins.operands[1]
-    for _ in range(place):
-        text = _next(text)
-    return v.source(i, text)
-
-
-def _first_lane(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    value = v.source(i, next((o for o in ins.operands[1:] if _REGISTER.match(o)), ""))
-    return value[0] if isinstance(value, tuple) else value
-
-
-def _sel(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    a, b, p = v.operand(i, 1), v.operand(i, 2), v.operand(i, 3)
-    return _each(lambda x, y, z: x if z else y, a, b, p)
-
-
-def _viadd(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    return _each(lambda a, b: (a + b) & MASK, v.operand(i, 1), v.operand(i, 2))
-
-
-def _prmt(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    if ins.mods:
-        return None
-    def pick(a: int, s: int, b: int) -> int:
-        both = b << 32 | a
-        out = 0
-        for n in range(4):
-            code = s >> (4 * n) & 15
-            byte = both >> (8 * (code & 7)) & 255
-            out |= (255 * (byte >> 7) if code & 8 else byte) << (8 * n)
-        return out
-    return _each(pick, v.operand(i, 1), v.operand(i, 2), v.operand(i, 3))
-
-
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "EQ": lambda a, b: a == b, "NE": lambda a, b: a != b, "LT": lambda a, b: a < b, "LE": lambda a, b: a <= b,
-    "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b,
-}  # fmt: skip
-
-
-def _isetp(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    if not ins.mods or ins.mods[0] not in _COMPARE or "EX" in ins.mods or "U64" in ins.mods:
-        return None
-    compare, signed = _COMPARE[ins.mods[0]], "U32" not in ins.mods
-    a, b = _wide(v.operand(i, 2), signed), _wide(v.operand(i, 3), signed)
-    result = _each(lambda x, y: int(compare(x, y)), a, b)
-    if place:
-        result = _each(lambda r: 1 - r, result)
-    other = v.operand(i, 4)
-    joined: Callable[[int, int], int] = (
-        (lambda r, p: r | p) if "OR" in ins.mods else (lambda r, p: r ^ p) if "XOR" in ins.mods else lambda r, p: r & p
-    )
-    return _each(joined, result, other)
-
-
-_HANDLERS: dict[str, Callable[[Lanes, int, Instruction, int], Value]] = {
-    "IMAD": _imad, "IADD3": _iadd3, "IADD": _iadd3, "LEA": _lea, "LOP3": _lop3, "SHF": _shf, "MOV": _mov,
-    "R2UR": _first_lane, "SEL": _sel, "VIADD": _viadd, "PRMT": _prmt, "ISETP": _isetp,
-    "HFMA2": _halves,
-}  # fmt: skip
 
 
 def block_shapes(code: Listing, block: Sequence[int] | None) -> list[tuple[int, int, int]]:
