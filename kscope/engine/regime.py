@@ -28,6 +28,7 @@ EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idl
 AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
 PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
 WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
+TOLD = 0.01  # share of warp time, below which the second wait is noise
 UNHEARD = 5  # rules without their inputs, from which silence says little
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 WORDS: dict[Limiter, str] = {
@@ -126,7 +127,10 @@ def _by_pipeline(facts: Facts) -> Regimen | None:
         rest.append(f"{percent(loss.data)} waiting for data")
     if loss.loop + loss.pipe > 0.01:
         rest.append(f"{percent(loss.loop + loss.pipe)} between products")
-    text = f"{at}; {percent(fixed + loss.steady)} of the time is lost" + (f": {', '.join(rest)}" if rest else "")
+    if loss.uneven > 0.01:
+        rest.append(f"{percent(loss.uneven)} to uneven work of the SMs")
+    lost = fixed + loss.steady + loss.uneven
+    text = f"{at}; {percent(lost)} of the time is lost" + (f": {', '.join(rest)}" if rest else "")
     if loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
         confidence = 0.85
         return Regimen("memory", "memory_latency", confidence, text)
@@ -205,7 +209,8 @@ def _by_waits(facts: Facts) -> Regimen:
         return Regimen("overhead", "launch", 0.2, "no unit utilisation and no warp states were collected")
     share, regime = max((memory, "memory"), (compute, "compute"), (overhead, "overhead"))
     confidence = min(0.9, 0.4 + 0.5 * share / total)
-    reason = ", ".join(f"{r.replace('_', ' ')} {percent(s)}" for r, s in stalls.waiting()[:2])
+    waits = stalls.waiting()[:2]
+    reason = ", ".join(f"{r.replace('_', ' ')} {percent(s)}" for i, (r, s) in enumerate(waits) if not i or s >= TOLD)
     reason = f"no unit is full; warps wait for {reason}"
     if regime == "memory":
         return Regimen("memory", _memory_wait(facts, mio * memory_mio), confidence, reason)
@@ -337,6 +342,6 @@ def _contrast(facts: Facts, regimen: Regimen) -> str:
         words.append(text)
     if roof is not None and roof.main is not None and regimen.regime == "memory":
         words.append(f"{percent(roof.main.flops / roof.main.peak)} of {roof.main.precision.upper()} peak")
-    elif "issue" in units and regimen.limiter != "instruction_issue":
+    elif "issue" in units and "issue slots" not in regimen.reason:
         words.append(f"issue slots {percent(units['issue'].busy)}")
     return ", ".join(words)

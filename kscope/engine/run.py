@@ -193,7 +193,7 @@ def _analyze(
             inputs.append(Input(path=path, kind="ncu", tool_version=version))
         except KscopeError as e:
             faults.append(e)
-            skipped.append(SkippedInput(input=path, what="report", message=str(e)))
+            skipped.append(SkippedInput(input=path, what="report", message=str(e).removeprefix(f"{path}: ")))
     if faults and not inputs:
         raise faults[0]
     kernels = fold(found)

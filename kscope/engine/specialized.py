@@ -134,9 +134,9 @@ def _not_advice(facts: Facts, sp: Specialization) -> list[str]:
     occupancy = facts.kernel.metrics.get("sm__warps_active.avg.pct_of_peak_sustained_active")
     if occupancy is not None and occupancy < 60:
         out.append(f"low occupancy ({occupancy:.1f} %)")
-    issue = facts.kernel.metrics.get("smsp__issue_active.avg.pct_of_peak_sustained_active")
-    if issue is not None and issue < 60:
-        out.append(f"issue slots ({issue:.1f} % busy)")
+    issue = facts.units.get("issue")  # of the elapsed time, as the verdict tells it
+    if issue is not None and issue.busy < 0.6:
+        out.append(f"issue slots ({percent(issue.busy)} busy)")
     for reason, name in REASONS.items():
         raw = facts.stalls.share.get(reason, 0.0)
         left = sp.exposed(reason, raw)

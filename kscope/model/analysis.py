@@ -285,7 +285,7 @@ class JoinedAnalysis(Frozen):
     reports: list[str]
     verdict: Verdict | None
     span_us: float
-    kernels_pct: Annotated[float, Meta(description="of the window, in kernels")]
+    kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")]
     matched_pct: Annotated[float, Meta(description="of the kernels' time, with counters")]
     abstained: str = ""
     regimes: list[RegimeShare] = []

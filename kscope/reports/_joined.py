@@ -30,7 +30,8 @@ def _about(joined: JoinedAnalysis) -> str:
     reports = ", ".join(one_line(words.basename(r)) for r in joined.reports)
     return (
         f"{one_line(words.basename(joined.input))} with {reports}: window {words.time(joined.span_us)}, kernels run "
-        f"{joined.kernels_pct:.1f} % of it, {joined.matched_pct:.0f} % of their time has counters"
+        f"{joined.kernels_pct:.1f} % of it less the profiler's part, {joined.matched_pct:.0f} % of their time has "
+        "counters"
     )
 
 

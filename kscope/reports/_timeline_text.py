@@ -87,7 +87,10 @@ def about(timeline: TimelineAnalysis) -> str:
     """What was looked at: window, devices, GPU busy share."""
     devices = ", ".join(f"{one_line(d.name) or 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last operation"
                         for d in timeline.devices)  # fmt: skip
-    return f"window {words.time(timeline.span_us)}, {one_line(timeline.window)}; {devices}"
+    own = sum(i.us for i in timeline.idle if i.cause == "profiler")
+    seen = own >= 0.01 * timeline.span_us
+    part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if seen else ""
+    return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"
 
 
 def render(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:

@@ -66,7 +66,7 @@ def _overview(kernels: Sequence[KernelAnalysis]) -> str:
             words.time(words.total_us(kernel)) if kernel.duration_us else "",
             code(words.shorten(_name(kernel), 60), table=True) + many,
             kernel.verdict.regime, words.limiter(kernel.verdict.limiter),
-            words.times(kernel.headroom.speedup_bound) if kernel.headroom else "",
+            words.headroom(kernel.headroom) if kernel.headroom else "",
             f"{first.code} {prose(first.rule)}{gain}" if first else "",
         ])  # fmt: skip
     return table(["share", "time", "kernel", "regime", "limiter", "up to", "first suggestion"], rows, right=(0, 1, 5))

@@ -75,7 +75,7 @@ def _table(page: Page, kernels: Sequence[KernelAnalysis], *, verbose: bool) -> N
         gain = f" {words.times(first.estimate.speedup)}" if first and first.estimate else ""
         many = f" x{kernel.repeats.count}" if kernel.repeats and kernel.repeats.count > 1 else ""
         name = words.shorten(words.without_parameters(kernel.demangled or kernel.name), max(room - len(many), 8)) + many
-        bound = words.times(kernel.headroom.speedup_bound) if kernel.headroom else "-"
+        bound = words.headroom(kernel.headroom) if kernel.headroom else "-"
         share = words.percent(words.total_us(kernel) / whole) if whole else "-"
         page.line(
             f"{share:>6} {words.time(words.total_us(kernel)) if kernel.duration_us else '-':>9}  ",
@@ -130,7 +130,7 @@ def _margin(page: Page, kernel: KernelAnalysis, sentence: str, *, verbose: bool)
     """What the sentence may not say: how far it can go, and how sure the verdict is where it is not."""
     parts = []
     if kernel.headroom and (verbose or words.times(kernel.headroom.speedup_bound) not in sentence):
-        bound = words.times(kernel.headroom.speedup_bound)
+        bound = words.headroom(kernel.headroom)
         parts.append(f"headroom {bound}, bounded by {one_line(kernel.headroom.bounded_by)}")
     if verbose or kernel.verdict.confidence < 0.6:
         parts.append(f"confidence {words.percent(kernel.verdict.confidence)}")

@@ -10,7 +10,7 @@ from kscope.model.errors import one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Estimate, Evidence, KernelAnalysis, Location, Roofline
+    from kscope.model.analysis import Estimate, Evidence, Headroom, KernelAnalysis, Location, Roofline
 
 LIMITERS = {
     "dram_bandwidth": "DRAM bandwidth", "l2_bandwidth": "L2 bandwidth", "l1_throughput": "L1 throughput",
@@ -100,6 +100,11 @@ def percent(share: float) -> str:
 def times(speedup: float) -> str:
     """A speed-up: 1.09x, 2.2x, 21x."""
     return f"{speedup:.{_digits(speedup)}f}x"
+
+
+def headroom(room: Headroom) -> str:
+    """The bound of what a kernel can gain; past a hundred the figure says nothing more: 2.8x, >100x."""
+    return times(room.speedup_bound) if room.speedup_bound <= 100 else ">100x"
 
 
 def _digits(speedup: float) -> int:

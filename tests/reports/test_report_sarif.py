@@ -13,6 +13,7 @@ from kscope.model.analysis import Analysis
 from kscope.reports import Options, render
 from kscope.reports.sarif import uri
 from tests.reports.sample import HOSTILE, hostile
+from tests.support import traces
 from tests.support.reports import fixture
 
 
@@ -42,6 +43,29 @@ def test_rules_are_listed_once_and_indices_hold() -> None:
     ids = [rule["id"] for rule in one["tool"]["driver"]["rules"]]
     assert len(ids) == len(set(ids)) > 1
     assert all(ids[r["ruleIndex"]] == r["ruleId"] for r in one["results"])
+
+
+def test_the_joined_suggestions_come_first_with_the_gain_of_the_program() -> None:
+    analysis = analyze_paths([traces.TRACES / "app.json.xz", traces.TRACES / "app_kernels.ncu-rep.xz"])
+    (joined,) = analysis.joined
+    one = run(analysis)
+    own, rest = one["results"][: len(joined.suggestions)], one["results"][len(joined.suggestions) :]
+    assert [r["ruleId"] for r in own] == [s.code for s in joined.suggestions] and joined.verdict is not None
+    for result, said in zip(own, joined.suggestions, strict=True):
+        assert result["properties"]["scope"] == "program"
+        assert result["properties"]["speedup"] == said.estimate.speedup
+        assert result["properties"]["verdict"] == joined.verdict.sentence
+        assert result["properties"].get("kernel") == (said.kernel or None)
+    assert len(rest) == sum(len(x.findings) for x in [*analysis.kernels, *analysis.timelines])
+    assert not any("scope" in r["properties"] for r in rest)
+    ids = [rule["id"] for rule in one["tool"]["driver"]["rules"]]
+    assert all(ids[r["ruleIndex"]] == r["ruleId"] for r in one["results"])
+
+
+def test_messages_are_sentences_with_one_full_stop() -> None:
+    for result in run(analyze_paths([fixture("multi_kernels")]))["results"]:
+        text = result["message"]["text"]
+        assert ".." not in text.replace("(...)", "") and text.endswith(".")
 
 
 def test_hostile_text_stays_text() -> None:

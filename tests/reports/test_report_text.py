@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from kscope.model.analysis import Analysis, RuleError
-from kscope.reports import Options, render
+from kscope.engine.run import analyze_paths
+from kscope.model.analysis import Analysis, KernelAnalysis, RuleError
+from kscope.reports import Options, render, words
 from tests.reports import sample
+from tests.support import traces
+from tests.support.reports import fixture, plain
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 CASES: dict[str, Callable[[], Analysis]] = {
@@ -167,3 +171,39 @@ def test_skipped_inputs_and_no_kernels() -> None:
     report = text(msgspec.structs.replace(sample.hostile(), kernels=[]))
     assert report.startswith("No kernels to show.\n")
     assert "skipped  evil" in report
+
+
+def test_sentences_agree_with_the_figures_below_them() -> None:
+    assert len(re.findall(r"issue slots [0-9]", sentence("julia.block6x6"))) == 1
+    assert "short scoreboard" not in sentence("scale_add.host_input")  # 0.1 % of the samples
+    roles = sample_of("ws_gemm.epilogue_exposed").warp_specialization
+    assert roles is not None and roles.lost is not None
+    lost = roles.lost
+    whole = sum(getattr(lost, name) for name in lost.__struct_fields__)
+    told = re.search(r"([0-9.]+) % of the time is lost", sentence("ws_gemm.epilogue_exposed"))
+    assert told and float(told[1]) == pytest.approx(100 * whole, abs=0.6)
+    assert "wait at 1 barrier, 1 pass a warp" in flat(text(analyze_paths([fixture("bank_conflict.slow")])))
+
+
+def sample_of(case: str) -> KernelAnalysis:
+    return analyze_paths([fixture(case)]).kernels[0]
+
+
+def sentence(case: str) -> str:
+    return sample_of(case).verdict.sentence
+
+
+def test_a_window_says_what_of_it_is_the_profilers() -> None:
+    analysis = analyze_paths([traces.path("app"), traces.TRACES / "app_kernels.ncu-rep.xz"])
+    shown = flat(text(analysis))
+    (own,) = (i for i in analysis.timelines[0].idle if i.cause == "profiler")
+    assert f"window 9.45 ms ({words.time(own.us)} of it the profiler's" in shown
+    assert "kernels run 62.9 % of it less the profiler's part" in shown
+
+
+def test_a_skipped_input_is_named_once(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.ncu-rep"
+    cut.write_bytes(plain("bank_conflict.slow")[:50_000])
+    analysis = analyze_paths([cut, fixture("bank_conflict.slow")])
+    (skipped,) = analysis.skipped
+    assert skipped.input == str(cut) and str(cut) not in skipped.message and "cut short" in skipped.message

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.model.analysis import Evidence, Limiter
+from kscope.model.analysis import Evidence, Headroom, Limiter
 from kscope.reports import terminal, words
 
 CUTLASS = (
@@ -104,6 +104,8 @@ def test_small_words() -> None:
     assert words.percent(0.004) == "<1 %"
     assert words.percent(0.0) == "0 %"
     assert [words.times(x) for x in (1.09, 2.21, 20.8)] == ["1.09x", "2.2x", "21x"]
+    rooms = [words.headroom(Headroom(speedup_bound=x, bounded_by="L2")) for x in (2.81, 99.0, 100.4, 3058.0)]
+    assert rooms == ["2.8x", "99x", ">100x", ">100x"]
     assert words.dims((256, 1, 1)) == "256"
     assert words.dims((1, 2, 1)) == "1x2"
     assert words.basename("C:\\src\\k.cu") == "k.cu"

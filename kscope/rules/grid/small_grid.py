@@ -86,7 +86,7 @@ class SmallGrid(Rule):
         return self.finding(
             title=f"{launch.blocks} blocks where the device holds {capacity:,}",
             why=(
-                f"{empty}: SMs have work in {percent(launch.active)} of the time, the fullest unit is at "
+                f"{empty}: SMs have work in {percent(launch.active)} of the time on average, the fullest unit is at "
                 f"{percent(facts.busiest.busy if facts.busiest else 0.0)}."
             ),
             fix="more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch",

@@ -103,8 +103,8 @@ class BarrierStalls(Rule):
         )
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait at {len(barriers)} barriers, {rounds:,.0f} passes a "
-                f"warp{alone}{tree}."
+                f"{percent(share)} of all samples wait at {_count(len(barriers), 'barrier', 's')}, "
+                f"{_count(rounds, 'pass', 'es')} a warp{alone}{tree}."
             ),
             fix="warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
             if phases
@@ -170,3 +170,8 @@ class BarrierStalls(Rule):
             for i in [code.cfg.blocks[b].end - 1]
         ]  # fmt: skip
         return min(1.0, max(before, default=entries) / entries)
+
+
+def _count(number: float, what: str, plural: str) -> str:
+    shown = f"{number:,.0f}"
+    return f"{shown} {what}{'' if shown == '1' else plural}"

@@ -48,6 +48,11 @@ export function times(speedup: number): string {
   return `${speedup.toFixed(digits(speedup))}\u00d7`;
 }
 
+/** The bound of what a kernel can gain; past a hundred the figure says nothing more. */
+export function headroom(bound: number): string {
+  return bound > 100 ? ">100\u00d7" : times(bound);
+}
+
 export function range(low: number, high: number, like: number): string {
   const least = digits(like);
   return `${low.toFixed(Math.min(least, digits(low)))} \u2013 ${high.toFixed(Math.min(least, digits(high)))}`;

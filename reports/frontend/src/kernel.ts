@@ -1,7 +1,7 @@
 // The page of one kernel: the sentence, the suggestions, then the charts that prove them.
 
 import { h } from "./dom";
-import { dims, fine, short, time, times } from "./format";
+import { dims, fine, headroom, short, time, times } from "./format";
 import { memoryChart } from "./memory";
 import { occupancyChart } from "./occupancy";
 import { badge, bar, kernelLink, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
@@ -84,7 +84,7 @@ function verdict(k: Kernel): HTMLElement {
       k.verdict.confidence < 0.6 ? h("p", { class: "dim" }, `Confidence ${(k.verdict.confidence * 100).toFixed(0)} %`) : null,
       h("div", { class: "tiles" },
         tile(time(k.duration_us), "duration"),
-        k.headroom ? tile(times(k.headroom.speedup_bound), "headroom", `bounded by ${k.headroom.bounded_by}`) : null,
+        k.headroom ? tile(headroom(k.headroom.speedup_bound), "headroom", `bounded by ${k.headroom.bounded_by}`) : null,
         first?.estimate ? tile(times(first.estimate.speedup), "first suggestion", first.code) : null)),
     units);
 }

@@ -1,7 +1,7 @@
 // The first page of a report with several kernels or timelines: where the time goes.
 
 import { h } from "./dom";
-import { base, compact, fine, time, times } from "./format";
+import { base, compact, fine, headroom, time, times } from "./format";
 import { badge, bar, kernelLink, scrolling, section, sentence, suggestions } from "./parts";
 import { link } from "./state";
 import type { Data, Finding, Joined, Kernel } from "./types";
@@ -32,7 +32,7 @@ export function overview(data: Data): HTMLElement {
 /** The joined verdict of a recording and the kernel reports of the same program. */
 function program(data: Data, joined: Joined): HTMLElement[] {
   const about = `${base(joined.input)} with ${joined.reports.map(base).join(", ")}: window ${time(joined.span_us)}, kernels run `
-    + `${joined.kernels_pct.toFixed(1)} % of it, ${joined.matched_pct.toFixed(0)} % of their time has counters`;
+    + `${joined.kernels_pct.toFixed(1)} % of it less the profiler's part, ${joined.matched_pct.toFixed(0)} % of their time has counters`;
   const verdict = h("section", { class: `verdict ${joined.verdict?.regime ?? ""}`, "aria-label": "the program" },
     h("div", { class: "say" }, h("p", { class: "kicker" }, about),
       h("p", { class: "sentence" }, badge(joined.verdict), " ", joined.verdict ? sentence(joined.verdict) : joined.abstained)));
@@ -70,7 +70,7 @@ function kernelTable(data: Data, kernels: Kernel[], beside: boolean): HTMLElemen
       h("th", { scope: "row" }, h("a", { href: kernelLink(k.id), title: k.demangled }, compact(k.demangled || k.name)), count),
       h("td", {}, badge(k.verdict)),
       h("td", {}, data.words.limiters[k.verdict.limiter] ?? k.verdict.limiter),
-      h("td", { class: "num" }, k.headroom ? times(k.headroom.speedup_bound) : "\u2013"),
+      h("td", { class: "num" }, k.headroom ? headroom(k.headroom.speedup_bound) : "\u2013"),
       h("td", {}, first ? h("span", {}, h("code", {}, first.code), " ", first.rule,
         first.estimate ? h("b", {}, ` ${times(first.estimate.speedup)}`) : null) : h("span", { class: "dim" }, "none"))));
   }

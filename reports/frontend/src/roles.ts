@@ -22,7 +22,7 @@ export function specialization(ws: Specialization): HTMLElement {
   if (ws.lost) right.append(losses(ws.lost));
   if (ws.amortisation.length) right.append(amortisation(ws));
   const t = ws.timeline;
-  const parts = t ? [`fill ${time(t.fill_us)}, steady ${time(t.steady_us)} at ${t.steady_utilization_pct.toFixed(0)}\u00a0%, drain ${time(t.drain_us)}`
+  const parts = t ? [`fill ${time(t.fill_us)}, steady ${time(t.steady_us)} at ${(t.plateau_pct ?? t.steady_utilization_pct).toFixed(0)}\u00a0%, drain ${time(t.drain_us)}`
     + (t.error_us ? ` (\u00b1 ${time(t.error_us)})` : ""), `${t.bubbles} bubble${t.bubbles === 1 ? "" : "s"}${t.bubble_us ? ` of ${time(t.bubble_us)} together` : ""}`] : [];
   if (t && !t.resolved) parts.push("too short to tell the phases apart");
   if (ws.stages) parts.push(`${ws.stages} stages${ws.stage_bytes ? ` of ${si(ws.stage_bytes / 1024, "KiB")}` : ""}`);
@@ -44,7 +44,7 @@ function roleRow(role: Role): HTMLElement {
   }
   const exposed = role.low && role.high ? `, exposed wait ${fine(role.low.exposed_wait ?? 0)} to ${fine(role.high.exposed_wait ?? 0)}` : "";
   const tries = role.retries.filter((r) => r.made > 0)
-    .map((r) => `waits for ${r.waits_for === "role" ? "the other role" : r.waits_for}: ${number(r.failed)} of ${number(r.made)} not over at the first try (${fine(r.failed / r.made)})`);
+    .map((r) => `waits for ${r.waits_for === "memory" ? "data" : role.role === "producer" ? "free slots" : "others"}: ${number(r.failed)} of ${number(r.made)} not over at the first try (${fine(r.failed / r.made)})`);
   return h("li", {}, h("span", { class: "name" }, role.role), h("span", { class: "dim" }, `${number(role.warps)} warps a block${exposed}`), stack,
     tries.length ? h("span", { class: "dim tries" }, tries.join("; ")) : null);
 }

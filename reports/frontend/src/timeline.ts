@@ -40,10 +40,11 @@ function about(t: Timeline): HTMLElement {
 function verdict(t: Timeline): HTMLElement {
   const regime = t.verdict?.regime ?? "none";
   const lost = t.idle.filter((i) => !NOT_IDLE.includes(i.cause)).reduce((sum, i) => sum + i.us, 0);
+  const own = t.idle.filter((i) => i.cause === "profiler").reduce((sum, i) => sum + i.us, 0);
   return h("section", { class: `verdict ${regime}`, "aria-label": "verdict" },
     h("div", { class: "say" },
       h("p", { class: "sentence" }, badge(t.verdict), " ", t.verdict ? sentence(t.verdict) : t.abstained),
-      h("div", { class: "tiles" }, tile(time(t.span_us), "window"), tile(`${t.gpu_busy_pct.toFixed(1)} %`, "GPU busy"),
+      h("div", { class: "tiles" }, tile(time(t.span_us), "window", own >= 0.01 * t.span_us ? `${time(own)} the profiler's` : ""), tile(`${t.gpu_busy_pct.toFixed(1)} %`, "GPU busy"),
         tile(time(lost), "GPU idle"), t.steps ? tile(time(t.steps.median_us), "step", `median of ${t.steps.count}`) : null)));
 }
 
@@ -58,7 +59,7 @@ function idle(data: Data, t: Timeline): HTMLElement | null {
       h("span", { class: "num" }, `${fine(i.pct / 100)}, ${time(i.us)}`),
       i.during.length ? h("span", { class: "reason" }, `in ${i.during.join(", ")}`) : null));
   }
-  return section("Why the GPU is idle", "each gap between its operations goes to one cause; share of the window", list);
+  return section("Why the GPU is idle", "each gap between its operations goes to one cause; share of the window less the profiler's part", list);
 }
 
 function figures(t: Timeline): HTMLElement {
