@@ -44,8 +44,7 @@ def binary_analysis(path: str, cubins: Sequence[Cubin], *, annotate: bool, lines
         ProgramAnalysis(
             input=path, arch=cubin.arch, member=cubin.member, toolkit=cubin.toolkit,
             functions=[
-                _function(Listing(program), _marked(cubin), annotate=annotate, lines=lines)
-                for program in cubin.functions
+                _function(Listing(program), annotate=annotate, lines=lines) for program in cubin.functions
             ],
         )
         for cubin in cubins
@@ -53,15 +52,9 @@ def binary_analysis(path: str, cubins: Sequence[Cubin], *, annotate: bool, lines
     return Analysis(kscope=__version__, inputs=[Input(path=path, kind="cubin")], programs=programs)
 
 
-def _marked(cubin: Cubin) -> bool | None:
-    """False where the compiler marks spills and this function has no mark. Compilers that say who they are (from 12.9
-    on) mark them (from 12.8 on)."""
-    return False if cubin.toolkit is not None else None
-
-
-def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Lines | None) -> FunctionAnalysis:
+def _function(code: Listing, *, annotate: bool, lines: Lines | None) -> FunctionAnalysis:
     program, cfg, classes = code.program, code.cfg, code.classes
-    touched = accesses(program, classes, spilling=spilling)
+    touched = accesses(program, classes)
     live = code.liveness.counts() if annotate else None
     stores, loads = spill_counts(touched)
     resources = program.resources
@@ -86,7 +79,7 @@ def _function(code: Listing, spilling: bool | None, *, annotate: bool, lines: Li
         accesses=access_table(program, cfg, touched),
         occupancy=occupancy_view(program, live, registers=None, threads=None, shared=None),
         listing=listing(
-            program, cfg, classes, live=live, spilling=spilling, findings=_marks(linted.findings), conflicts=known,
+            program, cfg, classes, live=live, findings=_marks(linted.findings), conflicts=known,
         ) if annotate else [],
         sources=_sources(code, lines) if annotate else {},
     )  # fmt: skip

@@ -18,7 +18,7 @@ _WIDTHS = frozenset({"U8", "S8", "U16", "S16", "32", "64", "96", "128", "256"})
 class Access(Struct, frozen=True):
     """One access. `name`: opcode with its width in bits always said (`LDG.E.32`). `bytes`: a lane; None where a
     descriptor decides (TMA). `stack` for local memory: "spill" (marked by the compiler), "spill slot" (a spill by its
-    form, where nothing is marked), "local array"; empty elsewhere."""
+    form, where nothing is marked), "saved register" (of a function's caller), "local array"; empty elsewhere."""
 
     name: str
     space: str
@@ -39,7 +39,9 @@ def accesses(program: Program, classes: Sequence[OpClass], *, spilling: bool | N
     profile's counter); None if nobody says.
     """
     code = program.instructions
-    slots = _spill_slots(program, classes) if not program.spills and spilling is not False else frozenset()
+    unmarked = not program.spills and not program.marks_spills and spilling is not False
+    slots = _spill_slots(program, classes) if unmarked else frozenset()
+    saved = saves(program)
     names: dict[tuple[str, tuple[str, ...]], Access] = {}
     out: list[Access | None] = []
     for ins, op in zip(code, classes, strict=True):
@@ -52,7 +54,7 @@ def accesses(program: Program, classes: Sequence[OpClass], *, spilling: bool | N
             names[key] = Access(width_name(ins, op), op.space, op.access, width)
         access = names[key]
         if op.space == "local":
-            access = Access(access.name, access.space, access.kind, access.bytes, _stack(program, ins, slots))
+            access = Access(access.name, access.space, access.kind, access.bytes, _stack(program, ins, slots, saved))
         out.append(access)
     return out
 
@@ -73,7 +75,9 @@ def width_name(ins: Instruction, op: OpClass) -> str:
     return ".".join([ins.opcode, *kept, width])
 
 
-def _stack(program: Program, ins: Instruction, slots: frozenset[str]) -> str:
+def _stack(program: Program, ins: Instruction, slots: frozenset[str], saved: frozenset[int]) -> str:
+    if ins.index in saved:
+        return "saved register"
     if program.spills:
         return "spill" if ins.pc in program.spills else "local array"
     return "spill slot" if _address(ins) in slots else "local array"
@@ -87,6 +91,24 @@ def _spill_slots(program: Program, classes: Sequence[OpClass]) -> frozenset[str]
         return frozenset()
     stored, loaded = ({_address(ins) for ins in local if ins.opcode == name} for name in ("STL", "LDL"))
     return frozenset(stored & loaded)
+
+
+def saves(program: Program) -> frozenset[int]:
+    """Indices of the stores and loads by which a called function keeps its caller's registers, as the ABI asks: each to
+    a slot of its own and back to the same register. Only where the compiler marks spills: they could look like that."""
+    if not program.marks_spills or (program.entry and not program.symbols):
+        return frozenset()
+    slots: dict[str, list[Instruction]] = {}
+    for ins in program.instructions:
+        if ins.opcode in ("LDL", "STL") and ins.operands:
+            slots.setdefault(_address(ins), []).append(ins)
+    out: set[int] = set()
+    for group in slots.values():
+        registers = {o.removesuffix(".reuse") for ins in group for o in ins.operands if "[" not in o}
+        kept = len(registers) == 1 and {ins.opcode for ins in group} == {"LDL", "STL"}
+        if kept and fixed_slot(group[0]) and not any(ins.pc in program.spills for ins in group):
+            out.update(ins.index for ins in group)
+    return frozenset(out)
 
 
 def _address(ins: Instruction) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kscope.features.opcodes import OpClass
     from kscope.model.program import Instruction, Program
 
+_REGISTER = re.compile(r"^U?R\d+")
 _HEX = re.compile(r"^-?0x[0-9a-f]+$")
 SPIN, SERIAL = "spin", "lane by lane"
 _LINKS = frozenset({"BSSY", "SSY"})
@@ -118,7 +119,7 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
             into = _into(cfg, numbers, number, heads, kinds)
             out[last] = _branch(program, cfg, numbers, number) or into
         elif ins.opcode == "CALL":
-            out[last] = "calls through a register"
+            out[last] = _callee(ins)
             if last in cfg.calls:
                 entry = code[cfg.calls[last]].pc
                 out[last] = f"calls {names.get(entry) or f'{entry:04x}'}"
@@ -129,6 +130,13 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
         if ins.opcode in _LINKS and ins.operands and _HEX.match(ins.operands[-1]):
             out[i] = f"lanes meet again at {int(ins.operands[-1], 16):04x}"
     return out
+
+
+def _callee(ins: Instruction) -> str:
+    """What a call out of the function leads to: before linking (nvcc -rdc) the operand is the callee's symbol."""
+    registers = any(_REGISTER.match(o) for o in ins.operands)
+    symbol = ins.operands[-1].strip("`()") if ins.operands and not registers else ""
+    return f"calls {symbol}, linked from elsewhere" if symbol and not _HEX.match(symbol) else "calls through a register"
 
 
 def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kscope.features.accesses import saves
 from kscope.features.listing import Listing
 
 
@@ -21,12 +22,14 @@ def fixed_slot(code: Listing, index: int) -> bool:
 def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:
     """(spills, array accesses, whether that is certain) of a binary.
 
-    ptxas marks spills from 12.8 on. Where nothing is marked, an access at a computed address shows an array, to which
+    ptxas marks spills from 12.8 on: what such a compiler leaves unmarked is an array, or a register of the caller that
+    a function keeps (in neither list). Where nobody marks, an access at a computed address shows an array, to which
     the fixed slots may belong too (it is filled by constants); fixed slots alone look like spills.
     """
-    local = local_accesses(code)
+    saved = saves(code.program)
+    local = [i for i in local_accesses(code) if i not in saved]
     marked = code.program.spills
-    if marked:
+    if marked or code.program.marks_spills:
         spills = [i for i in local if code[i].pc in marked]
         return spills, [i for i in local if code[i].pc not in marked], True
     if any(not fixed_slot(code, i) for i in local):

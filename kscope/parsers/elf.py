@@ -69,6 +69,11 @@ class Image(Struct, frozen=True):
     toolkit: str | None
     functions: tuple[Function, ...]
 
+    @property
+    def marks_spills(self) -> bool:
+        """Whether its compiler marks spills: those that say who they are (from 12.9 on) do (from 12.8 on)."""
+        return self.toolkit is not None
+
 
 def is_cuda(data: bytes) -> bool:
     """Whether bytes start an ELF file for NVIDIA GPUs."""

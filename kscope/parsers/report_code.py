@@ -17,7 +17,7 @@ def with_image(program: Program, report: str) -> Program:
     found = _functions(report).get(program.name)
     if found is None:
         return program
-    arch, function = found
+    image, function = found
     controls = encoding.controls(function.code)
     code = program.instructions
     if not code or code[-1].pc // encoding.BYTES >= len(controls):
@@ -27,8 +27,8 @@ def with_image(program: Program, report: str) -> Program:
         for ins in code
     )
     return structs.replace(
-        program, instructions=instructions, arch=arch, resources=function.resources, branches=function.branches,
-        spills=function.spills, symbols=function.symbols,
+        program, instructions=instructions, arch=image.arch, resources=function.resources, branches=function.branches,
+        spills=function.spills, symbols=function.symbols, marks_spills=image.marks_spills,
     )  # fmt: skip
 
 
@@ -39,9 +39,9 @@ def _inlined(ins: Instruction, function: elf.Function) -> tuple[Site, ...]:
 
 
 @lru_cache(maxsize=2)
-def _functions(report: str) -> dict[str, tuple[str, elf.Function]]:
+def _functions(report: str) -> dict[str, tuple[elf.Image, elf.Function]]:
     """Functions of the images by name; names that several images define differently are left out."""
-    out: dict[str, tuple[str, elf.Function]] = {}
+    out: dict[str, tuple[elf.Image, elf.Function]] = {}
     twice: set[str] = set()
     for image in embedded_images(report).values():
         data = bytes(image)
@@ -54,5 +54,5 @@ def _functions(report: str) -> dict[str, tuple[str, elf.Function]]:
         for function in read.functions:
             if function.name in out and out[function.name][1].code != function.code:
                 twice.add(function.name)
-            out[function.name] = (read.arch, function)
+            out[function.name] = (read, function)
     return {name: found for name, found in out.items() if name not in twice}

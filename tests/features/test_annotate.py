@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from msgspec import structs
 
+from kscope.engine.lint import lint
 from kscope.features.accesses import accesses
 from kscope.features.annotate import annotate, loop_kinds, loop_numbers
 from kscope.features.listing import Listing
+from kscope.features.local import spills_and_arrays
 from kscope.features.program_view import access_table, spill_counts
 from kscope.parsers.cubin import read_programs
 from tests.features.listings import NESTED, program
@@ -63,6 +66,34 @@ def test_without_marks_a_spill_is_a_fixed_slot_that_is_stored_and_loaded() -> No
     assert all(a.stack == "local array" for a in accesses(spilled.program, spilled.classes, spilling=False) if a)
     indexed = Listing(program("STL [R1], R5\nLDL R8, [R1]\nLDL R9, [R2]\nEXIT"))
     assert {a.stack for a in accesses(indexed.program, indexed.classes) if a} == {"local array"}
+
+
+CALLEE = "STL [R1], R16\nMOV R16, R4\nCALL.REL.NOINC R2 0x0\nLDL R16, [R1]\nRET.REL.NODEC R20 0x0"
+
+
+def test_registers_kept_for_the_caller_are_no_spills() -> None:
+    """What a compiler that marks spills left unmarked: neither MEM104 nor MEM105 has anything to say about it."""
+    kept = structs.replace(program(CALLEE), entry=False, marks_spills=True)
+    code = Listing(kept)
+    assert [a.stack for a in accesses(kept, code.classes) if a] == ["saved register"] * 2
+    assert spills_and_arrays(code) == ([], [], True)
+    assert lint(code, {"MEM104", "MEM105"}).passed == ["MEM104", "MEM105"]
+    other = structs.replace(kept, marks_spills=False)
+    assert lint(Listing(other), {"MEM104"}).findings, "nobody marks: by their form they are spills"
+    moved = structs.replace(program("STL [R1], R16\nLDL R17, [R1]\nEXIT"), entry=False, marks_spills=True)
+    assert spills_and_arrays(Listing(moved))[:2] == ([], [0, 1]), "another register comes back: an array of constants"
+
+
+def test_a_call_names_its_symbol_before_linking() -> None:
+    flows = [
+        flow
+        for one in compiled("separate.sm_90a").values()
+        for pc, flow in notes_at(one).items()
+        if one.program.instructions[pc // 16].opcode == "CALL"
+    ]
+    assert {"calls _Z9elsewheref, linked from elsewhere", "calls through a register"} <= set(flows), "one by a pointer"
+    pointer = Listing(program("CALL.REL.NOINC R2 `(_Z4viapPfi)\nEXIT"))
+    assert notes_at(pointer)[0] == "calls through a register"
 
 
 def notes_at(code: Listing) -> dict[int, str]:

@@ -52,7 +52,9 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.code import Code
 from kscope.features.facts import Facts
+from kscope.model.analysis import Location
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 LEFT = 0.06  # of the time that a specialised kernel's pipe loses in the steady phase, above which it is not at its peak
@@ -64,6 +66,8 @@ FIXES = {
     "xu": "polynomials on the FMA pipe for a part of the functions, fewer of them, a table",
     "fp64": "FP32 or tensor-core FP64 where the precision allows",
 }
+OFF_CHIP = ("global", "generic", "local")
+CACHED = {"l1": ("shared", "dshared", *OFF_CHIP), "l2": ("dshared", *OFF_CHIP)}  # spaces whose accesses load the cache
 PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue", "l2", "l1")
 
 
@@ -88,13 +92,7 @@ class PipeSaturated(Rule):
         if full.load < NEAR:
             return PASSED
         code = facts.code
-        locations = []
-        if code is not None:
-            pipe = {"issue": None, "l1": "lsu", "l2": "lsu"}.get(full.name, full.name)
-            users = code.where(
-                lambda ins, op: pipe is None or op.pipe == pipe or (pipe == "fma" and op.pipe == "fmaheavy")
-            )
-            locations = code.locations(users, 3, weight=code.executed)
+        locations = [] if code is None else _users(code, full.name)
         found = self.finding(
             title=f"The {full.title} is at its peak" if full.name != "issue" else "Every issue slot is taken",
             why=(
@@ -111,3 +109,14 @@ class PipeSaturated(Rule):
             regime=full.regime,
         )
         return msgspec.structs.replace(found, severity="major")
+
+
+def _users(code: Code, unit: str) -> list[Location]:
+    """The instructions that load a unit most: of a cache the accesses by the rounds that they take in it (an LDS with
+    conflicts 32), of a pipe its instructions by how often they ran."""
+    if unit in CACHED:
+        users = code.where(lambda ins, op: op.space in CACHED[unit] or op.pipe == "tex")
+        return code.locations(users, 3, weight=code.costs)
+    pipes = ("fma", "fmaheavy") if unit == "fma" else (unit,)
+    users = code.where(lambda ins, op: unit == "issue" or op.pipe in pipes)
+    return code.locations(users, 3, weight=code.executed)
