@@ -86,6 +86,9 @@ def write(folder: Path, files: dict[str, str]) -> None:
 def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     named = [a for a in arguments if a != "--check"]
+    if len(named) > 1 or any(a.startswith("-") for a in named):
+        print(f"usage: {Path(__file__).name} [--check] [FOLDER]", file=sys.stderr)
+        return 2
     folder = Path(named[0]) if named else FOLDER
     files: dict[str, str] = {}
     for case in cases():

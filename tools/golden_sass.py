@@ -45,6 +45,9 @@ def golden(name: str) -> str:
 def main(arguments: list[str]) -> int:
     check = "--check" in arguments
     named = [a for a in arguments if a != "--check"]
+    if len(named) > 1 or any(a.startswith("-") for a in named):
+        print(f"usage: {Path(__file__).name} [--check] [FOLDER]", file=sys.stderr)
+        return 2
     folder = Path(named[0]) if named else FOLDER
     files = {f"{name}.txt": golden(name) for name in CASES}
     here = {path.name for path in folder.glob("*.txt")}
