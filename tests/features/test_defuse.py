@@ -62,15 +62,18 @@ def test_values_pass_through_calls() -> None:
     assert 4 in d.producers(2, 2)
 
 
-def test_two_thousand_instructions_in_40_ms() -> None:
+def test_cost_is_a_few_times_that_of_reading_the_listing() -> None:
     body = [f"@!P0 BRA {16 * (k + 4):#x}\nFFMA R{k % 200}, R{(k * 7) % 200}, R{(k * 3) % 200}, R9\n"
             f"LDG.E R{k % 100}, desc[UR4][R{(k % 50) * 2}.64]\nIADD3 R{k % 190}, R{k % 31}, R1, RZ"
             for k in range(0, 2000, 4)]  # fmt: skip
-    p = program("\n".join([*body, "@P1 BRA 0x0", "EXIT"]))
-    cfg = build_cfg(p)
-    best = 1.0
-    for _ in range(3):
-        start = time.perf_counter()
+    listing = "\n".join([*body, "@P1 BRA 0x0", "EXIT"])
+    reading, solving = [], []
+    for _ in range(5):  # in turn, so that other work on the machine slows both
+        start = time.process_time()
+        p = program(listing)
+        reading.append(time.process_time() - start)
+        cfg = build_cfg(p)
+        start = time.process_time()
         DefUse(p, cfg).sources(0)
-        best = min(best, time.perf_counter() - start)
-    assert best < 0.08  # 40 ms is the aim; twice that leaves room for a busy machine
+        solving.append(time.process_time() - start)
+    assert min(solving) < 12 * min(reading), (solving, reading)

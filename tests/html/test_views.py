@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -23,13 +24,19 @@ def fragment(page: Any) -> dict[str, str]:
     return dict(part.split("=", 1) for part in page.url.partition("#")[2].split("&") if part)
 
 
-def until(page: Any, condition: str) -> None:
-    """Wait for a condition. (Playwright's own wait compiles strings, which the page's policy forbids.)"""
-    for _ in range(200):
-        if page.evaluate(condition):
+def eventually(page: Any, check: Callable[[], object], what: str = "") -> None:
+    """Wait until a check holds: what a key or a click sets off, the browser may do a turn later (a dialog's close
+    event, a changed fragment), above all on a busy machine. A check that never holds fails after ten seconds."""
+    for _ in range(400):
+        if check():
             return
         page.wait_for_timeout(25)
-    raise AssertionError(f"never: {condition}")
+    raise AssertionError(f"never: {what or inspect.getsource(check).strip()}")
+
+
+def until(page: Any, condition: str) -> None:
+    """Wait for a condition. (Playwright's own wait compiles strings, which the page's policy forbids.)"""
+    eventually(page, lambda: page.evaluate(condition), condition)
 
 
 def test_first_screen(visit: Callable[..., Visit]) -> None:
@@ -62,8 +69,8 @@ def test_places_lead_to_the_code(visit: Callable[..., Visit]) -> None:
     page.locator(".places a").first.click()
     page.wait_for_selector(".code-view")
     assert "LDS" in page.inner_text(".sass .row.selected")
-    assert "MEM103" in page.inner_text(".inspector")
-    assert page.locator(".source .row.linked").count() == 1
+    eventually(page, lambda: "MEM103" in page.inner_text(".inspector"))
+    eventually(page, lambda: page.locator(".source .row.linked").count() == 1)
     page.go_back()
     page.wait_for_selector(".verdict")
 
@@ -74,16 +81,18 @@ def test_code_view(visit: Callable[..., Visit]) -> None:
     hottest = selected.inner_text()
     assert "FFMA" in hottest
     page.keyboard.press("n")
-    assert selected.inner_text() != hottest
+    eventually(page, lambda: selected.inner_text() != hottest)
     page.keyboard.press("N")
-    assert selected.inner_text() == hottest
+    eventually(page, lambda: selected.inner_text() == hottest)
+    before = fragment(page)["pc"]
     page.keyboard.press("ArrowDown")
+    eventually(page, lambda: fragment(page)["pc"] != before)
     pc = int(fragment(page)["pc"], 16)
-    assert selected.locator(".pc").inner_text() == f"{pc:04x}"
+    eventually(page, lambda: selected.locator(".pc").inner_text() == f"{pc:04x}")
     page.locator(".source .row.compiled", has_text="__syncthreads").first.click()
-    assert page.locator(".sass .row.linked").count() >= 1
+    eventually(page, lambda: page.locator(".sass .row.linked").count() >= 1)
     page.locator(".sass .row.selected").hover()
-    assert page.locator(".row.hovered").count() >= 1
+    eventually(page, lambda: page.locator(".row.hovered").count() >= 1)
 
 
 def test_search_and_fold(visit: Callable[..., Visit]) -> None:
@@ -92,14 +101,18 @@ def test_search_and_fold(visit: Callable[..., Visit]) -> None:
     page.keyboard.type("LDS.128")
     page.keyboard.press("Enter")
     page.wait_for_selector(".sass .row.hit")
-    assert "LDS.128" in page.inner_text(".sass .row.selected")
-    assert fragment(page)["q"] == "LDS.128"
+    eventually(page, lambda: "LDS.128" in page.inner_text(".sass .row.selected"))
+    eventually(page, lambda: fragment(page).get("q") == "LDS.128")
     page.keyboard.press("Escape")
+
+    def height() -> float:
+        return float(page.locator(".space").last.evaluate("e => e.offsetHeight"))
+
+    whole = height()
     page.locator("button", has_text="Fold loops").click()
-    assert fragment(page)["fold"]
-    shut = page.locator(".space").last.evaluate("e => e.offsetHeight")
+    eventually(page, lambda: fragment(page).get("fold") and height() < whole)
     page.locator("button", has_text="Fold loops").click()
-    assert page.locator(".space").last.evaluate("e => e.offsetHeight") > shut
+    eventually(page, lambda: height() == whole)
 
 
 def test_the_fragment_restores_the_view(visit: Callable[..., Visit]) -> None:
@@ -122,15 +135,15 @@ def test_several_kernels(visit: Callable[..., Visit]) -> None:
     page.keyboard.press("o")
     page.wait_for_selector("table.kernels")
     page.keyboard.press("?")
-    assert page.locator("dialog.help").is_visible()
+    page.wait_for_selector("dialog.help")
     page.keyboard.press("Escape")
-    assert page.locator("dialog.help").count() == 0
+    page.wait_for_selector("dialog.help", state="detached")
 
 
 def test_rule_page(visit: Callable[..., Visit]) -> None:
     page = visit("bank_conflict.slow").go()
     page.locator("summary", has_text="About MEM103").first.click()
-    assert "Why it costs" in page.inner_text(".page .prose")
+    eventually(page, lambda: "Why it costs" in page.inner_text(".page .prose"))
 
 
 def test_themes(visit: Callable[..., Visit]) -> None:
@@ -139,11 +152,11 @@ def test_themes(visit: Callable[..., Visit]) -> None:
     assert colours[0] != colours[1]
     page = light.page
     page.keyboard.press("t")
-    assert page.get_attribute("html", "data-theme") == "dark"
-    assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") == colours[0]
+    eventually(page, lambda: page.get_attribute("html", "data-theme") == "dark")
+    until(page, f"getComputedStyle(document.documentElement).backgroundColor === '{colours[0]}'")
     page.locator(".tabs a", has_text="Source").click()
     page.wait_for_selector(".code-view")
-    assert page.get_attribute("html", "data-theme") == "dark", "links keep the theme"
+    eventually(page, lambda: page.get_attribute("html", "data-theme") == "dark", "links keep the theme")
 
 
 @pytest.mark.parametrize("where", ["", "#k=0.0&view=code"])
@@ -155,8 +168,7 @@ def test_narrow_window(where: str, visit: Callable[..., Visit]) -> None:
 def test_print(visit: Callable[..., Visit]) -> None:
     page = visit("bank_conflict.slow").go()
     page.emulate_media(media="print")
-    assert page.locator(".sentence").is_visible()
-    assert not page.locator("#theme").is_visible()
+    eventually(page, lambda: page.locator(".sentence").is_visible() and not page.locator("#theme").is_visible())
     assert len(page.pdf(format="A4")) > 20_000
 
 
@@ -230,19 +242,22 @@ def test_ten_thousand_instructions_scroll(visit: Callable[..., Visit], tmp_path:
     """A screenful of new rows costs a frame no more in a long listing than in a short one. A ratio, because the
     machine may be busy: 400 and 10,000 instructions are scrolled in one run."""
     analysis, detail, _ = page_of(fixture("sgemm.blocktile2d"))
-    results = {}
+    pages = {}
     for count in (400, 10_000):
         many = msgspec.structs.replace(detail.kernels[0], code=large(count))
         path = tmp_path / f"{count}.html"
         path.write_text(render("html", analysis, Options(detail=Detail(kernels=[many]))), "utf-8")
-        page = visit(path).go("#k=0.0&view=code")
-        assert page.locator(".sass .row").count() < 150, "only rows in sight exist"
-        results[count] = page.evaluate(SCROLL)
-        assert results[count]["shown"] > 20
-    short, long = results[400], results[10_000]
-    assert long["median"] < 2 * short["median"] + 2, results
-    assert long["slow"] < 3 * short["slow"] + 5, results
-    assert long["median"] < 50, f"a screenful takes longer than any reader forgives: {results}"
+        pages[count] = visit(path).go("#k=0.0&view=code")
+        assert pages[count].locator(".sass .row").count() < 150, "only rows in sight exist"
+    tries = []
+    for _ in range(4):  # other work on the machine only ever adds time: one undisturbed try tells
+        short, long = (pages[count].evaluate(SCROLL) for count in (400, 10_000))
+        assert short["shown"] > 20
+        assert long["shown"] > 20
+        tries.append((short, long))
+        if long["median"] < 2 * short["median"] + 2 and long["slow"] < 3 * short["slow"] + 5 and long["median"] < 50:
+            return
+    pytest.fail(f"a screenful of a long listing takes longer than one of a short listing: {tries}")
 
 
 def test_accessible(visit: Callable[..., Visit]) -> None:
@@ -273,10 +288,8 @@ def test_timeline(visit: Callable[..., Visit]) -> None:
     assert "overhead-bound" in page.inner_text(".verdict .badge").lower()
     canvas = page.locator(".timeline canvas")
     box = canvas.bounding_box()
-    painted = canvas.evaluate(
-        "c => new Set(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((_, i) => i % 4 == 0)).size"
-    )
-    assert painted > 20, "the canvas shows rows in many colours"
+    reds = "c.getContext('2d').getImageData(0, 0, c.width, c.height).data.filter((_, i) => i % 4 == 0)"
+    eventually(page, lambda: canvas.evaluate(f"c => new Set({reds}).size") > 20, "rows in many colours")
     page.keyboard.press("+")
     page.keyboard.press("+")
     until(page, "location.hash.includes('t1')")
@@ -288,16 +301,17 @@ def test_timeline(visit: Callable[..., Visit]) -> None:
     page.mouse.move(box["x"] + 300, box["y"] + 200, steps=4)
     page.mouse.up()
     page.locator("button", has_text="Next longest gap").click()
-    assert "idle for" in page.inner_text(".timeline-card .hits")
+    eventually(page, lambda: "idle for" in page.inner_text(".timeline-card .hits"))
     page.keyboard.press("0")
     until(page, "!location.hash.includes('t0')")
     page.locator(".timeline").scroll_into_view_if_needed()
     box = canvas.bounding_box()
     for x in range(200, 900, 25):
         page.mouse.move(box["x"] + x, box["y"] + 45)
+        page.wait_for_timeout(25)
         if page.locator(".tip").is_visible():
             break
-    assert "from" in page.inner_text(".tip")
+    eventually(page, lambda: "from" in page.inner_text(".tip"))
 
 
 def test_warp_roles_and_bubbles(visit: Callable[..., Visit]) -> None:
@@ -381,6 +395,7 @@ def test_listing_without_a_profile(visit: Callable[..., Visit], kernel: Callable
     assert "registers 124" in page.inner_text(".about")
     assert page.locator(".sass .row:not([hidden])").count() > 20
     page.keyboard.press("End")
-    assert page.inner_text(".sass .row.selected .pc") == f"{program.instructions[-1].pc:04x}"
+    last = f"{program.instructions[-1].pc:04x}"
+    eventually(page, lambda: page.inner_text(".sass .row.selected .pc") == last)
     page.select_option("select[aria-label=function]", "1")
     until(page, "location.hash.includes('fn=1')")
