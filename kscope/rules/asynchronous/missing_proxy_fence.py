@@ -16,7 +16,8 @@ memory before the store: rarely, and depending on load and chip.
 ## Evidence
 
 The path, instruction by instruction, in the SASS: the accesses, the barriers between, no `FENCE.VIEW.ASYNC`. Addresses
-are computed from the code where they follow from it; accesses of other buffers are left out.
+are computed from the code where they follow from it; accesses of other buffers are left out. What a TMA or bulk store
+picks up is reported there, once, not again at the products of the next tile.
 
 ## Fix
 
