@@ -19,7 +19,8 @@ _KINDS = (
         "compute",
         re.compile(
             r"gemm|cutlass|xmma|conv\d?d|convolve|convolution|cudnn.*(fprop|dgrad|wgrad)|winograd|flash|fmha|attention"
-            r"|wgmma|[hi]mma|matmul|nvjet|sm\d+_.*(tensorop|s\d+gemm)|triton_.*_(mm|bmm|addmm|dot)|_(mm|bmm)_kernel",
+            r"|wgmma|[hi]mma|matmul|nvjet|sm\d+_.*(tensorop|s\d+gemm)|triton_.*_(mm|bmm|addmm|dot)|_(mm|bmm)_kernel"
+            r"|^bmm_",
             re.I,
         ),
     ),

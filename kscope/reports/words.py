@@ -184,6 +184,7 @@ def shorten(name: str, limit: int) -> str:
     head, arguments = _split_parameters(name)
     tries = [f"{head}(...)" if arguments else head, head]
     if (bare := _elide_templates(head)) is not None:
+        bare = _without_return_type(bare)
         tries += [f"{bare}(...)" if arguments else bare, bare]
         tail = re.split(r"::(?!.*::)", bare)[-1]
         if not tail.startswith(("operator", "{", "(")):  # which would say nothing alone
@@ -219,12 +220,29 @@ def _split_parameters(name: str) -> tuple[str, bool]:
     return name, False
 
 
+def _without_return_type(name: str) -> str:
+    """The part behind the last space that stands in no parentheses: templates' names carry what they return."""
+    if "operator" in name:
+        return name
+    depth = 0
+    for i in range(len(name) - 1, 0, -1):
+        depth += (name[i] == ")") - (name[i] == "(")
+        if name[i] == " " and depth == 0:
+            return name[i + 1 :].lstrip("*&") or name
+    return name
+
+
 def _elide_templates(name: str) -> str | None:
-    """Outermost template arguments as <...>; None where the brackets do not balance (operators, hostile names)."""
+    """Outermost template arguments as <...>; None where the brackets do not balance (operators, hostile names). What
+    stands in parentheses inside of them is an expression: `enable_if<((8)>(0)), int>`."""
     text = re.sub(r"operator\s*(<=>|<<=?|>>=?|<=?|>=?|->\*?)", lambda m: "\0" * len(m[0]), name)
-    out, depth = [], 0
+    out, depth, inner = [], 0, 0
     for shown, char in zip(name, text, strict=True):
-        if char == "<":
+        if depth and char in "()":
+            inner += 1 if char == "(" else -1
+        elif inner > 0:
+            continue
+        elif char == "<":
             if depth == 0:
                 out.append("<...>")
             depth += 1

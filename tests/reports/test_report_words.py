@@ -17,6 +17,12 @@ CUTLASS = (
 )
 
 
+RETURNS = (
+    "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type "
+    "vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8>(c10::BFloat16*, long, float, int)"
+)
+
+
 @pytest.mark.parametrize(
     ("name", "limit", "short"),
     [
@@ -30,6 +36,8 @@ CUTLASS = (
         (CUTLASS, 9, "dev...nel"),
         ("ns::sort(int*)::{lambda(int)#1}::operator()(int) const", 30, "ns::sort(int*)...()(int) const"),
         ("bool a::operator<< <b<int>, c<int>, d>(int)", 29, "bool a::operator<< <...>(...)"),
+        (RETURNS, 60, "vllm::fused_add_rms_norm_kernel<...>(...)"),
+        ("unsigned long (anonymous namespace)::tally<int, 3>(int)", 34, "(anonymous namespace)::tally<...>"),
         ("k<(unbalanced(int, int, int, int, int)", 12, None),
         ("x" * 50, 10, "xxxx...xxx"),
     ],

@@ -89,14 +89,17 @@ export function short(name: string): string {
 export function compact(name: string, limit = 72): string {
   const bare = short(name);
   if (bare.length <= limit) return bare;
-  let out = "", depth = 0;
+  let out = "", depth = 0, inner = 0;
   const text = bare.replace(/operator\s*(<=>|<<=?|>>=?|<=?|>=?|->\*?)/g, (m) => "\0".repeat(m.length));
   for (let i = 0; i < text.length; i++) {
-    if (text[i] === "<") { if (!depth++) out += "<\u2026>"; }
+    if (depth && "()".includes(text[i])) inner += text[i] === "(" ? 1 : -1; // an expression: enable_if<((8)>(0)), int>
+    else if (inner > 0) continue;
+    else if (text[i] === "<") { if (!depth++) out += "<\u2026>"; }
     else if (text[i] === ">") { if (--depth < 0) return middle(bare, limit); }
     else if (!depth) out += bare[i];
   }
   if (depth) return middle(bare, limit);
+  if (!out.includes("operator")) out = out.replace(/^.*[ *&](?![^(]*\))/, ""); // what it returns
   if (out.length > limit) out = out.split("::").pop() ?? out;
   return middle(out, limit);
 }
