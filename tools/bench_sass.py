@@ -28,17 +28,19 @@ from kscope.parsers.cubin import read_programs  # noqa: E402
 
 OWN = ROOT / "fixtures" / "sass" / "unrolled.sm_90a.cubin.xz"
 TOTAL_RATIO, LIVENESS_RATIO = 1.1, 10.0
+LINT_RATIO = 6.0
 Row = Callable[[str, str, str, str, str, bool], None]
 """What a row is printed with: what, our time, theirs, ratio, target, met."""
 
 
 def rows(row: Row, cubin: Path | None, rounds: int, folder: Path) -> None:
-    """Rows "listing" and "live registers"."""
+    """Rows "listing", "lints" and "live registers"."""
     own = folder / "own.cubin"
     own.write_bytes(lzma.decompress(OWN.read_bytes()))
     if cubin is None:
         print("kscope sass: no --cubin FILE given, the largest of our own stands in", file=sys.stderr)
     _listing(row, cubin or own, rounds)
+    _lints(row, cubin or own, rounds)
     _liveness(row, own, rounds)
 
 
@@ -52,6 +54,18 @@ def _listing(row: Row, cubin: Path, rounds: int) -> None:
     count = sum(len(program) for image in read_programs(cubin) for program in image.functions)
     what = f"kscope sass, {count:,} instructions"
     row(what, _s(a), _s(b), f"{a / b:.2f}x", f"<= {TOTAL_RATIO}x", a <= TOTAL_RATIO * b)
+
+
+def _lints(row: Row, cubin: Path, rounds: int) -> None:
+    """What the lints add: all of them over every function, against the listing alone."""
+    command = [sys.executable, "-m", "kscope", "sass", str(cubin)]
+    plain, full = [], []
+    for _ in range(rounds):
+        plain.append(_run(command))
+        full.append(_run([*command, "--format", "json"]))
+    a, b = statistics.median(full), statistics.median(plain)
+    what = "kscope sass with its lints, to the listing"
+    row(what, _s(a), _s(b), f"{a / b:.2f}x", f"<= {LINT_RATIO}x", a <= LINT_RATIO * b)
 
 
 def _liveness(row: Row, cubin: Path, rounds: int) -> None:

@@ -15,6 +15,7 @@ from kscope.features.listing import Listing
 BANKS = 32
 WORD = 4  # bytes of a bank's row
 SEEDS = (1, 2, 3, 4)
+_ALL = (1,) * LANES
 
 
 class Conflict(Struct, frozen=True):
@@ -53,6 +54,9 @@ def wavefronts(addresses: Sequence[int], width: int, active: Sequence[int]) -> t
     return needed, least
 
 
+_wavefronts = lru_cache(maxsize=256)(wavefronts)  # few patterns stand behind all the accesses of a function
+
+
 def _words(addresses: Sequence[int], width: int, lanes: Sequence[int]) -> set[int]:
     return {w for lane in lanes for w in range(addresses[lane] // WORD, (addresses[lane] + width + WORD - 1) // WORD)}
 
@@ -86,17 +90,21 @@ def _conflicts(code: Listing, block: tuple[int, ...] | None) -> dict[int, Confli
     for shape in block_shapes(code, block):
         worlds = [Lanes(code, Assumption(seed, shape)) for seed in SEEDS]
         for i in accesses:
-            results = {_play(code, lanes, i) for lanes in worlds}
-            if len(results) != 1 or None in results:
+            result = _agreed(code, worlds, i)
+            if result is None:
                 found.pop(i, None)
                 continue
-            (result,) = results
-            assert result is not None
             before = found.get(i)
             # With several shapes possible the mildest counts: the others might never be launched.
             if before is None or result[0] < before.wavefronts:
                 found[i] = Conflict(i, result[0], result[1], shape)
     return found
+
+
+def _agreed(code: Listing, worlds: Sequence[Lanes], index: int) -> tuple[int, int] | None:
+    """What an access costs under all assumptions; None where they disagree or one leaves it unknown."""
+    first = _play(code, worlds[0], index)
+    return first if first is not None and all(_play(code, w, index) == first for w in worlds[1:]) else None
 
 
 def _play(code: Listing, lanes: Lanes, index: int) -> tuple[int, int] | None:
@@ -109,7 +117,9 @@ def _play(code: Listing, lanes: Lanes, index: int) -> tuple[int, int] | None:
     where = _column(address)
     if width > WORD and (odd := where[0] % width):  # an invented base that is not aligned as the real one must be
         where = [a - odd for a in where]
-    return wavefronts(where, width, _column(guard) if guard is not None else [1] * LANES)
+    first = where[0] // WORD * WORD  # other banks for all lanes alike: conflicts stay what they are
+    active = tuple(_column(guard)) if guard is not None else _ALL
+    return _wavefronts(tuple([a - first for a in where]), width, active)
 
 
 def _column(value: Value) -> list[int]:

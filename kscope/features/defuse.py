@@ -47,12 +47,13 @@ class DefUse:
     def consumers(self, index: int) -> tuple[int, ...]:
         """Instructions that may read a value which instruction `index` produced."""
         if self._consumers is None:
-            readers: list[set[int]] = [set() for _ in self._code]
+            readers: list[list[int]] = [[] for _ in self._code]
             for i in range(len(self._code)):
                 for found in self.sources(i).values():
                     for producer in found:
-                        readers[producer].add(i)
-            self._consumers = [tuple(sorted(r)) for r in readers]
+                        if readers[producer][-1:] != [i]:
+                            readers[producer].append(i)
+            self._consumers = list(map(tuple, readers))
         return self._consumers[index]
 
     def _solve(self) -> list[dict[int, tuple[int, ...]]]:

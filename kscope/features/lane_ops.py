@@ -6,11 +6,11 @@ opcode that is not here makes its result unknown.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kscope.features.lane_operands import CONSTANT, MASK, REGISTER
 from kscope.model.program import PREDICATE_BASE, Instruction
 
 if TYPE_CHECKING:
@@ -20,23 +20,23 @@ Value = int | tuple[int, ...] | None
 """The same number in all lanes, one number a lane, or unknown. Registers are modulo 2**32, predicates 0 or 1."""
 
 LANES = 32
-MASK = (1 << 32) - 1
-_REGISTER = re.compile(r"^(UR|UP|R|P)(\d+)$")
-_CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]$")
 
 
 def flat(values: tuple[int, ...]) -> int | tuple[int, ...]:
-    return values[0] if all(v == values[0] for v in values) else values
+    return values[0] if values.count(values[0]) == len(values) else values
 
 
 def each(f: Callable[..., int], *values: Value) -> Value:
     """f on each lane's values; once where all are uniform."""
-    if any(v is None for v in values):
-        return None
-    if all(isinstance(v, int) for v in values):
+    uniform = True
+    for v in values:
+        if v is None:
+            return None
+        if v.__class__ is tuple:
+            uniform = False
+    if uniform:
         return f(*values)
-    columns = [v if isinstance(v, tuple) else (v,) * LANES for v in values]
-    return flat(tuple(f(*row) for row in zip(*columns, strict=True)))
+    return flat(tuple(map(f, *[v if isinstance(v, tuple) else (v,) * LANES for v in values])))
 
 
 def wide(value: Value, signed: bool) -> Value:
@@ -62,10 +62,10 @@ def _imad(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
 
 def _next(text: str) -> str:
     """The operand that names the upper half of a 64-bit one."""
-    match = _REGISTER.match(text.removesuffix(".reuse"))
+    match = REGISTER.match(text.removesuffix(".reuse"))
     if match:
         return f"{match[1]}{int(match[2]) + 1}"
-    match = _CONSTANT.match(text)
+    match = CONSTANT.match(text)
     if match:
         return f"c[0x{match[1]}][{int(match[2], 16) + 4:#x}]"
     return text if text in ("RZ", "URZ") else "RZ"
@@ -74,7 +74,7 @@ def _next(text: str) -> str:
 def _first(ins: Instruction) -> int:
     """Place of the first source: behind the destination and its predicates."""
     at = 1
-    while at < len(ins.operands) and re.match(r"^(UP|P)[T\d]", ins.operands[at]):
+    while at < len(ins.operands) and ins.operands[at].startswith(("P", "UP")):
         at += 1
     return at
 
@@ -157,7 +157,7 @@ def _mov(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
 
 
 def _first_lane(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    value = v.source(i, next((o for o in ins.operands[1:] if _REGISTER.match(o)), ""))
+    value = v.source(i, next((o for o in ins.operands[1:] if REGISTER.match(o)), ""))
     return value[0] if isinstance(value, tuple) else value
 
 

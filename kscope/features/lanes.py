@@ -8,22 +8,16 @@ is a property of the code: the bank conflict degree of an address, the alignment
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 
-from kscope.features.lane_ops import LANES, MASK, OPERATIONS, Value, each, flat
+from kscope.features.lane_operands import CONSTANT, MASK, brackets, parsed, pointers
+from kscope.features.lane_ops import LANES, OPERATIONS, Value, each, flat
 from kscope.features.listing import Listing
-from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, UNIFORM_PREDICATE_BASE, Instruction
+from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, Instruction
 
 DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
 BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
-_CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]$")
-_REGISTER = re.compile(r"^(UR|UP|R|P)(\d+)$")
-_BASE = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d+)((?:\.\w+)*)")
-_MEMORY = re.compile(r"\[([^\[\]]*)\]")
-_OFFSET = re.compile(r"([-+])0x([0-9a-f]+)(?!\w)")
-_BASES = {"R": 0, "UR": UNIFORM_BASE, "P": PREDICATE_BASE, "UP": UNIFORM_PREDICATE_BASE}
 SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
 
 
@@ -60,6 +54,7 @@ class Lanes:
         self._known: list[dict[tuple[int, int] | tuple[int, tuple[int, ...]], Value]] = [{}]
         self._open: set[tuple[int, int]] = set()
         self._bound: dict[tuple[int, tuple[int, ...]], Value] = {}
+        self._addresses: dict[tuple[int, int], Value] = {}
         self._depth = self._steps = 0
 
     def read(self, index: int, register: int) -> Value:
@@ -80,20 +75,20 @@ class Lanes:
         return self._bracket(index, 0)
 
     def _bracket(self, index: int, place: int) -> Value:
-        ins = self._code[index]
-        found = [m[1] for o in ins.operands if not o.startswith("c[") for m in _MEMORY.finditer(o[o.rfind("][") + 1 :])]
+        key = (index, place)
+        if key not in self._addresses:
+            self._addresses[key] = self._computed(index, place)
+        return self._addresses[key]
+
+    def _computed(self, index: int, place: int) -> Value:
+        found = brackets(self._code[index].operands)
         if not found:
             return None
-        text = found[place]
-        out: Value = 0
-        for kind, number, marks in _BASE.findall(text):
-            value = self.read(index, _BASES[kind] + int(number))
-            scale = re.search(r"\.X(\d+)", marks)
-            out = each(lambda a, b, s=int(scale[1]) if scale else 1: a + b * s, out, value)
-        for sign, digits in _OFFSET.findall(text) or re.findall(r"^()0x([0-9a-f]+)", text):
-            offset = int(digits, 16) * (-1 if sign == "-" else 1)
-            out = each(lambda a, o=offset: a + o, out)
-        return each(lambda a: a & MASK, out)
+        bases, offset = found[place]
+        out: Value = offset & MASK
+        for register, scale in bases:
+            out = each(lambda a, b, s=scale: (a + b * s) & MASK, out, self.read(index, register))
+        return out
 
     def guard(self, index: int) -> Value:
         """1 where the lane executes the instruction as far as its own guard says."""
@@ -214,7 +209,7 @@ class Lanes:
     def _constant_load(self, index: int, ins: Instruction, place: int) -> Value:
         if ins.opcode not in ("LDC", "ULDC", "LDCU") or not ins.operands:
             return None
-        match = _CONSTANT.match(ins.operands[-1])
+        match = CONSTANT.match(ins.operands[-1])
         if match:
             return self._constant(int(match[1], 16), int(match[2], 16) + 4 * place)
         return None  # an indexed constant: uniform if its index is, which the common case finds
@@ -252,62 +247,18 @@ class Lanes:
         return self.source(index, operands[place])
 
     def source(self, index: int, text: str) -> Value:
-        text = text.removesuffix(".reuse")
-        if text.startswith("-") and not text.startswith("-0x"):
-            return each(lambda a: -a & MASK, self.source(index, text[1:]))
-        if text.startswith(("~", "!")):
-            flip = MASK if text[0] == "~" else 1
-            return each(lambda a: a ^ flip, self.source(index, text[1:]))
-        if text in ("RZ", "URZ"):
-            return 0
-        if text in ("PT", "UPT"):
-            return 1
-        match = _REGISTER.match(text)
-        if match:
-            return self.read(index, _BASES[match[1]] + int(match[2]))
-        match = _CONSTANT.match(text)
-        if match:
-            return self._constant(int(match[1], 16), int(match[2], 16))
-        try:
-            return int(text, 0) & MASK
-        except ValueError:
-            return None
-
-
-def pointers(code: Listing) -> frozenset[int]:
-    """Byte offsets in constant bank 0 of the words that are low halves of 64-bit parameters: read as the addend of a
-    wide multiply-add, as a pair whose halves meet again in one instruction, or added with a carry into the next word.
-    Two 32-bit parameters that are merely loaded together do none of this."""
-    found: set[int] = set()
-    low: dict[int, int] = {}
-    for i, ins in enumerate(code.program.instructions):
-        for place, text in enumerate(ins.operands):
-            match = _CONSTANT.match(text.lstrip("-"))
-            if not match or int(match[1], 16):
-                continue
-            offset = int(match[2], 16)
-            if ins.opcode in ("LDC", "ULDC", "LDCU"):
-                for pair in range(0, len(ins.defs) - 1, 2):
-                    if _meets(code, i, ins.defs[pair], ins.defs[pair + 1]):
-                        found.add(offset + 4 * pair)
-            elif ("WIDE" in ins.mods and place == 3) or "64" in ins.mods:
-                found.add(offset)
-            elif "X" in ins.mods:
-                low[offset - 4] = low.get(offset - 4, 0) | 1
-            elif ins.opcode.lstrip("U") in ("IADD3", "LEA", "IADD"):
-                low[offset] = low.get(offset, 0) | 2
-    return frozenset(found | {offset for offset, halves in low.items() if halves == 3})
-
-
-def _meets(code: Listing, index: int, low: int, high: int) -> bool:
-    apart = [False, False]
-    for j in code.defuse.consumers(index):
-        ins = code[j]
-        if low in ins.uses and high in ins.uses:
-            return True
-        apart[0] |= low in ins.uses
-        apart[1] |= high in ins.uses and "X" in ins.mods
-    return all(apart)
+        kind, inner, number = parsed(text)
+        if kind == "number":
+            return number
+        if kind == "register":
+            return self.read(index, number)
+        if kind == "constant":
+            return self._constant(int(inner), number)
+        if kind == "-":
+            return each(lambda a: -a & MASK, self.source(index, inner))
+        if kind == "^":
+            return each(lambda a: a ^ number, self.source(index, inner))
+        return None
 
 
 def block_shapes(code: Listing, block: Sequence[int] | None) -> list[tuple[int, int, int]]:

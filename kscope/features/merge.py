@@ -152,16 +152,15 @@ def _pieces(run: list[_Access], target: int, base: int) -> list[list[_Access]]:
 
 def _residue(code: Listing, index: int, target: int, shape: tuple[int, int, int]) -> tuple[int | None, bool, bool]:
     """(address modulo `target`, the same for all launch values, address known). None where lanes differ."""
-    even = {_modulo(w, index, target) for w in _worlds(code, shape, True)}
-    if len(even) != 1:
-        return None, False, True
+    even: set[int | str] = set()
+    for world in _worlds(code, shape, True):
+        even.add(_modulo(world, index, target))
+        if len(even) != 1 or "differs" in even:
+            return None, False, True
     (residue,) = even
     if residue == "unknown":
         return 0, False, False
-    if residue == "differs":
-        return None, False, True
-    any_ = {_modulo(w, index, target) for w in _worlds(code, shape, False)}
-    return int(residue), any_ == even, True
+    return int(residue), all(_modulo(w, index, target) == residue for w in _worlds(code, shape, False)), True
 
 
 def _modulo(lanes: Lanes, index: int, target: int) -> int | str:

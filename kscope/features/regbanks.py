@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.features.listing import Listing
-from kscope.model.program import Instruction
+from kscope.model.program import UNIFORM_BASE, Instruction
 
 BANKS = 2
 PORTS = 2  # registers of one bank a cycle
@@ -35,6 +35,8 @@ def bank_costs(code: Listing) -> list[BankCost]:
     """Every instruction whose operand reads take longer than its pipe."""
     out = []
     for block in code.cfg.blocks:
+        if not any(_crowded(code[i].uses) for i in range(block.start, block.end)):
+            continue
         kept: dict[tuple[int, int], int] = {}  # (slot, bank) -> register in the reuse cache
         last: dict[int, int] = {}  # slot -> register that the instruction before read there
         for i in range(block.start, block.end):
@@ -55,6 +57,13 @@ def bank_costs(code: Listing) -> list[BankCost]:
                 out.append(BankCost(i, cycles, tuple(sorted(full)), could))
             last = {slot: register for slot, register, _ in slots}
     return out
+
+
+def _crowded(uses: Sequence[int]) -> bool:
+    """Whether an instruction reads more registers of one bank than it delivers a cycle, whatever the reuse cache has:
+    few do, and a block without one needs no closer look."""
+    odd = sum(r % BANKS for r in uses if r < UNIFORM_BASE) if len(uses) > PORTS else 0
+    return odd > PORTS or (len(uses) > PORTS and sum(r < UNIFORM_BASE for r in uses) - odd > PORTS)
 
 
 def operand_slots(ins: Instruction) -> Sequence[tuple[int, int, bool]]:

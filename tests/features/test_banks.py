@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 
 import pytest
@@ -55,3 +56,15 @@ def test_most_of_the_captured_accesses_are_derived(facts: Callable[[str], Facts]
 )
 def test_wavefronts(addresses: list[int], width: int, expected: tuple[int, int]) -> None:
     assert wavefronts(addresses, width, [1] * 32) == expected
+
+
+@pytest.mark.parametrize("word", [1, 3, 31, 32, 1000])
+@pytest.mark.parametrize("width", [1, 4, 8, 16])
+def test_other_banks_for_all_lanes_change_no_conflict(word: int, width: int) -> None:
+    """What lets one pattern of addresses stand for every access that repeats it elsewhere."""
+    generator = random.Random(word)
+    for _ in range(50):
+        addresses = [width * generator.randrange(200) for _ in range(32)]
+        active = [generator.randrange(4) > 0 for _ in range(32)]
+        moved = [a + 4 * word for a in addresses]
+        assert wavefronts(addresses, width, active) == wavefronts(moved, width, active)

@@ -1,0 +1,56 @@
+"""Lints cost little on code that they have nothing to say about, and the short cuts change no finding."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kscope.engine.lint import lint
+from kscope.features import lanes, regbanks
+from kscope.features.lane_operands import pointers
+from kscope.features.listing import Listing
+from kscope.features.matmul import FMA_OPCODES
+from kscope.features.regbanks import bank_costs
+from kscope.rules.base import PASSED
+from kscope.rules.lints import tensor_cores_idle
+from tests.support.sass import EXPECTED, functions
+
+LISTINGS = [Listing(functions(source, arch)[kernel]) for source, arch, kernel in EXPECTED if arch == "sm_90a"]
+
+
+def test_register_banks_skip_only_what_cannot_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
+    quick = [bank_costs(code) for code in LISTINGS]
+    assert sum(map(len, quick)) > 20
+    monkeypatch.setattr(regbanks, "_crowded", lambda uses: True)
+    assert [bank_costs(code) for code in LISTINGS] == quick
+
+
+def test_code_without_multiply_adds_is_not_searched_for_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tensor_cores_idle, "fma_loops", lambda code: pytest.fail("searched"))
+    without = [c for c in LISTINGS if not any(ins.opcode in FMA_OPCODES for ins in c.program.instructions)]
+    assert len(without) > 20
+    for code in without:
+        assert tensor_cores_idle.TensorCoresIdleLint().check(code) is PASSED
+
+
+def test_an_address_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alignment for 16 bytes and for 8 of one access under the same launch values is one computation."""
+    computed: Counter[tuple[lanes.Lanes, int, int]] = Counter()
+    follow = lanes.Lanes._computed
+
+    def counted(self: lanes.Lanes, index: int, place: int) -> lanes.Value:
+        computed[self, index, place] += 1
+        return follow(self, index, place)
+
+    monkeypatch.setattr(lanes.Lanes, "_computed", counted)
+    for code in LISTINGS:
+        lint(Listing(code.program))
+    assert len(computed) > 100 and max(computed.values()) == 1
+
+
+def test_pointers_are_found_once_a_function() -> None:
+    before = pointers.cache_info().misses
+    lint(Listing(functions("memory.cu", "sm_90a")["scale4_scalar"]))
+    after = pointers.cache_info()
+    assert after.misses == before + 1 and after.hits > 5
