@@ -209,6 +209,8 @@ def _by_waits(facts: Facts) -> Regimen:
         return Regimen("overhead", "launch", 0.2, "no unit utilisation and no warp states were collected")
     share, regime = max((memory, "memory"), (compute, "compute"), (overhead, "overhead"))
     confidence = min(0.9, 0.4 + 0.5 * share / total)
+    if products and not stalls.samples:  # whether a busy pipe covers them, counters do not say
+        confidence = min(confidence, 0.5)
     waits = stalls.waiting()[:2]
     reason = ", ".join(f"{r.replace('_', ' ')} {percent(s)}" for i, (r, s) in enumerate(waits) if not i or s >= TOLD)
     reason = f"no unit is full; warps wait for {reason}"
@@ -220,9 +222,12 @@ def _by_waits(facts: Facts) -> Regimen:
 
 
 def _wgmma_waits(facts: Facts) -> float:
-    """Share of warp time at the waits for asynchronous products."""
+    """Share of warp time at the waits for asynchronous products. Counters alone say barrier for them; that there are
+    any shows in a state that only wgmma knows."""
     code = facts.code
-    if code is None or not any("wgmma" in op.kind for op in code.classes):
+    if code is None or not facts.stalls.samples:
+        return facts.stalls.of("barrier", "warpgroup_arrive") if facts.stalls.of("warpgroup_arrive") else 0.0
+    if not any("wgmma" in op.kind for op in code.classes):
         return 0.0
     return code.blamed_share(code.where(lambda ins, op: "wgmma_wait" in op.kind), "barrier", "warpgroup_arrive")
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from kscope.features.specialization import Specialization
     from kscope.features.wait_sites import Waits
 
+BESIDE = frozenset({"wgmma", "tcgen05", "tma"})
+"""Kinds of instructions that hand work to an asynchronous unit."""
+
 
 class Facts:
     """Memoised features of one kernel. Parts whose inputs the report lacks are None or empty."""
@@ -73,6 +76,20 @@ class Facts:
         from kscope.features.specialization import specialization  # a dozen modules that most kernels never need
 
         return specialization(self.code, self.units)
+
+    @cached_property
+    def asynchronous(self) -> bool:
+        """Whether warps wait for units that work beside them (TMA, wgmma, tcgen05): by the code, without SASS by what
+        the counters know of them. Such warps wait and are few by design."""
+        if self.code is not None:
+            return bool(self.code.where(lambda ins, op: not op.kind.isdisjoint(BESIDE)))
+        counted = self.kernel.metrics.get("sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active")
+        return bool(counted or self.traffic.tma_bytes or self.stalls.of("warpgroup_arrive"))
+
+    def exposed(self, *reasons: str) -> float:
+        """Share of warp time in some states; of a specialised kernel only what no busy unit covers, 0..1."""
+        sp, share = self.specialization, self.stalls.share
+        return sum(share.get(r, 0.0) if sp is None else sp.exposed(r, share.get(r, 0.0)) for r in reasons)
 
     @cached_property
     def waits(self) -> Waits | None:

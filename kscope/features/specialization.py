@@ -205,6 +205,12 @@ class Specialization:
         factor = self.adjusted.get(reason)
         return raw * factor.point if factor is not None else raw
 
+    def exposed_of(self, reason: str, part: float) -> float:
+        """The same for a part of a reason's samples (as a share of all samples): at most what is exposed of them all.
+        The part itself need not be what is covered: a load waits elsewhere than a copy."""
+        column, every = self.code.stall.get(reason), total(self.code.samples)
+        return min(part, self.exposed(reason, total(column) / every)) if column is not None and every else part
+
 
 def _reaching(code: Code, targets: Iterable[int]) -> frozenset[int]:
     """Instructions from which any of the targets can be reached."""

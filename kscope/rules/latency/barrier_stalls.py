@@ -85,7 +85,7 @@ class BarrierStalls(Rule):
         barriers = code.ran(code.where(lambda ins, op: "barrier" in op.kind and ins.opcode == "BAR"))
         share = code.blamed_share(barriers, "barrier")
         if facts.specialization is not None:  # roles wait by design: what a busy unit covers is no loss
-            share = facts.specialization.exposed("barrier", share)
+            share = facts.specialization.exposed_of("barrier", share)
         if share < 0.1 or not len(barriers):
             return PASSED
         rounds = max(code.executed[i] for i in barriers) * len(barriers) / max(1, facts.launch.warps)
@@ -121,7 +121,7 @@ class BarrierStalls(Rule):
 
     def by_counters(self, facts: Facts) -> Finding | None:
         share = facts.stalls.of("barrier")
-        if share < WAITED:
+        if share < WAITED or facts.asynchronous:  # the counter has the waits for products, which are no barriers
             return None
         return self.finding(
             why=(

@@ -59,7 +59,6 @@ from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured,
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
-ASYNC = ("wgmma", "tcgen05", "tma")
 
 
 class LowOccupancy(Rule):
@@ -73,9 +72,9 @@ class LowOccupancy(Rule):
         occ, stalls = facts.occupancy, facts.stalls
         if occ is None or not stalls.share:
             return Missing(f"occupancy limits or warp states were not collected; profile with {self.collect}")
-        code = facts.code
-        if code is not None and len(code.where(lambda ins, op: bool(op.kind & set(ASYNC)))):
+        if facts.asynchronous:
             return PASSED  # asynchronous units work without resident warps: occupancy says little
+        code = facts.code
         if occ.theoretical > LOW * occ.maximum or facts.launch.waves < 1:
             return PASSED
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
@@ -86,7 +85,7 @@ class LowOccupancy(Rule):
             # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
             target = max(target, int((step * occ.relaxed) ** 0.5))
         factor = target / max(1, occ.theoretical)
-        waiting = stalls.of("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
+        waiting = facts.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
         if factor <= 1 or waiting < 0.3 or ready > READY:  # warps queue for the issue slot: there are enough of them
             return PASSED
