@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.memory import SECTOR
 from kscope.features.units import Unit
 from kscope.model.analysis import Finding, Headroom, Limiter, Regime, Verdict
 from kscope.model.units import percent
@@ -283,7 +284,7 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
 
         pipeline = bound(facts)
     roof = facts.roofline
-    loads = [(facts.units["dram"].load, "device-memory bandwidth")] if "dram" in facts.units else []
+    loads = [_memory_roof(facts)] if "dram" in facts.units else []
     if roof is not None:
         loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
     # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
@@ -302,6 +303,17 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
         by = f"{best.estimate.capped_by} once {best.code} is fixed"
         return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
     return Headroom(speedup_bound=round(bound_now, 2), bounded_by=by)
+
+
+def _memory_roof(facts: Facts) -> tuple[float, str]:
+    """Load of device memory against what it attains. Where most bytes come over the bus, as if they lay in device
+    memory: that they do not is a fault, and neither arithmetic nor an idle memory bounds its repair."""
+    unit, roof, seconds = facts.units["dram"], facts.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
+    away = SECTOR * (facts.traffic.sysmem_sectors + facts.traffic.peer_sectors)
+    if roof is None or not roof.bandwidth or not seconds or away / seconds <= roof.bytes_per_s:
+        return unit.load, "device-memory bandwidth"
+    load = (away / seconds + roof.bytes_per_s) / (roof.bandwidth * unit.attainable)
+    return load, "device-memory bandwidth once the data are there"
 
 
 def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding], unheard: int = 0) -> Verdict:

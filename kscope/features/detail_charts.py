@@ -1,18 +1,19 @@
 """Charts of one kernel: roofs by memory level, the memory chart, occupancy steps, PM-sampled series.
 
 Roofs of L2 and L1 are those of Nsight Compute's own hierarchical rooflines (SpeedOfLight_Hierarchical*RooflineChart):
-L2 by the cycles of its crossbar port, L1 by the write-back of loads, each times its width in bytes.
+L2 by the cycles of its crossbar port, L1 by the write-back of loads, each times its width in bytes. Stores and bulk
+copies (TMA), which write back nothing, are added to L1: without them its dot stands where no kernel is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
 
 import msgspec
 
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
+from kscope.features.phases import BEGUN, NEAR, Activity, Phases
 from kscope.model.detail import (
     Ceiling,
     Level,
@@ -30,7 +31,6 @@ from kscope.model.kernel import Metrics
 BINS = 400
 L2_BYTES, L1_BYTES = 32, 128  # a crossbar port a cycle, write-back of one SM a cycle
 LEAST_BINS = 4
-DIP = 0.75  # of the plateau: bins below are drawn as part of a bubble
 
 _TITLES = (
     ("sm__cycles_active", "SM active"), ("pipe_tensor_cycles_active", "tensor pipe"), ("pipe_fma_", "FMA pipe"),
@@ -54,8 +54,9 @@ def roofs(facts: Facts) -> Roofs | None:
             levels.append(Level(name=name, bytes_per_s=moved / seconds, peak=peak))
 
     writeback = m.get("l1tex__lsu_writeback_active_mem_lgds.sum")
+    stored = m.total(*(f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_st.sum" for space in ("global", "local"))) * SECTOR
     level(
-        "L1", writeback * L1_BYTES if writeback else None,
+        "L1", (writeback or 0.0) * L1_BYTES + stored + facts.traffic.tma_bytes,
         m.get("derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained"),
         m.get("l1tex__cycles_elapsed.avg.per_second"),
     )  # fmt: skip
@@ -198,23 +199,25 @@ def pm(facts: Facts) -> PmDetail | None:
     phases = specialized.phases if specialized is not None and specialized.resolved else None
     if phases is None:
         return found
-    title = {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}[phases.unit]
-    line = next((s.values for s in series if s.title == title), [])
+    assert specialized is not None and specialized.activity is not None
     return msgspec.structs.replace(
-        found, fill_ns=1e3 * phases.fill, drain_ns=1e3 * phases.drain,
-        bubbles=_dips(line, 100 * phases.level, width, len(phases.bubbles)),
+        found, fill_ns=1e3 * phases.fill, drain_ns=1e3 * phases.drain, bubbles=_bubbles(specialized.activity, phases),
     )  # fmt: skip
 
 
-def _dips(values: Sequence[float], level: float, width: float, count: int) -> list[tuple[float, float]]:
-    """Where on the axis the `count` largest drops below the plateau are, between its first and last bin (ns)."""
-    full = [i for i, v in enumerate(values) if v >= DIP * level]
-    runs: list[tuple[float, int, int]] = []
-    for a, b in pairwise(full):
-        if b > a + 1:
-            runs.append((sum(level - values[i] for i in range(a + 1, b)), a + 1, b))
-    largest = sorted(sorted(runs, reverse=True)[:count], key=lambda run: run[1])
-    return [(a * width, b * width) for _, a, b in largest]
+def _bubbles(activity: Activity, phases: Phases) -> list[tuple[float, float]]:
+    """Where on the axis the bubbles are (ns), as many as the figures count. One begins where its first bin does and
+    ends where the unit is back at its plateau, the next one begins, or the drain does."""
+    values, level, full = activity.lines[phases.unit].values, phases.level, activity.full
+    reached = [i for i, v in enumerate(values) if v >= BEGUN * level * full[i] and v > 0]
+    begins = [reached[0] + 1 + round((b.start - phases.fill) / activity.bin) for b in phases.bubbles]
+    out = []
+    for begin, following in zip(begins, [*begins[1:], reached[-1]], strict=True):
+        end = begin + 1
+        while end < following and values[end] < NEAR * level * full[end]:
+            end += 1
+        out.append((begin * activity.bin * 1e3, end * activity.bin * 1e3))
+    return out
 
 
 def _waits(columns: Mapping[str, list[float]], count: int) -> Iterable[Series]:

@@ -70,10 +70,11 @@ def render(analysis: Analysis, options: Options) -> str:
 
 def render_diff(comparison: Comparison) -> str:
     """The page of `kscope diff`."""
-    names = [words.basename(side[0].path) for side in (comparison.before, comparison.after) if side]
+    sides = [side[0].path for side in (comparison.before, comparison.after) if side]
+    names = words.told_apart(*sides) if len(sides) == 2 else [words.basename(path) for path in sides]
     payload = {
         "comparison": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=comparison.after), "detail": {},
-        "pages": {}, "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+        "pages": {}, "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS}, "names": names,
     }  # fmt: skip
     pairs: list[KernelPair | TimelinePair] = [*comparison.pairs, *comparison.timelines]
     return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{_text(p.sentence)}</p>" for p in pairs), payload)

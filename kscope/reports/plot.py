@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from kscope.model.detail import Detail, KernelDetail, Roofs
 
 SUFFIXES = (".png", ".svg", ".pdf")
-KERNELS, STALLS, MOVES = 8, 10, 4
+KERNELS, STALLS, FEWEST, MOVES = 8, 10, 6, 4
+TOLD = 0.005  # of warp time, below which a state is no bar
+APART = 0.055  # of the axis, by which the marks of suggestions are kept from one another
 LEVELS = {"DRAM": "#a04b00", "L2": "#0f766e", "L1": "#4353c6"}
 INK, DIM, GAIN, BARS = "#171a21", "#5a6172", "#1b7a3d", "#d9730d"
 
@@ -62,7 +64,7 @@ def _kernels(kernels: Sequence[KernelAnalysis], detail: Detail | None) -> Any:
 
     first = kernels[0]
     found = next((d for d in detail.kernels if d.id == first.id), None) if detail is not None else None
-    figure = Figure(figsize=(10, 4), layout="constrained")
+    figure = Figure(figsize=(10, 4.4), layout="constrained")
     roof, stalls = figure.subplots(1, 2, width_ratios=(1.25, 1))
     _roofline(roof, kernels, found)
     _stalls(stalls, first)
@@ -97,7 +99,7 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
     axes.plot([start, high], [peak, peak], color=INK, linewidth=1.2)
     axes.annotate(f"{one_line(point.precision)} {words.si(peak, 'FLOP/s')}", (high, peak), ha="right", va="bottom",
                   fontsize=8, xytext=(0, 2), textcoords="offset points")  # fmt: skip
-    _moves(axes, first, point.intensity, flops, point.peak_bytes_per_s)
+    _moves(axes, first, point.intensity, flops, (point.peak_bytes_per_s, peak), (high / low) ** APART)
     for other in kernels[1:KERNELS]:
         there = other.roofline
         if there is not None and there.intensity and there.flops_per_s:
@@ -110,22 +112,30 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
         axis.set_minor_formatter(lambda value, _: "")
     axes.grid(True, which="major", color="#dfe2e9", linewidth=0.6)
     axes.set_title(f"roofline, {words.device(first)}", fontsize=9, loc="left", color=DIM)
-    axes.legend(fontsize=7.5, frameon=False, loc="lower right")
+    # Below the axes: dots and arrows may be anywhere in it.
+    axes.legend(fontsize=7.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
 
-def _moves(axes: Any, kernel: KernelAnalysis, intensity: float, flops: float, bandwidth: float | None) -> None:
-    """Where each suggestion would move the kernel; past the roof at its intensity the bytes must have gone too."""
+def _moves(
+    axes: Any, kernel: KernelAnalysis, intensity: float, flops: float, roof: tuple[float | None, float], apart: float
+) -> None:
+    """Where each suggestion would move the kernel; past the roof at its intensity the bytes must have gone too. Marks
+    stand at least a factor of `apart` from one another."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
+    before, (bandwidth, peak) = intensity, roof
     for rank, finding in enumerate(ranked[:MOVES], 1):
         if finding.estimate is None or finding.estimate.speedup < 1.03:
             continue
         target = flops * finding.estimate.speedup
-        x = max(intensity * 1.18**rank, target / bandwidth if bandwidth else 0.0)
+        before = x = max(before * apart, target / bandwidth if bandwidth else 0.0)
         axes.annotate("", (x, target), (intensity, flops),
                       arrowprops={"arrowstyle": "->", "color": GAIN, "linestyle": "--", "linewidth": 1})  # fmt: skip
-        axes.annotate(str(rank), (x, target), fontsize=8, fontweight="bold", color=GAIN, ha="center", va="bottom")
+        below = target > 0.5 * peak  # above, the roof has its name
+        axes.annotate(str(rank), (x, target), fontsize=7, fontweight="bold", color=GAIN, ha="center",
+                      va="top" if below else "bottom", xytext=(0, -4 if below else 4), textcoords="offset points",
+                      bbox={"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": GAIN})  # fmt: skip
         label = f"{rank}  {one_line(finding.code)} {words.times(finding.estimate.speedup)}"
-        axes.plot([], [], color=GAIN, linestyle="--", linewidth=1, label=label)
+        axes.plot([], [], "o", markerfacecolor="white", markeredgecolor=GAIN, markersize=6, label=label)
 
 
 def _bandwidth(axes: Any, kernel: KernelAnalysis, roofs: Roofs | None) -> None:
@@ -150,7 +160,8 @@ def _bandwidth(axes: Any, kernel: KernelAnalysis, roofs: Roofs | None) -> None:
 
 
 def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
-    rows = sorted(kernel.stalls, key=lambda s: -max(s.share_raw, s.share_adjusted))[:STALLS]
+    told = [s for s in kernel.stalls if max(s.share_raw, s.share_adjusted) >= TOLD]
+    rows = sorted(told, key=lambda s: -max(s.share_raw, s.share_adjusted))[:STALLS]
     if not rows:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no warp states in the report", ha="center", color=DIM)
@@ -169,6 +180,7 @@ def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
         axes.legend(fontsize=7.5, frameon=False, loc="lower right")
     else:
         axes.barh(names, raw, color=BARS)
+    axes.set_ylim(min(-0.6, len(rows) - FEWEST - 0.6), len(rows) - 0.4)  # a few bars stay bars
     axes.set_xlabel("% of the time of all warps")
     axes.set_title("warp states", fontsize=9, loc="left", color=DIM)
 

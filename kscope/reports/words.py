@@ -135,6 +135,15 @@ def place(location: Location, *, full: bool = False) -> str:
     return f"pc {location.pc:#06x}"
 
 
+def told_apart(one: str, two: str) -> tuple[str, str]:
+    """Short names of two paths: their last parts, with as many folders before them as it takes to differ."""
+    a, b = (re.split(r"[\\/]+", path.rstrip("\\/")) for path in (one, two))
+    for count in range(1, max(len(a), len(b)) + 1):
+        if a[-count:] != b[-count:]:
+            return "/".join(a[-count:]), "/".join(b[-count:])
+    return a[-1], b[-1]
+
+
 def basename(path: str) -> str:
     """The last part of a path of either system: reports travel."""
     return path.replace("\\", "/").rsplit("/", 1)[-1]

@@ -109,3 +109,13 @@ def test_shape_needs_idle_sms(kernel: Callable[[str], Kernel]) -> None:
     values = {**k.metrics, "sm__cycles_active.avg": k.metrics["sm__cycles_active.max"]}
     busy = msgspec.structs.replace(k, metrics=type(k.metrics)(values, {}))
     assert decide(Facts(busy)).limiter not in ("tail", "small_grid", "imbalance")
+
+
+def test_memory_across_the_bus_is_bounded_by_memory(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """Neither idle arithmetic nor the idle device memory bounds a kernel whose data come over the bus."""
+    found, moved = diagnosis("scale_add.host_input"), diagnosis("scale_add.device_input")
+    assert found.headroom is not None and moved.headroom is not None
+    assert found.headroom.bounded_by == "device-memory bandwidth once the data are there"
+    assert found.duration_us is not None and moved.duration_us is not None
+    assert found.headroom.speedup_bound >= 0.9 * found.duration_us / moved.duration_us, "what the repair did gain"
+    assert "once" not in moved.headroom.bounded_by

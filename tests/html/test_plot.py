@@ -99,3 +99,26 @@ def test_dataframe_of_nothing() -> None:
     table = Analysis(kscope="0").to_dataframe()
     assert table.empty
     assert "regime" in table.columns
+
+
+@pytest.mark.parametrize("case", ["sgemm.blocktile2d", "ws_gemm.epilogue_exposed", "scale_add.host_input"])
+def test_marks_of_suggestions_do_not_overlap(case: str) -> None:
+    """Nor does the legend lie on what is drawn."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    from kscope.engine.run import analyze_paths
+    from kscope.model.detail import Detail
+    from kscope.reports import plot
+
+    detail = Detail()
+    figure = plot._kernels(analyze_paths([fixture(case)], detail=detail).kernels, detail)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    axes = figure.axes[0]
+    marks = [t.get_bbox_patch().get_window_extent() for t in axes.texts if t.get_text().isdigit()]
+    assert len(marks) >= 2
+    for i, one in enumerate(marks):
+        assert not any(one.overlaps(other) for other in marks[i + 1 :])
+        assert axes.get_window_extent().contains(one.x0, one.y0) and axes.get_window_extent().contains(one.x1, one.y1)
+    assert not axes.get_legend().get_window_extent().overlaps(axes.get_window_extent())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -163,6 +164,23 @@ def test_themes(visit: Callable[..., Visit]) -> None:
 def test_narrow_window(where: str, visit: Callable[..., Visit]) -> None:
     page = visit("sgemm.blocktile2d", viewport={"width": 390, "height": 800}).go(where)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_what_scrolls_shows_it(visit: Callable[..., Visit]) -> None:
+    """A shadow stands at the edge behind which a narrow table goes on, and only there."""
+    page = visit("multi_kernels", viewport={"width": 390, "height": 800}, device_scale_factor=1).go()
+    box = page.locator(".scroll").first
+    assert box.evaluate("e => e.scrollWidth > e.clientWidth + 50")
+    Image = pytest.importorskip("PIL.Image")
+    def edges() -> tuple[int, int]:
+        picture = Image.open(io.BytesIO(box.screenshot())).convert("L")
+        row = picture.height - 2  # below the text
+        return picture.getpixel((1, row)), picture.getpixel((picture.width - 2, row))
+
+    left, there = edges()
+    assert there < left - 10
+    box.evaluate("e => { e.scrollLeft = e.scrollWidth; }")
+    eventually(page, lambda: edges()[0] < edges()[1] - 10)
 
 
 def test_print(visit: Callable[..., Visit]) -> None:
@@ -356,6 +374,9 @@ def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
     path.write_text(render_diff(compare(*sides)), "utf-8")
     page = visit(path).go()
     assert "faster" in page.inner_text(".sentence")
+    named = "bank_conflict.slow/report.ncu-rep.xz \u2192 bank_conflict.fast/report.ncu-rep.xz"
+    assert page.inner_text(".crumbs") == named and named in page.inner_text(".about")
+    assert page.title().startswith("bank_conflict.slow/report.ncu-rep.xz and bank_conflict.fast/")
     assert "MEM103" in page.inner_text(".promises")
     assert "measured" in page.inner_text(".promises")
     slow, fast = (page.locator(".pair .fill").nth(i).bounding_box()["width"] for i in (0, 1))

@@ -119,3 +119,17 @@ def test_small_words() -> None:
     assert words.basename("C:\\src\\k.cu") == "k.cu"
     assert words.evidence(Evidence(metric="dram__bytes.sum", value=12.5, unit="MB")) == "dram__bytes.sum = 12.5 MB"
     assert words.expectation(None) == "gain not estimated"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "expected"),
+    [
+        ("a/slow.ncu-rep", "b/fast.ncu-rep", ("slow.ncu-rep", "fast.ncu-rep")),
+        ("a/slow/report.ncu-rep", "a/fast/report.ncu-rep", ("slow/report.ncu-rep", "fast/report.ncu-rep")),
+        ("report.ncu-rep", "new/report.ncu-rep", ("report.ncu-rep", "new/report.ncu-rep")),
+        (r"C:\old\r.ncu-rep", r"C:\new\r.ncu-rep", ("old/r.ncu-rep", "new/r.ncu-rep")),
+        ("x/r.ncu-rep", "x/r.ncu-rep", ("r.ncu-rep", "r.ncu-rep")),
+    ],
+)
+def test_two_paths_are_told_apart(one: str, two: str, expected: tuple[str, str]) -> None:
+    assert words.told_apart(one, two) == expected

@@ -88,7 +88,7 @@ class ShallowPipeline(PipelineRule):
                 f"The producer asks in time: it waits for free slots in {percent(sp.slot_waits)} of its time.{ring}"
                 f"{fits} Memory could bring more: its fullest unit is at {percent(memory_load(facts))}."
             ),
-            fix=f"{room} stages fit: take them"
+            fix=f"more stages: shared memory has room for {room} of this size"
             if fits
             else "more, smaller stages (half of K each), multicast in a cluster, less shared memory for the epilogue",
             evidence=[

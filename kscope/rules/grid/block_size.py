@@ -79,7 +79,7 @@ class BlockSize(Rule):
             assert occ is not None
             estimate = facts.bounds.overlap(occ.relaxed / max(1, occ.theoretical))
             why = (
-                f"an SM holds {launch.blocks_per_sm} blocks of {launch.warps_per_block} warps: {occ.theoretical} of "
+                f"An SM holds {launch.blocks_per_sm} blocks of {launch.warps_per_block} warps: {occ.theoretical} of "
                 f"{occ.maximum} warps, limited by block slots alone."
             )
         return self.finding(

@@ -81,7 +81,7 @@ class SmallGrid(Rule):
         empty = (
             f"{idle} of {launch.sms} SMs get no block"
             if idle
-            else f"each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
+            else f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         )
         return self.finding(
             title=f"{launch.blocks} blocks where the device holds {capacity:,}",

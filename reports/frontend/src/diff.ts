@@ -5,11 +5,11 @@ import { compact, number, percent, range, si, time, times } from "./format";
 import { badge, scrolling, section } from "./parts";
 import type { Comparison, KernelPair, PairChange, TimelinePair } from "./types";
 
-export function diffPage(c: Comparison): HTMLElement {
+export function diffPage(c: Comparison, names: string[]): HTMLElement {
   const page = h("main", { id: "main", tabindex: -1 });
   const both = c.pairs.length;
   const whole = c.speedup ? `${faster(c.speedup)} over ${both} kernel${both === 1 ? "" : "s"} on both sides` : "";
-  page.append(h("h1", { class: "kernel-name" }, "Before and after"), h("p", { class: "about" }, whole));
+  page.append(h("h1", { class: "kernel-name" }, "Before and after"), h("p", { class: "about" }, [whole, names.join(" \u2192 ")].filter(Boolean).join("; ")));
   if (both > 1) page.append(pairTable(c.pairs));
   for (const pair of c.pairs) page.append(kernelPair(pair));
   for (const pair of c.timelines) page.append(timelinePair(pair));

@@ -35,7 +35,7 @@ function theme(): void {
 
 function build(data: Data): Page {
   const { k, t, view } = state();
-  if (data.comparison) return { element: diffPage(data.comparison) };
+  if (data.comparison) return { element: diffPage(data.comparison, data.names ?? []) };
   if (data.detail.programs?.length) return programPage(data.detail.programs);
   const { kernels, timelines } = data.analysis;
   const only = kernels.length + timelines.length === 1;
@@ -58,7 +58,7 @@ function header(data: Data): HTMLElement {
   const several = kernels.length + timelines.length > 1;
   const { k, t } = state();
   const crumbs = h("nav", { class: "crumbs", "aria-label": "where you are" });
-  const top = inputs.length === 1 ? base(inputs[0].path) : `${inputs.length} inputs`;
+  const top = data.names ? data.names.join(" \u2192 ") : inputs.length === 1 ? base(inputs[0].path) : `${inputs.length} inputs`;
   if (several && (k !== undefined || t !== undefined)) {
     crumbs.append(h("a", { href: link({}) }, top));
     const choice = h("select", { "aria-label": "kernel", onchange: () => { location.hash = link({ k: choice.value }); } });

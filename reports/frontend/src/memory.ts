@@ -23,6 +23,11 @@ export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLEleme
   boxes.l1 = { x: 466, y: Math.min(centre - 65, hasShared ? 20 : 70), w: 128, h: 130, title: "L1 / TEX" };
   if (boxes.l1.y < 20) boxes.l1.y = 20;
   boxes.l2 = { x: 672, y: 20, w: 112, h: 200, title: "L2" };
+  if (boxes.tma) { // its flows pass below, with their labels
+    const room = boxes.tma.y - 18;
+    if (room - boxes.l1.y < 60) boxes.l1.y = 20;
+    boxes.l1.h = Math.min(130, Math.max(56, room - boxes.l1.y));
+  }
   const gap = (H - 40) / far.length;
   far.forEach(([id, title], i) => { boxes[id] = { x: 868, y: 20 + i * gap + gap / 2 - 32, w: 124, h: 64, title }; });
   const bottom = Math.max(...Object.values(boxes).map((b) => b.y + b.h)) + 14;
@@ -31,13 +36,13 @@ export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLEleme
   svg.append(s("defs", {}, s("marker", { id: "flow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 11, markerHeight: 11, markerUnits: "userSpaceOnUse", orient: "auto-start-reverse" },
     s("path", { d: "M0 0 L8 4 L0 8 z", class: "flow-head" }))));
   const most = Math.max(...links.filter((l) => !l.unit).map((l) => l.value), 1);
-  const drawn = new Set<string>();
+  const drawn = new Set<string>(), labels: SVGElement[] = [];
   for (const l of links) {
     const key = [l.source, l.target].sort().join();
     if (drawn.has(key) || l.unit === "wavefronts") continue;
     drawn.add(key);
     const back = links.find((o) => o.source === l.target && o.target === l.source);
-    pair(svg, boxes, l, back, most);
+    pair(svg, labels, boxes, l, back, most);
   }
   const wavefronts = links.find((l) => l.unit === "wavefronts");
   for (const [id, box] of Object.entries(boxes)) {
@@ -51,6 +56,7 @@ export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLEleme
     const start = box.y + box.h / 2 - (lines.length - 1) * 8 + 4;
     lines.forEach((text, i) => svg.append(s("text", { x: box.x + box.w / 2, y: start + i * 16, "text-anchor": "middle", class: i ? "box-note" : "box-title" }, text)));
   }
+  svg.append(...labels);
   const excess = nodes.find((n) => n.id === "shared")?.note;
   const note = "bytes moved between the levels over the whole kernel; the busiest are darker" + (excess ? `; shared memory takes ${excess}` : "");
   const card = section("Memory chart", note, scrolling(svg as unknown as HTMLElement, "memory chart"));
@@ -62,7 +68,7 @@ function amount(l: Link): string {
   return l.unit === "inst" ? si(l.value, "inst") : l.unit ? si(l.value, l.unit) : si(l.value, "B");
 }
 
-function pair(svg: SVGElement, boxes: Record<string, Box>, l: Link, back: Link | undefined, most: number): void {
+function pair(svg: SVGElement, labels: SVGElement[], boxes: Record<string, Box>, l: Link, back: Link | undefined, most: number): void {
   const [one, two] = [boxes[l.source], boxes[l.target]];
   if (!one || !two) return;
   const forward = one.x < two.x;
@@ -83,6 +89,6 @@ function pair(svg: SVGElement, boxes: Record<string, Box>, l: Link, back: Link |
     svg.append(s("path", { d: path, class: `flow ${share > 0.93 ? "most" : ""}`, "stroke-width": width.toFixed(2), "marker-start": from, "marker-end": to },
       s("title", {}, `${l.source} to ${l.target}: ${amount(l)}${l.note ? `, ${l.note}` : ""}`)));
     const y = (ya + yb) / 2 + d + (d > 0 ? 15 : -7);
-    svg.append(s("text", { x: mid, y, "text-anchor": "middle", class: "flow-label" }, amount(l)));
+    labels.push(s("text", { x: mid, y, "text-anchor": "middle", class: "flow-label" }, amount(l)));
   });
 }

@@ -10,8 +10,10 @@ const W = 300, H = 150, LEFT = 30, RIGHT = 10, TOP = 12, BOTTOM = 34;
 export function occupancyChart(o: Occupancy): HTMLElement {
   const lowest = Math.min(...Object.values(o.limits));
   const limiting = Object.entries(o.limits).filter(([, v]) => v === lowest).map(([n]) => n);
-  const achieved = o.achieved !== null && o.achieved !== undefined ? `, ${o.achieved.toFixed(1)} reached` : "";
-  const note = `${o.theoretical} of ${o.maximum} warps an SM by the launch${achieved}; limited by ${limiting.join(" and ")}`;
+  const achieved = o.achieved !== null && o.achieved !== undefined ? `; ${o.achieved.toFixed(1)} reached` : "";
+  const list = limiting.length > 1 ? `${limiting.slice(0, -1).join(", ")} and ${limiting[limiting.length - 1]}` : limiting[0];
+  const limit = o.theoretical >= o.maximum ? "the most that it holds" : `limited by ${list}`;
+  const note = `${o.theoretical} of ${o.maximum} warps an SM by the launch, ${limit}${achieved}`;
   const row = h("div", { class: "small-multiples" });
   for (const steps of o.steps ?? []) if (steps.at.length > 1) row.append(chart(o, steps));
   const limits = h("p", { class: "note" }, "Blocks an SM by resource: "

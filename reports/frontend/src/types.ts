@@ -119,5 +119,6 @@ export interface ProgramFunction {
 export interface Program { input: string; arch: string; functions: ProgramFunction[] }
 export interface Data {
   comparison?: Comparison; analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[]; programs?: Program[] }; pages: Record<string, string>;
+  names?: string[];
   words: { limiters: Record<string, string>; causes: Record<string, string>; reasons: Record<string, string> };
 }
