@@ -343,3 +343,41 @@ def test_collect_expands_folders(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_sniff(head: bytes, kind: str) -> None:
     assert sniff(head) == kind
+
+
+def test_an_empty_path_names_nothing(tmp_path: Path) -> None:
+    """A shell variable that is not set must not analyse the folder that one stands in."""
+    check_refused(kscope("analyze", ""), "an empty path")
+    with pytest.raises(KscopeError):
+        collect([""])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse the name")
+@pytest.mark.parametrize("command", [["analyze"], ["analyze", "--format", "json"], ["sass", "--function", "transpose"]])
+def test_a_report_whose_name_is_no_utf8(command: list[str], tmp_path: Path) -> None:
+    """NVIDIA's reader takes no such name; the report is read all the same."""
+    odd = os.fsencode(tmp_path) + b"/\xff\xfe.ncu-rep"
+    with open(odd, "wb") as file:
+        file.write(INTACT)
+    done = kscope(*command, os.fsdecode(odd))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "transpose_tile" in done.stdout
+
+
+def test_a_report_that_vanishes_is_no_kernel_without_a_name(tmp_path: Path) -> None:
+    """The native reader decodes late, and decodes nothing where nothing is left: that is said, not diagnosed."""
+    from kscope.parsers import ncu_worker
+
+    path = tmp_path / "r.ncu-rep"
+    path.write_bytes(INTACT)
+    actions = ncu_worker._open
+
+    def late(name: str) -> list[Callable[[], object]]:
+        found = actions(name)
+        path.unlink()
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ncu_worker, "_open", late)
+        (skipped,) = ncu_worker.Reader(str(path), ncu_worker.Want()).kernels()
+    assert isinstance(skipped, ncu_worker.Skipped) and "decodes to nothing" in skipped.message

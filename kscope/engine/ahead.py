@@ -18,6 +18,7 @@ def start(path: str, *, charts: bool = False) -> None:
     said in its turn."""
     try:
         about = os.stat(path)
+        path.encode("utf-8")  # the native reader takes no other names: such files are opened in their turn
         if about.st_ino:
             _started[about.st_dev, about.st_ino, charts] = Reader(path, Want(charts=charts))
     except (OSError, ValueError):

@@ -71,9 +71,9 @@ def sniff(head: bytes) -> str:
     try:
         text = head[: HEAD - 4].decode("utf-8")
     except UnicodeDecodeError as e:
-        if e.start < len(head) - 4:
+        if e.start < len(head) - 4 and start not in (b"{", b"["):  # in JSON names may hold any bytes
             return "unknown"
-        text = head[: e.start].decode("utf-8")  # the head ends within a character
+        text = head.decode("utf-8", "replace")  # or the head ends within a character
     if any(c < " " and c not in "\t\n\r\f\x1b" for c in text):
         return "unknown"
     return "json" if start in (b"{", b"[") else "text"
@@ -89,7 +89,10 @@ def collect(
     appended to it as (path, fault) as long as the folder has a good one.
     """
     found: dict[tuple[int, int] | str, tuple[Path, str]] = {}
-    for path in map(Path, paths):
+    for named in paths:
+        path = Path(named)
+        if not str(named):  # a path of its own, the folder that one stands in, would be a guess
+            raise KscopeError("missing-file", "an empty path", "name a file or folder")
         if path == STDIN:
             found.setdefault("-", (path, kind_of(path)))
             continue
@@ -174,9 +177,18 @@ def open_input(path: Path | str, limit: int | None = None) -> Iterator[str]:
             name = f"/proc/self/fd/{plain.fileno()}" if has_proc(plain) else str(plain.name)
         if kind == "ncu":
             _check(plain, path)
-            if name.lower().endswith(".ncu-repz") and has_proc(plain):
-                name = f"/proc/self/fd/{plain.fileno()}"  # the reader takes anything of that name for compressed
+            # The reader takes anything named .ncu-repz for compressed, and no name that is not UTF-8.
+            if (name.lower().endswith(".ncu-repz") or not _utf8(name)) and has_proc(plain):
+                name = f"/proc/self/fd/{plain.fileno()}"
         yield name
+
+
+def _utf8(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check(file: IO[bytes], path: Path) -> None:

@@ -142,7 +142,7 @@ class Events:
     def _keys(self, text: bytes) -> None:
         try:
             found = msgspec.json.decode(text)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             return  # only names of devices and versions are lost
         if isinstance(found, dict):
             self.header.update(found)
@@ -157,7 +157,7 @@ class Events:
                 events: list[Any] = _fast.decode(text)
                 if any(type(e.ts) is float and e.ts >= EXACT_US for e in events):
                     events = _exact.decode(text)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, UnicodeDecodeError):  # the second for a name that is no UTF-8
                 continue
             return events, border.end()
         return None

@@ -14,6 +14,7 @@ import re
 from array import array
 from functools import cache
 
+from kscope.model.errors import KscopeError
 from kscope.parsers.ncu_direct import direct_calls
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
@@ -57,7 +58,8 @@ RUN_GAP = 4096  # bytes: code further apart than this belongs to another functio
 
 
 def extract(action: Any, index: int, want: Want, cache: SassCache | None = None) -> Raw:
-    """One IAction as plain values. A part that fails to decode is left out and named in `notes`; none is fatal."""
+    """One IAction as plain values. A part that fails to decode is left out and named in `notes`; none is fatal. Raises
+    KscopeError where there is nothing at all: the library decodes late, and opens what it cannot read."""
     notes: list[str] = []
 
     def part(what: str, read: Callable[[], Any], default: Any) -> Any:
@@ -67,6 +69,9 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
             notes.append(f"{what} could not be read: {e or type(e).__name__}")
             return default
 
+    name, metrics = part("name", lambda: action.name(), ""), part("metrics", lambda: _metrics(action), ({}, {}))
+    if name is None and not metrics[0]:
+        raise KscopeError("damaged", "it decodes to nothing", "the file is damaged, or has changed meanwhile")
     mangled = part("mangled name", lambda: action.name(action.NameBase_MANGLED), "")
     entry = part("entry address", lambda: _entry(action), 0)
     counters = part("per-instruction counters", lambda: _counters(action), {}) if want.counters else {}
@@ -77,11 +82,11 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         rows = part("SASS", lambda: _sass(action, entry, pcs, mangled, cache), [])
     return {
         "index": index,
-        "name": part("name", lambda: action.name(), ""),
+        "name": name,
         "demangled": part("demangled name", lambda: action.name(action.NameBase_DEMANGLED), ""),
         "mangled": mangled,
         "workload": WORKLOADS.get(part("workload type", lambda: action.workload_type(), 0), "kernel"),
-        "metrics": part("metrics", lambda: _metrics(action), ({}, {})),
+        "metrics": metrics,
         "entry": entry,
         "pcs": pcs,
         "counters": counters,

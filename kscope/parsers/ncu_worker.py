@@ -215,7 +215,7 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
             raw = extract(action, index, want, cache)
             raw["tool_version"] = version
         except Exception as e:
-            send("skip", index, one_line(f"{type(e).__name__}: {e}"))
+            send("skip", index, str(e) if isinstance(e, KscopeError) else one_line(f"{type(e).__name__}: {e}"))
         else:
             send("kernel", raw)
             send("sources", sources.texts(action, raw) if want.sources else {})

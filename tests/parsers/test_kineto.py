@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,38 @@ def test_odd_values_are_counted(tmp_path: Path) -> None:
     ]  # fmt: skip
     timeline = kineto.read(traces.trace(tmp_path, [*odd, *traces.launch(1, 0, 3, 4)]))
     assert len(timeline.ops) == 1 and timeline.coverage.damaged == 4
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_name_that_is_no_utf8(early: bool, tmp_path: Path) -> None:
+    """Wherever in the file it is, and everything else as without it."""
+    text = traces.plain("app")
+    name = next(n for n in (rows(kineto.read(traces.path("app")))[0][2],)).encode()
+    if not early:
+        padding = b'{"ph": "i", "name": "x", "ts": 1, "pid": 1, "tid": 1, "args": {"y": "' + b"y" * 200_000 + b'"}},'
+        begin = text.index(b"[", text.index(b'"traceEvents"')) + 1
+        text = text[:begin] + padding + text[begin:]
+    path = tmp_path / "t.json"
+    path.write_bytes(text.replace(b'"' + name + b'"', b'"\xff\xfe' + name + b'"'))
+    assert kind_of(path) == "kineto"
+    odd = ("\udcff\udcfe" + name.decode()).encode("utf-8", "surrogateescape")
+    found = [(a, b, n.encode("utf-8", "surrogateescape").removeprefix(b"\xff\xfe").decode(), c)
+             for a, b, n, c in rows(kineto.read(path))]  # fmt: skip
+    assert found == rows(kineto.read(traces.path("app")))
+    assert any(n.encode("utf-8", "surrogateescape") == odd for n in kineto.read(path).names)
+
+
+def test_damaged_anywhere(tmp_path: Path) -> None:
+    """Random bytes changed: a trace with less in it, or one line."""
+    text, rng = traces.plain("app"), random.Random(7)
+    path = tmp_path / "t.json"
+    for _ in range(60):
+        data = bytearray(text)
+        for _ in range(rng.choice([1, 5, 50])):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        try:
+            kind = kind_of(path)
+            assert kind == "kineto" and isinstance(kineto.read(path), Timeline)
+        except KscopeError as fault:
+            assert fault.status == 3 and "\n" not in str(fault)
