@@ -61,7 +61,7 @@ def analyze_kernel(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
-        verdict=verdict(facts, regimen, said.findings, len(said.missing)),
+        verdict=verdict(facts, regimen, said.findings, len(said.not_applicable)),
         headroom=headroom(facts, said.findings),
         roofline=_roofline(facts),
         utilization=_utilization(facts),
@@ -69,7 +69,7 @@ def analyze_kernel(
         warp_specialization=_specialised(facts),
         findings=said.findings,
         passed=said.passed,
-        not_applicable=said.missing,
+        not_applicable=said.not_applicable,
         errors=said.errors,
         nvidia=[
             NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]

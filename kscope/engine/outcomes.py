@@ -1,8 +1,8 @@
-"""The rule loop, the same for kernels and timelines."""
+"""The rule loop, the same for kernels, timelines and machine code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -17,12 +17,15 @@ class Outcomes(Struct, frozen=True):
 
     findings: list[Finding]
     passed: list[str]
-    missing: list[NotApplicable]
+    not_applicable: list[NotApplicable]
     errors: list[RuleError]
 
 
-def judged(checks: Iterable[tuple[str, Callable[[], Outcome]]]) -> Outcomes:
-    """Run (code, check) pairs. A rule that raises becomes an error and never costs the others."""
+def judged(
+    checks: Iterable[tuple[str, Callable[[], Outcome]]],
+    order: Callable[[Sequence[Finding]], list[Finding]] = ranked,
+) -> Outcomes:
+    """Run (code, check) pairs. A rule that raises becomes an error and never costs the others. `order`: best first."""
     findings: list[Finding] = []
     passed: list[str] = []
     missing: list[NotApplicable] = []
@@ -39,4 +42,4 @@ def judged(checks: Iterable[tuple[str, Callable[[], Outcome]]]) -> Outcomes:
             missing.append(NotApplicable(code=code, why=outcome.why))
         else:
             passed.append(code)
-    return Outcomes(ranked(findings), passed, missing, errors)
+    return Outcomes(order(findings), passed, missing, errors)

@@ -55,7 +55,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         launches=_launches(view),
         copies=view.copies,
         passed=said.passed,
-        not_applicable=said.missing,
+        not_applicable=said.not_applicable,
         errors=said.errors,
         coverage=_coverage(view),
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kscope.engine.lint import Linted, lint
+from kscope.engine.lint import lint
+from kscope.engine.outcomes import Outcomes
 from kscope.features.listing import Listing
 from kscope.rules.lint import Lint
 from kscope.rules.registry import LINTS, all_lints, all_rules
@@ -20,7 +21,7 @@ ONE_TARGET = {"CMP209"}  # wgmma exists on sm_90a only
 
 
 @cache
-def linted(source: str, arch: str, kernel: str) -> Linted:
+def linted(source: str, arch: str, kernel: str) -> Outcomes:
     return lint(Listing(functions(source, arch)[kernel]))
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 COLLECT = "--set full --section PmSampling"
 WHOLE = "the rest of the kernel"
+EXPOSED = 0.05  # of the time that the unit loses to waits for data, below which nobody is called late
+AHEAD = 0.25  # share of its time that a producer waits for slots, from which it is not the one that is late
+FULL = 0.85  # load of a memory unit from which it is what the waits are for
 REMOVED = 0.85  # of a loss that its remedy usually takes away: an overlapped epilogue leaves a rest
 
 
@@ -47,6 +50,33 @@ class PipelineRule(Rule):
             f"only {bins} bins of {width:.1f} us have work: the phases are not resolved; profile a larger problem, or "
             "with a shorter --pm-sampling-interval"
         )
+
+
+class DataRule(PipelineRule):
+    """A rule on waits for data that no full memory explains: the producer asks late (ASY502), or in time, but for too
+    few stages (ASY504)."""
+
+    def late(self, facts: Facts) -> tuple[Specialization, Loss, float] | Passed | Missing:
+        """The kernel, its loss, and the share of its time that the producer waits for slots, 0..1."""
+        known = self.pipeline(facts)
+        if isinstance(known, (Passed, Missing)):
+            return known
+        sp, loss = known
+        if loss.data < EXPOSED or sp.slot_waits is None or memory_load(facts) > FULL:
+            return PASSED
+        return sp, loss, sp.slot_waits
+
+    def lost(self, sp: Specialization, loss: Loss, slots: float) -> list[Evidence]:
+        """Who waits for how long."""
+        return [
+            derived("lost to waits for data", loss.data, "", f"{sp.unit} timeline and waits of the consumers"),
+            derived("producer waiting for slots", slots, "", "share of the producer's time"),
+        ]
+
+
+def memory_load(facts: Facts) -> float:
+    """Load of the fuller of device memory and L2, 0..1 of what kernels attain."""
+    return max((facts.units[u].load for u in ("dram", "l2") if u in facts.units), default=0.0)
 
 
 def gain(facts: Facts, lost: float, *, sure: float, high: float | None = None) -> Estimate:

@@ -71,47 +71,34 @@ PTX ISA, mbarrier and cp.async.bulk.tensor; CUTLASS, pipeline of sm90 warp-speci
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.asynchronous._base import PipelineRule, facts_unit, gain, role_evidence, sampled
-from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
-
-EXPOSED = 0.05  # of the time
-AHEAD = 0.25  # share of its time that a producer waits for slots, from which it is not the one that is late
-FULL = 0.85  # load of a memory unit from which it is what the waits are for
+from kscope.rules.asynchronous._base import AHEAD, DataRule, facts_unit, gain, memory_load, role_evidence, sampled
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 
 
-class ProducerBoundPipeline(PipelineRule):
+class ProducerBoundPipeline(DataRule):
     code = "ASY502"
     slug = "producer-bound-pipeline"
     title = "Consumers wait for data that the producer sends late"
     regime = "memory"
 
     def check(self, facts: Facts) -> Outcome:
-        known = self.pipeline(facts)
+        known = self.late(facts)
         if isinstance(known, (Passed, Missing)):
             return known
-        sp, loss = known
-        if loss.data < EXPOSED or sp.slot_waits is None or sp.slot_waits >= AHEAD or memory_load(facts) > FULL:
+        sp, loss, slots = known
+        if slots >= AHEAD:
             return PASSED
         code = sp.code
         producers = [i for r in sp.roles.producers for i in r.members]
         return self.finding(
             why=(
                 f"The {facts_unit(sp)} loses {percent(loss.data)} of the time while its role waits for data, yet the "
-                f"producer waits for a free slot in only {percent(sp.slot_waits)} of its own time: it works on "
-                f"{percent(1 - sp.slot_waits)} of it. No memory unit is full ({percent(memory_load(facts))})."
+                f"producer waits for a free slot in only {percent(slots)} of its own time: it works on "
+                f"{percent(1 - slots)} of it. No memory unit is full ({percent(memory_load(facts))})."
             ),
             fix="larger boxes a copy, multicast in a cluster, less work in the producer's loop, a second producer warp",
-            evidence=[
-                derived("lost to waits for data", loss.data, "", f"{sp.unit} timeline and waits of the consumers"),
-                derived("producer waiting for slots", sp.slot_waits, "", "share of the producer's time"),
-                *role_evidence(sp),
-            ],
+            evidence=[*self.lost(sp, loss, slots), *role_evidence(sp)],
             locations=sampled(code, producers),
             estimate=gain(facts, loss.data, sure=1.0, high=loss.steady),
             confidence=0.8,
         )
-
-
-def memory_load(facts: Facts) -> float:
-    """Load of the fuller of device memory and L2, 0..1 of what kernels attain."""
-    return max((facts.units[u].load for u in ("dram", "l2") if u in facts.units), default=0.0)

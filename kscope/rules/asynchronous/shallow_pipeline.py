@@ -58,23 +58,22 @@ Little's law; CUTLASS, StageCountAuto.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.asynchronous._base import PipelineRule, facts_unit, gain, role_evidence, sampled
-from kscope.rules.asynchronous.producer_bound_pipeline import AHEAD, EXPOSED, FULL, memory_load
+from kscope.rules.asynchronous._base import AHEAD, DataRule, facts_unit, gain, memory_load, role_evidence, sampled
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
 
 
-class ShallowPipeline(PipelineRule):
+class ShallowPipeline(DataRule):
     code = "ASY504"
     slug = "shallow-pipeline"
     title = "Too few stages are in flight to cover memory latency"
     regime = "memory"
 
     def check(self, facts: Facts) -> Outcome:
-        known = self.pipeline(facts)
+        known = self.late(facts)
         if isinstance(known, (Passed, Missing)):
             return known
-        sp, loss = known
-        if loss.data < EXPOSED or sp.slot_waits is None or sp.slot_waits < AHEAD or memory_load(facts) > FULL:
+        sp, loss, slots = known
+        if slots < AHEAD:
             return PASSED
         stages, size = sp.waits.stages, sp.waits.stage_bytes
         ring = f" The ring has {stages} stages" if stages else ""
@@ -85,15 +84,14 @@ class ShallowPipeline(PipelineRule):
             title=f"A ring of {stages} stages does not cover memory latency" if stages else None,
             why=(
                 f"The {facts_unit(sp)} loses {percent(loss.data)} of the time while its role waits for data. "
-                f"The producer asks in time: it waits for free slots in {percent(sp.slot_waits)} of its time.{ring}"
+                f"The producer asks in time: it waits for free slots in {percent(slots)} of its time.{ring}"
                 f"{fits} Memory could bring more: its fullest unit is at {percent(memory_load(facts))}."
             ),
             fix=f"more stages: shared memory has room for {room} of this size"
             if fits
             else "more, smaller stages (half of K each), multicast in a cluster, less shared memory for the epilogue",
             evidence=[
-                derived("lost to waits for data", loss.data, "", f"{sp.unit} timeline and waits of the consumers"),
-                derived("producer waiting for slots", sp.slot_waits, "", "share of the producer's time"),
+                *self.lost(sp, loss, slots),
                 *([derived("stages", stages, "", "mbarriers initialised for the ring")] if stages else []),
                 *role_evidence(sp),
             ],

@@ -52,7 +52,8 @@ from __future__ import annotations
 
 from kscope.features.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
+from kscope.rules.memory._excess import ExcessRule, compared
 from kscope.rules.memory.uncoalesced_global_access import SCATTERED
 
 LEAST = 0.05  # excess over ideal below which nothing is called misaligned
@@ -60,23 +61,18 @@ WRITES = "lts__t_requests_srcunit_tex_op_write.sum"
 REQUESTS = "lts__t_requests_srcunit_tex.sum"
 
 
-class MisalignedGlobalAccess(Rule):
+class MisalignedGlobalAccess(ExcessRule):
     code = "MEM108"
     slug = "misaligned-global-access"
     title = "Contiguous accesses start off a sector boundary"
-    regime = "memory"
-    needs_sass = True
-    needs_samples = True
-    collect = "--section SourceCounters"
 
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
-        if touched is None or ideal is None:
-            if only_bulk(code):
-                return PASSED
-            return Missing(f"{SECTORS} was not collected; profile with {self.collect}")
+        found = self.columns(code, SECTORS, IDEAL_SECTORS, only_bulk)
+        if isinstance(found, (Passed, Missing)):
+            return found
+        touched, ideal = found
         off = excess(code, touched, ideal, LEAST, SCATTERED, LEAST)
         if off is None:
             return PASSED
@@ -100,11 +96,10 @@ class MisalignedGlobalAccess(Rule):
                 f"hold its bytes{catches}{split}. {percent(off.share)} of all samples wait for these accesses."
             ),
             fix="align the base to 32 bytes: pitched rows, headers elsewhere, an aligned main loop with a scalar head",
-            evidence=[
-                derived(SECTORS, off.actual, "sector", "the misaligned accesses"),
-                derived(IDEAL_SECTORS, off.ideal, "sector", "the same bytes, aligned"),
-                derived("samples behind these accesses", off.share, "", "share of warp samples, blamed by def-use"),
-            ],
+            evidence=compared(
+                (SECTORS, off.actual, "the misaligned accesses"),
+                (IDEAL_SECTORS, off.ideal, "the same bytes, aligned"), "sector", off.share,
+            ),
             locations=code.locations(off.members),
             estimate=facts.bounds.relieve(off.share, off.ratio, scale),
             confidence=0.8 if caught < 0.3 else 0.4,

@@ -65,32 +65,29 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
+from kscope.features.code import Code
 from kscope.features.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, percent
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
+from kscope.rules.memory._excess import ExcessRule, compared
 
 REPLAYED = 0.1  # wavefronts over ideal above which an access conflicts
 LITTLE = 0.05  # of all shared wavefronts below which conflicts do not matter
 ALWAYS = 1e9
 
 
-class SharedBankConflicts(Rule):
+class SharedBankConflicts(ExcessRule):
     code = "MEM103"
     slug = "shared-bank-conflicts"
     title = "Shared-memory accesses conflict on banks"
-    regime = "memory"
-    needs_sass = True
-    needs_samples = True
-    collect = "--section SourceCounters"
 
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        actual, ideal = code.column(WAVEFRONTS), code.column(IDEAL_WAVEFRONTS)
-        if actual is None or ideal is None:
-            if not len(code.where(lambda ins, op: op.space == "shared")):
-                return PASSED
-            return Missing(f"{WAVEFRONTS} was not collected; profile with {self.collect}")
+        found = self.columns(code, WAVEFRONTS, IDEAL_WAVEFRONTS, _unshared)
+        if isinstance(found, (Passed, Missing)):
+            return found
+        actual, ideal = found
         bad = excess(code, actual, ideal, REPLAYED, ALWAYS, LITTLE)
         if bad is None:
             return PASSED
@@ -104,12 +101,15 @@ class SharedBankConflicts(Rule):
                 f"pattern, not arbitration. {percent(bad.share)} of all samples are at or behind them."
             ),
             fix="pad the row by one access width (t[32][33]) or swizzle the column with the row",
-            evidence=[
-                derived(WAVEFRONTS, bad.every, "wavefront", "all shared accesses"),
-                derived(IDEAL_WAVEFRONTS, bad.needed, "wavefront", "the same accesses without conflict"),
-                derived("samples behind these accesses", bad.share, "", "share of warp samples, blamed by def-use"),
-            ],
+            evidence=compared(
+                (WAVEFRONTS, bad.every, "all shared accesses"),
+                (IDEAL_WAVEFRONTS, bad.needed, "the same accesses without conflict"), "wavefront", bad.share,
+            ),
             locations=code.locations(bad.members),
             estimate=facts.bounds.relieve(bad.share, bad.ratio, scale),
             confidence=0.9,
         )
+
+
+def _unshared(code: Code) -> bool:
+    return not code.where(lambda ins, op: op.space == "shared")

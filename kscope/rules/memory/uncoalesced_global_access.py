@@ -71,7 +71,8 @@ from kscope.features.memory import SECTOR
 from kscope.features.reach import chases, gathers
 from kscope.features.widths import walks_rows
 from kscope.model.analysis import Estimate, Finding
-from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Rule, derived, percent
+from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
+from kscope.rules.memory._excess import ExcessRule, compared
 
 SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 ALWAYS = 1e9
@@ -80,23 +81,18 @@ LANES = 32
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
 
 
-class UncoalescedGlobalAccess(Rule):
+class UncoalescedGlobalAccess(ExcessRule):
     code = "MEM101"
     slug = "uncoalesced-global-access"
     title = "Global accesses touch more sectors than they need"
-    regime = "memory"
-    needs_sass = True
-    needs_samples = True
-    collect = "--section SourceCounters"
 
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
-        if touched is None or ideal is None:
-            if only_bulk(code):
-                return PASSED
-            return Missing(f"{SECTORS} was not collected; profile with {self.collect}")
+        found = self.columns(code, SECTORS, IDEAL_SECTORS, only_bulk)
+        if isinstance(found, (Passed, Missing)):
+            return found
+        touched, ideal = found
         bad = excess(code, touched, ideal, SCATTERED, ALWAYS, LITTLE)
         if bad is None:
             return PASSED
@@ -126,11 +122,10 @@ class UncoalescedGlobalAccess(Rule):
                 if rows
                 else "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory"
             ),
-            evidence=[
-                derived(SECTORS, bad.every, "sector", "all global accesses"),
-                derived(IDEAL_SECTORS, bad.needed, "sector", "the same bytes, coalesced"),
-                derived("samples behind these accesses", bad.share, "", "share of warp samples, blamed by def-use"),
-            ],
+            evidence=compared(
+                (SECTORS, bad.every, "all global accesses"),
+                (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"), "sector", bad.share,
+            ),
             locations=code.locations(bad.members),
             estimate=estimate,
             confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,

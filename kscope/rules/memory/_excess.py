@@ -1,0 +1,45 @@
+"""Shared by the rules on accesses that move more than their bytes need: two counters of each instruction, what was and
+what would do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kscope.features.code import Code
+    from kscope.features.columns import Column
+    from kscope.model.analysis import Evidence
+
+
+class ExcessRule(Rule):
+    """A rule that compares two counters of each instruction."""
+
+    regime = "memory"
+    needs_sass = True
+    needs_samples = True
+    collect = "--section SourceCounters"
+
+    def columns(
+        self, code: Code, actual: str, ideal: str, untouched: Callable[[Code], bool]
+    ) -> tuple[Column, Column] | Passed | Missing:
+        """Both counters. Without them the rule passes where the code has nothing that they count (`untouched`)."""
+        was, would = code.column(actual), code.column(ideal)
+        if was is not None and would is not None:
+            return was, would
+        return PASSED if untouched(code) else Missing(f"{actual} was not collected; profile with {self.collect}")
+
+
+def compared(
+    actual: tuple[str, float, str], ideal: tuple[str, float, str], unit: str, share: float
+) -> list[Evidence]:
+    """Evidence: both counters, each with its sum and what it is of, and the samples behind the accesses (0..1)."""
+    (was, much, of), (would, little, same) = actual, ideal
+    return [
+        derived(was, much, unit, of),
+        derived(would, little, unit, same),
+        derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
+    ]
