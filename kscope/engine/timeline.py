@@ -9,12 +9,13 @@ import numpy as np
 
 from kscope.engine.outcomes import judged
 from kscope.engine.timeline_verdict import decide
-from kscope.features.intervals import union
+from kscope.features.intervals import covered
 from kscope.features.timeline_gaps import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline_view import TimelineView
 from kscope.model.analysis import TimelineAnalysis
+from kscope.model.columns import distinct
 from kscope.model.errors import one_line
-from kscope.model.timeline import Op, distinct
+from kscope.model.timeline import Op
 from kscope.model.timeline_figures import (
     CompiledFigures,
     DeviceUse,
@@ -88,12 +89,14 @@ def _devices(view: TimelineView) -> list[DeviceUse]:
     out = []
     for device in distinct(ops.device)[0].tolist():
         rows = ops.device == device
-        busy = union(ops.start[rows], ops.end[rows]).length
-        span = int(ops.end[rows].max() - ops.start[rows].min())
+        first = int(ops.start[rows.argmax()])
+        last = int(ops.end.max(where=rows, initial=first))
+        busy = covered(ops.start, ops.end, first, last, rows)
+        span = last - first
         out.append(
             DeviceUse(
                 device=device, name=names.get(device, ""), operations=int(rows.sum()),
-                kernels=int((ops.kind[rows] == Op.KERNEL).sum()), busy_us=busy / 1e3, span_us=span / 1e3,
+                kernels=int(((ops.kind == Op.KERNEL) & rows).sum()), busy_us=busy / 1e3, span_us=span / 1e3,
                 idle_pct=round(100 * (1 - busy / span), 4) if span else 0.0,
             )
         )  # fmt: skip
@@ -107,10 +110,9 @@ def _steps(view: TimelineView) -> StepFigures | None:
     length = (steps.end - steps.start) / 1e3
     first, last = int(steps.start[0]), int(steps.end[-1])
     ops, calls = timeline.ops, timeline.calls
-    at = np.where(view.facts.call_of >= 0, calls.start[view.facts.call_of], ops.start) if len(calls) else ops.start
-    at = ops.start if steps.periodic else at
+    at = ops.start if steps.periodic else view.facts.issued
     syncs = view.causes.calls["sync"] & (calls.start >= first) & (calls.start <= last) if len(calls) else np.zeros(0)
-    busy = union(ops.start, ops.end, first, last).length
+    busy = covered(ops.start, ops.end, first, last)
     count = len(steps.start)
     return StepFigures(
         name=one_line(steps.name), count=count, periodic=steps.periodic, median_us=round(float(np.median(length)), 3),

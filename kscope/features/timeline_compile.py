@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from kscope.features.intervals import Cover, union
 from kscope.features.timeline import TimelineFacts
-from kscope.model.timeline import Column, Spans
+from kscope.model.columns import Column
+from kscope.model.timeline import Spans
 
 COMPILING = r"^entire_frame_compile$|compile_inner( \(dynamo_timed\))?$"
 _REGION = re.compile(r"^Torch-Compiled Region(?:: (\d+/\d+))?")

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from kscope.features.timeline_gaps import CAUSES
 from kscope.features.timeline_view import TimelineView
+from kscope.model.columns import Column
 from kscope.model.detail import GapRow, Row, TimelineDetail
 from kscope.model.errors import one_line
-from kscope.model.timeline import Column, GpuOps, Op
+from kscope.model.timeline import GpuOps, Op
 
 MOST = 60_000
 """Events drawn one by one; beyond, neighbours of a row are merged until so many are left."""

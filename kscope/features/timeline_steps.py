@@ -7,7 +7,9 @@ import re
 import numpy as np
 from msgspec import Struct
 
-from kscope.model.timeline import Column, Timeline, column, distinct
+from kscope.features.intervals import places
+from kscope.model.columns import Column, blocks, column, distinct, is_constant
+from kscope.model.timeline import Timeline
 
 _LEAST = 2  # ranges that make steps
 _PERIODS = 3  # repetitions that make a period
@@ -30,8 +32,15 @@ def join(timeline: Timeline) -> Column:
     ops, calls = timeline.ops, timeline.calls
     if not len(ops) or not len(calls):
         return np.full(len(ops), -1, dtype=np.int64)
-    processes, index = distinct(np.concatenate([ops.process, calls.process]))
     width = int(max(ops.correlation.max(), calls.correlation.max())) + 1
+    one = is_constant(ops.process) and is_constant(calls.process) and ops.process[0] == calls.process[0]
+    if one and int(calls.correlation[0]) > 0 and bool((calls.correlation[1:] > calls.correlation[:-1]).all()):
+        out = np.empty(len(ops), dtype=np.int32)
+        for rows in blocks(len(ops)):
+            at = np.minimum(places(calls.correlation, ops.correlation[rows]), len(calls) - 1)
+            out[rows] = np.where(calls.correlation[at] == ops.correlation[rows], at, -1)
+        return out
+    processes, index = distinct(np.concatenate([ops.process, calls.process]))
     known = np.flatnonzero(calls.correlation > 0)
     key = index[len(ops) :][known] * width + calls.correlation[known]
     wanted = index[: len(ops)] * width + ops.correlation

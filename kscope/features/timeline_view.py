@@ -12,7 +12,8 @@ from kscope.features.timeline import TimelineFacts
 from kscope.features.timeline_compile import Compiled, find_compiled
 from kscope.features.timeline_gaps import CAUSES, NOT_IDLE, PROFILER, Causes
 from kscope.features.timeline_graph import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
-from kscope.model.timeline import Timeline, column
+from kscope.model.columns import column
+from kscope.model.timeline import Timeline
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 

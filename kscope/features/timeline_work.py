@@ -9,7 +9,8 @@ import numpy as np
 from kscope.features.intervals import union
 from kscope.features.timeline import Mask, TimelineFacts
 from kscope.features.timeline_compile import fused
-from kscope.model.timeline import Copy, Op, distinct
+from kscope.model.columns import blocks, distinct
+from kscope.model.timeline import Copy, Op
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 _KINDS = (
@@ -48,25 +49,23 @@ def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
     timeline = facts.timeline
     ops = timeline.ops
     low, high, _ = facts.window
-    rows = np.flatnonzero((ops.kind == Op.KERNEL) & (ops.end > low) & (ops.start < high))
-    if not len(rows):
-        return []
-    inverse = ops.name[rows]
-    for part in (*ops.grid.T, *ops.block.T):  # the kernel's number among all combinations seen so far
-        values, index = distinct(part[rows])
-        if len(values) > 1:
-            inverse = distinct(inverse * len(values) + index)[1]
-    inverse = distinct(inverse)[1]
-    counts = np.bincount(inverse)
-    examples = np.zeros(len(counts), dtype=np.int64)
-    examples[inverse[::-1]] = rows[::-1]  # the first launch of each
-    groups = np.column_stack([ops.name[examples], ops.grid[examples], ops.block[examples]])
-    length = (ops.end - ops.start)[rows].astype(float)
-    total = np.bincount(inverse, weights=length)
-    hidden = np.bincount(inverse, weights=length * starved[rows])
-    whole = max(float(length.sum()), 1.0)
+    size = int(facts.shapes.max(initial=-1)) + 1
+    examples, counts = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    total, hidden = np.zeros(size), np.zeros(size)  # whole numbers, which doubles hold
+    for part in reversed(list(blocks(len(ops), size))):
+        start, end = ops.start[part], ops.end[part]
+        rows = np.flatnonzero((ops.kind[part] == Op.KERNEL) & (end > low) & (start < high))
+        shape, length = facts.shapes[part][rows], (end - start)[rows].astype(float)
+        examples[shape[::-1]] = rows[::-1] + part.start  # the first launch of each
+        counts += np.bincount(shape, minlength=size)
+        total += np.bincount(shape, weights=length, minlength=size)
+        hidden += np.bincount(shape, weights=length * starved[part][rows], minlength=size)
+    groups = np.column_stack([c[examples] for c in (ops.name, *ops.grid, *ops.block)])
+    whole = max(float(total.sum()), 1.0)
     out = []
     for i in np.argsort(-total, kind="stable").tolist():
+        if not counts[i]:
+            continue
         time = float(total[i])
         name, gx, gy, gz, bx, by, bz = (int(v) for v in groups[i])
         title = timeline.names[name]
@@ -91,7 +90,7 @@ def copies(facts: TimelineFacts) -> list[CopyFigures]:
         rows = np.flatnonzero((ops.kind == Op.MEMCPY) & (ops.copy == direction) & (ops.end > low) & (ops.start < high))
         if not len(rows):
             continue
-        length = int((ops.end - ops.start)[rows].sum())
+        length = int((ops.end[rows] - ops.start[rows]).sum())
         size = int(ops.bytes[rows].sum())
         pageable = int((ops.bytes * ops.pageable)[rows].sum())
         overlapped = 0

@@ -5,13 +5,11 @@ the torch profiler. All times are integer nanoseconds from an origin of the reco
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-Column: TypeAlias = NDArray[np.int64]
+from kscope.model.columns import Column, by_start, column
 
 
 class Op(IntEnum):
@@ -38,8 +36,8 @@ class GpuOps(Struct, frozen=True):
     """Operations of all devices, sorted by start. Columns of equal length.
 
     name: index into Timeline.names. process and correlation name the API call that launched the operation. bytes: of
-    copies and sets, else 0. copy: a Copy. pageable: 1 where a copy touches pageable host memory. grid, block: shape
-    (n, 3), zero where unknown. graph: id of the graph or of its node, 0 outside graphs.
+    copies and sets, else 0. copy: a Copy. pageable: 1 where a copy touches pageable host memory. grid, block: x, y
+    and z, zero where unknown. graph: id of the graph or of its node, 0 outside graphs.
     """
 
     start: Column
@@ -54,8 +52,8 @@ class GpuOps(Struct, frozen=True):
     copy: Column
     pageable: Column
     graph: Column
-    grid: Column
-    block: Column
+    grid: tuple[Column, Column, Column]
+    block: tuple[Column, Column, Column]
 
     def __len__(self) -> int:
         return len(self.start)
@@ -119,37 +117,6 @@ class Timeline(Struct, frozen=True):
     full: Spans
     coverage: Coverage
     sources: dict[int, str] = {}
-
-
-def column(values: Any) -> Column:
-    """An int64 column of a sequence or buffer of integers."""
-    return np.asarray(values, dtype=np.int64)
-
-
-def distinct(values: Column) -> tuple[Column, Column]:
-    """(the different values, sorted; for each value its index among them). For columns of few values that differ, such
-    as names, threads and devices: ten times as fast as numpy.unique on millions of rows."""
-    if not len(values):
-        return column([]), column([])
-    low, high = int(values.min()), int(values.max())
-    if high - low < max(len(values), 1 << 16):
-        seen = np.zeros(high - low + 1, dtype=bool)
-        seen[values - low] = True
-        found = np.flatnonzero(seen)
-        table = np.zeros(len(seen), dtype=np.int64)
-        table[found] = np.arange(len(found))
-        return found + low, table[values - low]
-    found = np.unique(values[np.append(True, values[1:] != values[:-1])])  # neighbours are often equal
-    return found, np.searchsorted(found, values)
-
-
-def by_start(columns: dict[str, Column]) -> dict[str, Column]:
-    """The columns in the order of their `start` (stable, ties by `end`); untouched where they are sorted already."""
-    start = columns["start"]
-    if len(start) < 2 or bool(np.all(start[1:] >= start[:-1])):
-        return columns
-    order = np.lexsort((columns["end"], start))
-    return {name: values[order] for name, values in columns.items()}
 
 
 def spans(start: Any = (), end: Any = (), name: Any = (), thread: Any = ()) -> Spans:

@@ -11,8 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from kscope.model.columns import by_start, column, constant
 from kscope.model.errors import KscopeError, one_line
-from kscope.model.timeline import Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, by_start, column, spans
+from kscope.model.timeline import Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, spans
 from kscope.parsers._names import Interner
 from kscope.parsers.kineto_events import CHUNK, Events
 from kscope.parsers.stream import Stream
@@ -151,18 +152,14 @@ class _Builder:
             why = f" ({truncated})" if truncated else ""
             message = f"{path}: no event of a program in this trace{why}"
             raise KscopeError("no-events", message, "record with activities=[ProfilerActivity.CPU, ...CUDA]")
-        import numpy as np
-
         raw = by_start({name: column(values) for name, values in self.ops.columns.items()})
         size = len(raw["start"])
-        grid = np.stack([raw.pop(n) for n in ("gx", "gy", "gz")], axis=1)
-        block = np.stack([raw.pop(n) for n in ("bx", "by", "bz")], axis=1)
-        zero = np.zeros(size, dtype=np.int64)
+        grid, block = ((raw.pop(f"{what}x"), raw.pop(f"{what}y"), raw.pop(f"{what}z")) for what in "gb")
         calls = by_start({name: column(values) for name, values in self.calls.columns.items()})
         return Timeline(
             path=path, kind="kineto", tool_version=None, names=tuple(self.names), devices=_devices(header),
-            ops=GpuOps(**raw, process=zero, grid=grid, block=block),
-            calls=Calls(**calls, process=np.zeros(len(calls["start"]), dtype=np.int64)),
+            ops=GpuOps(**raw, process=constant(0, size), grid=grid, block=block),
+            calls=Calls(**calls, process=constant(0, len(calls["start"]))),
             syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=self.operators.spans(),
             overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
             coverage=Coverage(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kscope.features import timeline_work
 from kscope.features.intervals import gaps, union
 from kscope.features.timeline_view import TimelineView
-from kscope.model.timeline import column
+from kscope.model.columns import column
 from kscope.parsers import kineto
 from tests.support import traces
 from tests.support.traces import event, launch
@@ -35,7 +35,7 @@ def test_union_counts_every_time_once(rows: list[tuple[int, int]], low: int, hig
     free = gaps(cover, low, high)
     assert sum(free[1] - free[0]) == high - low - len(inside)
     at = column(range(0, 90, 7))
-    assert cover.before(at).tolist() == [sum(t < a for t in inside) for a in at]
+    assert cover.within(np.zeros_like(at), at).tolist() == [sum(t < a for t in inside) for a in at]
 
 
 def test_late_launches(tmp_path: Path) -> None:
