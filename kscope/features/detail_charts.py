@@ -13,7 +13,7 @@ import msgspec
 
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
-from kscope.features.phases import BEGUN, NEAR, Activity, Phases
+from kscope.features.phases import BEGUN, DEEP, Activity, Phases
 from kscope.model.detail import (
     Ceiling,
     Level,
@@ -31,6 +31,7 @@ from kscope.model.kernel import Metrics
 BINS = 400
 L2_BYTES, L1_BYTES = 32, 128  # a crossbar port a cycle, write-back of one SM a cycle
 LEAST_BINS = 4
+SLACK = 0.02  # of a bin: samples are a few nanoseconds off their raster, and each belongs into a bin of its own
 
 _TITLES = (
     ("sm__cycles_active", "SM active"), ("pipe_tensor_cycles_active", "tensor pipe"), ("pipe_fma_", "FMA pipe"),
@@ -214,7 +215,7 @@ def _bubbles(activity: Activity, phases: Phases) -> list[tuple[float, float]]:
     out = []
     for begin, following in zip(begins, [*begins[1:], reached[-1]], strict=True):
         end = begin + 1
-        while end < following and values[end] < NEAR * level * full[end]:
+        while end < following and level * full[end] - values[end] > DEEP * level:
             end += 1
         out.append((begin * activity.bin * 1e3, end * activity.bin * 1e3))
     return out
@@ -240,7 +241,7 @@ def _binned(stamps: Sequence[int], values: Sequence[float], start: float, width:
     sums, counts = [0.0] * count, [0] * count
     per = 1 / width if width else 0.0
     for t, v in zip(stamps, values, strict=True):
-        at = int((t - start) * per)
+        at = int((t - start) * per + SLACK)
         if 0 <= at < count and t >= start:
             sums[at] += v
             counts[at] += 1

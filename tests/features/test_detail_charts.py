@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -36,9 +37,10 @@ def test_as_many_bubbles_are_shaded_as_counted(case: str) -> None:
     assert chart.fill_ns * 0.5 <= edges[0] and edges[-1] <= end - chart.drain_ns * 0.5
 
 
-def test_bubbles_are_where_the_unit_idles() -> None:
-    """Inside them the tensor pipe is lower than outside, between fill and drain."""
-    facts = drawn(fixture("ws_gemm.epilogue_exposed"))
+@pytest.mark.parametrize("path", [fixture("ws_gemm.epilogue_exposed"), DIALS / "ws_gemm.tiles2" / "report.ncu-rep.xz"])
+def test_bubbles_are_where_the_unit_idles(path: Path) -> None:
+    """Inside them the tensor pipe is lower than outside, between fill and drain, and no drop is outside."""
+    facts = drawn(path)
     chart = pm(facts)
     assert chart is not None
     values = next(s.values for s in chart.series if s.title == "tensor pipe")
@@ -47,6 +49,11 @@ def test_bubbles_are_where_the_unit_idles() -> None:
     low = [values[i] for i in steady if i in inside]
     high = [values[i] for i in steady if i not in inside]
     assert sum(low) / len(low) < 0.75 * sum(high) / len(high)
+    until = round(chart.bubbles[-1][1] / chart.bin_ns)  # behind, SMs have less and less to do
+    assert all(values[i] > 70 for i in steady if i not in inside and i < until)
+    assert facts.specialization is not None and facts.specialization.activity is not None
+    sampled = [round(100 * v, 1) for v in facts.specialization.activity.lines["tensor"].values]
+    assert values[: len(sampled)] == sampled, "each sample in a bin of its own"
 
 
 @pytest.mark.parametrize("case", ["tma_scale.stages2", "ws_gemm.best", "bank_conflict.fast"])
