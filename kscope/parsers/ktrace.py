@@ -15,6 +15,7 @@ MAGIC = b"KSTRACE1"
 _WARP = b"KSWP"
 _HEADER = struct.Struct("<4s7I4Q")
 _BEGIN, _END, _MARK, _SPAN = range(4)
+_TWO = 1 << 29  # of a span's tag: two spans that follow each other, in one record
 _RECORD = struct.Struct("<4I")
 
 
@@ -51,7 +52,8 @@ class _Ring(msgspec.Struct, frozen=True):
     ns: tuple[int, int]
     clock: tuple[int, int]
     records: list[tuple[int, int, int, int]]
-    """(kind and scope, payload, low half of the clock, the same at the end of a span), oldest first."""
+    """(kind and scope, payload, low half of the clock, the same at the end of a span), oldest first; of two spans in
+    one record: (kind and scopes, begin, between them, end)."""
 
 
 def parse(data: bytes, name: str) -> KernelTrace:
@@ -95,7 +97,7 @@ def _rings(data: bytes, at: int, warps: int, name: str) -> Iterator[_Ring]:
 def _table(head: _Head, rings: list[_Ring]) -> KernelTrace:
     roles = {item.id: item.name for item in head.roles}
     known = {item.id: item for item in head.scopes}
-    used = sorted({record[0] & 0xFFFF for ring in rings for record in ring.records})
+    used = sorted({n for ring in rings for record in ring.records for n in _numbers(record[0])})
     index = {number: i for i, number in enumerate(used)}
     rows = _Rows(index)
     rate, zero = _clocks(rings)
@@ -177,8 +179,21 @@ def _unwrapped(ring: _Ring) -> list[tuple[int, int, int, int]]:
             after = _near(after, end)
             end = after
         after = _near(after, low)
-        out.append((tag, payload, after, end))
+        if tag >> 30 == _SPAN and tag & _TWO:
+            first, second = _numbers(tag)
+            out.append((_SPAN << 30 | second, 0, after, end))
+            between, after = after, _near(after, payload)
+            out.append((_SPAN << 30 | first, 0, after, between))
+        else:
+            out.append((tag, payload, after, end))
     return out[::-1]
+
+
+def _numbers(tag: int) -> tuple[int, ...]:
+    """The scopes that a record is of, in order of time."""
+    if tag >> 30 == _SPAN and tag & _TWO:
+        return tag & 0xFF, tag >> 8 & 0xFF
+    return (tag & 0xFFFF,)
 
 
 def _near(clock: int, low: int) -> int:

@@ -12,8 +12,9 @@
 //     KSCOPE_TRACE_WARP(PRODUCER, lane == 0);                      // once a warp and role, where the role begins
 //     KSCOPE_BEGIN(EPILOGUE, tile); ... KSCOPE_END(EPILOGUE, tile); // scopes nest; tile: any 32-bit number, kept with it
 //     for (...) {                                                  // in a hot loop: read the clock where it counts, and write
-//       KSCOPE_STAMP(t0); wait(slot); KSCOPE_STAMP(t1);            // the records where nobody waits for this warp
-//       issue_copy(); KSCOPE_SPAN(SLOT_WAIT, t0, t1, k);
+//       KSCOPE_STAMP(t0); wait(slot); KSCOPE_STAMP(t1);            // the records where nobody waits for this warp: one span
+//       issue_copy(); KSCOPE_STAMP(t2);                            // with a number (KSCOPE_SPAN), or two that follow each
+//       KSCOPE_SPANS(SLOT_WAIT, COPY, t0, t1, t2);                 // other in one record (t0 to t1 to t2)
 //     }
 //     KSCOPE_TRACE_DONE();                                         // once, where the role ends
 //   }
@@ -32,7 +33,8 @@
 // File (little endian): "KSTRACE1", u32 bytes of JSON, u32 number of warps, JSON, then a warp: header of 64 bytes
 // {u32 "KSWP", sm, block, warp, role, records written, records kept, 0, u64 globaltimer ns, clock64 at the begin, both at
 // the end}, and the records kept, oldest first: u32 {kind << 30 | scope, payload, low half of clock64, the same at the end
-// of a span}. Kinds: 0 begin, 1 end, 2 mark, 3 span.
+// of a span}. Kinds: 0 begin, 1 end, 2 mark, 3 span; with bit 29 two spans: {.. | second scope << 8 | first, the clock at
+// the begin, between them, at the end}.
 #pragma once
 #ifndef KSCOPE_TRACE
 
@@ -42,6 +44,7 @@
 #define KSCOPE_MARK(scope, payload)
 #define KSCOPE_STAMP(name)
 #define KSCOPE_SPAN(scope, from, to, payload)
+#define KSCOPE_SPANS(first, second, from, between, to)
 #define KSCOPE_TRACE_DONE()
 
 #else
@@ -199,6 +202,8 @@ class Session {
 #define KSCOPE_MARK(scope, payload) kscope_warp_.write(2u << 30 | uint32_t(scope), payload, kscope_trace::clock_low(), 0)
 #define KSCOPE_STAMP(name) uint32_t name = kscope_trace::clock_low()
 #define KSCOPE_SPAN(scope, from, to, payload) kscope_warp_.write(3u << 30 | uint32_t(scope), payload, from, to)
+#define KSCOPE_SPANS(first, second, from, between, to) \
+  kscope_warp_.write(3u << 30 | 1u << 29 | uint32_t(second) << 8 | uint32_t(first), from, between, to)
 #define KSCOPE_TRACE_DONE() kscope_warp_.done()
 
 #endif

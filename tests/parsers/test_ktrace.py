@@ -39,12 +39,13 @@ def test_a_gemm_of_one_tile_step_is_all_there() -> None:
     t = trace("ws_gemm.k128")
     assert (t.kernel, t.device, t.sms, t.blocks, t.source) == ("ws_gemm", "NVIDIA H200", 132, 132, "kscope")
     assert {w.role for w in t.warps} == {"producer", "consumer"}
-    assert len({w.block for w in t.warps}) == 12 and len(t.warps) == 36  # every 11th block, three recording warps each
+    assert len({w.block for w in t.warps}) == 19 and len(t.warps) == 57  # every 7th block, three recording warps each
     assert t.lost == t.unmatched == 0
     producer = next(i for i, w in enumerate(t.warps) if w.role == "producer")
     copies = [k for k in range(len(t)) if t.warp[k] == producer and t.scopes[t.scope[k]].name == "copy"]
     assert len(copies) in (6, 8)  # K = 128 is two steps; 512 tiles on 132 blocks are three or four each
-    assert [t.payload[k] for k in copies][:4] == [0, 1, 0, 1]
+    waits = [k for k in range(len(t)) if t.warp[k] == producer and t.scopes[t.scope[k]].name == "slot wait"]
+    assert [t.end[k] for k in waits] == [t.begin[k] for k in copies]  # two spans a record, which follow each other
 
 
 def test_spans_lie_in_their_warps_and_the_clock_is_the_sms() -> None:
@@ -70,6 +71,16 @@ def test_clock_that_wraps_nesting_marks_and_spans_written_late() -> None:
         ("scope 1", 0, 100, 0), ("scope 2", 20, 60, 8), ("scope 3", 80, 80, 9), ("scope 4", 120, 180, 5),
         ("scope 5", 140, 160, 6),
     ]  # fmt: skip
+
+
+def test_two_spans_in_one_record_across_the_wrap_of_the_clock() -> None:
+    two = 3 << 30 | 1 << 29
+    t = ktrace.parse(made([(two | 9 << 8 | 7, at(2), at(40), at(90)), (3 << 30 | 7, 5, at(100), at(110))]), "x")
+    rows = [(t.scopes[s].name, b, e, p) for s, b, e, p in zip(t.scope, t.begin, t.end, t.payload, strict=True)]
+    assert [(n, round(b), round(e), p) for n, b, e, p in rows] == [
+        ("scope 7", 4, 80, 0), ("scope 9", 80, 180, 0), ("scope 7", 200, 220, 5),
+    ]  # fmt: skip
+    assert (t.lost, t.unmatched) == (0, 0)
 
 
 def test_overwritten_and_unmatched_records_are_counted() -> None:
