@@ -3,8 +3,10 @@
     python tools/dials.py [FOLDER]
 
 Writes FOLDER/truth.csv (default: fixtures/dials): a row a case and role, percent of the role's time: mean over the
-recorded warps, smallest and largest, without the time that went into records (`recording`, percent of time_us); then
-the tensor pipe of the recorded SMs. How it is counted: kscope/features/trace_roles.py.
+recorded warps, smallest and largest. It is the time of the program that ran, the one with the recorder in it: what went
+into records (`recording`, percent of time_us) is among what the role issued. `cycles`: life of a block in SM cycles, of
+which the role's warps miss the first `late`. Then the tensor pipe of the recorded SMs. How it is counted:
+kscope/features/trace_roles.py.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kscope.features import trace_roles  # noqa: E402
+from kscope.model.trace import KernelTrace  # noqa: E402
 from kscope.parsers import warp_traces  # noqa: E402
 
 PARTS = ("priming", "issued", "covered", "exposed", "drain")
@@ -30,17 +33,29 @@ def table(folder: Path) -> str:
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
     parts = [f"{part}{suffix}" for part in PARTS for suffix in ("", "_low", "_high")]
-    rows.writerow(["case", "role", "warps", "time_us", "recording", *parts, *(f"tensor_{name}" for name in UNIT)])
+    head = ["case", "role", "warps", "time_us", "cycles", "late", "recording"]
+    rows.writerow([*head, *parts, *(f"tensor_{name}" for name in UNIT)])
     for path in sorted(folder.glob("*/trace.ktrace.xz")):
         (trace,) = warp_traces.read(path)
         unit = trace_roles.unit_share(trace)
         pipe = [f"{getattr(unit, name):.2f}" if unit else "" for name in UNIT]
-        for role in trace_roles.roles(trace):
+        less = {role.role: role.recording for role in trace_roles.roles(trace)}
+        for role in trace_roles.roles(trace, records=True):
             shares = [getattr(role, part) for part in PARTS]
             cells = [f"{v:.2f}" if s else "" for s in shares for v in ((s.mean, s.low, s.high) if s else (0, 0, 0))]
-            head = [path.parent.name, role.role, role.warps, f"{role.time_us:.2f}", f"{role.recording:.2f}"]
-            rows.writerow([*head, *cells, *pipe])
+            cycles = 1e3 * role.time_us * (trace.clock_ghz or 0.0)
+            times = [f"{role.time_us:.2f}", f"{cycles:.0f}", f"{late(trace, role.role):.0f}"]
+            rows.writerow([path.parent.name, role.role, role.warps, *times, f"{less[role.role]:.2f}", *cells, *pipe])
     return out.getvalue()
+
+
+def late(trace: KernelTrace, role: str) -> float:
+    """SM cycles from the first record of a block's warps to the begin of a role's, their mean."""
+    begins: dict[int, float] = {}
+    for warp in trace.warps:
+        begins[warp.block] = min(begins.get(warp.block, warp.begin), warp.begin)
+    waits = [warp.begin - begins[warp.block] for warp in trace.warps if warp.role == role]
+    return sum(waits) / len(waits) * (trace.clock_ghz or 0.0)
 
 
 def main() -> None:

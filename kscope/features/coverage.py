@@ -40,23 +40,18 @@ def exactly(value: float) -> Share:
     return Share(value, value, value)
 
 
-def covered(wait: float, busy: float, point: float | None = None) -> Share:
-    """Overlap of a wait share and a busy share. `point`: a better estimate than the product of both, kept within the
-    bounds."""
-    wait, busy = min(1.0, max(0.0, wait)), min(1.0, max(0.0, busy))
+def covered(wait: float, busy: float, point: float | None = None, *, within: float = 1.0) -> Share:
+    """Overlap of a wait share and a busy share, both of which lie in a stretch of length `within`. `point`: a better
+    estimate than the product of both, kept within the bounds."""
+    wait, busy = min(within, max(0.0, wait)), min(within, max(0.0, busy))
     high = min(wait, busy)
-    low = min(high, max(0.0, wait + busy - 1.0))
-    return Share(min(high, max(low, wait * busy if point is None else point)), low, high)
+    low = min(high, max(0.0, wait + busy - within))
+    even = wait * busy / within if within > 0 else 0.0
+    return Share(min(high, max(low, even if point is None else point)), low, high)
 
 
-def in_flight(wait: float, busy: float) -> Share:
-    """Overlap where the wait itself keeps the unit's work in flight: at most the whole wait, at whatever rate."""
-    wait, busy = min(1.0, max(0.0, wait)), min(1.0, max(0.0, busy))
-    return Share(wait, max(0.0, wait + busy - 1.0), wait)
-
-
-def elsewhere(busy: float, in_flight: float) -> float:
+def elsewhere(busy: float, in_flight: float, *, within: float = 1.0) -> float:
     """Probability that the unit is busy while a role does not wait for its products: busy = in_flight x 1 +
-    (1 - in_flight) x this."""
-    left = 1.0 - in_flight
+    (within - in_flight) x this."""
+    left = within - in_flight
     return min(1.0, max(0.0, (busy - in_flight) / left)) if left > 1e-6 else 0.0

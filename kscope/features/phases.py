@@ -7,7 +7,9 @@ through the cumulative activity, whose slope contains the bubbles, would be tilt
 below the plateau by more than the plateau's own noise; its length is the work that is missing, over the plateau.
 
 Clock: `sm__cycles_active` of the same pass says when SMs have work, also within the first and the last bin. Bins are
-1.5 us where the interval was not set; a kernel of fewer than ten of them is not resolved.
+1.5 us where the interval was not set; a kernel of fewer than ten of them is not resolved. The SM clock falls when the
+tensor pipe works (H200: 1.98 GHz in the fill and the drain, 1.6 GHz in between): shares to compare with warp samples
+and counters are shares of cycles, not of time.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class Bubble(Struct, frozen=True):
 class Phases(Struct, frozen=True):
     """Times in us. `active`: mean time that an SM has work; `busy`: the unit's work at its plateau level; `level`: the
     plateau, a share of peak; `attainable`: the plateau that kernels reach; `error`: by how much fill and drain may be
-    off; `resolved`: enough bins to tell."""
+    off; `resolved`: enough bins to tell; `filling`, `draining`: fill and drain as shares of the SMs' cycles."""
 
     unit: str
     bin: float
@@ -73,6 +75,8 @@ class Phases(Struct, frozen=True):
     bubbles: tuple[Bubble, ...]
     error: float
     resolved: bool
+    filling: float
+    draining: float
 
     @property
     def mean(self) -> float:
@@ -94,10 +98,11 @@ class Phases(Struct, frozen=True):
 
 class Activity(Struct, frozen=True):
     """The timelines of one launch on one clock. `bin` in us; `full`: share of each bin in which SMs have work, 0..1
-    (their mean); `lines` by unit."""
+    (their mean); `cycles`: of an SM with work in each bin (mean of all SMs); `lines` by unit."""
 
     bin: float
     full: tuple[float, ...]
+    cycles: tuple[float, ...]
     lines: dict[str, Line]
 
     @property
@@ -141,7 +146,7 @@ def activity(
             scale = 100 * used if unit == "tensor" else 100
             share = [min(1.0, v / scale) for v in timelines.by_name[name][first : last + 1]]
             lines[unit] = Line(unit, name, tuple(share))
-    return Activity(width, full, lines)
+    return Activity(width, full, tuple(cycles[first : last + 1]), lines)
 
 
 def _named(timelines: Timelines, stems: Sequence[str]) -> str | None:
@@ -203,7 +208,18 @@ def phases(activity: Activity, unit: str) -> Phases | None:
         bubbles=bubbles,
         error=ERROR * width,
         resolved=len(values) >= RESOLVED and last - first >= 3,
+        filling=_idle(activity, values, level, range(first + 1)),
+        draining=_idle(activity, values, level, range(last, len(values))),
     )
+
+
+def _idle(activity: Activity, values: Sequence[float], level: float, bins: range) -> float:
+    """Cycles in some bins in which the unit does not work at its plateau, a share of all cycles with work."""
+    every, lost = sum(activity.cycles), 0.0
+    for i in bins:
+        elapsed = activity.cycles[i] / activity.full[i] if activity.full[i] else 0.0
+        lost += activity.cycles[i] - min(activity.cycles[i], values[i] / level * elapsed)
+    return max(0.0, lost / every) if every else 0.0
 
 
 def plateau_of(unit: str) -> float:

@@ -11,7 +11,6 @@ from kscope.features.role_time import key_of, waiting_at
 if TYPE_CHECKING:
     from kscope.features.specialization import Specialization
 
-AGAIN = 1.5  # tiles a block, below which, and blocks an SM, above which every tile starts a pipeline of its own
 APART = 3.0  # bins a tile from which its bubbles show one by one
 
 
@@ -57,8 +56,7 @@ def loss_of(sp: Specialization) -> Loss | None:
     drops = min(ph.lost / every, missing) if apart >= APART else 0.0
     # Drops that the timeline shows one by one belong to the tiles' ends, as far as there is an epilogue to fill
     # them; what the level itself lacks is shared among what keeps the role from its next product.
-    turns = sp.tiles < AGAIN and sp.generations > AGAIN
-    turnover = drops if turns else 0.0
+    turnover = drops if sp.turns else 0.0
     at_ends = min(drops, max(epilogue, 0.0)) if sp.tiles > 1 else 0.0
     rest = missing - at_ends - turnover
     parts = {"data": data, "loop": loop, "epilogue": 0.0 if at_ends or turnover else epilogue}

@@ -11,14 +11,15 @@ bounded by the prologue and the first wait's share, coverage uses whole-kernel a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.calibrated import Samples, calibrated
 from kscope.features.columns import total
-from kscope.features.phases import Activity, Phases, activity, phases, plateau_of
+from kscope.features.phases import SERIES, Activity, Phases, activity, phases, plateau_of
 from kscope.features.pipeline_loss import Loss, loss_of
-from kscope.features.role_time import RoleTime, adjusted_stalls, key_of, life_of, role_time, waiting_at
+from kscope.features.role_time import RoleTime, adjusted_stalls, key_of, life_of, reaching, role_time, waiting_at
 from kscope.features.wait_sites import Wait, Waits, find_waits
 from kscope.features.warp_roles import PRODUCTS, STORES, Role, Roles, find_roles
 
@@ -28,11 +29,18 @@ if TYPE_CHECKING:
     from kscope.features.units import Unit
 
 
+AGAIN = 1.5  # tiles a block, below which, and blocks an SM, above which every tile starts a pipeline of its own
+
+
 class Specialization:
     """Everything known about one specialised kernel. Built by `specialization`."""
 
     def __init__(self, code: Code, roles: Roles, waits: Waits, sampled: Activity | None, units: Mapping[str, Unit]):
         self.code, self.roles, self.waits, self.activity, self.units = code, roles, waits, sampled, units
+
+    @cached_property
+    def samples(self) -> Samples:
+        return calibrated(self.code)
 
     @property
     def tier(self) -> str:
@@ -80,7 +88,7 @@ class Specialization:
     def before(self) -> frozenset[int]:
         """Common instructions from which the roles are still ahead: the prologue."""
         heads = [min(way) for r in self.roles.roles for way in r.ways]
-        ahead = _reaching(self.code, heads)
+        ahead = reaching(self.code, heads)
         return frozenset(i for i in self.roles.common if i in ahead)
 
     @cached_property
@@ -126,7 +134,7 @@ class Specialization:
         role = self.main
         if role is None or not role.warps:
             return 0.0
-        return total(self.code.samples, self.epilogue) / max(1.0, self.life[0] * role.warps)
+        return total(self.samples.all, self.epilogue) / max(1.0, self.life[0] * role.warps)
 
     @property
     def tiles(self) -> float:
@@ -143,6 +151,11 @@ class Specialization:
         launch = self.code.kernel.launch
         return max(1.0, launch.waves or 1.0)
 
+    @property
+    def turns(self) -> bool:
+        """Whether every tile starts and ends a pipeline of its own: blocks of one tile follow each other on an SM."""
+        return self.tiles < AGAIN and self.generations > AGAIN
+
     def busy(self, unit: str) -> float:
         """Activity of a unit in the steady phase over what it holds at best, 0..1."""
         if self.activity is not None and unit in self.activity.lines:
@@ -153,10 +166,16 @@ class Specialization:
             return min(1.0, self.activity.lines[unit].mean / plateau_of(unit))
         return self.units[unit].load if unit in self.units else 0.0
 
-    @cached_property
-    def covering(self) -> float:
-        """The busier of the unit that the kernel is for and the memories: what can cover a wait for data."""
-        return max((self.busy(u) for u in (self.unit, "dram", "l2")), default=0.0)
+    def works(self, unit: str) -> float:
+        """Share of the time in which SMs have work that a unit works, at the rate that it holds at best, 0..1."""
+        ph = self.phases
+        if unit == self.unit:
+            for stem in SERIES[unit] if unit == "tensor" else ():
+                if (counted := self.code.kernel.metrics.get(f"{stem}.avg.pct_of_peak_sustained_active")) is not None:
+                    return min(1.0, counted / 100)
+            if ph is not None:
+                return self.busy(unit) * ph.steady / ph.active
+        return self.busy(unit)
 
     @cached_property
     def life(self) -> tuple[float, float]:
@@ -210,19 +229,6 @@ class Specialization:
         The part itself need not be what is covered: a load waits elsewhere than a copy."""
         column, every = self.code.stall.get(reason), total(self.code.samples)
         return min(part, self.exposed(reason, total(column) / every)) if column is not None and every else part
-
-
-def _reaching(code: Code, targets: Iterable[int]) -> frozenset[int]:
-    """Instructions from which any of the targets can be reached."""
-    cfg = code.cfg
-    seen: set[int] = set()
-    stack = [cfg.block_of[t] for t in targets]
-    while stack:
-        block = stack.pop()
-        if block not in seen:
-            seen.add(block)
-            stack += cfg.blocks[block].predecessors
-    return frozenset(i for b in seen for i in range(cfg.blocks[b].start, cfg.blocks[b].end))
 
 
 def specialization(code: Code, units: Mapping[str, Unit]) -> Specialization | None:

@@ -3,11 +3,12 @@
 A warp's time is its block's: from the first record of the block's warps to the last. Of it
 - priming is what comes before the warp's first issue, work, spin or epilogue: prologue and the first wait (where scopes
   have no kinds: the first wait, if one is called so);
-- drain is what comes after the last moment in which the unit that the kernel feeds was busy on that SM, or, where no
-  unit's busy time is known, after the warp's last scope;
+- drain is what comes after the last moment in which the unit that the kernel feeds was busy for that block, or, where
+  no unit's busy time is known, after the last scope of any of the block's warps;
 - in between, waits are covered while that unit is busy, exposed while it is not, and the rest is issued.
 
-The time that kscope_trace.cuh's own records took is not the kernel's: it is left out, of the parts and of the whole.
+The time that kscope_trace.cuh's own records took is not the kernel's: it is left out, of the parts and of the whole,
+unless the recorded program itself is what the shares are of.
 
 The unit is the one whose issues were recorded with the cycles that they keep it busy (the tensor pipe of a GEMM). An
 SM's busy time follows from its warps' issues in order of time: the unit works off what is queued at its full rate. Time
@@ -89,39 +90,52 @@ lie 91 cycles with two records and 120 with three (medians of 1,478 rounds)."""
 def busy(trace: KernelTrace) -> tuple[str, dict[int, list[Interval]]]:
     """The unit that has issues of known length, and its busy intervals (ns) on each SM, merged. ("", {}) if there is
     none."""
+    unit, sms, _ = _worked(trace)
+    return unit, sms
+
+
+def _worked(trace: KernelTrace) -> tuple[str, dict[int, list[Interval]], dict[int, float]]:
+    """The same, and when each block's last work was done."""
     known = {i: s for i, s in enumerate(trace.scopes) if s.kind == ISSUE and s.cycles and s.on}
     if not known or not trace.clock_ghz:
-        return "", {}
+        return "", {}, {}
     unit = max(sorted({s.on for s in known.values()}), key=lambda u: sum(s.cycles for s in known.values() if s.on == u))
-    queues: dict[int, list[Interval]] = defaultdict(list)  # (arrival, ns of work)
+    queues: dict[int, list[tuple[float, float, int]]] = defaultdict(list)  # (arrival, ns of work, block)
     for warp, scope, begin in zip(trace.warp, trace.scope, trace.begin, strict=True):
         if scope in known and known[scope].on == unit:
-            queues[trace.warps[warp].sm].append((begin, known[scope].cycles / trace.clock_ghz))
-    return unit, {sm: _served(sorted(queue)) for sm, queue in queues.items()}
+            one = trace.warps[warp]
+            queues[one.sm].append((begin, known[scope].cycles / trace.clock_ghz, one.block))
+    done: dict[int, float] = {}
+    return unit, {sm: _served(sorted(queue), done) for sm, queue in queues.items()}, done
 
 
-def _served(queue: Iterable[Interval]) -> list[Interval]:
+def _served(queue: Iterable[tuple[float, float, int]], done: dict[int, float]) -> list[Interval]:
     out: list[list[float]] = []
-    for arrival, work in queue:
+    for arrival, work, block in queue:
         if out and arrival <= out[-1][1]:
             out[-1][1] += work
         else:
             out.append([arrival, arrival + work])
+        done[block] = out[-1][1]
     return [(b, e) for b, e in out]
 
 
-def roles(trace: KernelTrace) -> tuple[RoleShare, ...]:
-    """The breakdown, one entry a role."""
-    unit, sms = busy(trace)
+def roles(trace: KernelTrace, *, records: bool = False) -> tuple[RoleShare, ...]:
+    """The breakdown, one entry a role. `records`: count the time that records took as the role's own work."""
+    unit, sms, done = _worked(trace)
     spans: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
     for warp, scope, begin, end in zip(trace.warp, trace.scope, trace.begin, trace.end, strict=True):
         spans[warp].append((begin, end, scope))
     lives = _lives(trace)
+    if not unit:
+        for i, one in enumerate(trace.warps):
+            done[one.block] = max([done.get(one.block, 0.0), *(e for _, e, _ in spans[i])])
     parts: dict[str, list[_Parts]] = defaultdict(list)
     for i, one in enumerate(trace.warps):
         begin, end = lives[one.block]
         cover = _Cover(sms.get(one.sm, [])) if unit else None
-        parts[one.role].append(_Parts(trace, spans[i], begin, end, cover, one.written))
+        made = 0 if records else one.written
+        parts[one.role].append(_Parts(trace, spans[i], (begin, end), done.get(one.block, end), cover, made))
     return tuple(_role(trace, name, some, unit) for name, some in parts.items())
 
 
@@ -175,20 +189,18 @@ class _Parts:
     """One warp, all in ns: life, priming, drain, and (scope, time, covered, count) in between."""
 
     def __init__(
-        self, trace: KernelTrace, spans: list[tuple[float, float, int]], begin: float, end: float, cover: _Cover | None,
-        written: int,
+        self, trace: KernelTrace, spans: list[tuple[float, float, int]], life: Interval, done: float,
+        cover: _Cover | None, written: int,
     ) -> None:  # fmt: skip
+        begin, end = life
         kinds = [s.kind for s in trace.scopes]
         productive = [b for b, _, s in spans if kinds[s] not in (WAIT, OTHER)]
         waits = [e for _, e, s in spans if kinds[s] == WAIT]
         start = min(productive, default=min(waits, default=begin))
-        last = max((e for _, e, _ in spans), default=end)
-        if cover is not None and cover.ends:
-            last = cover.ends[-1]
         records = written * RECORD_CYCLES / trace.clock_ghz if trace.source == "kscope" and trace.clock_ghz else 0.0
         self.recording = min(records, 0.5 * (end - begin))
         self.life = end - begin - self.recording
-        self.begin, self.drain_from = min(max(start, begin), end), min(max(last, start, begin), end)
+        self.begin, self.drain_from = min(max(start, begin), end), min(max(done, start, begin), end)
         self.priming, self.drain = self.begin - begin, end - self.drain_from
         self.scopes: dict[int, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0])
         tail = self.drain_from  # what follows the warp's last record is waiting for the others to finish

@@ -33,7 +33,8 @@ _LONG = frozenset({"long_scoreboard", "sleeping", "short_scoreboard", "membar", 
 class Wait(Struct, frozen=True):
     """One wait site. `index`: its first instruction; `members`: every instruction whose waiting belongs to it;
     `unit`: what ends the wait, `signallers`: the roles that do; `executed`: warps that came, `failed`: of them those
-    that had to try again (None where the code does not tell); `slot`: constant part of the barrier's address."""
+    that had to try again (None where the code does not tell); `slot`: constant part of the barrier's address; `beside`:
+    what the warp executes while the answer to its try is on the way."""
 
     index: int
     kind: str
@@ -44,6 +45,7 @@ class Wait(Struct, frozen=True):
     executed: float
     failed: float | None
     slot: int | None = None
+    beside: frozenset[int] = frozenset()
 
     @property
     def retried(self) -> float | None:
@@ -110,8 +112,15 @@ class _Finder:
             slot = self._slot(i)
             unit, who = self._signaller(i, slot)
             done = code.executed[i] if again_at else code.executed[i] - (failed or 0.0)  # a spin counts its retries too
-            out.append(Wait(i, "mbarrier", self.role(i), frozenset(wide), unit, who, done, failed, slot))
+            beside = self._shadow(i) - wide
+            out.append(Wait(i, "mbarrier", self.role(i), frozenset(wide), unit, who, done, failed, slot, beside))
         return out
+
+    def _shadow(self, i: int) -> frozenset[int]:
+        """Instructions between a try and the branch on its answer: the warp would wait there without them."""
+        end = self.code.cfg.blocks[self.code.cfg.block_of[i]].end
+        branch = next((c for c in sorted(self.code.defuse.consumers(i)) if i < c < end), i)
+        return frozenset(range(i + 1, branch))
 
     def _failing(self, i: int) -> frozenset[int]:
         """Instructions between a failed try and the place where a successful one goes on."""

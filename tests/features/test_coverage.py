@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.features.coverage import covered, elsewhere, in_flight
+from kscope.features.coverage import covered, elsewhere
 
 SHARES = st.floats(0, 1)
 
@@ -28,9 +28,11 @@ def test_a_point_stays_within_the_bounds(wait: float, busy: float, point: float)
 
 
 def test_waiting_for_products_keeps_them_in_flight() -> None:
-    found = in_flight(0.6, 0.7)
+    found = covered(0.6, 0.7, 0.6)
     assert found.point == 0.6 and found.high == 0.6
     assert 0.29 < found.low < 0.31
+    inside = covered(0.6, 0.5, 0.6, within=0.8)  # no more than the unit works
+    assert inside.point == inside.high == 0.5 and 0.29 < inside.low < 0.31
 
 
 def test_busy_time_beside_the_products_own_wait() -> None:
