@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from kscope.engine.headroom import headroom
 from kscope.engine.outcomes import judged
-from kscope.engine.regime import decide, headroom, verdict
+from kscope.engine.regime import decide, verdict
 from kscope.features.facts import Facts
 from kscope.features.units import ELAPSED
 from kscope.model.analysis import (

@@ -18,9 +18,8 @@ from msgspec import Struct
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
-from kscope.features.memory import SECTOR
 from kscope.features.units import Unit
-from kscope.model.analysis import Finding, Headroom, Limiter, Regime, Verdict
+from kscope.model.analysis import Finding, Limiter, Regime, Verdict
 from kscope.model.units import percent
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
@@ -273,47 +272,6 @@ def _shared_share(facts: Facts) -> float:
         all_mio = total(code.executed, mio)
         return total(code.executed, lds) / all_mio if all_mio else 0.0
     return min(1.0, shared / every) if every else float(shared > 0)
-
-
-def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
-    """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable, for the
-    bytes and operations of now. A finding that removes bytes or operations moves the roof: then it is the bound."""
-    pipeline = None
-    if facts.specialization is not None:
-        from kscope.engine.specialized import bound
-
-        pipeline = bound(facts)
-    roof = facts.roofline
-    loads = [_memory_roof(facts)] if "dram" in facts.units else []
-    if roof is not None:
-        loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
-    # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
-    work = ("fp64", "xu", "tensor") if roof is not None and roof.ceilings else ("alu", "xu", "issue")
-    for name in work:
-        if name in facts.units:
-            loads.append((facts.units[name].load, facts.units[name].title))
-    load, by = max(loads, default=(0.0, ""))
-    if load <= 0:
-        return None
-    bound_now = 1 / min(1.0, max(load, 1e-4))
-    if pipeline is not None and pipeline[0] > bound_now:
-        bound_now, by = pipeline
-    best = max((f for f in findings if f.estimate), key=lambda f: f.estimate.high if f.estimate else 0.0, default=None)
-    if best is not None and best.estimate is not None and best.estimate.speedup > bound_now:
-        by = f"{best.estimate.capped_by} once {best.code} is fixed"
-        return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
-    return Headroom(speedup_bound=round(bound_now, 2), bounded_by=by)
-
-
-def _memory_roof(facts: Facts) -> tuple[float, str]:
-    """Load of device memory against what it attains. Where most bytes come over the bus, as if they lay in device
-    memory: that they do not is a fault, and neither arithmetic nor an idle memory bounds its repair."""
-    unit, roof, seconds = facts.units["dram"], facts.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
-    away = SECTOR * (facts.traffic.sysmem_sectors + facts.traffic.peer_sectors)
-    if roof is None or not roof.bandwidth or not seconds or away / seconds <= roof.bytes_per_s:
-        return unit.load, "device-memory bandwidth"
-    load = (away / seconds + roof.bytes_per_s) / (roof.bandwidth * unit.attainable)
-    return load, "device-memory bandwidth once the data are there"
 
 
 def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding], unheard: int = 0) -> Verdict:

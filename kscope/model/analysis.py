@@ -1,6 +1,7 @@
 """The one result: `Analysis`, a frozen public view that is JSON v1 field by field (`kscope analyze --schema`).
 
-Every reporter is a function of an Analysis and of nothing else. Fields are only ever added.
+Every reporter is a function of an Analysis and of nothing else. Fields are only ever added. What its parts share is in
+`findings`, the join of a timeline with kernel reports in `joined`; whoever uses the view imports it from here.
 """
 
 from __future__ import annotations
@@ -8,8 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from kscope.model.findings import (
+    Estimate,
+    Evidence,
+    Finding,
+    Frozen,
+    Limiter,
+    Location,
+    NotApplicable,
+    Regime,
+    RuleError,
+    Severity,
+    Verdict,
+)
+from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
 from kscope.model.timeline_figures import (
@@ -26,20 +41,15 @@ from kscope.model.timeline_figures import (
 if TYPE_CHECKING:
     import pandas as pd
 
-SCHEMA = "kscope.analysis/1"
-
-Regime = Literal["compute", "memory", "overhead"]
-Severity = Literal["critical", "major", "minor", "info"]
-Limiter = Literal[
-    "dram_bandwidth", "l2_bandwidth", "l1_throughput", "shared_memory", "memory_latency", "atomics",
-    "tensor_pipe", "fp32_pipe", "fp64_pipe", "integer_pipe", "special_function", "instruction_issue",
-    "dependency_latency", "instruction_fetch", "divergence",
-    "launch", "small_grid", "tail", "imbalance", "barrier", "pipeline_fill", "host", "synchronization", "transfer",
+__all__ = [
+    "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
+    "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
+    "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProgramAnalysis", "Regime", "RegimeShare", "Repeats",
+    "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization", "Verdict",
+    "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
-
-class Frozen(Struct, frozen=True, kw_only=True):
-    """Base of the public view: immutable, keyword-only."""
+SCHEMA = "kscope.analysis/1"
 
 
 class Input(Frozen):
@@ -62,13 +72,6 @@ class LaunchInfo(Frozen):
     shared_static: Annotated[int, Meta(description="bytes a block")]
     shared_dynamic: Annotated[int, Meta(description="bytes a block")]
     waves: float | None
-
-
-class Verdict(Frozen):
-    regime: Regime
-    limiter: Limiter
-    confidence: Annotated[float, Meta(ge=0, le=1)]
-    sentence: str
 
 
 class Headroom(Frozen):
@@ -101,59 +104,6 @@ class Utilization(Frozen):
     unit: str
     pct: float
     metric: str
-
-
-class Estimate(Frozen):
-    """Speed-up of the kernel if only this were fixed. Estimates of several findings are never added."""
-
-    speedup: float
-    low: float
-    high: float
-    capped_by: str
-    kind: Literal["measured", "modelled"]
-
-
-class Evidence(Frozen):
-    metric: str
-    value: float | str | None
-    unit: str = ""
-    note: str = ""
-
-
-class Location(Frozen):
-    function: str
-    pc: Annotated[int, Meta(description="byte offset from the kernel's entry")]
-    opcode: str
-    file: str | None = None
-    line: int | None = None
-    share: Annotated[float | None, Meta(description="share of the kernel's stall samples, 0..1")] = None
-    sass: str | None = None
-    source: str | None = None
-
-
-class Finding(Frozen):
-    rule: str
-    code: str
-    title: str
-    regime: Regime
-    severity: Severity = "info"
-    estimate: Estimate | None = None
-    evidence: list[Evidence] = []
-    locations: list[Location] = []
-    why: str = ""
-    fix: str = ""
-    confidence: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    overlaps: Annotated[list[str], Meta(description="codes of findings that explain the same samples")] = []
-
-
-class NotApplicable(Frozen):
-    code: str
-    why: str
-
-
-class RuleError(Frozen):
-    code: str
-    message: str
 
 
 class NvidiaFinding(Frozen):
@@ -234,64 +184,6 @@ class TimelineAnalysis(Frozen):
     errors: list[RuleError] = []
     compiled: CompiledFigures | None = None
     kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")] = 0.0
-
-
-class JoinedKernel(Frozen):
-    """A kernel of a timeline with what its counters say. kernel: id of the entry in `kernels`, null where none has the
-    same name, grid and block; `why` says what is missing then."""
-
-    name: str
-    grid: tuple[int, int, int]
-    block: tuple[int, int, int]
-    count: int
-    total_us: float
-    share: Annotated[float, Meta(ge=0, le=1, description="of the time of all kernels in the window")]
-    kernel: str | None = None
-    regime: Regime | None = None
-    limiter: Limiter | None = None
-    headroom: float | None = None
-    why: str = ""
-
-
-class RegimeShare(Frozen):
-    """Share of the kernels' time that is bound by one limiter; null for kernels without counters."""
-
-    regime: Regime | None
-    limiter: Limiter | None
-    share: float
-
-
-class JoinedSuggestion(Frozen):
-    """A finding of the timeline (kernel null) or of its kernels; its gain is the whole program's, by Amdahl's law."""
-
-    rule: str
-    code: str
-    title: str
-    kernel: str | None
-    share: Annotated[float | None, Meta(description="of the kernel in the window, 0..1")]
-    severity: Severity
-    estimate: Annotated[Estimate, Meta(description="speed-up of the program over the window")]
-    busy_speedup: Annotated[float | None, Meta(description="speed-up of the kernels' time alone")] = None
-    kernel_speedup: float | None = None
-    why: str = ""
-    fix: str = ""
-    confidence: Annotated[float, Meta(ge=0, le=1)] = 0.5
-
-
-class JoinedAnalysis(Frozen):
-    """One verdict for a program from its timeline and its kernel reports."""
-
-    input: str
-    reports: list[str]
-    verdict: Verdict | None
-    span_us: float
-    kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")]
-    matched_pct: Annotated[float, Meta(description="of the kernels' time, with counters")]
-    abstained: str = ""
-    regimes: list[RegimeShare] = []
-    kernels: list[JoinedKernel] = []
-    suggestions: list[JoinedSuggestion] = []
-    unused: Annotated[list[str], Meta(description="kernels of the reports that the timeline does not have")] = []
 
 
 class FunctionAnalysis(Frozen):

@@ -8,7 +8,8 @@ from typing import get_args
 import msgspec
 import pytest
 
-from kscope.engine.regime import decide, headroom
+from kscope.engine.headroom import headroom
+from kscope.engine.regime import decide
 from kscope.features.facts import Facts
 from kscope.features.stalls import COUNTER
 from kscope.model.analysis import KernelAnalysis, Limiter, Regime
