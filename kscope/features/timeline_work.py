@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from kscope.features.intervals import union
+from kscope.features.intervals import covered, union
 from kscope.features.timeline import Mask, TimelineFacts
 from kscope.features.timeline_compile import fused
 from kscope.model.columns import blocks, distinct
@@ -85,6 +85,8 @@ def copies(facts: TimelineFacts) -> list[CopyFigures]:
     """Copies of the window by direction, most time first."""
     ops = facts.timeline.ops
     low, high, _ = facts.window
+    works = {d: facts.chosen(d, Op.KERNEL, Op.GRAPH) for d in distinct(ops.device)[0].tolist()}
+    worked = {d: covered(ops.start, ops.end, low, high, work) for d, work in works.items()}
     out = []
     for direction in distinct(ops.copy[ops.kind == Op.MEMCPY])[0].tolist():
         rows = np.flatnonzero((ops.kind == Op.MEMCPY) & (ops.copy == direction) & (ops.end > low) & (ops.start < high))
@@ -92,13 +94,14 @@ def copies(facts: TimelineFacts) -> list[CopyFigures]:
             continue
         length = int((ops.end[rows] - ops.start[rows]).sum())
         size = int(ops.bytes[rows].sum())
-        pageable = int((ops.bytes * ops.pageable)[rows].sum())
+        pageable = int((ops.bytes[rows] * ops.pageable[rows]).sum())
         overlapped = 0
         for device in distinct(ops.device[rows])[0].tolist():
             mine = rows[ops.device[rows] == device]
-            work = facts.cover(device, Op.KERNEL, Op.GRAPH)
-            moved = union(ops.start[mine], ops.end[mine], low, high)
-            overlapped += int(work.within(moved.start, moved.end).sum())
+            moved = union(ops.start[mine], ops.end[mine], low, high).length
+            either = works[device].copy()
+            either[mine] = True
+            overlapped += worked[device] + moved - covered(ops.start, ops.end, low, high, either)
         out.append(
             CopyFigures(
                 direction=_DIRECTIONS.get(direction, "unknown"),

@@ -13,6 +13,7 @@ Column: TypeAlias = NDArray[np.signedinteger[Any]]
 
 _Integer: TypeAlias = type[np.signedinteger[Any]]
 _BLOCK = 1 << 15
+_DENSE = 1 << 20  # as many numbers a table may have to be worth it
 
 
 def column(values: Any) -> Column:
@@ -88,26 +89,38 @@ def _renumbered(
     return out
 
 
-def combined(first: Column, *others: Column) -> Column:
+def combined(*parts: Column) -> Column:
     """A number for each row that is the same for rows in which all columns are; in the order of their values."""
-    number = _index(first)
-    for part in others:
+    digits: list[tuple[Column, int, int]] = []  # column, lowest value, number of values
+    size = 1
+    for part in parts:
         if not len(part) or is_constant(part):
             continue
-        low, high = int(part.min()), int(part.max())
-        if high - low >= 1 << 16:
+        low, span = int(part.min()), int(part.max()) - int(part.min()) + 1
+        if span > _DENSE:
             part = _index(part)
-            low, high = 0, int(part.max())
-        number = _paired(number, part, low, high - low + 1)
-    return number
+            low, span = 0, int(part.max()) + 1
+        if size * span > _DENSE and digits:
+            number = _numbered(digits, size)
+            size = int(number.max()) + 1
+            digits = [(number, 0, size)]
+        digits.append((part, low, span))
+        size *= span
+    return _numbered(digits, size) if digits else constant(0, len(parts[0]))
 
 
-def _paired(number: Column, part: Column, low: int, span: int) -> Column:
-    def pair(rows: slice) -> Column:
-        return number[rows].astype(np.int64) * span + part[rows] - low
+def _numbered(digits: Sequence[tuple[Column, int, int]], size: int) -> Column:
+    """The same of columns whose values make numbers below `size`, one digit each."""
 
-    most = (int(number.max()) + 1) * span - 1
-    return _renumbered(pair, len(part), 0, most, lambda found: np.arange(len(found)), np.int32)
+    def number(rows: slice) -> Column:
+        out = np.zeros(rows.stop - rows.start, dtype=np.int64)
+        for part, low, span in digits:
+            out *= span
+            out += part[rows]
+            out -= low
+        return out
+
+    return _renumbered(number, len(digits[0][0]), 0, size - 1, lambda found: np.arange(len(found)), np.int32)
 
 
 def _index(values: Column) -> Column:
@@ -115,7 +128,8 @@ def _index(values: Column) -> Column:
 
 
 def in_order(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
-    """The columns of several tables as one table in the order of `start` (stable, ties by `end`)."""
+    """The columns of several tables as one table in the order of `start` (stable, ties by `end`). The tables are used
+    up: their columns are let go one by one."""
     parts = [p for p in parts if len(p["start"])] or list(parts[:1])
     if len(parts) > 1 and (merged := _merged(parts)) is not None:
         return merged
@@ -132,21 +146,21 @@ def in_order(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
             order[rows] = order[rows[np.lexsort((end, start[rows]))]]
         places = np.empty_like(order)
         places[order] = np.arange(len(order))
-    return {"start": start, **{n: _laid([p[n] for p in parts], places) for n in parts[0] if n != "start"}}
+    return {"start": start, **{n: _laid([p.pop(n) for p in parts], places) for n in tuple(parts[0]) if n != "start"}}
 
 
 def _merged(parts: Sequence[dict[str, Column]]) -> dict[str, Column] | None:
     """`in_order` of a long table and some short ones without work for the rows of the long one; None where it is not in
     order itself, or starts are not distinct."""
     longest = max(parts, key=lambda p: len(p["start"]))
-    others = in_order([p for p in parts if p is not longest])
+    others = in_order([dict(p) for p in parts if p is not longest])
     start, short = longest["start"], others["start"]
     if not bool((start[1:] > start[:-1]).all()) or not bool((short[1:] > short[:-1]).all()):
         return None
     places = np.searchsorted(start, short)
     if (start[np.minimum(places, len(start) - 1)] == short).any():
         return None
-    return {name: _inserted(values, places, others[name]) for name, values in longest.items()}
+    return {name: _inserted(longest.pop(name), places, others[name]) for name in tuple(longest)}
 
 
 def _inserted(values: Column, places: Column, others: Column) -> Column:
@@ -185,4 +199,4 @@ def _laid(parts: Sequence[Column], places: Column | None) -> Column:
 
 def by_start(columns: dict[str, Column]) -> dict[str, Column]:
     """The columns in the order of their `start` (stable, ties by `end`); untouched where they are sorted already."""
-    return in_order([columns])
+    return in_order([dict(columns)])

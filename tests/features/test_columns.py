@@ -59,7 +59,7 @@ def table(rows: Rows, what: int) -> dict[str, Column]:
 def test_in_order(one: Rows, two: Rows, three: Rows, tidy: bool) -> None:
     """tidy: each table is in order, as Nsight Systems writes most."""
     parts = [table(sorted(rows) if tidy else rows, i) for i, rows in enumerate((one, two, three))]
-    found = in_order(parts)
+    found = in_order([dict(p) for p in parts])
     wanted = [row for p in parts for row in zip(*(c.tolist() for c in p.values()), strict=True)]
     starts = [row[0] for row in wanted]
     if starts != sorted(starts):  # else they stay as they are

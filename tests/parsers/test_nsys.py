@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import lzma
 import os
+import shutil
 import sqlite3
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -104,6 +106,20 @@ def test_report_without_nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(KscopeError) as e:
         nsys_export.read(tmp_path / "a.nsys-rep")
     assert e.value.status == 4 and "nsys export --type sqlite" in e.value.hint
+
+
+@pytest.mark.skipif(shutil.which("nsys") is None, reason="no nsys here")
+def test_report_of_nsys_itself(tmp_path: Path) -> None:
+    """What the nsys that is installed records and exports; without a GPU a recording holds no operation."""
+    report = tmp_path / "r.nsys-rep"
+    flags = ["--trace=nvtx", "--sample=none", "--cpuctxsw=none", f"--output={report.with_suffix('')}"]
+    subprocess.run(["nsys", "profile", *flags, sys.executable, "-c", "print(1)"], check=True, capture_output=True)
+    timeline = nsys_export.read(report)
+    assert timeline.tool_version and timeline.path == str(report) and len(timeline.ops) == 0
+    report.write_bytes(report.read_bytes()[:3000])
+    with pytest.raises(KscopeError) as e:
+        nsys_export.read(report)
+    assert e.value.code == "export-failed"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script as nsys")
