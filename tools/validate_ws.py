@@ -128,8 +128,8 @@ def render(folder: Path) -> str:
         "Same program: the report is of the program that records, the records are of the last pass of that report. "
         "Plain program: the report is of the program without a recorder; the time that records took is left out of the "
         "truth, and only the cases are counted in which recording costs at most 3 %; it stays the truth of the warp of "
-        "each four that signals and records, which issues some points more than the mean of the MMA role. Both: kernels "
-        f"of {SHORT:.0f} us and more.",
+        "each four that signals and records, which issues some points more than the mean of the MMA role. Both: "
+        f"kernels of {SHORT:.0f} us and more.",
         "Sampling noise is two standard errors of a share, from the number of moments in which the sampler looked (one "
         "warp an SM in 2,048 cycles) and from how few SMs are out of step with the others. Where it is above 3 points, "
         "one such report cannot be expected to come within 3 points; a denser sampler can "
