@@ -218,16 +218,18 @@ def fitted(cases: Sequence[Case]) -> str:
 
 
 def first_sight(folder: Path) -> list[str]:
-    """What kscope said of the newest captures before anybody worked on the rules with them (first_sight.toml)."""
+    """What kscope said of new captures before anybody worked on the rules with them (first_sight.toml)."""
     path = folder / "first_sight.toml"
     if not path.is_file():
         return []
     seen = tomllib.loads(path.read_text(encoding="utf-8"))
-    keys = list(seen["figures"])
+    rounds = seen["round"]
+    keys = list(rounds[0]["figures"])
+    rows = [f"| {r['name']} | " + " | ".join(f"{r['figures'][k]:.2f}" for k in keys) + " |" for r in rounds]
+    said = [f"The {r['name']}: {r['about'].strip()}" for r in rounds]
     return [
-        "", "## At first sight", "", seen["about"].strip(), "",
-        "| | " + " | ".join(keys) + " |", "|---|" + "---|" * len(keys),
-        "| kscope, before | " + " | ".join(f"{seen['figures'][k]:.2f}" for k in keys) + " |",
+        "", "## At first sight", "", seen["about"].strip(), "", *(line for text in said for line in (text, "")),
+        "| | " + " | ".join(keys) + " |", "|---|" + "---|" * len(keys), *rows,
     ]  # fmt: skip
 
 

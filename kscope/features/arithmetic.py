@@ -45,10 +45,20 @@ def part_of_division(code: Listing, index: int) -> bool:
 
 
 def math_calls(code: Listing) -> list[int]:
-    """Special-function instructions of floats and the range reductions of accurate functions, integer divisions left
-    aside."""
+    """Special-function instructions of floats and the range reductions of accurate functions; integer divisions and
+    rsqrtf, which is the fast instruction with a scaling for subnormals, left aside."""
     found = code.ran(code.where_each(lambda ins, op: _special(ins) or reduces(ins)))
-    return [i for i in found if not divides_integers(code, i)]
+    fast = {i for i in found if _fast_root(code, i)}
+    fast |= {p for i in fast for p in producers(code, i) if reduces(code[p])}
+    return [i for i in found if i not in fast and not divides_integers(code, i)]
+
+
+def _fast_root(code: Listing, index: int) -> bool:
+    """MUFU.RSQ whose result is scaled back by the root of 2^24: rsqrtf, of which no shorter form exists but ftz."""
+    ins = code[index]
+    if ins.opcode != "MUFU" or "RSQ" not in ins.mods:
+        return False
+    return any(code[c].opcode == "FMUL" and "4096" in code[c].operands for c in code.defuse.consumers(index))
 
 
 def _special(ins: Instruction) -> bool:

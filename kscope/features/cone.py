@@ -49,6 +49,24 @@ def feeding(code: Listing, members: Iterable[int]) -> list[int]:
     return sorted(i for i in chosen if code.executed[i] > 0)
 
 
+def behind(code: Listing, stores: Iterable[int]) -> list[int]:
+    """The arithmetic that computes the values that stores write, from the loads on: addresses are left aside."""
+    found: set[int] = set()
+    work = [p for i in stores for r in stored(code, i) for p in code.defuse.producers(i, r)]
+    while work:
+        i = work.pop()
+        if i in found or code.classes[i].access is not None:
+            continue
+        found.add(i)
+        work += [p for producers in code.defuse.sources(i).values() for p in producers]
+    return sorted(found)
+
+
+def stored(code: Listing, store: int) -> list[int]:
+    """Registers that a store writes to memory: the last of those that it reads."""
+    return list(code[store].uses[-max(1, code.classes[store].bytes // 4) :])
+
+
 def _computes(code: Listing, index: int) -> bool:
     op = code.classes[index]
     return op.access is None and op.pipe in COMPUTE

@@ -59,6 +59,14 @@ def excess(code: Code, actual: Column, ideal: Column, above: float, upto: float,
     )  # fmt: skip
 
 
+def partly(actual: Column, ideal: Column, members: list[int], share: float) -> Column:
+    """The ideal, but members reach only `share` (0..1) of the way to it."""
+    reached = list(ideal)
+    for i in members:
+        reached[i] = actual[i] - share * max(0.0, actual[i] - ideal[i])
+    return reached
+
+
 def least_wavefronts(code: Code, members: list[int], sectors: Column) -> float:
     """Wavefronts of L1 (or requests to L2) that these accesses would need: whole lines, at least one an execution."""
     return sum(max(float(code.executed[i]), sectors[i] / LINE) for i in members)

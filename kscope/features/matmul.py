@@ -7,15 +7,18 @@ from functools import lru_cache
 from msgspec import Struct
 
 from kscope.features.columns import total
+from kscope.features.cone import stored
 from kscope.features.listing import Listing
 
 FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
+DEEP = 16  # products added up in one chain, as deep as one tensor instruction goes: fewer are a small filter
 
 
 class FmaLoop(Struct, frozen=True):
     """One innermost loop, or the straight-line code outside loops. loads: indices of the loads that feed factors;
-    both: whether both factors are loaded (a product of matrices) or one (a stencil, constant weights); fmas: executed
+    both: whether both factors are loaded and summed up in a loop or a long chain (a product of matrices), or not (a
+    stencil, a small filter); fmas: executed
     warp multiply-adds; words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the code's
     instructions."""
 
@@ -35,15 +38,16 @@ def fma_loops(code: Listing) -> list[FmaLoop]:
 
 @lru_cache(maxsize=1)  # several rules ask about the same kernel
 def _fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
-    regions = [set(lp.instructions) for lp in code.cfg.loops if lp.innermost]
-    regions.append({i for i, loop in enumerate(code.cfg.loop_of) if loop is None})
-    return tuple(sorted((lp for inside in regions for lp in _region(code, inside)), key=lambda lp: -lp.fmas))
+    regions = [(set(lp.instructions), True) for lp in code.cfg.loops if lp.innermost]
+    regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
+    found = (lp for inside, looped in regions for lp in _region(code, inside, looped))
+    return tuple(sorted(found, key=lambda lp: -lp.fmas))
 
 
 def halves(code: Listing, loop: FmaLoop) -> bool:
-    """The loop multiplies 2-byte values: loaded as such, or unpacked from wider loads by a shift of 16 bits or a
-    permute. Tensor cores multiply them exactly."""
-    if all(code.classes[i].bytes == 2 for i in loop.loads):
+    """The loop multiplies 2-byte values: loaded as such, unpacked from wider loads by a shift of 16 bits or a
+    permute, or converted from 2 bytes on their way into shared memory. Tensor cores multiply them exactly."""
+    if all(code.classes[i].bytes == 2 for i in loop.loads) or _staged_halves(code, loop):
         return True
     unpacked = 0
     for i in loop.fma_indices:
@@ -66,7 +70,35 @@ def unpacking(code: Listing, loop: FmaLoop) -> list[int]:
     return sorted(found)
 
 
-def _region(code: Listing, inside: set[int]) -> list[FmaLoop]:
+def _staged_halves(code: Listing, loop: FmaLoop) -> bool:
+    """All factors come from shared memory, and all that the kernel stores there was unpacked from 2-byte values."""
+    if not all(code.classes[i].space == "shared" for i in loop.loads):
+        return False
+    stores = code.ran(code.where(lambda ins, op: op.space == "shared" and op.access == "store"))
+    values = [code.defuse.producers(i, r) for i in stores for r in stored(code, i)]
+    return bool(values) and all(any(_from_half(code, p) for p in producers) for producers in values)
+
+
+def _from_half(code: Listing, index: int) -> bool:
+    """A conversion to float of one half of a loaded register (HADD2.F32), or the shift or permute that takes one
+    out of it."""
+    ins = code[index]
+    if not (_unpacks(code, index) and (ins.opcode != "HADD2" or "F32" in ins.mods)):
+        return False
+    return any(code.classes[p].access == "load" for r in ins.uses for p in code.defuse.producers(index, r))
+
+
+def _chain(code: Listing, fed: dict[int, set[int]]) -> int:
+    """Most of these multiply-adds that one sum runs through in straight-line code."""
+    depth: dict[int, int] = {}
+    for i in sorted(fed):
+        register = _register(code[i].operands[3]) if len(code[i].operands) > 3 else None
+        before = code.defuse.producers(i, register) if register is not None else ()
+        depth[i] = 1 + max((depth.get(p, 0) for p in before if p < i), default=0)
+    return max(depth.values(), default=0)
+
+
+def _region(code: Listing, inside: set[int], looped: bool) -> list[FmaLoop]:
     """The multiply-adds of a region with both factors loaded, and those with one."""
     by_factors: dict[int, dict[int, set[int]]] = {2: {}, 1: {}}
     for i in inside:
@@ -76,7 +108,10 @@ def _region(code: Listing, inside: set[int]) -> list[FmaLoop]:
                 continue  # a square: nothing to reuse
             if factors:
                 by_factors[len(factors)][i] = set().union(*factors)
-    return [_loop(code, inside, fed, both=n == 2) for n, fed in by_factors.items() if fed]
+    return [
+        _loop(code, inside, fed, both=n == 2 and (looped or _chain(code, fed) >= DEEP))
+        for n, fed in by_factors.items() if fed
+    ]  # fmt: skip
 
 
 def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:

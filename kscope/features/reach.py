@@ -50,6 +50,16 @@ class Slices:
             return None
         return frozenset(name for name, bits in self._bringing.items() if bits & seen)
 
+    def bringing(self, starts: Iterable[int], name: str) -> list[int]:
+        """The instructions behind these that bring a name in; none where the slice is too large to tell."""
+        seen = 0
+        for i in starts:
+            if i not in self._slices:
+                self._extend(i)
+            seen |= self._slices[i]
+        bits = 0 if seen.bit_count() > LIMIT else seen & self._bringing.get(name, 0)
+        return [i for i in range(bits.bit_length()) if bits >> i & 1]
+
     def _extend(self, start: int) -> None:
         """Add the slices of an instruction and of everything behind it: all at once, since loops tie them together."""
         before: dict[int, list[int]] = {}
@@ -106,6 +116,19 @@ def gathers(code: Listing, index: int) -> bool:
     """The address was itself computed from loaded data: an indirect access."""
     found = address_origins(code, index)
     return found is not None and "load" in found
+
+
+def steps_from_loaded(code: Listing, index: int) -> bool:
+    """In a loop, with an address that starts from loaded data (a row's first element) and then goes on by itself: no
+    load of the loop reaches it. Such an access walks; it does not gather."""
+    loop = code.cfg.loop_of[index]
+    if loop is None:
+        return False
+    op = code.classes[index]
+    data = set(code[index].uses[-max(1, op.bytes // 4) :]) if op.access == "store" else set()
+    starts = [p for r, ps in code.defuse.sources(index).items() if r not in data for p in ps]
+    loads = code.slices.bringing(starts, "load")
+    return bool(loads) and all(code.cfg.loop_of[i] != loop for i in loads)
 
 
 def chases(code: Listing, load: int) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Container
 
 from kscope.features.code import Code
 from kscope.features.excess import SECTORS, Excess
-from kscope.features.reach import address_origins, gathers
+from kscope.features.reach import address_origins, gathers, steps_from_loaded
 
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
@@ -83,12 +84,13 @@ def _adjacent(found: list[tuple[int, int]], width: int) -> list[tuple[int, ...]]
     return [tuple(sorted(p)) for p in pieces if len(p) > 1]
 
 
-def walks_rows(code: Code, bad: Excess) -> bool:
-    """In a loop, every lane somewhere else, and the address is the thread's own: a lane a row."""
-    hot = [i for i in code.hottest(bad.members)[:4] if code.classes[i].access == "load"]
-    for i in hot:
+def walks_rows(code: Code, bad: Excess, gathered: Container[int] = ()) -> bool:
+    """In a loop, every lane somewhere else, and the address is the thread's own: a lane a row. The row's start may be
+    loaded (sparse rows); what is gathered by loaded indices is no such walk."""
+    for i in [i for i in code.hottest(bad.members) if i not in gathered and code.classes[i].access == "load"][:4]:
         lanes = code.threads[i] / max(code.executed[i], 1) if code.threads[i] else 32.0
         origins = address_origins(code, i) or frozenset()
-        if code.cfg.loop_of[i] is not None and bad.worst_actual > APART * lanes and "tid" in origins:
+        own = "tid" in origins or steps_from_loaded(code, i)
+        if code.cfg.loop_of[i] is not None and bad.worst_actual > APART * lanes and own:
             return True
     return False

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.features.bounds import Bounds
+from kscope.features.bounds import RISE, Bounds
 from kscope.features.facts import Facts
 from kscope.features.launch import Geometry
 from kscope.features.path import LatencyPath
 from kscope.features.stalls import StallMix
 from kscope.features.units import Part, Unit
 from kscope.features.walk import Walk
-from kscope.model.analysis import Estimate
+from kscope.model.analysis import Estimate, KernelAnalysis
 from tests.support import reports
 
 DEMANDS = ("sectors", "requests", "wavefronts", "instructions")
@@ -157,3 +157,19 @@ def test_on_captures(case: str, facts: Callable[[str], Facts]) -> None:
         check(e)
         assert e.speedup <= ROUNDING / load
     assert 0 <= b.floor <= 1
+
+
+def test_no_kernel_is_shorter_than_its_start(facts: Callable[[str], Facts]) -> None:
+    """However many SMs share the work, a first and a last block remain."""
+    f = facts("launch_bound.tiny")
+    assert f.launch.cycles is not None
+    assert f.bounds.overlap(1e6).high <= f.launch.cycles / 1000 * RISE * ROUNDING
+
+
+@pytest.mark.parametrize(("case", "least"), [("conv1x1.constant", 10), ("lut256.constant", 3)])
+def test_all_that_queues_for_a_full_constant_cache_is_relieved(
+    case: str, least: float, diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    """Measured: 15.6x and 4.0x. The queue held back every memory instruction, not only the constant loads."""
+    first = diagnosis(case).findings[0]
+    assert first.code == "MEM111" and first.estimate is not None and first.estimate.speedup > least

@@ -10,7 +10,7 @@ from kscope.features.facts import Facts
 from kscope.features.matmul import FmaLoop, fma_loops
 from tests.support import reports
 
-PRODUCTS = ("sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.")
+PRODUCTS = ("sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.")
 ELEMENTWISE = ("particles.", "affine_roof.linear")  # loaded fields multiplied one by one
 NO_PRODUCT = [c for c in reports.cases() if not c.startswith(PRODUCTS + ELEMENTWISE)]
 SGEMM = ("sgemm.naive", "sgemm.tiled", "sgemm.blocktile2d")

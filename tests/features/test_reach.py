@@ -8,7 +8,7 @@ import pytest
 
 from kscope.features.code import Code
 from kscope.features.facts import Facts
-from kscope.features.reach import grid_dimensions, origins
+from kscope.features.reach import gathers, grid_dimensions, origins, steps_from_loaded
 
 
 def code_of(facts: Facts) -> Code:
@@ -58,3 +58,16 @@ def test_origins_name_the_thread_too(facts: Callable[[str], Facts]) -> None:
     found = origins(code, globals_of(code, "load")[0])
     assert found is not None and {"x", "tid"} <= found
     assert not {"y", "z", "load"} & found
+
+
+def test_sparse_rows_walk_and_gather(facts: Callable[[str], Facts]) -> None:
+    """Columns and values of a row are walked from a start that was loaded; the vector is gathered by the columns."""
+    code = facts("csr.thread").code
+    assert code is not None
+    inside = [
+        i for i in range(len(code))
+        if code.classes[i].space == "global" and code.classes[i].access == "load" and code.cfg.loop_of[i] is not None
+    ]  # fmt: skip
+    walked = [i for i in inside if steps_from_loaded(code, i)]
+    assert len(walked) >= 2 * len(inside) // 3 and len(inside) - len(walked) > 0
+    assert all(gathers(code, i) for i in inside)

@@ -16,6 +16,8 @@ TIMES: dict[str, float] = {
 """case -> microseconds, median of 15 launches without the profiler."""
 PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() if "fixed" in label}
 """case -> the case without its fault."""
+CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIXTURES / fixed).is_dir()}
+"""Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
 
 
 def truth(case: str) -> float:

@@ -66,6 +66,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.demands import left
 from kscope.features.facts import Facts
@@ -121,8 +122,9 @@ class TensorCoresIdle(Rule):
         return msgspec.structs.replace(found, severity="minor")
 
     def _estimate(self, facts: Facts, main: FmaLoop) -> Estimate:
-        """Gain if a tensor instruction does the work of 32 multiply-adds and takes its operands packed; the loads stay
-        as they are. At best they shrink to what fragments of a 64 x 32 tile a warp need."""
+        """Gain if a tensor instruction does the work of 32 multiply-adds and takes its operands packed, and the loads
+        shrink to what fragments of a 64 x 32 tile a warp need: a rewrite makes new tiles. At least what comes with the
+        loads as they are."""
         code = facts.code
         assert code is not None
         work = [*main.fma_indices, *unpacking(code, main)]
@@ -135,5 +137,30 @@ class TensorCoresIdle(Rule):
         kept = {d: scale[d] for d in ("fma", "fmaheavy", "alu", "instructions") if d in scale}
         best = left(code, every, fewer) | kept
         waits = min(1.0, share + code.blamed_share(main.loads))
-        high = facts.bounds.relieve(waits, 1 / 32, best, latency=1 - share).high
-        return msgspec.structs.replace(point, high=max(point.high, high))
+        copies = self._copies(facts, main)
+        if copies:
+            # Tiles of floats shrink to tiles of halves, sixteen bytes an access.
+            packed = sum(float(code.executed[i]) * self._packed(code, i) for i in copies)
+            gone = left(code, copies, packed / total(code.executed, copies))
+            best = {d: max(0.0, best.get(d, 1.0) + gone.get(d, 1.0) - 1) for d in best.keys() | gone.keys()}
+            waits = min(1.0, waits + code.blamed_share(copies))
+        tiled = facts.bounds.relieve(waits, 1 / 32, best, latency=1 - share)
+        if tiled.speedup <= point.speedup:
+            return msgspec.structs.replace(point, high=max(point.high, tiled.high))
+        return msgspec.structs.replace(tiled, low=point.low)
+
+    def _copies(self, facts: Facts, main: FmaLoop) -> list[int]:
+        """The accesses that bring 2-byte values into shared memory as floats: loads, and stores of four bytes each."""
+        code = facts.code
+        assert code is not None
+        if main.opcode != "FFMA" or not halves(code, main) or code.classes[main.loads[0]].space != "shared":
+            return []
+        moved = code.where(
+            lambda ins, op: (op.space, op.access) in (("global", "load"), ("shared", "store")) and op.pipe == "lsu"
+        )
+        return list(code.ran(moved))
+
+    def _packed(self, code: Code, index: int) -> float:
+        """Accesses of 16 bytes that do the work of this one, where what it stores as float is stored as half."""
+        op = code.classes[index]
+        return max(op.bytes, 1) / (32 if op.space == "shared" else 16)

@@ -12,8 +12,9 @@ shared memory. Thousands of lanes that add to four counters take turns, while th
 
 ## Evidence
 
-Samples blamed on `ATOM`/`ATOMG`/`RED`/`ATOMS`, `drain` waits at their end (stores and reductions not yet accepted),
-`lts__d_atomic_input_cycles_active` between slices.
+Samples blamed on `ATOM`/`ATOMG`/`RED`/`ATOMS`, `drain` waits at their end (stores and reductions not yet accepted).
+Reductions without a result are not waited for: the loads behind them are, in the queue of the L2 slice that holds the
+few addresses. Then the busiest slice (`lts__t_sectors.max`) works all the time while the average one idles.
 
 ## Fix
 
@@ -68,6 +69,9 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
+HOT = 0.5  # sectors a cycle of one L2 slice from which atomics fill it: it serves one a cycle at most, two of loads
+UNEVEN = 2.0  # times the average slice's sectors from which a slice is the hot one
+MANY = 0.1  # of all L2 sectors are atomics, from which these make the slice hot
 
 
 class AtomicContention(Rule):
@@ -91,9 +95,10 @@ class AtomicContention(Rule):
         ]
         members = sorted({*atomics, *spinning})
         share = min(1.0, code.blamed_share(members))
-        if share < 0.1:
+        hot = _hot_slice(facts)
+        if share < 0.1 and hot is None:
             return PASSED
-        slow = self._queueing(facts, share)
+        slow = self._queueing(facts, share, hot is not None)
         executed = total(code.executed, atomics)
         sectors = 1 - sectors_share(code, atomics) * (1 - AGGREGATED)
         scale = left(code, members, AGGREGATED) | {"atomics": AGGREGATED, "l2_requests": sectors, "l2_writes": sectors}
@@ -101,16 +106,23 @@ class AtomicContention(Rule):
             why=(
                 f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them "
                 "or waits for their queue to drain."
+                + (
+                    f" The busiest L2 slice serves {hot:.1f} times the sectors of the average one: few addresses take "
+                    f"most of them, and {percent(slow)} of warp time is behind its queue."
+                    if hot is not None
+                    else ""
+                )
             ),
             fix="aggregate in registers, across the warp or in shared memory first; then one a block and address",
             evidence=[
                 derived("atomic instructions", executed, "inst", "ATOM, ATOMG, RED, ATOMS"),
                 derived("share of warp time at atomics", share, "", "blamed samples, retry loops and drain included"),
                 measured(facts, "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"),
+                *([measured(facts, "lts__t_sectors.max", "of one L2 slice")] if hot is not None else []),
             ],
             locations=code.locations(atomics),
             estimate=facts.bounds.relieve(slow, AGGREGATED, scale, latency=1 - self._on_path(facts, members)),
-            confidence=0.85 if share > 0.3 else 0.6,
+            confidence=0.85 if share > 0.3 or hot is not None else 0.6,
         )
 
     def _on_path(self, facts: Facts, members: list[int]) -> float:
@@ -122,12 +134,23 @@ class AtomicContention(Rule):
         waited = total(path.walk.wait, members)
         return min(0.95, waited / path.cycles + (code.issue_share(members) if len(members) > 4 else 0.0))
 
-    def _queueing(self, facts: Facts, share: float) -> float:
+    def _queueing(self, facts: Facts, share: float, hot: bool) -> float:
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
-        unit is full, the other memory waits are theirs."""
+        unit is full, or one L2 slice has the queue, the other memory waits are theirs."""
         unit = facts.busiest
-        if share > 0.3 and (unit is None or unit.load < 0.3):
+        if hot or (share > 0.3 and (unit is None or unit.load < 0.3)):
             return min(
                 1.0, share + facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
             )
         return share
+
+
+def _hot_slice(facts: Facts) -> float | None:
+    """Sectors of the busiest L2 slice over the average slice's, where reductions keep that one slice busy."""
+    m = facts.kernel.metrics
+    most, every = m.get("lts__t_sectors.max"), m.get("lts__t_sectors.sum")
+    mean, cycles = m.get("lts__t_sectors.avg"), m.get("lts__cycles_elapsed.max")
+    if not most or not mean or not cycles or not every:
+        return None
+    atomic = sum(m.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") or 0.0 for op in ("red", "atom"))
+    return most / mean if most > HOT * cycles and most > UNEVEN * mean and atomic > MANY * every else None

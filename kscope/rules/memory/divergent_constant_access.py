@@ -65,6 +65,8 @@ from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
+FULL = 0.9  # load of the constant cache from which all that queues for it waits for these loads
+
 
 class DivergentConstantAccess(Rule):
     code = "MEM111"
@@ -84,6 +86,10 @@ class DivergentConstantAccess(Rule):
         requests = m.get("idc__requests.sum")
         rounds = requests / executed if requests else 0.0
         share = code.blamed_share(indexed) + facts.stalls.of("imc_miss")
+        cache = facts.units.get("constant")
+        if cache is not None and cache.load > FULL:
+            # The queue in front of a full cache holds back whatever else goes through it, the next loads too.
+            share = max(share, facts.stalls.of("imc_miss", "mio_throttle", "short_scoreboard"))
         if rounds < 2 or share < 0.03:
             return PASSED
         return self.finding(
@@ -98,6 +104,19 @@ class DivergentConstantAccess(Rule):
                 measured(facts, "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed"),
             ],
             locations=code.locations(indexed),
-            estimate=facts.bounds.relieve(share, 1.5 / rounds, {"constants": 1 / rounds}),
+            estimate=facts.bounds.relieve(share, 1.5 / rounds, self._scale(facts, executed, requests or executed)),
             confidence=0.75,
         )
+
+    def _scale(self, facts: Facts, executed: float, requests: float) -> dict[str, float]:
+        """Each round goes through the memory-instruction queue again; as loads of L1 or shared memory they are one
+        instruction of the load/store unit each."""
+        code = facts.code
+        assert code is not None
+        loads = total(code.executed, code.where(lambda ins, op: op.pipe == "lsu"))
+        others = total(code.executed, code.where(lambda ins, op: op.pipe in ("lsu", "xu", "adu"))) - executed
+        return {
+            "constants": executed / requests,
+            "mio_instructions": (others + executed) / (others + requests),
+            "lsu_instructions": (loads + executed) / loads if loads else 1.0,
+        }

@@ -63,11 +63,12 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.code import Code
 from kscope.features.cone import feeding
 from kscope.features.demands import left, sectors_share
 from kscope.features.facts import Facts
 from kscope.features.matmul import FmaLoop, fma_loops
-from kscope.features.reach import grid_dimensions
+from kscope.features.reach import gathers, grid_dimensions
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
@@ -140,7 +141,16 @@ def wasteful(facts: Facts) -> list[FmaLoop]:
     """Loops of multiply-adds that load too much for each, of data that is read more than once."""
     code = facts.code
     assert code is not None
-    return [lp for lp in fma_loops(code) if lp.words_per_fma > 0.6 and lp.issue > 0.04 and _reused(facts, lp)]
+    return [
+        lp
+        for lp in fma_loops(code)
+        if lp.words_per_fma > 0.6 and lp.issue > 0.04 and _reused(facts, lp) and not _gathered(code, lp)
+    ]
+
+
+def _gathered(code: Code, loop: FmaLoop) -> bool:
+    """Most of the loads go where loaded data says: no tile is known beforehand to hold what they will read."""
+    return 2 * sum(gathers(code, i) for i in loop.loads) > len(loop.loads)
 
 
 def _reused(facts: Facts, loop: FmaLoop) -> bool:

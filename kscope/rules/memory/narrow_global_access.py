@@ -67,9 +67,11 @@ Access".
 from __future__ import annotations
 
 from kscope.features.columns import total
+from kscope.features.cone import behind
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.widths import WIDE, contiguous, mergeable
+from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 from kscope.rules.memory.low_data_reuse import wasteful
 
@@ -98,7 +100,8 @@ class NarrowGlobalAccess(Rule):
         kept = merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
         ratio = max(kept / before, 1 / 8)
         share = code.blamed_share(members)
-        if share < 0.05:
+        coarse = self._coarsened(facts, members, ratio)
+        if share < 0.05 and coarse is None:
             return PASSED
         carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
         waves = self._wavefronts(facts, before, carried)
@@ -106,6 +109,9 @@ class NarrowGlobalAccess(Rule):
         widest = max(code.classes[i].bytes for i in members)
         scale = left(code, members, ratio) | {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
         estimate = facts.bounds.relieve(share, ratio, scale, latency=ratio)
+        fatter = coarse is not None and coarse.speedup > estimate.speedup
+        if coarse is not None and fatter:
+            estimate = coarse
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
         adjacent = f"; {len(groups)} groups at adjacent offsets of one base" if groups else ""
@@ -114,6 +120,11 @@ class NarrowGlobalAccess(Rule):
             why=(
                 f"{before:,.0f} global accesses of up to {width} bytes a lane could be {kept:,.0f} of {WIDE}"
                 f"{adjacent}. {percent(share)} of all samples wait for them."
+                + (
+                    " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
+                    if fatter
+                    else ""
+                )
             ),
             fix="move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; fewer, fatter threads",
             evidence=[
@@ -125,6 +136,32 @@ class NarrowGlobalAccess(Rule):
             estimate=estimate,
             confidence=0.85 if groups or width < 4 else 0.6 if self._streams(facts, before) else 0.4,
         )
+
+    def _coarsened(self, facts: Facts, members: list[int], ratio: float) -> Estimate | None:
+        """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
+        arithmetic behind the stored values stays; what a thread does once, and waits for, shrinks with the threads.
+        None for other kernels."""
+        code, launch = facts.code, facts.launch
+        assert code is not None
+        stores = [i for i in members if code.classes[i].access == "store" and code.cfg.loop_of[i] is None]
+        if not stores or not launch.warps or any(code.classes[i].bytes >= 4 for i in stores):
+            return None
+        times = min(WIDE / max(code.classes[i].bytes for i in stores), launch.waves)
+        if times < 2 or any(code.executed[i] > 0 and loop is not None for i, loop in enumerate(code.cfg.loop_of)):
+            return None
+        element = set(behind(code, stores))
+        values = {p for i in [*stores, *element] for ps in code.defuse.sources(i).values() for p in ps}
+        narrow = code.where(lambda ins, op: op.space == "global" and op.access == "load" and 0 < op.bytes < 4)
+        loads = set(narrow) & values  # each leaves an instruction that takes its element out of a wider register
+        moved = {*members, *loads}
+        once = [i for i in range(len(code)) if code.executed[i] > 0 and i not in moved and i not in element]
+        kept, wide = left(code, once, 1 / times), left(code, sorted(moved), ratio)
+        scale = {d: max(0.0, kept.get(d, 1.0) + wide.get(d, 1.0) - 1) for d in kept.keys() | wide.keys()}
+        scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
+        scale |= {"l2_requests": max(1 / times, max(code.classes[i].bytes for i in stores) / 4)}
+        working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
+        waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
+        return facts.bounds.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
 
     def _streams(self, facts: Facts, accesses: float) -> bool:
         """Little happens to each element between its load and its store: wider accesses change most of the work.

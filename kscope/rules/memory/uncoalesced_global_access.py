@@ -63,12 +63,14 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
+import msgspec
+
 from kscope.features.bounds import REST
 from kscope.features.columns import Column
-from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk
+from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk, partly
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
-from kscope.features.reach import chases, gathers
+from kscope.features.reach import chases, gathers, steps_from_loaded
 from kscope.features.widths import walks_rows
 from kscope.model.analysis import Estimate, Finding
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
@@ -78,6 +80,7 @@ SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but mis
 ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 LANES = 32
+SORTED = 0.25  # of the excess of a gather that better ordered indices save
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
 
 
@@ -96,10 +99,12 @@ class UncoalescedGlobalAccess(ExcessRule):
         bad = excess(code, touched, ideal, SCATTERED, ALWAYS, LITTLE)
         if bad is None:
             return PASSED
+        scattered = [i for i in bad.members if gathers(code, i) and not steps_from_loaded(code, i)]
         scale = self._scale(facts, touched, ideal, bad)
-        estimate = facts.bounds.relieve(bad.share, bad.ratio, scale)
-        indirect = code.blamed_share([i for i in bad.members if gathers(code, i)]) > 0.5 * bad.share
-        rows = not indirect and walks_rows(code, bad)
+        estimate = self._gathering(facts, touched, ideal, scattered, facts.bounds.relieve(bad.share, bad.ratio, scale))
+        # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
+        rows = walks_rows(code, bad, set(scattered))
+        indirect = not rows and code.blamed_share(scattered) > 0.5 * bad.share
         spread = self._more_warps(facts) if rows else 1.0
         alone = ""
         if spread > 1:
@@ -175,6 +180,17 @@ class UncoalescedGlobalAccess(ExcessRule):
             "l2_requests": max(l2_requests, kept),
             "l2_writes": max(l2_requests, kept),
         }
+
+    def _gathering(
+        self, facts: Facts, touched: Column, ideal: Column, scattered: list[int], best: Estimate
+    ) -> Estimate:
+        """Sorting or binning the indices of gathers saves a part of their excess; the best case is the upper end."""
+        assert facts.code is not None
+        reached = partly(touched, ideal, scattered, SORTED)
+        if (part := excess(facts.code, touched, reached, 0.0, ALWAYS, 0.0)) is None:
+            return best
+        point = facts.bounds.relieve(part.share, part.ratio, self._scale(facts, touched, reached, part))
+        return msgspec.structs.replace(point, high=max(best.high, point.high))
 
     def _more_warps(self, facts: Facts) -> float:
         """How many times more threads the device would hold, up to a warp for each of today's threads."""
