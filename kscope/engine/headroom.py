@@ -4,14 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
-from kscope.model.analysis import Finding, Headroom
+from kscope.model.analysis import Estimate, Finding, Headroom
+from kscope.rules.base import Rule
+from kscope.rules.registry import rule
 
 
 def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
     """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable, for the
     bytes and operations of now. A finding that removes bytes or operations moves the roof: then it is the bound."""
+    now = _roofs(facts)
+    if now is None:
+        return None
+    best = max((f for f in findings if f.estimate), key=lambda f: f.estimate.high if f.estimate else 0.0, default=None)
+    if best is not None and best.estimate is not None and best.estimate.speedup > now[0]:
+        by = f"{best.estimate.capped_by} once {best.code} is fixed"
+        return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
+    return Headroom(speedup_bound=round(now[0], 2), bounded_by=now[1])
+
+
+def under_the_roof(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, none of them with a range beyond what the roofline allows, unless the fix moves the roof."""
+    now = _roofs(facts)
+    return list(findings) if now is None else [_under(finding, now[0]) for finding in findings]
+
+
+def _under(finding: Finding, roof: float) -> Finding:
+    estimate = finding.estimate
+    if estimate is None or estimate.high <= roof or estimate.speedup > roof:
+        return finding
+    kind = rule(finding.code)
+    if issubclass(kind, Rule) and kind.moves_roof:
+        return finding
+    high = max(estimate.speedup, round(roof, 3))
+    lower: Estimate = structs.replace(estimate, high=high)
+    return structs.replace(finding, estimate=lower)
+
+
+def _roofs(facts: Facts) -> tuple[float, str] | None:
+    """Speed-up at the nearest roof for the bytes and operations of now, and that roof's name."""
     pipeline = None
     if facts.specialization is not None:
         from kscope.engine.specialized import bound
@@ -29,14 +63,8 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
     load, by = max(loads, default=(0.0, ""))
     if load <= 0:
         return None
-    bound_now = 1 / min(1.0, max(load, 1e-4))
-    if pipeline is not None and pipeline[0] > bound_now:
-        bound_now, by = pipeline
-    best = max((f for f in findings if f.estimate), key=lambda f: f.estimate.high if f.estimate else 0.0, default=None)
-    if best is not None and best.estimate is not None and best.estimate.speedup > bound_now:
-        by = f"{best.estimate.capped_by} once {best.code} is fixed"
-        return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
-    return Headroom(speedup_bound=round(bound_now, 2), bounded_by=by)
+    now = 1 / min(1.0, max(load, 1e-4))
+    return pipeline if pipeline is not None and pipeline[0] > now else (now, by)
 
 
 def _memory_roof(facts: Facts) -> tuple[float, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from kscope.engine.headroom import headroom
+from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide, verdict
 from kscope.features.facts import Facts
@@ -45,6 +45,7 @@ def analyze_kernel(
         for rule in all_rules()
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
+    findings = under_the_roof(facts, said.findings)
     regimen = decide(facts)
     if details is not None:
         from kscope.features.detail import kernel_detail
@@ -62,13 +63,13 @@ def analyze_kernel(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
-        verdict=verdict(facts, regimen, said.findings, len(said.not_applicable)),
-        headroom=headroom(facts, said.findings),
+        verdict=verdict(facts, regimen, findings, len(said.not_applicable)),
+        headroom=headroom(facts, findings),
         roofline=_roofline(facts),
         utilization=_utilization(facts),
         stalls=_stalls(facts),
         warp_specialization=_specialised(facts),
-        findings=said.findings,
+        findings=findings,
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

@@ -77,6 +77,9 @@ class Rule(AnyRule):
     needs_samples: ClassVar[bool] = False
     collect: ClassVar[str] = "--set full"
     """What collects the needs: an ncu flag."""
+    moves_roof: ClassVar[bool] = False
+    """Whether the fix takes bytes from device memory, so that the roof of now does not bound it: spilled and local
+    arrays, data read again, data that lie elsewhere."""
 
     def check(self, facts: Facts) -> Outcome:
         raise NotImplementedError(self.code)

@@ -14,6 +14,7 @@ from kscope.features.facts import Facts
 from kscope.features.stalls import COUNTER
 from kscope.model.analysis import KernelAnalysis, Limiter, Regime
 from kscope.model.kernel import Kernel
+from kscope.rules.registry import rule
 from tests.support import reports
 from tests.support.edit import made
 from tests.support.labels import LABELS
@@ -79,6 +80,23 @@ def test_headroom_moves_with_bytes_that_a_fix_removes(diagnosis: Callable[[str],
     assert spilling.headroom is not None and first is not None
     assert "MEM104" in spilling.headroom.bounded_by
     assert spilling.headroom.speedup_bound == first.high
+
+
+@pytest.mark.parametrize("case", reports.cases())
+def test_no_range_beyond_the_roof(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """What the roofline allows bounds every promise, unless its fix takes bytes or operations away."""
+    kernel = diagnosis(case)
+    assert kernel.headroom is not None
+    for f in kernel.findings:
+        if f.estimate is not None and not getattr(rule(f.code), "moves_roof", False):
+            assert f.estimate.high <= max(1.01 * kernel.headroom.speedup_bound, f.estimate.speedup)
+
+
+def test_a_fix_that_takes_bytes_away_moves_the_roof(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    again = next(f for f in diagnosis("tile_sum.elected").findings if f.code == "MEM106")
+    room = diagnosis("tile_sum.elected").headroom
+    assert room is not None and again.estimate is not None
+    assert again.estimate.high > room.speedup_bound >= again.estimate.speedup
 
 
 def test_nothing_collected() -> None:

@@ -60,6 +60,7 @@ class HostMemoryAccess(Rule):
     slug = "host-memory-access"
     title = "The kernel works on memory across the bus"
     regime = "memory"
+    moves_roof = True
     needs = (MISS.format("sysmem"),)
     collect = "--section MemoryWorkloadAnalysis_Tables"
 

@@ -76,6 +76,7 @@ class LocalMemoryIndexing(Rule):
     slug = "local-memory-indexing"
     title = "A run-time indexed array lives in local memory"
     regime = "memory"
+    moves_roof = True
     needs_sass = True
     needs_samples = True
 

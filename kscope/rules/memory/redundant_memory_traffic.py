@@ -80,6 +80,7 @@ class RedundantMemoryTraffic(Rule):
     slug = "redundant-memory-traffic"
     title = "Device memory serves the same data again and again"
     regime = "memory"
+    moves_roof = True
     needs_sass = True
     needs = ("dram__bytes_read.sum",)
     collect = "--section MemoryWorkloadAnalysis"

@@ -76,6 +76,7 @@ class RegisterSpills(Rule):
     slug = "register-spills"
     title = "Registers spill to local memory"
     regime = "memory"
+    moves_roof = True
     needs_sass = True
     needs_samples = True
 
