@@ -6,11 +6,12 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test check golden frontend gallery rulebook eval validate bench clean
+.PHONY: help demo test fuzz check golden frontend gallery rulebook eval validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
 	@echo "make test      all tests"
+	@echo "make fuzz      the property tests on new random examples, thousands of each"
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
@@ -27,6 +28,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
+
+fuzz: $(STAMP)
+	@$(BIN)/python -m pytest -n auto -q --hypothesis-profile=search $(shell grep -rl "^from hypothesis" tests --include=test_*.py)
 
 check: $(STAMP)
 	$(BIN)/ruff check .

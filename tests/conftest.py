@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
@@ -18,6 +19,12 @@ from kscope.model.analysis import Analysis, KernelAnalysis, from_json, to_json
 from kscope.model.kernel import Kernel
 from kscope.parsers.ncu import read_kernels
 from tests.support import reports
+
+# The same examples each time, whatever the machine's load: a run of the tests says something about the code alone.
+# `make fuzz` looks for new ones.
+settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=150)
+settings.register_profile("search", deadline=None, max_examples=5000)
+settings.load_profile("repeatable")
 
 
 @pytest.fixture(scope="session")

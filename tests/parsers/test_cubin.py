@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.model.errors import KscopeError
@@ -260,7 +260,6 @@ def printed(text: str) -> str:
     return f"{mark}{'.'.join((opcode, *mods))} {', '.join(operands)}".strip()
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_parse_print_parse_is_stable(draw: st.DataObject) -> None:
     text = draw.draw(st.sampled_from(distinct()))
@@ -270,14 +269,12 @@ def test_parse_print_parse_is_stable(draw: st.DataObject) -> None:
     assert re.sub(r"[\s,]+", " ", again) == re.sub(r"[\s,]+", " ", text)
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=60), max_size=8))
 def test_odd_text_never_raises(lines: list[str]) -> None:
     listing.parse_listing(lines)
     parse_program("x", 90, [(16 * i, line, None, None) for i, line in enumerate(lines)])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 2000), st.integers(0, 255), st.integers(0, 60_000))
 def test_damaged_images_are_refused_or_read(at: int, byte: int, cut: int) -> None:
     whole = bytearray(data(cubin("separate.sm_80")))

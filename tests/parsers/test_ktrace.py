@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.model.errors import EXIT_INPUT, KscopeError
@@ -99,7 +99,6 @@ def test_cut_anywhere_is_one_error(size: int, tmp_path: Path) -> None:
     assert str(path) in error.value.message
 
 
-@settings(max_examples=200, deadline=None)
 @given(at=st.integers(0, len(SMALL) - 1), value=st.integers(0, 255))
 def test_damage_is_an_error_or_a_trace_never_a_traceback(at: int, value: int) -> None:
     data = bytearray(SMALL)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.model.timeline import Timeline
@@ -136,7 +136,6 @@ def made(path: Path, size: int, reserved: int, rows: list[list[Any]], ids: list[
     db.close()
 
 
-@settings(deadline=None, max_examples=150)
 @given(databases(), st.booleans())
 def test_equals_sqlite(database: tuple[int, int, list[list[Any]], list[int], list[int], bool], narrow: bool) -> None:
     size, reserved, rows, ids, gone, filler = database
@@ -150,13 +149,13 @@ def test_equals_sqlite(database: tuple[int, int, list[list[Any]], list[int], lis
             try:
                 found = from_pages(path, "t", names, known)
             except Unusual as e:
-                # a page that holds a record of this size in part only, or a value that is no integer
-                assert str(e) == "overflow pages" and size == 512, e
+                # a page that holds a record of this size in part only, or a length that its head says in two bytes
+                long = any(isinstance(r[0], str | bytes) and len(r[0]) > 14 for r in rows)
+                assert (str(e) == "overflow pages" and size == 512) or (str(e) == "a record unlike the table" and long)
                 continue
             assert found == plainly(path, "t", names, known)
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.data())
 def test_damage_is_left_to_sqlite(data: st.DataObject) -> None:
     """Whatever bytes are wrong: a result, or Unusual."""
