@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from kscope import __version__
-from kscope.engine.regime import WORDS
+from kscope.engine.verdict import WORDS
 from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
 from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
 

@@ -12,8 +12,8 @@ import msgspec
 
 from kscope.engine.kernel_names import bare, base, canonical
 from kscope.engine.rank import severity, worth
-from kscope.engine.regime import WORDS as LIMITERS
 from kscope.engine.timeline_verdict import GROUPS
+from kscope.engine.verdict import WORDS as LIMITERS
 from kscope.model.analysis import (
     Estimate,
     Finding,

@@ -7,7 +7,8 @@ from functools import partial
 
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.outcomes import judged
-from kscope.engine.regime import decide, verdict
+from kscope.engine.regime import decide
+from kscope.engine.verdict import verdict
 from kscope.features.facts import Facts
 from kscope.features.units import ELAPSED
 from kscope.model.analysis import (
