@@ -29,11 +29,16 @@ def check_target(path: Path, inputs: Sequence[str], *, force: bool, option: str 
 
 
 def write_file(path: Path, text: str, *, force: bool) -> None:
-    """Write UTF-8 and say so on standard error. Raises KscopeError (status 2) where that cannot be done."""
-    mode = "w" if force or (path.exists() and not path.is_file()) else "x"  # "x": another process may have been first
+    """Write UTF-8 and say so on standard error. A file that is there is replaced once the new one is complete; of a new
+    one nothing is left where the disk is full. Raises KscopeError (status 2) where that cannot be done."""
+    data = text.encode("utf-8", "replace")
     try:
-        with path.open(mode, encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
+        if path.is_file() and force:
+            _replace(path.resolve(), data)
+        elif path.exists() and not path.is_file():  # a device
+            path.write_bytes(data)
+        else:
+            _create(path, data)  # fails where another process was first
     except FileExistsError:
         raise KscopeError("exists", f"{path}: exists already", "pass --force to overwrite it", EXIT_USAGE) from None
     except OSError as error:
@@ -42,9 +47,35 @@ def write_file(path: Path, text: str, *, force: bool) -> None:
     print(f"Wrote {path}", file=sys.stderr)
 
 
+def _create(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        try:
+            file.write(data)
+            file.flush()
+        except OSError:
+            path.unlink()
+            raise
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write beside a file, then take its place, with its permissions."""
+    beside = path.with_name(f".{path.name[:200]}.{os.getpid()}.tmp")
+    try:
+        _create(beside, data)
+    except PermissionError:  # a folder in which files may be changed, not made
+        path.write_bytes(data)
+        return
+    try:
+        beside.chmod(path.stat().st_mode & 0o7777)
+        beside.replace(path)
+    except OSError:
+        beside.unlink()
+        raise
+
+
 def write_stdout(text: str, stream: TextIO | None = None) -> None:
     """Write to standard output, or another stream; a reader that leaves early (`| head`) is no fault and changes no
-    exit status."""
+    exit status. Raises OSError where the stream cannot be written: a full disk, a closed descriptor."""
     out = stream or sys.stdout
     encoding = out.encoding or "utf-8"
     try:

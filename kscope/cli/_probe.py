@@ -21,7 +21,8 @@ DRIVER = Path("/proc/driver/nvidia")
 
 
 class Check(Struct, frozen=True):
-    """One thing that is or is not here. `costs` says what is lost without it, `install` how to get it."""
+    """One thing that is or is not here. `costs` says what is lost without it, `install` how to get it;
+    `limits` what this version can read."""
 
     name: str
     status: Literal["ok", "missing", "limited"]
@@ -29,6 +30,7 @@ class Check(Struct, frozen=True):
     detail: str = ""
     costs: str = ""
     install: str = ""
+    limits: str = ""
 
 
 class Tool(Struct, frozen=True):
@@ -45,9 +47,9 @@ TOOLS = (
     Tool("cuobjdump", "device code cannot be taken out of .o, .so and executables",
          toolchain.INSTALL["cuobjdump"]),
     Tool("ncu", "kernels cannot be profiled here; reports from elsewhere can be analysed",
-         "https://developer.nvidia.com/tools-overview/nsight-compute/get-started"),
+         "https://developer.nvidia.com/nsight-compute"),
     Tool("nsys", "timelines cannot be recorded here, and .nsys-rep cannot be exported to sqlite",
-         "https://developer.nvidia.com/nsight-systems/get-started"),
+         "https://developer.nvidia.com/nsight-systems"),
     Tool("nvidia-smi", "no driver: nothing can be measured here; reports from elsewhere can be analysed",
          "install the NVIDIA driver (apt-get install nvidia-driver, or your system's package)"),
 )  # fmt: skip
@@ -88,7 +90,9 @@ def _tool(tool: Tool) -> Check:
     output, fault = _ask(str(path), "--version")
     if fault:
         return Check(tool.name, "limited", "", f"{path}: {fault}", tool.costs, tool.install)
-    return Check(tool.name, "ok", version_in(output), str(path))
+    version = version_in(output)
+    limits = toolchain.span_of(version) if tool.name in toolchain.INSTALL else ""
+    return Check(tool.name, "ok", version, str(path), limits=limits)
 
 
 def version_in(output: str) -> str:

@@ -43,6 +43,8 @@ def table(found: list[Check], width: int, *, color: bool, unicode: bool) -> str:
         detail = one_line(check.detail)
         left: list[Segment] = [(f"{check.name:{name}}  ", ""), (f"{check.status:8} ", STYLES[check.status])]
         left.append((f"{one_line(check.version):10}  ", ""))
+        if check.limits:
+            left.append((f"{check.limits}  ", ""))
         if sum(len(text) for text, _ in left) + len(detail) <= width:
             page.line(*left, (detail, "dim"))
         else:
@@ -51,10 +53,12 @@ def table(found: list[Check], width: int, *, color: bool, unicode: bool) -> str:
         if check.status != "ok":
             page.paragraph(check.costs, lead=("    costs   ", "dim"), indent=12)
             page.paragraph(check.install, lead=("    get it  ", "dim"), indent=12, style="code")
-    missing = sum(check.status != "ok" for check in found)
+    missing = {check.name for check in found if check.status != "ok"}
     page.blank()
-    if missing:
-        page.line("kscope analyze needs none of what is missing, ncu-report excepted.")
+    if "ncu-report" in missing:
+        page.line("kscope analyze reads timelines without ncu-report, but no report of Nsight Compute.")
+    elif missing:
+        page.line("kscope analyze needs none of what is missing.")
     else:
         page.line("Everything is here.")
     return page.text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -25,6 +26,8 @@ COMMANDS = {
 }
 """Command name (and module kscope.cli.NAME with the command of that name) -> short help."""
 
+UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
+"""What writing to standard output can end with; files that are opened have a name in their errors."""
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
 
@@ -84,8 +87,22 @@ def _run(argv: list[str], *, json_errors: bool) -> int:
     except BrokenPipeError:  # the reader had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the flush at exit finds an open stream
         return EXIT_OK
+    except OSError as error:
+        if error.errno not in UNWRITABLE or error.filename is not None:
+            return _internal(error, json_errors=json_errors)
+        return _unwritable(error.strerror or "", json_errors=json_errors)
     except Exception as error:
         return _internal(error, json_errors=json_errors)
+
+
+def _unwritable(reason: str, *, json_errors: bool) -> int:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is left in the buffer goes nowhere at exit
+    message, hint = f"standard output cannot be written: {reason}", "write to a file elsewhere with -o"
+    if json_errors:
+        _report_json("unwritable", message, hint)
+    else:
+        print(f"kscope: {message}; {hint}", file=sys.stderr)
+    return EXIT_USAGE
 
 
 def _internal(error: Exception, *, json_errors: bool) -> int:

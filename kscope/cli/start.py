@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def main() -> NoReturn:
     """The console script: kscope.cli.main with the first report opened ahead. Ends the process."""
     gc.disable()  # one command and out: what is garbage goes by its reference counts
+    _open_streams()
     argv = sys.argv[1:]
     if argv[:1] == ["analyze"]:
         report = next((a for a in argv if a.endswith(".ncu-rep")), None)
@@ -29,9 +30,24 @@ def main() -> NoReturn:
         run(argv)
     except SystemExit as end:
         status = end.code
+    except KeyboardInterrupt:  # while the command line is imported
+        status = 130
     finally:
         ahead.close()
     _leave(status)
+
+
+def _open_streams() -> None:
+    """A standard stream that the caller closed becomes one that fails at use: left closed, its number would go to the
+    next file that is opened, and what is printed into that file. Nobody reads a closed standard error: it goes nowhere.
+    """
+    for number, name, modes in ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, modes)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def _draws(argv: list[str]) -> bool:

@@ -122,6 +122,16 @@ def span(sm: int) -> str:
     return f"CUDA {first} and later do" if first else f"CUDA {last} and earlier do" if last else "an unknown target"
 
 
+def span_of(version: str) -> str:
+    """The targets that the tools of a toolkit read: "reads sm_75 to sm_121"; "" where the version is not known."""
+    known = _numbers(".".join(version.split(".")[:2])) if version.replace(".", "").isdigit() else ()
+    if not known:
+        return ""
+    targets = sorted({int(sm) for end in ("first", "last") for sm in table("toolkits")[end]})
+    inside = [sm for sm in targets if reads(Tool("", Path(), known), sm)]
+    return f"reads sm_{inside[0]} to sm_{inside[-1]}" if inside else ""
+
+
 def _remedy(name: str, sm: int) -> str:
     _, last = limits(sm)
     if not last:

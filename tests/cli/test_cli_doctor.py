@@ -88,3 +88,18 @@ def test_counter_permission_is_read_from_the_driver(tmp_path: Path, text: str, u
 
 def test_counter_permission_without_the_file(tmp_path: Path) -> None:
     assert _probe._permission(tmp_path / "none", 0).status == "limited"
+
+
+def test_disassemblers_say_what_they_read(tmp_path: Path) -> None:
+    program(tmp_path, "nvdisasm", "echo 'Cuda compilation tools, release 11.8, V11.8.86'")
+    program(tmp_path, "cuobjdump", "echo 'Cuda compilation tools, release 13.1, V13.1.4'")
+    done = kscope("doctor", env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    shown = {line.split()[0]: line for line in done.stdout.splitlines() if line and line[0] != " "}
+    assert "reads sm_50 to sm_90" in shown["nvdisasm"]
+    assert "reads sm_75 to sm_121" in shown["cuobjdump"]
+
+
+def test_addresses_are_not_broken(tmp_path: Path) -> None:
+    done = kscope("doctor", env={"PATH": str(tmp_path)})
+    assert all(tool.install in done.stdout for tool in _probe.TOOLS if tool.install.startswith("https:"))
+    assert "ncu-report excepted" not in done.stdout
