@@ -9,6 +9,7 @@ what they mean for one warp.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -16,26 +17,30 @@ from msgspec import Struct
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from kscope.features.columns import total
-from kscope.features.role_time import RoleTime
+from kscope.features.role_time import RoleTime, issued
 from kscope.features.specialization import Specialization
 
 CLOCK = "SR_CLOCKLO"
 WARPS = 4  # of a warpgroup
+AROUND = 12  # blocks between a wait and the clock readings around it
 
 
 class Footprint(Struct, frozen=True):
     """Shares of a block's life: `before` and `behind` what was recorded; `alone`: what a recording warp of the main
-    role issues beyond its neighbours."""
+    role issues beyond its neighbours. `enclosed`: by role, shares of its time that it issues between the two clock
+    readings around a wait (the address of a barrier, the descriptors of a product): the record calls that waiting. Less
+    the waits that a record misses: a warp reads the clock behind a BAR.SYNC before it blocks."""
 
     before: float
     behind: float
     alone: float
+    enclosed: Mapping[str, float]
 
 
 def of_plain(sp: Specialization) -> Footprint:
     """A program without a recorder, compared from its roles' begin on."""
     main = sp.time_of(sp.main)
-    return Footprint(main.prologue if main is not None else 0.0, 0.0, 0.0)
+    return Footprint(main.prologue if main is not None else 0.0, 0.0, 0.0, {})
 
 
 def of_recorded(sp: Specialization, cycles: float, late: float) -> Footprint:
@@ -46,7 +51,50 @@ def of_recorded(sp: Specialization, cycles: float, late: float) -> Footprint:
     outside = 1 - cycles * sp.generations / active
     before = main.prologue + max(0.0, _set_up(sp, main) - late * sp.generations / active)
     before = min(before, main.priming.point)
-    return Footprint(before, max(0.0, min(outside - before, main.drain.point)), (WARPS - 1) * _held(sp, main))
+    behind = max(0.0, min(outside - before, main.drain.point))
+    enclosed = {t.role.name: _enclosed(sp, t) for t in sp.times if t.samples}
+    return Footprint(before, behind, (WARPS - 1) * _held(sp, main), enclosed)
+
+
+def _enclosed(sp: Specialization, time: RoleTime) -> float:
+    """Share of a role's time that counts as issued and lies between the clock readings around a wait."""
+    code, waits = sp.code, sp.waits.of(time.role.name)
+    reads = {i for i in time.role.members if _reads(sp, i) and "32" in code[i].mods}
+    around: set[int] = set()
+    missed: set[int] = set()
+    for wait in waits:
+        ahead, behind = _up_to(sp, wait.index, reads, back=True), _up_to(sp, wait.index, reads, back=False)
+        if ahead is not None and behind is not None:
+            around |= ahead | behind
+            if wait.kind == "barrier":
+                missed |= {i for i in wait.members - behind if any(wait.index < r < i for r in reads)}
+    blocked = total(sp.samples.stall.get("barrier", []), missed) if "barrier" in sp.samples.stall else 0.0
+    return (issued(sp, time.role, around) - blocked) / time.samples
+
+
+def _up_to(sp: Specialization, index: int, reads: set[int], *, back: bool) -> set[int] | None:
+    """Instructions from one to the clock readings before (or behind) it on every way; None where a way has none."""
+    cfg = sp.code.cfg
+    seen: set[int] = set()
+    blocks: set[int] = set()
+    queue = [(cfg.block_of[index], index)]
+    while queue:
+        block, at = queue.pop()
+        one = cfg.blocks[block]
+        way = range(at, one.start - 1, -1) if back else range(at, one.end)
+        for i in way:
+            if i in reads:
+                break
+            seen.add(i)
+        else:
+            following = one.predecessors if back else one.successors
+            if not following or len(blocks) > AROUND:
+                return None
+            for b in following:
+                if b not in blocks:
+                    blocks.add(b)
+                    queue.append((b, cfg.blocks[b].end - 1 if back else cfg.blocks[b].start))
+    return seen
 
 
 def _set_up(sp: Specialization, main: RoleTime) -> float:

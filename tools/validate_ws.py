@@ -128,7 +128,8 @@ def render(folder: Path) -> str:
         "Same program: the report is of the program that records, the records are of the last pass of that report. "
         "Plain program: the report is of the program without a recorder; the time that records took is left out of the "
         "truth, and only the cases are counted in which recording costs at most 3 %; it stays the truth of the warp of "
-        "each four that signals and records, which issues some points more than the mean of the MMA role. Both: "
+        "each four that signals and records, which issues some points more than the mean of the MMA role. What the "
+        "recorder leaves of itself in the estimates is taken out of them (`tools/footprint.py`). Both: "
         f"kernels of {SHORT:.0f} us and more.",
         "Sampling noise is two standard errors of a share, from the number of moments in which the sampler looked (one "
         "warp an SM in 2,048 cycles) and from how few SMs are out of step with the others. Where it is above 3 points, "
@@ -189,7 +190,7 @@ def compared(case: Case, truth: Truth, *, recorded: bool) -> Iterable[Cell]:
 
 def estimated(time: RoleTime, less: footprint.Footprint, *, main: bool, known: bool) -> dict[str, Share]:
     """Shares of what the recorder saw of a role's time, for its own warps."""
-    alone = less.alone if main else 0.0
+    alone = (less.alone if main else 0.0) - less.enclosed.get(time.role.name, 0.0)
     waiting = time.covered if known else time.covered.plus(time.exposed)
     shares = {
         "priming": shifted(time.priming, -less.before), "issued": shifted(time.issued, alone),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.features.phases import drawn
-from kscope.features.role_time import RoleTime
+from kscope.features.role_time import RoleTime, noise
 from kscope.features.specialization import Specialization
 from kscope.model.specialization import (
     Amortisation,
@@ -29,7 +29,7 @@ def warp_specialization(facts: Facts) -> WarpSpecialization | None:
     if sp is None:
         return None
     return WarpSpecialization(
-        roles=[_role(t) for t in sp.times],
+        roles=[_role(sp, t) for t in sp.times],
         timeline=_phases(facts, sp),
         tier="B" if sp.tier == "B" else "C",
         stages=sp.waits.stages,
@@ -46,10 +46,11 @@ def warp_specialization(facts: Facts) -> WarpSpecialization | None:
             and max(line.values, default=0) > 0.01
         ],
         not_advice=_not_advice(facts, sp),
+        sampled_every=facts.kernel.metrics.get("smsp__pcsamp_interval_cycles"),
     )
 
 
-def _role(time: RoleTime) -> Role:
+def _role(sp: Specialization, time: RoleTime) -> Role:
     parts = (time.priming, time.issued, time.covered, time.exposed, time.drain)
 
     def shares(pick: str) -> RoleShare:
@@ -65,6 +66,7 @@ def _role(time: RoleTime) -> Role:
         low=shares("low"),
         high=shares("high"),
         retries=[Retries(waits_for=u, failed=f, made=m) for u, (f, m) in time.retried.items()],
+        sampling_error=round(min(1.0, max(noise(sp, p.point, time.role) for p in parts)), 4) if time.samples else 0.0,
     )
 
 

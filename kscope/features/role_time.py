@@ -98,7 +98,12 @@ def role_time(sp: Specialization, role: Role) -> RoleTime:
         amount = waiting[id(w)]
         if key_of(w) == "data" and data and role is sp.main:
             amount -= first.point * amount / data  # the first wait is priming
-        groups[key_of(w)] = groups.get(key_of(w), 0.0) + (amount + between.get(w.index, 0.0)) / whole
+        amount += total(sp.samples.all, between.get(w.index, ()))
+        groups[key_of(w)] = groups.get(key_of(w), 0.0) + amount / whole
+    if role is not sp.main and drain.point > behind and (waits := sum(groups.values())):
+        # it has asked for the last data by then: what is left of its code waits
+        kept = max(0.0, 1 - (drain.point - behind) / waits)
+        groups = {k: kept * v for k, v in groups.items()}
     covers = _covers(sp, role, groups, max(0.0, 1.0 - priming.point - drain.point))
     exposed = {key: covers[key].rest_of(share) for key, share in groups.items()}
     cover, bare = _sum(covers.values()), _sum(exposed.values())
@@ -136,15 +141,15 @@ def _behind(sp: Specialization, role: Role) -> float:
     return max(0.0, 1.0 - (total(sp.samples.all, role.members) + prologue) / whole) if whole else 0.0
 
 
-def _between(sp: Specialization) -> dict[int, float]:
-    """By product that ends a group: samples from the group's WARPGROUP.ARRIVE up to it which stand at no product:
-    descriptors and the like. An issue takes no longer than the pipe makes it."""
+def _between(sp: Specialization) -> dict[int, list[int]]:
+    """By product that ends a group: from the group's WARPGROUP.ARRIVE up to it what is no product: descriptors and the
+    like. An issue takes no longer than the pipe makes it."""
     code, out = sp.code, {}
     for block in code.cfg.blocks:
         products = [i for i in range(block.start, block.end) if code[i].opcode in PRODUCTS]
         first = next((i for i in range(block.start, block.end) if _arrives(code[i])), None)
         if products and first is not None and first < products[0]:
-            out[products[-1]] = sum(sp.samples.all[i] for i in range(first + 1, products[-1]) if i not in products)
+            out[products[-1]] = [i for i in range(first + 1, products[-1]) if i not in products]
     return out
 
 
@@ -154,6 +159,21 @@ def waiting_at(sp: Specialization, wait: Wait) -> float:
     if code[wait.index].opcode in PRODUCTS or wait.kind == "mbarrier":
         return total(sp.samples.all, wait.members | wait.beside)
     return sum(total(column, wait.members) for reason, column in sp.samples.stall.items() if reason in WAITING)
+
+
+def issued(sp: Specialization, role: Role, at: Iterable[int]) -> float:
+    """Samples of a role at some instructions that count as work, not as waiting."""
+    left = {i: sp.samples.all[i] for i in at if i in role.members}
+    beside = _between(sp)
+    for wait in sp.waits.of(role.name):
+        whole = sp.code[wait.index].opcode in PRODUCTS or wait.kind == "mbarrier"
+        for i in wait.members | wait.beside if whole else wait.members:
+            waits = left.get(i, 0.0) if whole else sum(sp.samples.stall[r][i] for r in WAITING if r in sp.samples.stall)
+            if i in left:
+                left[i] = max(0.0, left[i] - waits)
+        for i in beside.get(wait.index, ()):
+            left.pop(i, None)
+    return sum(left.values())
 
 
 def _first_wait(
@@ -197,8 +217,8 @@ def _drain(sp: Specialization, role: Role, behind: float) -> Share:
     if sp.phases is None:
         return Share(0.0, 0.0, behind) if role is not sp.main else Share(behind, 0.0, behind)
     share = sp.phases.draining
-    if role is not sp.main:
-        share = min(share, behind)
+    if role is not sp.main and role not in sp.roles.producers:
+        share = min(share, behind)  # a producer has asked for the last data before the unit works on them
     if not sp.resolved:
         return Share(share, 0.0, min(1.0, 2 * share + behind))
     return Share(share, min(share, sp.storing / sp.tiles), share)  # at least the stores of the last tile

@@ -27,7 +27,7 @@ from msgspec import Struct
 from kscope.model.trace import ISSUE, OTHER, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from kscope.model.trace import KernelTrace
 
@@ -120,8 +120,11 @@ def _served(queue: Iterable[tuple[float, float, int]], done: dict[int, float]) -
     return [(b, e) for b, e in out]
 
 
-def roles(trace: KernelTrace, *, records: bool = False) -> tuple[RoleShare, ...]:
-    """The breakdown, one entry a role. `records`: count the time that records took as the role's own work."""
+def roles(
+    trace: KernelTrace, *, records: bool = False, stands: Mapping[int, int] | None = None
+) -> tuple[RoleShare, ...]:
+    """The breakdown, one entry a role. `records`: count the time that records took as the role's own work. `stands`:
+    for how many warps of its block a recorded warp stands, by its number, where that is not one."""
     unit, sms, done = _worked(trace)
     spans: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
     for warp, scope, begin, end in zip(trace.warp, trace.scope, trace.begin, trace.end, strict=True):
@@ -131,12 +134,15 @@ def roles(trace: KernelTrace, *, records: bool = False) -> tuple[RoleShare, ...]
         for i, one in enumerate(trace.warps):
             done[one.block] = max([done.get(one.block, 0.0), *(e for _, e, _ in spans[i])])
     parts: dict[str, list[_Parts]] = defaultdict(list)
+    warps: dict[str, int] = defaultdict(int)
     for i, one in enumerate(trace.warps):
         begin, end = lives[one.block]
         cover = _Cover(sms.get(one.sm, [])) if unit else None
         made = 0 if records else one.written
-        parts[one.role].append(_Parts(trace, spans[i], (begin, end), done.get(one.block, end), cover, made))
-    return tuple(_role(trace, name, some, unit) for name, some in parts.items())
+        part = _Parts(trace, spans[i], (begin, end), done.get(one.block, end), cover, made)
+        parts[one.role] += [part] * (stands or {}).get(one.warp, 1)
+        warps[one.role] += 1
+    return tuple(_role(trace, name, some, unit, warps[name]) for name, some in parts.items())
 
 
 def unit_share(trace: KernelTrace) -> UnitShare | None:
@@ -238,7 +244,7 @@ def _own(spans: list[tuple[float, float, int]]) -> list[tuple[float, float, int]
     return out
 
 
-def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str) -> RoleShare:
+def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str, warps: int) -> RoleShare:
     waiting = [i for i, s in enumerate(trace.scopes) if s.kind == WAIT or (unit and s.kind == ISSUE and s.on == unit)]
     rows = []
     for p in some:
@@ -256,7 +262,7 @@ def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str) -> RoleS
             count = sum(r[2] for r, _ in found) / len(some)
             scopes.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered_ if unit else None))
     return RoleShare(
-        role=name, warps=len(some), time_us=sum(p.life + p.recording for p in some) / len(some) / 1e3,
+        role=name, warps=warps, time_us=sum(p.life + p.recording for p in some) / len(some) / 1e3,
         recording=sum(100 * p.recording / (p.life + p.recording) for p in some) / len(some),
         priming=shares[0], issued=shares[1], covered=shares[2] if unit else None, exposed=shares[3], drain=shares[4],
         scopes=tuple(scopes),

@@ -270,8 +270,19 @@ class _Finder:
             if kind == "barrier":
                 end = code.cfg.blocks[code.cfg.block_of[i]].end
                 members |= {j for j in range(i + 1, min(i + 1 + _BACK, end)) if code[j].opcode not in PRODUCTS}
+            if kind == "copies" and self._seen_behind(i):
+                members.add(i + 1)
             out.append(Wait(i, kind, self.role(i), frozenset(members), unit, (), code.executed[i], None))
         return out
+
+    def _seen_behind(self, i: int) -> bool:
+        """Whether a warp that waits for copies (DEPBAR) is sampled at the next instruction: it is, where that has no
+        wait of its own."""
+        code, after = self.code, i + 1
+        if after >= code.cfg.blocks[code.cfg.block_of[i]].end or _kind(code[after].opcode, code[after].mods):
+            return False
+        loads = {j for found in code.defuse.sources(after).values() for j in found}
+        return not any(code[j].opcode.startswith(("LD", "S2", "SHFL", "ATOM", "RED")) for j in loads)
 
     # --- the ring of stages
 

@@ -33,6 +33,9 @@ class Role(Struct, frozen=True, kw_only=True):
     low: RoleShare | None = None
     high: RoleShare | None = None
     retries: list[Retries] = []
+    sampling_error: Annotated[
+        float, Meta(description="two standard errors of the shares, from how often the sampler looked; in the bounds")
+    ] = 0.0
 
 
 class Phases(Struct, frozen=True, kw_only=True):
@@ -92,3 +95,6 @@ class WarpSpecialization(Struct, frozen=True, kw_only=True):
     amortisation: list[Amortisation] = []
     series: list[Series] = []
     not_advice: Annotated[list[str], Meta(description="what counters suggest and does not count here")] = []
+    sampled_every: Annotated[float | None, Meta(description="cycles after which the sampler takes a warp of an SM")] = (
+        None
+    )

@@ -25,6 +25,8 @@ TIERS = {
     "C": "samples by instruction alone: priming and coverage are bounds",
 }
 MOVED = 0.02
+BLURRED = 0.03  # error of a role's share from the sampler alone, from which a denser one is worth a run
+SHORTEST = 32  # cycles between samples at interval 0; n is 2^(5 + n) (Nsight Compute CLI guide, section Sampling)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:
@@ -115,6 +117,18 @@ def hidden(kernel: KernelAnalysis) -> str:
     )
 
 
+def sampling(ws: WarpSpecialization) -> str:
+    """How far the sampler alone may put a role's shares off, where a shorter interval would help."""
+    worst = max(ws.roles, key=lambda r: r.sampling_error, default=None)
+    if worst is None or worst.sampling_error <= BLURRED or not ws.sampled_every or ws.sampled_every <= SHORTEST:
+        return ""
+    return (
+        f"one warp an SM every {ws.sampled_every:,.0f} cycles: the shares of the {one_line(worst.role)} may be off by "
+        f"{100 * worst.sampling_error:.0f} points, the others by less; ncu --warp-sampling-interval 0 looks every "
+        f"{SHORTEST} cycles"
+    )
+
+
 def amortisation(ws: WarpSpecialization) -> str:
     """T(n) = T_fixed + n t as a short series."""
     found = [a for a in ws.amortisation if a.work != 1.0]
@@ -168,6 +182,7 @@ def _remarks(kernel: KernelAnalysis, ws: WarpSpecialization) -> list[tuple[str, 
         ("lost", lost(ws)),
         ("raw stalls mislead", hidden(kernel)),
         ("amortises", amortisation(ws)),
+        ("sampled seldom", sampling(ws)),
         ("not advice here", ", ".join(one_line(x) for x in ws.not_advice)),
     ]
     return [(lead, text) for lead, text in pairs if text]

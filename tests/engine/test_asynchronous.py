@@ -10,6 +10,7 @@ import pytest
 from kscope.engine.kernel import analyze_kernel
 from kscope.features.code import Code
 from kscope.features.facts import Facts
+from kscope.reports._pipeline import sampling
 from kscope.rules.base import PASSED
 from kscope.rules.latency.exposed_memory_latency import ExposedMemoryLatency
 
@@ -61,3 +62,36 @@ def test_covered_waits_are_no_exposed_latency(monkeypatch: pytest.MonkeyPatch, f
     monkeypatch.setattr(Code, "blamed_share", lambda self, chosen, *reasons: 0.6 if reasons else 0.0)
     assert ExposedMemoryLatency().check(facts("ws_gemm.best")) is PASSED
     assert ExposedMemoryLatency().check(facts("list_walk.serial")) is not PASSED
+
+
+def test_a_wait_for_bulk_copies_is_seen_behind_its_instruction(facts: Callable[[str], Facts]) -> None:
+    """cp.async.bulk.wait_group is a DEPBAR: the warp that waits is sampled at the instruction behind it."""
+    sp = facts("tma_scale.stages2").specialization
+    assert sp is not None
+    (site,) = [w for w in sp.waits.sites if w.kind == "copies" and sp.code.cfg.loop_of[w.index] is not None]
+    assert site.members == {site.index, site.index + 1}
+    assert sp.samples.all[site.index] < sp.samples.all[site.index + 1]
+
+
+def test_a_producer_drains_with_the_unit(facts: Callable[[str], Facts]) -> None:
+    """It has asked for the last data before the unit works on them, whatever its own code does until the end."""
+    for case in ("ws_gemm.best", "ws_gemm.epilogue_exposed"):
+        sp = facts(case).specialization
+        assert sp is not None and sp.main is not None
+        drain = {t.role.name: t.drain.point for t in sp.times}
+        assert drain["producer"] >= drain["MMA"] > 0
+        for t in sp.times:
+            assert sum(s.point for s in (t.priming, t.issued, t.covered, t.exposed, t.drain)) == pytest.approx(1)
+
+
+def test_what_the_sampler_cannot_tell_is_said(facts: Callable[[str], Facts]) -> None:
+    """One warp an SM in 2,048 cycles: the role of one warp was looked at a few dozen times."""
+    found = analyze_kernel(facts("ws_gemm.best").kernel, "0")
+    ws = found.warp_specialization
+    assert ws is not None and ws.sampled_every == 2048
+    one, eight = (next(r for r in ws.roles if r.role == name) for name in ("producer", "MMA"))
+    assert one.sampling_error > eight.sampling_error > 0
+    text = sampling(ws)
+    assert f"producer may be off by {100 * one.sampling_error:.0f} points" in text
+    assert "ncu --warp-sampling-interval 0" in text
+    assert not sampling(msgspec.structs.replace(ws, sampled_every=32.0)), "it cannot look more often"

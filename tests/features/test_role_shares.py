@@ -15,7 +15,7 @@ from tests.support.dials import DIALS
 
 CASES = (
     "ws_gemm.best", "ws_gemm.k2048", "ws_gemm.n128_stages3", "ws_gemm.stages2", "ws_gemm.tiles2",
-    "ws_gemm.epilogue_exposed", "ws_gemm.produce_exposed", "ws_gemm.one_group",
+    "ws_gemm.epilogue_exposed", "ws_gemm.produce_exposed", "ws_gemm.one_group", "tma_scale.stages6",
 )  # fmt: skip
 
 
@@ -40,7 +40,7 @@ def test_within_three_points_or_the_samplers_noise(case: str) -> None:
     with (DIALS / "truth.csv").open(encoding="utf-8", newline="") as file:
         truth = {(row["case"], row["role"]): row for row in csv.DictReader(file)}
     cells = list(tool().compared(tool().read(DIALS / case, settings[case]), truth, recorded=True))
-    assert len(cells) == 10
+    assert len(cells) == (10 if case.startswith("ws_gemm") else 8)  # no unit's busy time is known in a copy
     for cell in cells:
         assert cell.error <= max(3.0, cell.noise), cell
         assert cell.inside, cell

@@ -5,6 +5,8 @@ import { fine, number, plain, si, time } from "./format";
 import { scrolling, section } from "./parts";
 import type { Role, Specialization } from "./types";
 
+const BLURRED = 0.03; // of a role's time: what the sampler alone may be off by before a denser one is worth a run
+const SHORTEST = 32; // cycles, at interval 0
 const PARTS: [string, string][] = [["priming", "prologue and filling"], ["steady_issued", "issues in the steady phase"],
   ["covered_wait", "waits while the unit is busy"], ["exposed_wait", "waits while the unit is not"], ["drain", "after the last product"]];
 const LOSSES: Record<string, string> = {
@@ -29,6 +31,11 @@ export function specialization(ws: Specialization): HTMLElement {
   parts.push(ws.tier === "C" ? "tier C: no timeline in the report, bounds are wide" : `tier ${ws.tier}: by the timeline`);
   const card = section("Warp roles", parts.join("; "), h("div", { class: "two-columns" }, left, right.childElementCount ? right : null));
   if (ws.not_advice.length) card.append(h("p", { class: "note small" }, `Not advice here, whatever the counters say: ${ws.not_advice.join(", ")}.`));
+  const blur = Math.max(...ws.roles.map((r) => r.sampling_error));
+  if (blur > BLURRED && (ws.sampled_every ?? 0) > SHORTEST) {
+    card.append(h("p", { class: "note small" }, `One warp an SM was sampled every ${ws.sampled_every!.toLocaleString("en-US")} cycles: shares may be off by up to ${(100 * blur).toFixed(0)} points. `,
+      h("code", {}, "ncu --warp-sampling-interval 0"), ` looks every ${SHORTEST} cycles.`));
+  }
   card.classList.add("full");
   return card;
 }

@@ -19,10 +19,11 @@ export interface Roofline {
 export interface Role {
   role: string; warps: number; share: Record<string, number>; low: Record<string, number> | null; high: Record<string, number> | null;
   retries: { waits_for: string; failed: number; made: number }[];
+  sampling_error: number;
 }
 export interface Specialization {
   roles: Role[]; tier: string; stages: number | null; stage_bytes: number | null; tiles_per_block: number | null;
-  lost: Record<string, number> | null; amortisation: { work: number; us: number; fixed_pct: number }[]; not_advice: string[];
+  lost: Record<string, number> | null; amortisation: { work: number; us: number; fixed_pct: number }[]; not_advice: string[]; sampled_every: number | null;
   timeline: { fill_us: number; steady_us: number; drain_us: number; steady_utilization_pct: number; bubbles: number; bubble_us: number;
     plateau_pct: number | null; error_us: number; resolved: boolean; unit: string } | null;
 }
