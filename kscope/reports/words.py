@@ -184,10 +184,14 @@ def repeats(kernel: KernelAnalysis) -> str:
     return f"{many.count} launches, {time(many.min_us)} to {time(many.max_us)}, median {time(many.median_us)}"
 
 
+CAST = re.compile(r"(?<=[<, ])\((?:(?:un)?signed|int|bool|char|short|long|\s)+\)(?=-?\d)")
+
+
 def shorten(name: str, limit: int) -> str:
     """A demangled name in at most `limit` characters: parameters go first, then template arguments, then the
-    return type and the namespaces; what is still too long loses its middle."""
-    name = one_line(name).removeprefix("void ")
+    return type and the namespaces; what is still too long loses its middle. Template arguments that are numbers lose
+    the type that ncu writes before them, `gemm<(int)4>`."""
+    name = CAST.sub("", one_line(name).removeprefix("void "))
     if len(name) <= limit:
         return name
     head, arguments = _split_parameters(name)
@@ -214,7 +218,7 @@ def middle(text: str, limit: int) -> str:
 
 def without_parameters(name: str) -> str:
     """The demangled name as far as its parameter list."""
-    return _split_parameters(one_line(name))[0]
+    return _split_parameters(CAST.sub("", one_line(name)))[0]
 
 
 def _split_parameters(name: str) -> tuple[str, bool]:

@@ -27,6 +27,8 @@ RETURNS = (
     ("name", "limit", "short"),
     [
         ("void copy<4>(float const*)", 80, "copy<4>(float const*)"),
+        ("void copy<(int)4, (bool)1, (unsigned int)-2>(int)", 80, "copy<4, 1, -2>(int)"),
+        ("f<(anonymous namespace)::(int)>(int)", 80, "f<(anonymous namespace)::(int)>(int)"),
         ("void copy<4>(float const*)", 14, "copy<4>(...)"),
         ("void copy<4>(float const*)", 8, "copy<4>"),
         (CUTLASS, 80, "cutlass::device_kernel<...>(...)"),

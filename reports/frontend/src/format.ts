@@ -73,9 +73,16 @@ export function hex(pc: number): string {
   return pc.toString(16).padStart(4, "0");
 }
 
+const CAST = /(?<=[<, ])\((?:(?:un)?signed|int|bool|char|short|long|\s)+\)(?=-?\d)/g;
+
+/** A demangled name without `void` and the types that ncu writes before numbers in template arguments. */
+export function readable(name: string): string {
+  return name.replace(/^void /, "").replace(CAST, "");
+}
+
 /** The demangled name as far as its parameter list. */
 export function short(name: string): string {
-  const text = name.replace(/^void /, "");
+  const text = readable(name);
   if (!text.endsWith(")")) return text;
   let depth = 0;
   for (let i = text.length - 1; i > 0; i--) {

@@ -1,7 +1,7 @@
 // The page of one kernel: the sentence, the suggestions, then the charts that prove them.
 
 import { h } from "./dom";
-import { dims, fine, headroom, short, time, times } from "./format";
+import { dims, fine, headroom, readable, short, time, times } from "./format";
 import { memoryChart } from "./memory";
 import { occupancyChart } from "./occupancy";
 import { badge, bar, kernelLink, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
@@ -15,7 +15,7 @@ import type { Code, Data, Kernel, KernelDetail, Place } from "./types";
 export function title(k: Kernel): HTMLElement {
   const name = k.demangled || k.name;
   const bare = short(name);
-  return h("h1", { class: "kernel-name" }, bare, h("span", { class: "parameters" }, name.replace(/^void /, "").slice(bare.length)));
+  return h("h1", { class: "kernel-name" }, bare, h("span", { class: "parameters" }, readable(name).slice(bare.length)));
 }
 
 export function tabs(k: Kernel, detail: KernelDetail | undefined, active: string): HTMLElement {
