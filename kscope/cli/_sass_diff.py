@@ -47,7 +47,7 @@ def compared(
     color: bool = False,
     unicode: bool = True,
 ) -> tuple[str, bool]:
-    """The diff of two binaries as text or JSON, and whether a finding that only the new one has meets the limits."""
+    """The diff of two binaries as text, JSON or HTML; whether a finding that only the new one has meets the limits."""
     from kscope.engine.sassdiff import sass_diff
     from kscope.parsers.cubin import read_programs
 
@@ -57,6 +57,10 @@ def compared(
         from kscope.model.sass_diff import sass_diff_json
 
         return sass_diff_json(comparison).decode() + "\n", failed
+    if format_ == "html":
+        from kscope.reports import html
+
+        return html.render_sass_diff(comparison), failed
     from kscope.reports import Options
     from kscope.reports._sass_diff import render_sass_diff
 

@@ -78,7 +78,8 @@ def diff(
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-    return int(fail_if_slower is not None and 1 / slowest(comparison) - 1 >= fail_if_slower / 100 > 0)
+    slower = 1 / slowest(comparison) - 1
+    return int(fail_if_slower is not None and slower > 0 and slower >= fail_if_slower / 100)
 
 
 def _machine_code(
@@ -89,8 +90,8 @@ def _machine_code(
     from kscope.cli import _output
     from kscope.cli._sass_diff import compared
 
-    if format_ in ("md", "html"):
-        raise click.UsageError("A difference of machine code is shown as text or JSON: --format text or json.")
+    if format_ == "md":
+        raise click.UsageError("A difference of machine code has no Markdown: --format text, json or html.")
     text, _ = compared(
         before, after, function=kernel, format_=format_, verbose=verbose,
         width=_output.PIPE if output else _output.stdout_width(),

@@ -55,8 +55,6 @@ def sass(
     from kscope.cli import _output
     from kscope.cli._sass_diff import met, thresholds
 
-    if other is not None and format_ == "html":
-        raise click.UsageError("--format html shows one file")
     if differ and other is None:
         raise click.UsageError("--diff compares two files: kscope sass BEFORE AFTER --diff")
     if output:

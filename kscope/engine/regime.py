@@ -18,7 +18,7 @@ from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.units import Unit
 from kscope.model.analysis import Limiter, Regime
-from kscope.model.units import percent
+from kscope.model.units import counted, percent
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
@@ -155,7 +155,10 @@ def _by_shape(facts: Facts) -> Regimen:
     launch = facts.launch
     busy = f"SMs have work in {percent(launch.active)} of the time on average"
     if launch.idle_sms:
-        text = f"{launch.blocks} blocks leave {launch.idle_sms} of {launch.sms} SMs empty; {busy}"
+        text = (
+            f"{counted(launch.blocks, 'block')} {'leaves' if launch.blocks == 1 else 'leave'} {launch.idle_sms} of "
+            f"{launch.sms} SMs empty; {busy}"
+        )
         return Regimen("overhead", "small_grid", 0.9, text)
     if launch.waves > 1 and launch.tail_gain > 1.1:
         return Regimen("overhead", "tail", 0.85, f"{launch.waves:.2f} waves of blocks; {busy}")

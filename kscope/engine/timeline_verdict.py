@@ -25,6 +25,11 @@ WORDS = {
     "transfer": "copies that run without a kernel beside them",
 }
 
+ANOTHER = {
+    "launch": "waiting for launches", "host": "other host work", "synchronization": "synchronisation",
+    "transfer": "copying",
+}  # fmt: skip
+
 
 def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     """(verdict, "") or (None, why the recording does not tell)."""
@@ -55,7 +60,7 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     sure = 0.55 + 0.35 * min((shares[main] - other) / max(shares[main], 1e-9), 1.0)
     sure *= 0.8 if facts.missing_launches > UNTIED or view.timeline.coverage.truncated else 1.0
     second = max((limiter for limiter in shares if limiter != main), key=lambda limiter: shares[limiter])
-    also = f"; {second} takes another {percent(other)}" if other >= 0.1 else ""
+    also = f"; {ANOTHER[second]} takes another {percent(other)}" if other >= 0.1 else ""
     sentence = (
         f"OVERHEAD-BOUND on {WORDS[main]}. That is {percent(shares[main])} of the time; kernels run "
         f"{percent(view.causes.work)} of it ({facts.window[2]}){also}."

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 
 def percent(share: float) -> str:
     """A share (0..1) in percent: one decimal below ten, whole above."""
     return f"{100 * share:.1f} %" if abs(share) < 0.0995 else f"{100 * share:.0f} %"
+
+
+def counted(number: float, noun: str, form: str = ",.0f") -> str:
+    """A number with its noun: "1 block", "2,048 blocks", "4 copies"."""
+    shown = format(number, form)
+    if shown == "1":
+        return f"1 {noun}"
+    if noun.endswith(("s", "x", "ch", "sh")):
+        return f"{shown} {noun}es"
+    return f"{shown} {noun[:-1]}ies" if re.search("[^aeiou]y$", noun) else f"{shown} {noun}s"
 
 
 _COUNTS = (  # what a counter's name says it counts, first match wins

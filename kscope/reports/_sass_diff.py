@@ -67,7 +67,8 @@ def _function(page: Page, function: FunctionDiff, options: Options) -> None:
         page.blank()
         for line in hunk:
             if shown >= LINES and not options.verbose:
-                page.line((f"  ... {sum(map(len, function.hunks)) - shown} more lines (-v shows them)", "dim"))
+                left = sum(map(len, function.hunks)) - shown
+                page.line((f"  ... {left} more lines (kscope diff -v shows them)", "dim"))
                 return
             _line(page, line)
             shown += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.model.units import counted
 from kscope.reports import words
 from kscope.reports._llm_parts import Block, findings, said
 from kscope.reports._timeline_text import CAUSES, about, badge, figures, generated
@@ -60,7 +61,7 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
     out.append(Block(base + 1, "measurements", title("measured"), f"- {said(about(timeline))}"))
     out.append(Block(base + 1, "measurements", title("measured"), f"- gpu_busy_pct {timeline.gpu_busy_pct:.2f}"))
     for row in timeline.idle:
-        text = f"- idle `{row.cause}` {row.pct:.2f} % {words.time(row.us)}, {row.gaps} gaps{_among(row)}"
+        text = f"- idle `{row.cause}` {row.pct:.2f} % {words.time(row.us)}, {counted(row.gaps, 'gap')}{_among(row)}"
         out.append(Block(base + 3, "idle causes", title("measured"), text))
     for line in figures(timeline):
         out.append(Block(base + 4, "figures", title("measured"), f"- {said(line)}"))

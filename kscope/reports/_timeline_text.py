@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import counted
 from kscope.reports import words
 from kscope.reports._suggestions import suggestions
 from kscope.reports.terminal import Page, bar, pad
@@ -50,9 +51,9 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
     out = []
     if (steps := timeline.steps) is not None:
         out.append(
-            f"{steps.count} steps of {words.time(steps.median_us)} ({words.time(steps.min_us)} to "
-            f"{words.time(steps.max_us)}; {one_line(steps.name)}), each {steps.kernels:.0f} GPU operations and "
-            f"{steps.synchronizations:.0f} synchronisations"
+            f"{counted(steps.count, 'step')} of {words.time(steps.median_us)} ({words.time(steps.min_us)} to "
+            f"{words.time(steps.max_us)}; {one_line(steps.name)}), each {counted(steps.kernels, 'GPU operation')} and "
+            f"{counted(steps.synchronizations, 'synchronisation')}"
         )
     if (launches := timeline.launches) is not None:
         full = f", queue full for {words.time(launches.queue_full_us)}" if launches.queue_full_us else ""
@@ -62,15 +63,16 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
         )
     if (compiled := timeline.compiled) is not None:
         again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
-        work = f"; {compiled.compilations} compilations, {words.time(compiled.compile_us)}{again}"
+        work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
         out.append(
-            f"torch.compile: {compiled.graphs_per_step:.3g} compiled graphs a step, regions "
+            f"torch.compile: {counted(compiled.graphs_per_step, 'compiled graph', '.3g')} a step, regions "
             + ", ".join(f"{one_line(name)} x{count}" for name, count in list(compiled.regions.items())[:6])
             + (work if compiled.compilations else "")
         )
     for copy in timeline.copies:
         out.append(
-            f"{copy.count} copies {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at {copy.gb_per_s:.1f} GB/s, "
+            f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at "
+            f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
         )
     return out
@@ -87,17 +89,27 @@ def about(timeline: TimelineAnalysis) -> str:
     """What was looked at: window, devices, GPU busy share."""
     devices = ", ".join(f"{one_line(d.name) or 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last operation"
                         for d in timeline.devices)  # fmt: skip
-    own = sum(i.us for i in timeline.idle if i.cause == "profiler")
-    seen = own >= 0.01 * timeline.span_us
-    part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if seen else ""
+    own = profiled(timeline)
+    part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if own else ""
     return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"
+
+
+def profiled(timeline: TimelineAnalysis) -> float:
+    """Time of the window that is the profiler's, us; 0 where it is too little to be worth a word."""
+    own = sum(i.us for i in timeline.idle if i.cause == "profiler")
+    return own if own >= 0.01 * timeline.span_us else 0.0
+
+
+def busy(timeline: TimelineAnalysis) -> float:
+    """Percent of the window, less the profiler's part as in all shares shown, in which a GPU operation runs."""
+    return timeline.gpu_busy_pct * timeline.span_us / max(timeline.span_us - profiled(timeline), 1e-9)
 
 
 def render(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
     """The whole timeline."""
-    busy = f"GPU busy {timeline.gpu_busy_pct:.1f} %"
-    name = words.middle(one_line(timeline.input), page.width - len(busy) - 2)
-    if not page.ends([(name, "bold")], (busy, "bold")):
+    share = f"GPU busy {busy(timeline):.1f} %"
+    name = words.middle(one_line(timeline.input), page.width - len(share) - 2)
+    if not page.ends([(name, "bold")], (share, "bold")):
         page.line((name, "bold"))
     page.paragraph(about(timeline), lead=("  ", ""), indent=2, style="dim")
     page.blank()
@@ -123,11 +135,15 @@ def _idle(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
     page.line(("  the GPU is idle", "dim"))
     for row in shown:
         title = pad(CAUSES.get(row.cause, one_line(row.cause)), 33)
+        if row.cause == "profiler":  # no share of what is left without it
+            page.line(f"  {title}{'':21} {words.time(row.us):>9}")
+            continue
         page.line(
             f"  {title} ", (pad(bar(row.pct / 100, 12), 12), "bar"),
-            f" {words.percent(row.pct / 100):>6} {words.time(row.us):>9}  ",
-            (f"in {', '.join(one_line(n) for n in row.during)}" if row.during else "", "dim"),
+            f" {words.percent(row.pct / 100):>6} {words.time(row.us):>9}",
         )  # fmt: skip
+        if row.during:
+            page.paragraph(f"in {', '.join(one_line(n) for n in row.during)}", lead=("    ", ""), indent=6, style="dim")
 
 
 def _kernels(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:

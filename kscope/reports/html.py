@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kscope.model.analysis import Finding, KernelAnalysis, TimelineAnalysis
     from kscope.model.comparison import Comparison, KernelPair, TimelinePair
     from kscope.model.detail import ProgramDetail
+    from kscope.model.sass_diff import SassComparison
     from kscope.reports import Options
 
 ASSETS = Path(__file__).with_name("assets")
@@ -89,6 +90,25 @@ def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
     }  # fmt: skip
     names = [f"<li>{_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
     return page(f"{words.basename(path)} - kscope", f"<ul>{''.join(names)}</ul>", payload)
+
+
+def render_sass_diff(comparison: SassComparison) -> str:
+    """The page of `kscope sass A B --diff`."""
+    from kscope.rules.registry import all_rules
+    from kscope.rules.registry import page as rule_page
+
+    named = {f.code for function in comparison.functions for f in function.new}
+    names = words.told_apart(comparison.before.path, comparison.after.path)
+    payload = {
+        "sass": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=[comparison.after]), "detail": {},
+        "pages": {rule.code: rule_page(rule) for rule in all_rules() if rule.code in named}, "names": names,
+        "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+    }  # fmt: skip
+    shown = [
+        f"<li>{_text(f.demangled)}: {f.removed} removed, {f.added} added, {f.changed} changed, {f.same} the same</li>"
+        for f in comparison.functions
+    ]
+    return page(f"{' and '.join(names)} - kscope", f"<ul>{''.join(shown)}</ul>", payload)
 
 
 def page(heading: str, body: str, payload: Any) -> str:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -163,11 +164,11 @@ def launch(kernel: KernelAnalysis) -> str:
     parts = [f"grid {dims(at.grid)}", f"block {dims(at.block)}"]
     if max(at.cluster, default=1) > 1:
         parts.append(f"cluster {dims(at.cluster)}")
-    parts.append(f"{at.registers} registers")
+    parts.append(counted(at.registers, "register"))
     if shared := at.shared_static + at.shared_dynamic:
         parts.append(f"{shared / 1024:.3g} KiB shared")
     if at.waves is not None:
-        parts.append(f"{at.waves:.3g} waves")
+        parts.append(counted(at.waves, "wave", ".3g"))
     return ", ".join(parts)
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct
 
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
-from kscope.model.units import percent
+from kscope.model.units import counted, percent
 
 __all__ = [
-    "FAINT", "PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "derived", "measured", "percent",
+    "FAINT", "PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "counted", "derived", "measured",
+    "percent",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -42,6 +42,7 @@ def test_slower_fails_only_where_a_threshold_was_given() -> None:
     assert kscope("diff", PADDED, CONFLICTS, "--fail-if-slower", "200").returncode == 0
     assert kscope("diff", CONFLICTS, PADDED, "--fail-if-slower", "5").returncode == 0
     assert kscope("diff", CONFLICTS, CONFLICTS, "--fail-if-slower", "0").returncode == 0
+    assert kscope("diff", PADDED, CONFLICTS, "--fail-if-slower", "0").returncode == 1
 
 
 def test_bad_input_is_one_line(tmp_path: Path) -> None:

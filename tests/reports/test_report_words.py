@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscope.engine.run import analyze_paths
 from kscope.model.analysis import Evidence, Headroom, Limiter
-from kscope.reports import terminal, words
+from kscope.model.units import counted
+from kscope.reports import render, terminal, words
+from tests.support import traces
+
+GOLDEN = Path(__file__).resolve().parents[2] / "reports" / "h200"
 
 CUTLASS = (
     "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, int>, "
@@ -135,3 +142,40 @@ def test_small_words() -> None:
 )
 def test_two_paths_are_told_apart(one: str, two: str, expected: tuple[str, str]) -> None:
     assert words.told_apart(one, two) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "form", "text"),
+    [
+        (1, "block", ",.0f", "1 block"), (2048, "block", ",.0f", "2,048 blocks"), (0, "gap", ",.0f", "0 gaps"),
+        (4, "copy", ",.0f", "4 copies"), (1.0, "wave", ".3g", "1 wave"), (1.04, "wave", ".3g", "1.04 waves"),
+        (3, "pass", ",.0f", "3 passes"), (2, "launch", ",.0f", "2 launches"), (2, "delay", ",.0f", "2 delays"),
+    ],
+)  # fmt: skip
+def test_counted(number: float, noun: str, form: str, text: str) -> None:
+    assert counted(number, noun, form) == text
+
+
+ONE_OF_MANY = re.compile(r"(?<![\w.,])1 (blocks|warps|waves|loads|instructions|gaps|bytes|regions|copies|operations)\b")
+
+
+def test_no_plural_of_one_in_the_golden_reports() -> None:
+    for path in sorted(GOLDEN.glob("*.txt")):
+        assert not ONE_OF_MANY.search(path.read_text("utf-8")), path.name
+
+
+@pytest.mark.parametrize("name", ["compiled_breaks", "input_bound"])
+def test_shares_of_a_recording_leave_the_profiler_out(name: str) -> None:
+    """Busy, idle by cause and the sentence are shares of one thing; the profiler's own time is no share of it."""
+    analysis = analyze_paths([traces.path(name)])
+    text = render("text", analysis)
+    timeline = analysis.timelines[0]
+    own = sum(i.us for i in timeline.idle if i.cause == "profiler")
+    assert own > 0.01 * timeline.span_us
+    share = timeline.gpu_busy_pct * timeline.span_us / (timeline.span_us - own)
+    assert f"GPU busy {share:.1f} %" in text.splitlines()[0]
+    line = next(line for line in text.splitlines() if "in the profiler" in line)
+    assert "%" not in line and words.time(own) in line
+    assert not ONE_OF_MANY.search(text)
+    during = next(i for i in timeline.idle if i.during and i.pct > 1).during[0]
+    assert during[:30] in text, "where the host is stays readable at 80 columns"

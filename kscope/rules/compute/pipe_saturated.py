@@ -54,6 +54,7 @@ import msgspec
 
 from kscope.features.code import Code
 from kscope.features.facts import Facts
+from kscope.features.units import Unit
 from kscope.model.analysis import Location
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
@@ -94,7 +95,7 @@ class PipeSaturated(Rule):
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
         found = self.finding(
-            title=f"The {full.title} is at its peak" if full.name != "issue" else "Every issue slot is taken",
+            title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
                 "attain: only less work, cheaper instructions or another pipe make this faster."
@@ -109,6 +110,10 @@ class PipeSaturated(Rule):
             regime=full.regime,
         )
         return msgspec.structs.replace(found, severity="major")
+
+
+def _peaks(unit: Unit) -> str:
+    return "L1 and shared memory are at their peak" if unit.name == "l1" else f"The {unit.title} is at its peak"
 
 
 def _users(code: Code, unit: str) -> list[Location]:

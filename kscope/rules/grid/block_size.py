@@ -53,7 +53,7 @@ CUDA C++ Best Practices Guide, Thread and Block Heuristics.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, measured, percent
 
 
 class BlockSize(Rule):
@@ -74,13 +74,14 @@ class BlockSize(Rule):
         if wasted >= 0.03:
             scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), 1 - wasted)
             estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=1 - wasted)
-            why = f"{threads} threads are {launch.warps_per_block} warps: {percent(wasted)} of their lanes never work."
+            warps = counted(launch.warps_per_block, "warp")
+            why = f"{counted(threads, 'thread')} fill {warps}: {percent(wasted)} of the lanes never work."
         else:
             assert occ is not None
             estimate = facts.bounds.overlap(occ.relaxed / max(1, occ.theoretical))
             why = (
-                f"An SM holds {launch.blocks_per_sm} blocks of {launch.warps_per_block} warps: {occ.theoretical} of "
-                f"{occ.maximum} warps, limited by block slots alone."
+                f"An SM holds {counted(launch.blocks_per_sm, 'block')} of {counted(launch.warps_per_block, 'warp')}: "
+                f"{occ.theoretical} of {occ.maximum} warps, limited by block slots alone."
             )
         return self.finding(
             why=why,

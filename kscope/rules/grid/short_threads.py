@@ -71,7 +71,7 @@ from kscope.features.columns import total
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.reach import address_origins
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
 WAVES = 4  # below which fewer, longer threads would leave the device empty
@@ -114,11 +114,11 @@ class ShortThreads(Rule):
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
         estimate = facts.bounds.overlap(MORE * share + 2 * (1 - share), left(code, once, 1 / MORE))
         return self.finding(
-            title=f"{launch.blocks:,} blocks of threads with {a_warp:.2g} loads each",
+            title=f"{counted(launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each",
             why=(
                 f"{percent(share)} of all samples are at work that each thread or block does once, whatever its "
                 f"elements: parameters and indices{', the reduction and its barriers' if reduces else ''}. The launch "
-                f"takes {launch.waves:,.0f} waves to repeat it."
+                f"takes {counted(launch.waves, 'wave')} to repeat it."
             ),
             fix=f"{MORE} elements a thread in a grid-stride or unrolled loop; one reduction a block behind it",
             evidence=[

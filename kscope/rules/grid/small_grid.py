@@ -55,7 +55,7 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
 
 
 class SmallGrid(Rule):
@@ -84,7 +84,7 @@ class SmallGrid(Rule):
             else f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         )
         return self.finding(
-            title=f"{launch.blocks} blocks where the device holds {capacity:,}",
+            title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
             why=(
                 f"{empty}: SMs have work in {percent(launch.active)} of the time on average, the fullest unit is at "
                 f"{percent(facts.busiest.busy if facts.busiest else 0.0)}."

@@ -68,7 +68,7 @@ from __future__ import annotations
 from kscope.features.facts import Facts
 from kscope.features.reach import chases
 from kscope.model.analysis import Finding
-from kscope.rules.base import FAINT, PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import FAINT, PASSED, Outcome, Rule, counted, derived, measured, percent
 
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
@@ -107,7 +107,7 @@ class ExposedMemoryLatency(Rule):
             why=(
                 f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of what "
                 f"it attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
-                f"{distance} instructions behind it."
+                f"{counted(distance, 'instruction')} behind it."
             ),
             fix="follow several chains at once a thread; fewer hops"
             if chased

@@ -54,7 +54,7 @@ Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practic
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
@@ -93,14 +93,15 @@ class LowOccupancy(Rule):
         if estimate.speedup < 1.05:
             return PASSED
         names = " and ".join(occ.limiters)
+        verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
         reserve = " It is reserved but no instruction touches it." if unused else ""
         return self.finding(
-            title=f"{names.capitalize()} limit an SM to {occ.theoretical} of {occ.maximum} warps",
+            title=f"{names.capitalize()} {verb[0]} an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
-                f"{names} allow {facts.launch.blocks_per_sm} blocks of {facts.launch.warps_per_block} warps an "
-                f"SM.{reserve} {percent(waiting)} of warp time is waiting, and no unit is busier than "
-                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}. {target} warps would fit without that "
-                "limit."
+                f"{names} {verb[1]} {counted(facts.launch.blocks_per_sm, 'block')} of "
+                f"{counted(facts.launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
+                f"waiting, and no unit is busier than {percent(facts.busiest.busy if facts.busiest else 0.0)}. "
+                f"{target} warps would fit without that limit."
             ),
             fix=f"reduce {names} a block so that {target} warps fit; or more independent work a thread",
             evidence=[

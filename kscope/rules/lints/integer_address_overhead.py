@@ -5,7 +5,7 @@ from __future__ import annotations
 from kscope.features.arithmetic import integer_divisions
 from kscope.features.cone import computation
 from kscope.features.listing import Listing
-from kscope.rules.base import PASSED, Outcome, derived, percent
+from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.integer_address_overhead import IntegerAddressOverhead, whole
 from kscope.rules.lint import Lint, where_in_loops
 
@@ -23,7 +23,7 @@ class IntegerAddressOverheadLint(Lint):
             return PASSED
         return self.found(
             code, seeds,
-            title=f"{len(seeds)} integer divisions by run-time values",
+            title=f"{counted(len(seeds), 'integer division')} by run-time values",
             why=(
                 f"{len(seeds)} divisions or modulos by values unknown to the compiler expand to "
                 f"{len(members)} instructions, {percent(share)} of the function by weight, "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kscope.features.barriers import redundant_barriers
 from kscope.features.listing import Listing
-from kscope.rules.base import PASSED, Outcome, derived
+from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.latency.redundant_barrier import RedundantBarrier
 from kscope.rules.lint import Lint, where_in_loops
 
@@ -21,8 +21,8 @@ class RedundantBarrierLint(Lint):
             code, found,
             title=f"{len(found)} of {len(every)} block-wide barriers order nothing",
             why=(
-                f"On every path to {len(found)} barriers, {where_in_loops(code, found)}, no memory is touched since "
-                "the barrier before: the first one has already ordered everything."
+                f"On every path to {counted(len(found), 'barrier')}, {where_in_loops(code, found)}, no memory is "
+                "touched since the barrier before: the first one has already ordered everything."
             ),
             fix="remove the second barrier of each pair",
             evidence=[derived("barriers with nothing to order", len(found), "inst", "BAR.SYNC, over all paths")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kscope.features.listing import Listing
 from kscope.features.local import spills_and_arrays
-from kscope.rules.base import PASSED, Outcome, derived
+from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.register_spills import RegisterSpills
 
@@ -24,10 +24,11 @@ class RegisterSpillsLint(Lint):
         how = "marked by the compiler" if certain else "fixed slots of the stack; the binary marks none"
         return self.found(
             code, spills,
-            title=f"{len(spills)} spill instructions, {len(inside)} of them in loops",
+            title=f"{counted(len(spills), 'spill instruction')}, {len(inside)} of them in loops",
             why=(
-                f"{held[0].upper()}{held[1:]} do not hold what is alive: {len(spills) - len(loads)} stores and "
-                f"{len(loads)} loads of local memory are spills ({how}), {where_in_loops(code, spills)}."
+                f"{held[0].upper()}{held[1:]} do not hold what is alive: "
+                f"{counted(len(spills) - len(loads), 'store')} and {counted(len(loads), 'load')} of "
+                f"local memory are spills ({how}), {where_in_loops(code, spills)}."
             ),
             fix="allow more registers (__launch_bounds__, no -maxrregcount) or keep fewer values alive",
             evidence=[

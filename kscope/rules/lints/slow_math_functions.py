@@ -6,7 +6,7 @@ from kscope.features.arithmetic import math_calls, reduces
 from kscope.features.columns import total
 from kscope.features.cone import computation
 from kscope.features.listing import Listing
-from kscope.rules.base import PASSED, Outcome, derived, percent
+from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.slow_math_functions import LONG, SlowMathFunctions
 from kscope.rules.lint import Lint, where_in_loops
 
@@ -28,9 +28,9 @@ class SlowMathFunctionsLint(Lint):
         return self.found(
             code, members,
             why=(
-                f"{len(members)} instructions, {where_in_loops(code, members)}, compute {len(seeds)} math functions or "
-                f"parts of them: accurate versions with range reduction ({code[reductions[0]].text}) and slow paths, "
-                f"{percent(share)} of the function by weight."
+                f"{counted(len(members), 'instruction')}, {where_in_loops(code, members)}, compute "
+                f"{counted(len(seeds), 'math function')} or parts of them: accurate versions with range "
+                f"reduction ({code[reductions[0]].text}) and slow paths, {percent(share)} of the function by weight."
             ),
             fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
             evidence=[

@@ -72,7 +72,7 @@ from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.widths import WIDE, contiguous, mergeable
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 from kscope.rules.memory.low_data_reuse import wasteful
 
 
@@ -114,11 +114,11 @@ class NarrowGlobalAccess(Rule):
             estimate = coarse
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
-        adjacent = f"; {len(groups)} groups at adjacent offsets of one base" if groups else ""
+        adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         return self.finding(
-            title=f"{code[first].name} moves {width} bytes a lane",
+            title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
-                f"{before:,.0f} global accesses of up to {width} bytes a lane could be {kept:,.0f} of {WIDE}"
+                f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {WIDE}"
                 f"{adjacent}. {percent(share)} of all samples wait for them."
                 + (
                     " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."

@@ -76,7 +76,8 @@ class CudaGraphCandidate(TimelineRule):
         nodes = sum(s.length * s.count for s in found)
         slow = max(share - (SLOW_NODES - 1) * NODE_NS / 1e3 * nodes / devices / whole, share / 2)
         now, then = (ns / best.count / 1e3 for ns in (best.wall_ns, best.graph_ns))
-        more = f"; {len(found) - 1} more sequences repeat as well" if len(found) > 1 else ""
+        repeat = "sequence repeats" if len(found) == 2 else "sequences repeat"
+        more = f"; {len(found) - 1} more {repeat} as well" if len(found) > 1 else ""
         return self.finding(
             title=f"{best.length} launches repeat unchanged {best.count} times",
             why=(

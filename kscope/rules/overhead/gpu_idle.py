@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.rules.base import PASSED, Outcome, percent
+from kscope.rules.base import PASSED, Outcome, counted, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain, quoted
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class GpuIdle(TimelineRule):
             title=f"The GPU is idle {percent(total)} of the time behind {WORDS[main]}",
             why=(
                 f"{view.a_step(view.us(main))} the host is in {WORDS[main]}{where} while the GPU has nothing to do "
-                f"({view.causes.gaps.count(main)} gaps)."
+                f"({counted(view.causes.gaps.count(main), 'gap')})."
             ),
             fix=FIXES[main],
             evidence=[

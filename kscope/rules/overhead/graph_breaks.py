@@ -44,7 +44,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.rules.base import PASSED, Missing, Outcome, percent
+from kscope.rules.base import PASSED, Missing, Outcome, counted, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class GraphBreaks(TimelineRule):
         return self.finding(
             title=f"A step runs in {compiled.pieces:.0f} compiled graphs; between them the GPU is idle",
             why=(
-                f"{compiled.pieces:.0f} compiled graphs of {len(frames)} regions ({', '.join(frames[:5])}) run in each "
-                f"step: graph breaks, or parts compiled one by one. Between them the GPU is idle {percent(share)} of "
-                "the time."
+                f"{compiled.pieces:.0f} compiled graphs of {counted(len(frames), 'region')} ({', '.join(frames[:5])}) "
+                f"run in each step: graph breaks, or parts compiled one by one. Between them the GPU is idle "
+                f"{percent(share)} of the time."
             ),
             fix="TORCH_LOGS=graph_breaks names the lines; keep values on the GPU, compile the outermost module",
             evidence=[

@@ -42,7 +42,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.rules.base import PASSED, Outcome, percent
+from kscope.rules.base import PASSED, Outcome, counted, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain, quoted
 
 if TYPE_CHECKING:
@@ -64,8 +64,9 @@ class HostSynchronization(TimelineRule):
         count = sum(n for _, n, _ in calls)
         places = [quoted(name) for name, _ in view.causes.places("synchronization")[:3]]
         steps = view.facts.steps
-        counted = steps is not None and not steps.periodic
-        each = f"{count / len(steps.start):.0f} a step" if counted and steps is not None else f"{count} in all"
+        each = f"{counted(count, 'time')} in all"
+        if steps is not None and not steps.periodic:
+            each = f"{counted(count / len(steps.start), 'time')} a step"
         return self.finding(
             title=f"Synchronisation leaves the GPU idle {percent(share)} of the time",
             why=(

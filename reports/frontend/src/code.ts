@@ -1,7 +1,7 @@
 // Source and SASS side by side: linked rows, heat by samples, stall mix, widths and findings inline, folding by loop.
 
 import { clear, debounce, h, styled } from "./dom";
-import { base, fine, hex, plain, si, times } from "./format";
+import { base, counted, fine, hex, plain, times } from "./format";
 import { tabs, title } from "./kernel";
 import { VirtualList } from "./list";
 import type { Page } from "./main";
@@ -369,7 +369,7 @@ export class CodeView {
       const blamed = model.blamed[i];
       fact("waited for", blamed >= 1 ? `${Math.round(blamed).toLocaleString("en-US")} (${fine(blamed / model.total)})` : "");
     }
-    if (model.total) fact("executed", code.executed[i] ? `${si(code.executed[i], "warps")}` : "never");
+    if (model.total) fact("executed", code.executed[i] ? counted(code.executed[i], "warps") : "never");
     fact("lanes", code.lanes[i] ? `${code.lanes[i]} of 32` : "");
     fact("access", model.bytes[i] ? `${model.spaces.get(i) ?? ""}, ${model.bytes[i]} bytes a lane` : "");
     fact("live registers", code.live?.[i] ? String(code.live[i]) : "");

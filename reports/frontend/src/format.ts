@@ -115,6 +115,16 @@ function middle(text: string, limit: number): string {
   return text.length <= limit ? text : `${text.slice(0, limit / 2)}\u2026${text.slice(text.length - limit / 2 + 1)}`;
 }
 
+/** Units of a sentence as the page writes them everywhere else: 10 us, 2.3x. */
+export function units(text: string): string {
+  return text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s").replace(/(^|[\s(])(\d[\d.,]*)x(?=[\s,.;)]|$)/g, "$1$2\u00d7");
+}
+
+/** A number of things in short: 131 k warps. */
+export function counted(value: number, noun: string): string {
+  return `${si(value, "")}\u00a0${noun}`;
+}
+
 export function plain(reason: string): string {
   return reason.replace(/_/g, " ");
 }

@@ -6,6 +6,7 @@ import { clear, h } from "./dom";
 import { kernelPage } from "./kernel";
 import { programPage } from "./programs";
 import { overview, total } from "./overview";
+import { sassDiffPage } from "./sassdiff";
 import { base, compact } from "./format";
 import { go, link, listen, state } from "./state";
 import { timelinePage } from "./timeline";
@@ -36,6 +37,7 @@ function theme(): void {
 function build(data: Data): Page {
   const { k, t, view } = state();
   if (data.comparison) return { element: diffPage(data.comparison, data.names ?? []) };
+  if (data.sass) return { element: sassDiffPage(data, data.sass, data.names ?? []) };
   if (data.detail.programs?.length) return programPage(data.detail.programs);
   const { kernels, timelines } = data.analysis;
   const only = kernels.length + timelines.length === 1;
@@ -107,6 +109,13 @@ function show(data: Data): void {
   page.update?.(new Set(["pc", "q", "t0", "t1", "file", "fold"]));
 }
 
+/** On paper every suggestion is open: nothing can be clicked there. */
+function paper(): void {
+  const shut = [...document.querySelectorAll<HTMLDetailsElement>("details.opportunity:not([open])")];
+  for (const one of shut) one.open = true;
+  addEventListener("afterprint", () => { for (const one of shut) one.open = false; }, { once: true });
+}
+
 function keys(data: Data, event: KeyboardEvent): void {
   if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
   const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLSelectElement;
@@ -135,6 +144,7 @@ unpack().then((data) => {
     if (VIEW.some((key) => changed.has(key))) { show(data); scrollTo(0, 0); }
     else page.update?.(changed);
   });
+  addEventListener("beforeprint", paper);
   document.addEventListener("keydown", (event) => keys(data, event));
   show(data);
 }).catch((error: unknown) => {

@@ -1,7 +1,7 @@
 // The memory chart as Nsight Compute's users know it: kernel, spaces, L1 and shared memory, L2, device memory.
 
 import { s } from "./dom";
-import { si } from "./format";
+import { counted, si } from "./format";
 import { scrolling, section } from "./parts";
 import type { Link, Node } from "./types";
 
@@ -65,7 +65,7 @@ export function memoryChart(memory: { nodes: Node[]; links: Link[] }): HTMLEleme
 }
 
 function amount(l: Link): string {
-  return l.unit === "inst" ? si(l.value, "inst") : l.unit ? si(l.value, l.unit) : si(l.value, "B");
+  return l.unit ? counted(l.value, l.unit) : si(l.value, "B");
 }
 
 function pair(svg: SVGElement, labels: SVGElement[], boxes: Record<string, Box>, l: Link, back: Link | undefined, most: number): void {

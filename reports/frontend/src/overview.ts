@@ -4,6 +4,7 @@ import { h } from "./dom";
 import { base, compact, fine, headroom, time, times } from "./format";
 import { badge, bar, kernelLink, scrolling, section, sentence, suggestions } from "./parts";
 import { link } from "./state";
+import { busy } from "./timeline";
 import type { Data, Finding, Joined, Kernel } from "./types";
 
 export const total = (k: Kernel) => k.repeats?.total_us ?? k.duration_us ?? 0;
@@ -15,7 +16,7 @@ export function overview(data: Data): HTMLElement {
   timelines.forEach((t, i) => {
     page.append(h("section", { class: `verdict ${t.verdict?.regime ?? ""}`, "aria-label": "timeline" },
       h("div", { class: "say" },
-        h("p", { class: "kicker" }, `${base(t.input)}, ${time(t.span_us)}, GPU busy ${t.gpu_busy_pct.toFixed(1)} %`),
+        h("p", { class: "kicker" }, `${base(t.input)}, ${time(t.span_us)}, GPU busy ${fine(busy(t))}`),
         h("p", { class: "sentence" }, badge(t.verdict), " ", t.verdict ? sentence(t.verdict) : t.abstained),
         h("p", {}, h("a", { class: "button", href: link({ t: String(i) }) }, "Open the timeline")))));
   });

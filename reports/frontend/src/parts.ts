@@ -1,7 +1,7 @@
 // Pieces that kernel pages and timeline pages share: verdict, suggestions, what was silent.
 
 import { h, styled } from "./dom";
-import { base, fine, hex, number, percent, range, time, times } from "./format";
+import { base, fine, hex, number, percent, range, time, times, units } from "./format";
 import { markdown } from "./markdown";
 import { link } from "./state";
 import type { Data, Finding, Kernel, Place, Timeline, Verdict } from "./types";
@@ -13,8 +13,7 @@ export function badge(verdict: { regime: string } | null): HTMLElement {
 
 /** The sentence without the badge's words, which stand before it. */
 export function sentence(verdict: Verdict): string {
-  const text = verdict.sentence.replace(/^(compute|memory|overhead)-bound[,\s]*/i, "");
-  return text.charAt(0).toUpperCase() + text.slice(1);
+  return units(verdict.sentence.replace(/^(compute|memory|overhead)-bound[,\s]*/i, ""));
 }
 
 export function tile(value: string, label: string, note = ""): HTMLElement {
@@ -50,7 +49,9 @@ export function suggestions(
   }
   const title = "What to try next";
   const note = ranked.length ? "Expected speed-up if only this were fixed; gains of several do not add up." : "";
-  return section(title, note, ranked.some((f) => f.estimate) ? gainScale(most) : null, body);
+  const card = section(title, note, ranked.some((f) => f.estimate) ? gainScale(most) : null, body);
+  card.classList.add("long");
+  return card;
 }
 
 const position = (speedup: number, most: number) => Math.log(Math.max(1, speedup)) / Math.log(most);
@@ -89,12 +90,12 @@ function opportunity(
   }
   const summary = h("summary", {},
     h("span", { class: `rank ${f.severity}`, title: `severity: ${f.severity}` }, rank ? String(rank) : "\u2013"),
-    h("span", { class: "what" }, h("span", { class: "title" }, f.title),
+    h("span", { class: "what" }, h("span", { class: "title" }, units(f.title)),
       h("span", { class: "rule" }, h("code", {}, f.code), " ", f.rule, h("span", { class: "sr" }, `, severity ${f.severity}`))),
     gain);
   const item = h("details", { class: "opportunity", open }, summary);
   const body = h("div", { class: "body" });
-  if (f.why) body.append(h("p", { class: "why" }, f.why));
+  if (f.why) body.append(h("p", { class: "why" }, units(f.why)));
   if (f.fix) body.append(h("p", { class: "fix" }, h("b", {}, "Fix "), f.fix));
   if (estimate) {
     const kind = estimate.kind === "measured" ? "Measured" : "Modelled";
@@ -139,7 +140,7 @@ export function scrolling(table: HTMLElement, label: string): HTMLElement {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, table);
 }
 
-function rulePage(code: string, page: string): HTMLElement {
+export function rulePage(code: string, page: string): HTMLElement {
   const holder = h("details", { class: "proof page" }, h("summary", {}, `About ${code}`));
   holder.addEventListener("toggle", () => {
     if (holder.open && holder.childElementCount === 1) holder.append(markdown(page.replace(/^# .*\n+/, "")));

@@ -8,6 +8,7 @@ import type { Page } from "./main";
 import type { Data, Timeline, TimelineDetail } from "./types";
 
 const FIRST = 12;
+const MOVES: Record<string, string> = { memory: "data", compute: "math", communication: "comm" };
 const NOT_IDLE = ["inside_graph", "graph_not_recorded", "profiler"];
 
 export function timelinePage(data: Data, t: Timeline, detail: TimelineDetail | undefined): Page {
@@ -37,14 +38,30 @@ function about(t: Timeline): HTMLElement {
   return h("p", { class: "about" }, [`window ${time(t.span_us)}, ${t.window}`, devices].filter(Boolean).join(" \u00b7 "));
 }
 
+/** Time that is the profiler's, us; 0 where it is too little to be worth a word. */
+function profiled(t: Timeline): number {
+  const own = t.idle.filter((i) => i.cause === "profiler").reduce((sum, i) => sum + i.us, 0);
+  return own >= 0.01 * t.span_us ? own : 0;
+}
+
+/** Share of the window, less the profiler's part as in all shares shown, in which a GPU operation runs. */
+export function busy(t: Timeline): number {
+  return t.gpu_busy_pct / 100 * t.span_us / Math.max(t.span_us - profiled(t), 1e-9);
+}
+
+function plural(value: number, noun: string): string {
+  const shown = Number(value.toFixed(1)).toLocaleString("en-US");
+  return `${shown} ${noun}${shown === "1" ? "" : "s"}`;
+}
+
 function verdict(t: Timeline): HTMLElement {
   const regime = t.verdict?.regime ?? "none";
   const lost = t.idle.filter((i) => !NOT_IDLE.includes(i.cause)).reduce((sum, i) => sum + i.us, 0);
-  const own = t.idle.filter((i) => i.cause === "profiler").reduce((sum, i) => sum + i.us, 0);
+  const own = profiled(t);
   return h("section", { class: `verdict ${regime}`, "aria-label": "verdict" },
     h("div", { class: "say" },
       h("p", { class: "sentence" }, badge(t.verdict), " ", t.verdict ? sentence(t.verdict) : t.abstained),
-      h("div", { class: "tiles" }, tile(time(t.span_us), "window", own >= 0.01 * t.span_us ? `${time(own)} the profiler's` : ""), tile(`${t.gpu_busy_pct.toFixed(1)} %`, "GPU busy"),
+      h("div", { class: "tiles" }, tile(time(t.span_us), "window", own ? `${time(own)} the profiler's` : ""), tile(fine(busy(t)), "GPU busy", own ? "without the profiler's part" : ""),
         tile(time(lost), "GPU idle"), t.steps ? tile(time(t.steps.median_us), "step", `median of ${t.steps.count}`) : null)));
 }
 
@@ -55,8 +72,8 @@ function idle(data: Data, t: Timeline): HTMLElement | null {
   for (const i of t.idle) {
     if (i.pct < 0.05 && !NOT_IDLE.includes(i.cause)) continue;
     list.append(h("li", {}, h("span", { class: "name" }, data.words.causes[i.cause] ?? i.cause),
-      h("span", { class: "tracks" }, h("span", { class: "track" }, styled(h("span", { class: `fill g-${i.cause}` }), { width: `${i.pct / most * 100}%` }))),
-      h("span", { class: "num" }, `${fine(i.pct / 100)}, ${time(i.us)}`),
+      h("span", { class: "tracks" }, i.cause === "profiler" ? null : h("span", { class: "track" }, styled(h("span", { class: `fill g-${i.cause}` }), { width: `${i.pct / most * 100}%` }))),
+      h("span", { class: "num" }, i.cause === "profiler" ? time(i.us) : `${fine(i.pct / 100)}, ${time(i.us)}`),
       i.during.length ? h("span", { class: "reason" }, `in ${i.during.join(", ")}`) : null));
   }
   return section("Why the GPU is idle", "each gap between its operations goes to one cause; share of the window less the profiler's part", list);
@@ -67,7 +84,7 @@ function figures(t: Timeline): HTMLElement {
   const fact = (name: string, value: string) => list.append(h("div", {}, h("dt", {}, name), h("dd", {}, value)));
   if (t.steps) {
     fact("steps", `${t.steps.count} of ${time(t.steps.min_us)} to ${time(t.steps.max_us)} (${t.steps.name})`);
-    fact("a step", `${t.steps.kernels.toFixed(0)} GPU operations, ${t.steps.synchronizations.toFixed(0)} synchronisations, GPU busy ${t.steps.busy_pct.toFixed(0)} %`);
+    fact("a step", `${plural(t.steps.kernels, "GPU operation")}, ${plural(t.steps.synchronizations, "synchronisation")}, GPU busy ${fine(t.steps.busy_pct / 100)}`);
   }
   if (t.launches) {
     fact("launch to start", `${time(t.launches.latency_us)} (median)`);
@@ -76,9 +93,21 @@ function figures(t: Timeline): HTMLElement {
     if (t.launches.queue_full_us) fact("queue full for", time(t.launches.queue_full_us));
   }
   for (const c of t.copies) {
-    fact(c.direction, `${c.count} copies, ${si(c.bytes, "B")} at ${c.gb_per_s.toFixed(1)} GB/s, ${c.pageable_pct.toFixed(0)} % pageable, ${c.overlapped_pct.toFixed(0)} % beside kernels`);
+    fact(c.direction, `${c.count} ${c.count === 1 ? "copy" : "copies"}, ${si(c.bytes, "B")} at ${si(c.gb_per_s * 1e9, "B/s")}, ${c.pageable_pct.toFixed(0)}\u00a0% pageable, ${c.overlapped_pct.toFixed(0)}\u00a0% beside kernels`);
+  }
+  if (t.compiled) {
+    const again = t.compiled.recompilations.length ? `, ${t.compiled.recompilations.length} of them again` : "";
+    fact("torch.compile", `${plural(t.compiled.graphs_per_step, "compiled graph")} a step`
+      + (t.compiled.compilations ? `; ${plural(t.compiled.compilations, "compilation")}, ${time(t.compiled.compile_us)}${again}` : ""));
   }
   return section("Figures", "", list);
+}
+
+/** What a kernel of torch.compile fuses, and the file of its source. */
+function made(k: Timeline["top_kernels"][number]): HTMLElement | null {
+  const fused = k.operators.length ? `fuses ${k.operators.join(", ")}` : "";
+  if (!fused && !k.source) return null;
+  return h("span", { class: "made" }, fused, fused && k.source ? "; " : "", k.source ? h("span", { title: k.source }, base(k.source)) : "");
 }
 
 function kernels(t: Timeline): HTMLElement | null {
@@ -87,7 +116,7 @@ function kernels(t: Timeline): HTMLElement | null {
   t.top_kernels.forEach((k, i) => {
     body.append(h("tr", { hidden: i >= FIRST }, h("td", { class: "share" }, bar(k.share, "", `${fine(k.share)} of the kernels' time`), h("span", { class: "num" }, fine(k.share))),
       h("td", { class: "num" }, time(k.total_us)), h("td", { class: "num" }, k.count.toLocaleString("en-US")), h("td", { class: "num" }, time(k.mean_us)),
-      h("th", { scope: "row", title: k.name }, compact(k.name)), h("td", {}, k.kind), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
+      h("th", { scope: "row", title: k.name }, compact(k.name), made(k)), h("td", {}, MOVES[k.kind] ?? "\u2013"), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
   });
   const head = h("thead", {}, h("tr", {}, ...["share", "time", "count", "mean", "kernel", "does", "grid \u00d7 block"]
     .map((text, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : "" }, text))));

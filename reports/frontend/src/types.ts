@@ -46,7 +46,8 @@ export interface Timeline {
   input: string; window: string; span_us: number; gpu_busy_pct: number; verdict: Verdict | null; abstained: string;
   idle: { cause: string; us: number; pct: number; gaps: number; during: string[] }[]; findings: Finding[];
   top_kernels: { name: string; count: number; total_us: number; mean_us: number; share: number; kind: string;
-    grid: number[]; block: number[] }[];
+    grid: number[]; block: number[]; operators: string[]; source: string }[];
+  compiled: { graphs_per_step: number; compilations: number; recompilations: string[]; compile_us: number } | null;
   devices: { device: number; name: string; idle_pct: number; operations: number; kernels: number; busy_us: number }[];
   steps: { name: string; count: number; median_us: number; min_us: number; max_us: number; kernels: number;
     busy_pct: number; synchronizations: number } | null;
@@ -118,8 +119,15 @@ export interface ProgramFunction {
   name: string; demangled: string; title: string; registers: number | null; facts: [string, string][]; findings: Finding[]; code: Code;
 }
 export interface Program { input: string; arch: string; functions: ProgramFunction[] }
+export interface SassLine { kind: string; before_pc: number | null; after_pc: number | null; before: string | null; after: string | null }
+export interface FunctionDiff {
+  before: string; after: string; demangled: string; arch_before: string; arch_after: string; identical: boolean; same: number; changed: number;
+  removed: number; added: number; figures: PairChange[]; mix: PairChange[]; accesses: PairChange[]; fixed: string[]; remaining: string[];
+  new: Finding[]; hunks: SassLine[][];
+}
+export interface SassComparison { functions: FunctionDiff[]; only_before: string[]; only_after: string[]; notes: string[] }
 export interface Data {
-  comparison?: Comparison; analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[]; programs?: Program[] }; pages: Record<string, string>;
+  comparison?: Comparison; sass?: SassComparison; analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[]; programs?: Program[] }; pages: Record<string, string>;
   names?: string[];
   words: { limiters: Record<string, string>; causes: Record<string, string>; reasons: Record<string, string> };
 }
