@@ -29,6 +29,7 @@ from kscope.rules.registry import all_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kscope.features.listing import Structure
     from kscope.model.detail import KernelDetail
 
 HOT = 12
@@ -36,11 +37,12 @@ HOT = 12
 
 def analyze_kernel(
     kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None,
-    report: str = "",
+    report: str = "", structure: Structure | None = None,
 ) -> KernelAnalysis:  # fmt: skip
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
-    kernel's detail is put, if it is wanted; report: the plain file that it was read from."""
-    facts = Facts(kernel)
+    kernel's detail is put, if it is wanted; report: the plain file that it was read from; structure: of the kernel's
+    program, if it is known already."""
+    facts = Facts(kernel, structure)
     said = judged(
         (rule.code, partial(rule().run, facts))
         for rule in all_rules()

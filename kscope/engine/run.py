@@ -50,7 +50,7 @@ def analyze_paths(
     with contextlib.closing(_started(inputs, charts=detail is not None)) as readers:
         first = next(readers)  # decodes while the next lines import
         codes = _codes(select, ignore)
-        _prepare()
+        _prepare(draws=detail is not None)
         return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults, detail)
 
 
@@ -77,7 +77,7 @@ def _with_timelines(
     if not reports and not timelines:
         raise more[0][1]
     if reports:
-        _prepare()
+        _prepare(draws=detail is not None)
         try:
             with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
                 kernels = _analyze(readers, codes, wanted, None, progress, [*faults, *more], detail)
@@ -139,10 +139,11 @@ def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | Non
     return chosen.difference(*(matching(i) for i in ignore)) if ignore else chosen
 
 
-def _prepare() -> None:
+def _prepare(*, draws: bool) -> None:
     """Load the rules and the tables that every kernel needs, while the first one is being decoded."""
+    import kscope.engine.codes
     import kscope.engine.kernel
-    import kscope.parsers.ncu  # noqa: F401
+    import kscope.parsers.ncu
     from kscope.arch import table
     from kscope.features.opcodes import classify_name
     from kscope.rules.registry import all_rules
@@ -151,6 +152,8 @@ def _prepare() -> None:
     classify_name("EXIT")
     for name in ("units", "latency"):
         table(name)
+    if draws:
+        import kscope.features.detail  # noqa: F401
 
 
 def _analyze(
@@ -162,6 +165,7 @@ def _analyze(
     before: Sequence[tuple[str, KscopeError]],
     detail: Detail | None,
 ) -> Analysis:
+    from kscope.engine.codes import Codes
     from kscope.engine.group import fold
     from kscope.engine.kernel import analyze_kernel
     from kscope.model.analysis import Analysis, Input, SkippedInput
@@ -177,7 +181,8 @@ def _analyze(
         try:
             if isinstance(reader, KscopeError):
                 raise reader
-            for done, raw in enumerate(reader.kernels(), 1):
+            known = Codes(reader.path, draws=detail is not None)
+            for done, raw in enumerate(reader.kernels(known.expect if wanted is None else None), 1):
                 if isinstance(raw, Skipped):
                     skipped.append(SkippedInput(input=path, what=f"kernel {raw.index}", message=raw.message))
                 else:
@@ -185,7 +190,9 @@ def _analyze(
                     names = (raw["demangled"] or "", raw["name"] or "")
                     if wanted is None or any(wanted.search(n) for n in names):
                         ident = f"{number}.{raw['index']}"
-                        found.append(analyze_kernel(to_kernel(raw, path), ident, codes, details, reader.path))
+                        one = to_kernel(raw, path, known.parse)
+                        structure = known.structure(one.program) if one.program is not None else None
+                        found.append(analyze_kernel(one, ident, codes, details, reader.path, structure))
                 if progress is not None:
                     progress(path, done, reader.count)
             if reader.count == 0:

@@ -62,6 +62,7 @@ def annotate(
     numbers = loop_numbers(cfg)
     groups = _group_waits(program.instructions)
     flows = _flows(program, cfg, numbers, loop_kinds(program, cfg, classes))
+    roles = {id(op): role_of(op) for op in {id(op): op for op in classes}.values()}
     out = []
     for i, (ins, op) in enumerate(zip(program.instructions, classes, strict=True)):
         constant = constant_of(ins) is not None
@@ -69,7 +70,7 @@ def annotate(
         loop = cfg.loop_of[i]
         out.append(
             Annotation(
-                role="move" if constant else role_of(op), words=groups.get(i) or words(ins, op), pipe=op.pipe,
+                role="move" if constant else roles[id(op)], words=groups.get(i) or words(ins, op), pipe=op.pipe,
                 latency=op.latency if fixed else None,
                 scoreboard=op.scoreboard if ins.defs else None, access=touched[i], waits=waited[i],
                 flow=flows.get(i, ""), depth=cfg.depth[i], loop=numbers[loop] if loop is not None else None,

@@ -7,7 +7,7 @@ more the fewer instructions lie between, and the more of the consumer's executio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -19,6 +19,8 @@ from kscope.model.program import Instruction, Program
 
 _Test = Callable[[OpClass, Instruction], bool]
 SCOREBOARDS = {"long_scoreboard": "long", "short_scoreboard": "short"}
+MOVED = frozenset({*SCOREBOARDS, "gmma", "wait", "barrier"})
+"""Reasons whose cause is another instruction; a full queue (QUEUES) apart."""
 BARRIERS = frozenset({"barrier", "wgmma_wait"})
 QUEUES: Mapping[str, Callable[[OpClass], bool]] = {
     "lg_throttle": lambda op: op.space in ("global", "local", "generic") and op.pipe == "lsu",
@@ -54,6 +56,7 @@ def blame(
     stalls: Mapping[str, Column],
     executions: Column | None = None,
     costs: Column | None = None,
+    classes: Sequence[OpClass] | None = None,
 ) -> Blame:
     """Share the stall samples of every instruction among their causes.
 
@@ -62,16 +65,23 @@ def blame(
     waited for, `barrier` to the barrier just before (the sampler charges the instruction behind it), `wait` to the
     fixed-latency producer where it is near, a full queue (`lg_throttle`, `mio_throttle`) to what fills it in the same
     loop, by `costs`; all others are the instruction's own. `executions`: warp-level executions per instruction, if
-    known. `costs`: what an instruction's executions cost its queue, e.g. wavefronts.
+    known. `costs`: what an instruction's executions cost its queue, e.g. wavefronts. `classes`: of the instructions, if
+    they are known already.
     """
     n = len(program)
-    finder = _Finder(program, cfg, defuse, executions, costs)
+    if classes is None:
+        classes = [classify(ins, program.sm) for ins in program.instructions]
+    finder = _Finder(program, classes, cfg, defuse, executions, costs)
     by_producer: dict[str, Column] = {}
     unattributed: dict[str, float] = {}
     edges: dict[str, dict[tuple[int, int], float]] = {}
     for reason, samples in stalls.items():
         if reason in QUEUES:
             by_producer[reason], unattributed[reason], edges[reason] = finder.queued(samples, reason), 0.0, {}
+            continue
+        if reason not in MOVED:
+            by_producer[reason], unattributed[reason] = list(samples), 0.0
+            edges[reason] = {(i, i): amount for i, amount in enumerate(samples) if amount}
             continue
         blamed = [0.0] * n
         lost = 0.0
@@ -93,13 +103,14 @@ class _Finder:
     """Causes of one instruction's stall, as shares that sum to one (empty: none found)."""
 
     def __init__(
-        self, program: Program, cfg: Cfg, defuse: DefUse, executions: Column | None, costs: Column | None
-    ) -> None:
+        self, program: Program, classes: Sequence[OpClass], cfg: Cfg, defuse: DefUse, executions: Column | None,
+        costs: Column | None,
+    ) -> None:  # fmt: skip
         self._code = program.instructions
         self._costs = costs if costs is not None else executions
         self._queues: dict[tuple[str, int | None], dict[int, float]] = {}
         self._cfg, self._defuse, self._executions = cfg, defuse, executions
-        self._classes = [classify(ins, program.sm) for ins in program.instructions]
+        self._classes = classes
 
     def causes(self, i: int, reason: str) -> dict[int, float]:
         board = SCOREBOARDS.get(reason)
@@ -109,9 +120,7 @@ class _Finder:
             return self._shares(i, self._first_before(i, lambda c, _: "wgmma" in c.kind)) or {i: 1.0}
         if reason == "wait":
             return self._shares(i, self._fixed(i)) or {i: 1.0}
-        if reason == "barrier":
-            return {self._barrier(i): 1.0}
-        return {i: 1.0}
+        return {self._barrier(i): 1.0}
 
     def queued(self, samples: Column, reason: str) -> Column:
         """Samples of a full queue, handed to whoever fills it, the whole of a loop at once."""
@@ -149,12 +158,11 @@ class _Finder:
         return self._queues[key]
 
     def _scoreboard(self, i: int, board: str) -> list[int]:
-        reads = self._defuse.sources(i)
-        direct = {p for found in reads.values() for p in found if self._classes[p].scoreboard == board}
+        reads = {p for found in self._defuse.sources(i).values() for p in found}
+        direct = [p for p in reads if self._classes[p].scoreboard == board]
         # A try-wait on an mbarrier shows as a long scoreboard, on itself or where its predicate is read.
-        tries = {p for found in reads.values() for p in found if _tries(self._code[p])}
-        if direct or tries:
-            return sorted(direct or tries)
+        if direct or (direct := [p for p in reads if _tries(self._code[p])]):
+            return sorted(direct)
         ins = self._code[i]
         if _tries(ins):
             return [i]
@@ -183,7 +191,9 @@ class _Finder:
         ]  # fmt: skip
         return [max(near)] if near else []
 
-    def _shares(self, i: int, producers: Iterable[int]) -> dict[int, float]:
+    def _shares(self, i: int, producers: Sequence[int]) -> dict[int, float]:
+        if len(producers) == 1:
+            return {producers[0]: 1.0}
         weights = {p: self._likelihood(p, i) for p in producers}
         total = sum(weights.values())
         return {p: w / total for p, w in weights.items()} if total > 0 else {}

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from kscope.features.blame import Blame, blame
 from kscope.features.columns import Column, total
-from kscope.features.listing import Listing
+from kscope.features.listing import Listing, Structure
 from kscope.features.stalls import SAMPLED
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
@@ -26,8 +26,8 @@ class Code(Listing):
     `stall[reason]` the samples of one reason. All zero where the report has none.
     """
 
-    def __init__(self, kernel: Kernel, program: Program) -> None:
-        super().__init__(program, kernel.name)
+    def __init__(self, kernel: Kernel, program: Program, structure: Structure | None = None) -> None:
+        super().__init__(program, kernel.name, structure)
         self.kernel = kernel
 
     def column(self, name: str) -> Column | None:
@@ -80,7 +80,7 @@ class Code(Listing):
 
     @cached_property
     def blame(self) -> Blame:
-        return blame(self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs)
+        return blame(self.program, self.cfg, self.defuse, self.stall, self.executed, self.costs, self.classes)
 
     @cached_property
     def indexed_constants(self) -> list[int]:

@@ -48,11 +48,14 @@ class DefUse:
         """Instructions that may read a value which instruction `index` produced."""
         if self._consumers is None:
             readers: list[list[int]] = [[] for _ in self._code]
-            for i in range(len(self._code)):
-                for found in self.sources(i).values():
+            if self._sources is None:
+                self._sources = self._solve()
+            for i, read in enumerate(self._sources):
+                for found in read.values():
                     for producer in found:
-                        if readers[producer][-1:] != [i]:
-                            readers[producer].append(i)
+                        known = readers[producer]
+                        if not known or known[-1] != i:
+                            known.append(i)
             self._consumers = list(map(tuple, readers))
         return self._consumers[index]
 

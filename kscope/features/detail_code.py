@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from kscope.features.annotate import annotate
 from kscope.features.columns import Column
 from kscope.features.control import words
 from kscope.features.facts import Facts
-from kscope.features.listing import Listing
+from kscope.features.listing import Listing, Structure
 from kscope.features.notes import notes
 from kscope.model.detail import CodeDetail, LoopDetail
 from kscope.model.program import Program
@@ -22,9 +24,10 @@ def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
     code = facts.code
     if code is None:
         return None
-    kernel, bare = facts.kernel, listing_detail(code, with_image(code.program, report) if report else None)
+    kernel, bare = facts.kernel, bare_detail(code.structure, report)
     return msgspec.structs.replace(
         bare,
+        function=code.function,
         samples=[int(x) for x in code.samples],
         executed=[int(x) for x in code.executed],
         lanes=[round(t / e, 1) if e else 0.0 for t, e in zip(code.threads, code.executed, strict=True)],
@@ -32,6 +35,13 @@ def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
         blamed=_sparse([round(x, 1) for x in code.blamed]),
         sources={f: kernel.sources[f] for f in bare.files if 0 < len(kernel.sources.get(f, "")) <= LARGEST_SOURCE},
     )  # fmt: skip
+
+
+@lru_cache(maxsize=16)  # a report's launches share their functions
+def bare_detail(structure: Structure, report: str) -> CodeDetail:
+    """The part of `code_detail` that follows from the code alone."""
+    program = structure.program
+    return listing_detail(Listing(program, structure=structure), with_image(program, report) if report else None)
 
 
 def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
@@ -85,8 +95,9 @@ def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
 
 def _control(program: Program) -> list[str]:
     """The scheduling fields in words; empty where only text is known."""
-    texts = [words(ins.control) if ins.control is not None else "" for ins in program.instructions]
-    return texts if any(texts) else []
+    controls = [ins.control for ins in program.instructions]
+    texts = {control: words(control) if control is not None else "" for control in set(controls)}
+    return [texts[control] for control in controls] if any(texts.values()) else []
 
 
 def _sparse(column: Column) -> list[int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kscope.features.bounds import Bounds
 from kscope.features.code import Code
 from kscope.features.launch import Geometry, geometry
+from kscope.features.listing import Structure
 from kscope.features.memory import Traffic, traffic
 from kscope.features.occupancy import Occupancy, occupancy
 from kscope.features.path import LatencyPath, latency_path
@@ -27,8 +28,10 @@ BESIDE = frozenset({"wgmma", "tcgen05", "tma"})
 class Facts:
     """Memoised features of one kernel. Parts whose inputs the report lacks are None or empty."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Kernel, structure: Structure | None = None) -> None:
+        """structure: of the kernel's program, if it is known already."""
         self.kernel = kernel
+        self._structure = structure
 
     @cached_property
     def units(self) -> dict[str, Unit]:
@@ -66,7 +69,8 @@ class Facts:
 
     @cached_property
     def code(self) -> Code | None:
-        return Code(self.kernel, self.kernel.program) if self.kernel.program is not None else None
+        program = self.kernel.program
+        return Code(self.kernel, program, self._structure) if program is not None else None
 
     @cached_property
     def specialization(self) -> Specialization | None:

@@ -13,7 +13,7 @@ from kscope.features.cfg import Cfg, build_cfg
 from kscope.features.columns import Column, total
 from kscope.features.defuse import DefUse
 from kscope.features.liveness import Liveness
-from kscope.features.opcodes import OpClass, classify
+from kscope.features.opcodes import UNKNOWN, OpClass, classify
 from kscope.features.reach import Slices
 from kscope.model.analysis import Location
 from kscope.model.program import Instruction, Program
@@ -22,23 +22,21 @@ TRIPS = 8.0  # rounds that a loop is taken to make where nothing says how many
 DEEPEST = 4  # loop depth from which weights grow no further
 
 
-class Listing:
-    """Program, flow graph and def-use of one function.
+class Structure:
+    """What the text of the code says, whatever was counted: shared by all launches of one function. Each part is
+    computed on first use."""
 
-    `executed` says how often each instruction runs, relative to the entry: TRIPS for each loop around it, 0 for what
-    nothing reaches (padding). It orders instructions and tells hot from cold; it is no measurement.
-    """
-
-    def __init__(self, program: Program, function: str | None = None) -> None:
+    def __init__(self, program: Program) -> None:
         self.program = program
-        self.function = function if function is not None else program.name
-        self.classes: tuple[OpClass, ...] = tuple(classify(i, program.sm) for i in program.instructions)
 
-    def __len__(self) -> int:
-        return len(self.program.instructions)
-
-    def __getitem__(self, index: int) -> Instruction:
-        return self.program.instructions[index]
+    @cached_property
+    def classes(self) -> tuple[OpClass, ...]:
+        out: list[OpClass] = [UNKNOWN] * len(self.program)
+        for group in self.by_name:
+            op = classify(self.program.instructions[group[0]], self.program.sm)
+            for i in group:
+                out[i] = op
+        return tuple(out)
 
     @cached_property
     def cfg(self) -> Cfg:
@@ -56,6 +54,60 @@ class Listing:
     def slices(self) -> Slices:
         """Backward slices, for kscope.features.reach."""
         return Slices(self.program, self.classes, self.defuse)
+
+    @cached_property
+    def by_name(self) -> list[list[int]]:
+        """Instructions of the same opcode and modifiers: a kernel of thousands has some dozens of them."""
+        groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+        for i, ins in enumerate(self.program.instructions):
+            groups.setdefault((ins.opcode, ins.mods), []).append(i)
+        return list(groups.values())
+
+    def work_ahead(self) -> None:
+        """Compute what nearly every profiled kernel needs, and all of it takes: def-use, address slices."""
+        if not self.program.instructions:
+            return
+        self.defuse.consumers(0)  # solves it for all
+        for i, op in enumerate(self.classes):
+            if op.access is not None and op.space == "global":
+                self.slices.names(p for ps in self.defuse.sources(i).values() for p in ps)
+
+
+class Listing:
+    """Program, flow graph and def-use of one function.
+
+    `executed` says how often each instruction runs, relative to the entry: TRIPS for each loop around it, 0 for what
+    nothing reaches (padding). It orders instructions and tells hot from cold; it is no measurement.
+    """
+
+    def __init__(self, program: Program, function: str | None = None, structure: Structure | None = None) -> None:
+        """structure: of this program, if it is known already."""
+        self.program = program
+        self.function = function if function is not None else program.name
+        self.structure = structure or Structure(program)
+        self.classes = self.structure.classes
+
+    def __len__(self) -> int:
+        return len(self.program.instructions)
+
+    def __getitem__(self, index: int) -> Instruction:
+        return self.program.instructions[index]
+
+    @cached_property
+    def cfg(self) -> Cfg:
+        return self.structure.cfg
+
+    @cached_property
+    def defuse(self) -> DefUse:
+        return self.structure.defuse
+
+    @cached_property
+    def liveness(self) -> Liveness:
+        return self.structure.liveness
+
+    @cached_property
+    def slices(self) -> Slices:
+        return self.structure.slices
 
     @cached_property
     def reached(self) -> frozenset[int]:
@@ -86,18 +138,11 @@ class Listing:
     def all_executed(self) -> float:
         return total(self.executed)
 
-    @cached_property
-    def _by_name(self) -> list[list[int]]:
-        """Instructions of the same opcode and modifiers: a kernel of thousands has some dozens of them."""
-        groups: dict[tuple[str, tuple[str, ...]], list[int]] = {}
-        for i, ins in enumerate(self.program.instructions):
-            groups.setdefault((ins.opcode, ins.mods), []).append(i)
-        return list(groups.values())
-
     def where(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
         """Indices of the instructions that a test accepts, which looks at the opcode, its modifiers and its class, not
         at operands: it is asked once for all of one name."""
-        return sorted(i for group in self._by_name if test(self[group[0]], self.classes[group[0]]) for i in group)
+        groups = self.structure.by_name
+        return sorted(i for group in groups if test(self[group[0]], self.classes[group[0]]) for i in group)
 
     def where_each(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
         """The same for a test that looks at operands too."""

@@ -40,6 +40,6 @@ def latency_path(code: Code, launch: Geometry, traffic: Traffic) -> LatencyPath 
             return float(chip["l2"] if op.access in ("atomic", "reduction") else loaded)
         return float(op.latency)
 
-    walk = unloaded_cycles(code.program, code.cfg, code.executed, launch.warps, latency_of)
+    walk = unloaded_cycles(code.program, code.cfg, code.executed, launch.warps, latency_of, code.classes)
     passes = max(1.0, launch.waves)
     return LatencyPath(walk.cycles, passes * walk.cycles / launch.cycles, walk)

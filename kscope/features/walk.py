@@ -54,18 +54,20 @@ class _State(Struct):
 
 
 def unloaded_cycles(
-    program: Program, cfg: Cfg, executions: Column, warps: float, latency_of: Callable[[int], float]
-) -> Walk:
+    program: Program, cfg: Cfg, executions: Column, warps: float, latency_of: Callable[[int], float],
+    classes: Sequence[OpClass] | None = None,
+) -> Walk:  # fmt: skip
     """Cycles that one warp needs alone. `executions`: warp-level executions per instruction over the launch,
     `warps`: warps launched, `latency_of(index)`: cycles of an instruction whose result comes through L1TEX (global,
     local, texture, cp.async); all others come from the table. (Total warps / resident warps) x cycles is the floor
-    of the whole kernel."""
+    of the whole kernel. `classes`: of the instructions, if they are known already."""
     n = len(program)
     wait = [0.0] * n
     if not n or warps <= 0:
         return Walk(0.0, (0.0,) * len(cfg.blocks), wait, 0.0, ())
     counts = [executions[b.start] / warps for b in cfg.blocks]
-    classes = [classify(ins, program.sm) for ins in program.instructions]
+    if classes is None:
+        classes = [classify(ins, program.sm) for ins in program.instructions]
     simulate = _Simulator(program.instructions, classes, latency_of)
     leaving: list[_State | None] = [None] * len(cfg.blocks)
     totals: list[tuple[float, float, list[float]]] = [(0.0, 0.0, [])] * len(cfg.blocks)

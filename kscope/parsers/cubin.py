@@ -200,15 +200,15 @@ def _listed(function: listing.Listed, sm: int) -> Program:
 
 def _from_report(source: _Source) -> Iterator[Cubin]:
     """The images that a report embeds, each once."""
-    from kscope.parsers.sasscache import embedded_images
+    from kscope.parsers.report_images import embedded_images, target
 
     images = [bytes(image) for image in embedded_images(str(source.plain)).values()]
-    found = [(f"sm_{elf.target(image)[0]}", image) for image in images if elf.is_cuda(image)]
+    found = [(f"sm_{target(image)[0]}", image) for image in images if elf.is_cuda(image)]
     if not found:
         hint = "profile again with Nsight Compute 2022.2 or later"
         raise KscopeError("no-sass", f"{source.path}: the report embeds no machine code", hint)
-    chosen = [image for target, image in found if source.takes(target)]
+    chosen = [image for name, image in found if source.takes(name)]
     if not chosen:
-        raise source.no_target([target for target, _ in found])
+        raise source.no_target([name for name, _ in found])
     for number, image in enumerate(chosen):
         yield _from_cubin(source, f"image {number}" if len(chosen) > 1 else "", image)

@@ -18,12 +18,12 @@ from msgspec import Struct, structs
 
 from kscope.model.program import Resources
 from kscope.parsers.lines import Table, read_lines
+from kscope.parsers.report_images import target
 
 if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 MACHINE = 190  # EM_CUDA
-ABI_7, ABI_8 = 0x33, 0x41  # e_ident[EI_OSABI]: CUDA up to 12.x, from 13.0
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
 _TEXT, _INFO = ".text.", ".nv.info"
 _MAX_THREADS, _FRAME, _MIN_STACK, _PARAM_SIZE, _MAXREG, _REGCOUNT, _BRANCHES, _BARRIERS, _ANNOTATIONS = (
@@ -97,15 +97,6 @@ def read_image(data: bytes) -> Image:
         if isinstance(error, Damage):
             raise
         raise Damage(f"the ELF image is damaged or truncated ({type(error).__name__})") from None
-
-
-def target(data: bytes) -> tuple[int, int]:
-    """(sm, ABI version) from an ELF header: the number sits elsewhere in e_flags from CUDA 13.0 on."""
-    flags = int.from_bytes(data[48:52], "little")
-    osabi = data[7]
-    if osabi == ABI_8:
-        return (flags >> 8) & 0xFF, 8
-    return flags & 0xFF, data[8]
 
 
 def _read(elf: ELFFile, data: bytes) -> Image:

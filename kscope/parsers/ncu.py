@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
+from kscope.model.program import Program
 from kscope.parsers.sass import parse_program
 
 if TYPE_CHECKING:
@@ -14,7 +16,11 @@ if TYPE_CHECKING:
     from kscope.parsers.ncu_native import Raw
 
 
-def to_kernel(raw: Raw, path: str) -> Kernel:
+Parse = Callable[[str, int, list[tuple[int, str, "str | None", "int | None"]]], Program]
+"""`parse_program`, or what remembers its answers: (name, sm, rows) to a Program."""
+
+
+def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
     """A Kernel from what ncu_native.extract returned. Never raises: what does not parse is named in `notes`."""
     metrics = Metrics(*raw["metrics"])
     device = _device(metrics)
@@ -22,7 +28,7 @@ def to_kernel(raw: Raw, path: str) -> Kernel:
     program = None
     if raw["rows"]:
         try:
-            program = parse_program(raw["mangled"] or raw["name"], device.sm, raw["rows"])
+            program = parse(raw["mangled"] or raw["name"], device.sm, raw["rows"])
         except (ValueError, KeyError, IndexError) as e:
             notes.append(f"SASS could not be parsed ({type(e).__name__}: {e})")
     return Kernel(

@@ -248,7 +248,8 @@ class Sources:
 
 def _works_ahead(rows: list[tuple[int, str, str | None, int | None]]) -> bool:
     """Whether the code hands work to asynchronous units: only such kernels are judged by their time lines."""
-    return any(any(map(text.__contains__, ASYNCHRONOUS)) for _, text, _, _ in rows)
+    every = "\n".join([text for _, text, _, _ in rows])
+    return any(map(every.__contains__, ASYNCHRONOUS))
 
 
 def _timelines(action: Any) -> dict[str, tuple[list[int], array[float]]]:

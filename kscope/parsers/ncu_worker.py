@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from typing import IO, Any, BinaryIO
 
     from kscope.parsers.ncu_native import Raw
+    from kscope.parsers.sasscache import SassCache
+
+    Row = tuple[int, str, str | None, int | None]
+    """One instruction of SASS: offset from the entry, text, source file, line."""
 
 MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced
 SILENCE = 300.0  # seconds without a frame after which a reader is given up
@@ -66,8 +70,12 @@ class Reader:
         """The plain file that is read."""
         return self._path
 
-    def kernels(self) -> Iterator[Raw | Skipped]:
-        """Raw kernels in file order. Raises KscopeError when the report as a whole cannot be read."""
+    def kernels(self, expect: Callable[[str, int, list[Row]], None] | None = None) -> Iterator[Raw | Skipped]:
+        """Raw kernels in file order. Raises KscopeError when the report as a whole cannot be read.
+
+        expect: called with (mangled name, sm, rows of SASS) of a kernel that is still being decoded, where its code is
+        known already. What it says is likely, not certain.
+        """
         try:
             while True:
                 tag, *rest = self._frame() or ("died",)
@@ -75,6 +83,9 @@ class Reader:
                     self.count = rest[0]
                 elif tag == "begin":
                     self._next = rest[0]
+                elif tag == "code":
+                    if expect is not None:
+                        expect(*rest)
                 elif tag == "kernel":
                     with LateSources(self._sources) as sources:
                         yield {**rest[0], "sources": sources}
@@ -208,8 +219,11 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     cache = SassCache(path)
     sources = Sources(cache)
     send("open", len(actions))
+    expected = _expected(path, cache, len(actions)) if want.sass else {}
     for index in range(first, len(actions)):
         send("begin", index)
+        if index in expected and (rows := cache.load(expected[index])) is not None:
+            send("code", expected[index], cache.target(expected[index]), [(at, *row) for at, row in rows.items()])
         try:
             action = actions[index]()
             raw = extract(action, index, want, cache)
@@ -223,6 +237,16 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
             send("pause", index + 1)
             return
     send("done")
+
+
+def _expected(path: str, cache: SassCache, count: int) -> dict[int, str]:
+    """Kernels whose code is worth sending before they are decoded: the first launch of each function. {} where the
+    container does not tell which they are."""
+    from kscope.parsers.report_images import result_names
+
+    names = result_names(path)
+    first = {name: index for index, name in reversed(list(enumerate(names)))}
+    return {index: name for name, index in first.items() if name} if len(names) == count else {}
 
 
 def _version(path: str) -> str | None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from kscope.model.program import Instruction, Program, Site
 from kscope.parsers import elf, encoding
-from kscope.parsers.sasscache import embedded_images
+from kscope.parsers.report_images import embedded_images
 
 
 def with_image(program: Program, report: str) -> Program:

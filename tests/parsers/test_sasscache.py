@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kscope.model.kernel import Kernel
-from kscope.parsers import ncu_worker, sasscache
+from kscope.parsers import ncu_worker, report_images, sasscache
 from kscope.parsers.ncu import read_kernels, to_kernel
 from tests.support import reports
 
@@ -169,7 +169,7 @@ def test_two_images_with_one_name(report: Callable[[str], Path], folder: Path, t
     second, joined = tmp_path / "second.ncu-rep", tmp_path / "joined.ncu-rep"
     second.write_bytes(other)
     reports.join_reports([report(CASE), second], joined)
-    assert len(sasscache.embedded_images(str(joined))) == 2
+    assert len(report_images.embedded_images(str(joined))) == 2
     kernels = [rows(k) for k in read_kernels(str(joined))]
     assert len(kernels) == 2 and kernels[0] == kernels[1]
     assert files(folder) == []
@@ -178,7 +178,7 @@ def test_two_images_with_one_name(report: Callable[[str], Path], folder: Path, t
 def test_same_report_twice_is_one_image(report: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
     joined = tmp_path / "joined.ncu-rep"
     reports.join_reports([report(CASE), report(CASE)], joined)
-    assert len(sasscache.embedded_images(str(joined))) == 1
+    assert len(report_images.embedded_images(str(joined))) == 1
     assert len(list(read_kernels(str(joined)))) == 2
     assert len(files(folder)) == 1
 
@@ -187,8 +187,8 @@ def test_reads_no_images_from_rubbish(tmp_path: Path) -> None:
     path = tmp_path / "a.ncu-rep"
     for content in (b"", b"NVR\0", os.urandom(5000), reports.plain(CASE)[:400_000]):
         path.write_bytes(content)
-        assert sasscache.embedded_images(str(path)) == {}
-    assert sasscache.embedded_images(str(tmp_path / "none")) == {}
+        assert report_images.embedded_images(str(path)) == {}
+    assert report_images.embedded_images(str(tmp_path / "none")) == {}
 
 
 def test_store_and_load(report: Callable[[str], Path], folder: Path) -> None:
