@@ -16,15 +16,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kscope.features.affine import Affine, Sum
+from kscope.features.barrier_slots import BarrierSlots
 from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.warp_roles import COPIES, PRODUCTS, Roles, copies
-from kscope.model.program import UNIFORM_BASE
 
 Unit = Literal["memory", "tensor", "role", "block", "cluster", "unknown"]
 """What ends a wait: arriving data, products, another role's arrival, all warps of the block or cluster."""
-BARRIER = 8  # bytes of an mbarrier
 _RETRY = 12  # blocks behind a failed try that may belong to its retry loop
 _BACK = 2  # instructions back to the barrier that a sample behind it belongs to
 _LONG = frozenset({"long_scoreboard", "sleeping", "short_scoreboard", "membar", "barrier", "warpgroup_arrive"})
@@ -70,7 +68,8 @@ def find_waits(code: Code, roles: Roles | None) -> Waits:
     finder = _Finder(code, roles)
     sites = [*finder.mbarriers(), *finder.others()]
     sites.sort(key=lambda w: w.index)
-    stages, size = finder.ring(sites)
+    full = {w.slot for w in sites if w.unit == "memory" and w.kind == "mbarrier" and w.slot is not None}
+    stages, size = finder.slots.ring(full)
     return Waits(tuple(sites), stages, size)
 
 
@@ -82,8 +81,7 @@ def samples_of(code: Code, wait: Wait) -> float:
 class _Finder:
     def __init__(self, code: Code, roles: Roles | None) -> None:
         self.code, self.roles = code, roles
-        self.affine = Affine(code.program, code.defuse)
-        self._slots: list[int] | None = None
+        self.slots = BarrierSlots(code)
 
     def role(self, index: int) -> str:
         role = self.roles.of(index) if self.roles is not None else None
@@ -109,7 +107,7 @@ class _Finder:
         out = []
         for i, (again_at, failed) in groups.items():
             wide = {i, *again_at} | {c for c in code.defuse.consumers(i) if code[c].opcode != "SYNCS"}
-            slot = self._slot(i)
+            slot = self.slots.slot(i)
             unit, who = self._signaller(i, slot)
             done = code.executed[i] if again_at else code.executed[i] - (failed or 0.0)  # a spin counts its retries too
             beside = self._shadow(i) - wide
@@ -173,46 +171,11 @@ class _Finder:
             return None
         return max(0.0, code.executed[i] - code.executed[cfg.blocks[after].start])
 
-    def _slot(self, i: int) -> int | None:
-        """Constant part of the address of an instruction's first memory operand."""
-        operand = next((o for o in self.code[i].operands if "[" in o), None)
-        found = self.affine.address(i, operand) if operand is not None else None
-        return found.constant if found is not None and _settled(found) else None
-
-    def _mbarrier_of_copy(self, i: int) -> int | None:
-        """Slot of the mbarrier that a bulk load signals: the register behind its shared-memory address."""
-        ins = self.code[i]
-        operand = next((o for o in ins.operands if o.startswith("[UR")), None)
-        if operand is None:
-            return None
-        digits = operand[3:].partition("]")[0].partition("+")[0].partition(".")[0]
-        found = self.affine.register(i, UNIFORM_BASE + int(digits) + 1) if digits.isdigit() else None
-        return found.constant if found is not None and _settled(found) else None
-
-    def slots(self) -> list[int]:
-        """First addresses of the barrier groups (constants), in order."""
-        if self._slots is None:
-            code = self.code
-            users = code.where(lambda ins, op: ins.opcode == "SYNCS" and "EXCH" not in ins.mods)
-            ring = set()
-            for i in users:
-                operand = next((o for o in code[i].operands if "[" in o), "")
-                found = self.affine.address(i, operand)
-                if found is not None and _settled(found) and (BARRIER in found.strides or found.varying):
-                    ring.add(found.constant)
-            self._slots = sorted(ring)
-        return self._slots
-
-    def _group(self, slot: int) -> int:
-        """The barrier group of an address: a peeled round uses group + 8, + 16, ... directly."""
-        below = [s for s in self.slots() if s <= slot]
-        return below[-1] if below and (slot - below[-1]) % BARRIER == 0 and slot - below[-1] < 16 * BARRIER else slot
-
     def _signaller(self, i: int, slot: int | None) -> tuple[Unit, tuple[str, ...]]:
         """What ends a wait on the barrier at `slot`, and which roles do."""
         if slot is None:
             return self._other_side(i)
-        group = self._group(slot)
+        group = self.slots.group(slot)
         code = self.code
         copying: list[int] = []
         committing: list[int] = []
@@ -220,14 +183,14 @@ class _Finder:
         for j in code.where(lambda ins, op: ins.opcode in COPIES or ins.opcode in ("UTCBAR", "SYNCS")):
             ins = code[j]
             if ins.opcode in ("UTMALDG", "UBLKCP") and copies(ins):
-                found, into = self._mbarrier_of_copy(j), copying
+                found, into = self.slots.of_copy(j), copying
             elif ins.opcode == "UTCBAR":
-                found, into = self._slot(j), committing
+                found, into = self.slots.slot(j), committing
             elif ins.opcode == "SYNCS" and "ARRIVE" in ins.mods:
-                found, into = self._slot(j), arriving
+                found, into = self.slots.slot(j), arriving
             else:
                 continue
-            if found is not None and self._group(found) == group:
+            if found is not None and self.slots.group(found) == group:
                 into.append(j)
         if copying:
             return "memory", self._roles_of(copying)
@@ -283,44 +246,6 @@ class _Finder:
             return False
         loads = {j for found in code.defuse.sources(after).values() for j in found}
         return not any(code[j].opcode.startswith(("LD", "S2", "SHFL", "ATOM", "RED")) for j in loads)
-
-    # --- the ring of stages
-
-    def ring(self, sites: list[Wait]) -> tuple[int | None, int | None]:
-        """Stages of the data ring and bytes of one. The barriers of a group lie 8 bytes apart: their number is that of
-        the initialised ones from one group's first to the next group's."""
-        code = self.code
-        full = {w.slot for w in sites if w.unit == "memory" and w.kind == "mbarrier" and w.slot is not None}
-        made = sorted(
-            {s for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "EXCH" in ins.mods)
-             for s in [self._slot(i)] if s is not None}
-        )  # fmt: skip
-        if not full or not made:
-            return None, None
-        first = self._group(min(full))
-        others = [s for s in self.slots() if s > first]
-        stages = 0
-        while first + BARRIER * stages in made and first + BARRIER * stages not in others:
-            stages += 1
-        return stages or None, self._stage_bytes()
-
-    def _stage_bytes(self) -> int | None:
-        """Bytes that one arrival announces (expect_tx), where it is a constant."""
-        code = self.code
-        for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "ARRIVE" in ins.mods):
-            ins = code[i]
-            last = ins.operands[-1] if ins.operands else "RZ"
-            if not last.startswith("R") or last == "RZ" or not last[1:].isdigit():
-                continue
-            found = self.affine.register(i, int(last[1:]))
-            if not found.terms and found.constant > 0:
-                return found.constant
-        return None
-
-
-def _settled(found: Sum) -> bool:
-    """Whether a sum has an address of shared memory in it: unknown registers alone are no address."""
-    return found.constant > 0
 
 
 _UNITS: dict[str, Unit] = {

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
-from kscope.features.cfg import Cfg, is_conditional
+from kscope.features.cfg import Cfg
 from kscope.features.columns import Column, largest
+from kscope.features.flow import is_conditional
 from kscope.features.opcodes import OpClass, classify
 from kscope.model.program import UNIFORM_BASE, Instruction, Program
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from kscope.features.cfg import CONTROL, build_cfg
+from kscope.features.cfg import build_cfg
+from kscope.features.flow import CONTROL
 from kscope.features.liveness import Liveness
 from kscope.model.program import Instruction, Program
 from kscope.parsers import toolchain
