@@ -3,6 +3,7 @@ stack, spill marks, targets of indirect branches. The image is read directly, no
 
 from __future__ import annotations
 
+import os
 from functools import lru_cache
 
 from msgspec import structs
@@ -14,7 +15,7 @@ from kscope.parsers.report_images import embedded_images
 
 def with_image(program: Program, report: str) -> Program:
     """The program with what the image says; unchanged where no one image of the report holds exactly this code."""
-    found = _functions(report).get(program.name)
+    found = _functions(report, _state(report)).get(program.name)
     if found is None:
         return program
     image, function = found
@@ -38,9 +39,18 @@ def _inlined(ins: Instruction, function: elf.Function) -> tuple[Site, ...]:
     return row.inlined if row is not None and row.place.line == ins.line else ()
 
 
+def _state(report: str) -> tuple[int, ...]:
+    """Which file a path leads to now: unpacked reports have no name, and one's path is the next one's, too."""
+    try:
+        found = os.stat(report)
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 @lru_cache(maxsize=2)
-def _functions(report: str) -> dict[str, tuple[elf.Image, elf.Function]]:
-    """Functions of the images by name; names that several images define differently are left out."""
+def _functions(report: str, state: tuple[int, ...]) -> dict[str, tuple[elf.Image, elf.Function]]:
+    """Functions of the images by name; names that several images define differently are left out. state: `_state`."""
     out: dict[str, tuple[elf.Image, elf.Function]] = {}
     twice: set[str] = set()
     for image in embedded_images(report).values():

@@ -11,8 +11,9 @@ import pytest
 from kscope.engine import codes
 from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
+from kscope.engine.run import analyze_paths
 from kscope.features.listing import Structure
-from kscope.model.detail import KernelDetail
+from kscope.model.detail import Detail, KernelDetail
 from kscope.parsers import ncu_worker, report_images
 from kscope.parsers.ncu import read_kernels, to_kernel
 from tests.support import reports
@@ -75,6 +76,20 @@ def test_launches_of_one_function(report: Callable[[str], Path], tmp_path: Path)
         assert details[0].code is not None and msgspec.json.encode(details[0]) == msgspec.json.encode(details[1])
         found.append(structure)
     assert found[0] is found[2] is not found[1]
+
+
+def test_packed_reports_in_a_row() -> None:
+    """Each is unpacked to a file without a name, at the same place: a listing shows its own report's code."""
+    cases = ("bank_conflict.slow", "softmax_rows.registers")
+
+    def listings(*chosen: str) -> dict[str, list[str]]:
+        detail = Detail()
+        analyze_paths([reports.fixture(case) for case in chosen], detail=detail)
+        return {d.code.function: d.code.control for d in detail.kernels if d.code is not None}
+
+    both = listings(*cases)
+    assert len(both) == 2 and all(any(control) for control in both.values())
+    assert both == listings(cases[0]) | listings(cases[1])
 
 
 def test_result_names_of_rubbish(tmp_path: Path) -> None:
