@@ -32,7 +32,7 @@ from tools import bench_sass, bench_timelines  # noqa: E402
 
 CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
 BIG_KERNELS, BIG_BYTES = 28, 140e6
-RATIO, MEMORY_RATIO, HELP_MS, HTML_RATIO = 1.5, 1.0, 150.0, 1.3
+RATIO, MEMORY_RATIO, HELP_MS, HTML_RATIO = 1.5, 1.0, 150.0, 1.25
 SPEED_OF_HTA, MEMORY_OF_HTA, UNION_TIMES = 1 / 8, 1 / 4, 1.5
 
 BARE = """
