@@ -86,6 +86,7 @@ LINTS = (
     "instruction_cache_misses",
     "unpipelined_copy",
     "redundant_barrier",
+    "lane_serial_bulk_copy",
     "missing_proxy_fence",
 )
 

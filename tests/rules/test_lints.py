@@ -99,9 +99,18 @@ def test_severity_follows_the_loops() -> None:
 def test_both_directions_across_the_proxies(arch: str) -> None:
     """Stores before a TMA store are a race; loads before a TMA load, behind a barrier, one by the model only."""
     (store,) = linted("tma.cu", arch, "put_unfenced").findings
-    (load,) = linted("tma.cu", arch, "refill_unfenced").findings
+    (load,) = [f for f in linted("tma.cu", arch, "refill_unfenced").findings if f.code == "ASY505"]
     assert (store.severity, load.severity) == ("critical", "minor") and store.confidence > load.confidence
     assert [re.split(r"[ .]", p.sass or "")[0] for p in store.locations[:3]] == ["STS", "BAR", "UTMASTG"]
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_120a"])
+def test_copies_that_are_not_proven_uniform(arch: str) -> None:
+    """Graver where a loop of the program goes through them again and again."""
+    (looped,) = linted("tma.cu", arch, "refill_fenced").findings
+    (once,) = linted("roles.cu", arch, "beside").findings
+    assert (looped.code, looped.severity, once.code, once.severity) == ("LAT310", "minor", "LAT310", "info")
+    assert [p.opcode.split(".")[0] for p in looped.locations] == ["UTMALDG"] and "elect.sync" in looped.fix
 
 
 def test_merging_names_its_condition() -> None:

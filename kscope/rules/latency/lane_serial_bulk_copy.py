@@ -3,7 +3,8 @@
 ## What it does
 
 Finds bulk copies (`UBLKCP`, `UTMALDG` and their kind) inside a loop that the compiler put around them because their
-operands differ between the lanes of a warp.
+operands differ between the lanes of a warp, or may do so for all that it could prove. On machine code alone each such
+loop is named: how many lanes come round is not known there.
 
 ## Why it costs time
 
@@ -53,7 +54,9 @@ After (capture tile_sum.elected):
 
 ## When it is wrong
 
-A loop over a few long copies that one thread issues is no fault: the rule asks for several rounds a warp.
+A loop over a few long copies that one thread issues is no fault: with a profile the rule asks for several rounds a
+warp. Without one it cannot tell; where `threadIdx.x == 0` guards the copy the loop runs once and costs some twenty
+cycles, which elect.sync saves.
 
 ## Source
 
