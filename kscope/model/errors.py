@@ -33,4 +33,6 @@ class KscopeError(Exception):
 
 def one_line(text: str) -> str:
     """Printable text on one line: reports are untrusted, and a control character could rewrite a terminal."""
-    return "".join(c if c.isprintable() else " " for c in text).strip()
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    return text.strip()

@@ -128,31 +128,35 @@ class _Reader:
     def nvtx(self) -> tuple[Spans, Spans]:
         """(ranges of the user, operators of torch.autograd.profiler.emit_nvtx)."""
         there = self.tables.has("NVTX_EVENTS")
-        text = [c if c in there else "NULL" for c in ("text", "textId")]
-        titles: dict[tuple[str | None, int | None], tuple[int, int]] = {}  # name and whether it is an operator
-        parts = [np.zeros((0, 5), dtype=np.int64)]
-        if {"start", "end", "eventType", "globalTid"} <= there:
-            where = f"WHERE end IS NOT NULL AND eventType IN {_RANGES}"
-            for rows in self.tables.rows("NVTX_EVENTS", ["start", "end", *text, "ifnull(globalTid, 0)"], where):
-                starts, ends, own, idents, threads = zip(*rows, strict=True)
-                said = list(zip(own, idents, strict=True))
-                for one in dict.fromkeys(said):
-                    if one not in titles:
-                        titles[one] = self._title(*one)
-                part = np.empty((len(rows), 5), dtype=np.int64)
-                part[:, 0], part[:, 1] = starts, ends
-                part[:, 2:4] = [titles[one] for one in said]
-                part[:, 4] = [self.threads[tid] for tid in threads]
-                parts.append(part)
-        data = np.concatenate(parts)
+        if not {"start", "end", "eventType", "globalTid"} <= there:
+            return _spans(np.zeros((0, 5), dtype=np.int64)), _spans(np.zeros((0, 5), dtype=np.int64))
+        raw = self.tables.columns("NVTX_EVENTS", ("start", "end", "eventType", "globalTid"), "end")
+        kept = np.isin(raw["eventType"], _RANGES)
+        start, end, thread = (raw[name][kept] for name in ("start", "end", "globalTid"))
+        titles = self._titles([c if c in there else "NULL" for c in ("text", "textId")])
+        if len(titles) != len(start):
+            raise ValueError(f"{len(start)} NVTX ranges and {len(titles)} titles")
+        for tid in dict.fromkeys(thread.tolist()):
+            self.threads[tid]  # numbered as they come
+        data = np.stack([start, end, titles >> 1, titles & 1, self.thread(thread)], axis=1)
         ranges, operators = (data[data[:, 3] == operator] for operator in (0, 1))
         return _spans(ranges), _spans(operators)
 
-    def _title(self, own: str | None, ident: int | None) -> tuple[int, int]:
-        """(index of the name, 1 for an operator) of an NVTX range with a text of its own or a registered one."""
-        title = str(own) if own is not None else "" if ident is None else self.strings.get(ident, "")
+    def _titles(self, texts: list[str]) -> NDArray[np.int64]:
+        """Of each NVTX range, in the order of the rows: twice the index of its name, one more for an operator. texts:
+        columns of a text of its own and of a registered one. Read through sqlite3, the rest is from the pages."""
+        parts = [np.zeros(0, dtype=np.int64)]
+        where = f"NOT INDEXED WHERE end IS NOT NULL AND eventType IN {_RANGES}"  # in the order of row ids
+        for rows in self.tables.rows("NVTX_EVENTS", [f"coalesce({', '.join(texts)})"], where):
+            said = [one for (one,) in rows]
+            known = {one: self._title(one) for one in dict.fromkeys(said)}
+            parts.append(np.fromiter(map(known.__getitem__, said), dtype=np.int64, count=len(said)))
+        return np.concatenate(parts)
+
+    def _title(self, said: str | int | None) -> int:
+        title = "" if said is None else self.strings.get(said, "") if isinstance(said, int) else str(said)
         plain = _OP_ID.sub("", title)
-        return self.names[one_line(plain)], int(plain != title or plain.startswith("aten::"))
+        return 2 * self.names[one_line(plain)] + (plain != title or plain.startswith("aten::"))
 
     def overheads(self) -> dict[int, Spans]:
         """By kind: 0 the profiler's own, 1 loading of code by the program, 2 full queue."""

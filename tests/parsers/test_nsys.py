@@ -16,7 +16,7 @@ import pytest
 from kscope.features.intervals import union
 from kscope.features.timeline_steps import join
 from kscope.model.errors import KscopeError
-from kscope.model.timeline import Op
+from kscope.model.timeline import Op, Spans
 from kscope.parsers import nsys, nsys_export
 from tests.support import traces
 
@@ -71,6 +71,39 @@ def test_old_schema_and_two_processes(tmp_path: Path) -> None:
     assert join(timeline).tolist() == [0, -1]
     assert [g.tolist() for g in timeline.ops.grid] == [[0, 0]] * 3 and timeline.tool_version is None
     assert "NVTX_EVENTS" in timeline.coverage.missing
+
+
+TID, OTHER = PID + 1, PID + 2
+NVTX = [
+    (10, 40, 59, "step 0", OTHER, None), (11, 15, 59, "aten::addmm, seq = 3, op_id = 7", TID, None),
+    (12, 14, 59, None, TID, 4), (13, None, 59, "open", TID, None), (14, 15, 33, "a category", TID, None),
+    (16, 12, 60, "backward, seq = 3", OTHER, 4), (17, 18, 59, None, TID, None), (18, 19, 59, "aten::relu", TID, None),
+    (19, 20, 59, "tab\there", TID, None), (20, 21, 60, "step 0", None, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("long", [False, True], ids=["pages", "sqlite3"])
+def test_nvtx(long: bool, tmp_path: Path) -> None:
+    """Own texts win over registered ones, op ids are cut and make operators; open ranges and other events are left
+    out. One long text, and all integers come through sqlite3."""
+    rows = [*NVTX, (30, 31, 59, "long " * 40, TID, None)] if long else NVTX
+    tables = {**OLD, "NVTX_EVENTS": ("start, end, eventType, text, globalTid, textId", rows)}
+    tables["StringIds"] = ("id, value", [*OLD["StringIds"][1], (4, "registered")])
+    timeline = nsys.read(traces.database(tmp_path, tables))
+
+    def told(spans: Spans) -> list[tuple[int, int, str, int]]:
+        columns = (c.tolist() for c in (spans.start, spans.end, spans.name, spans.thread))
+        return [(s, e, timeline.names[n], t) for s, e, n, t in zip(*columns, strict=True)]
+
+    launching, other, nobody = 0, 1, 2  # threads as they come: the one that launched first
+    ranges = [
+        (10, 40, "step 0", other), (12, 14, "registered", launching), (17, 18, "", launching),
+        (19, 20, "tab here", launching), (20, 21, "step 0", nobody),
+    ]  # fmt: skip
+    assert told(timeline.ranges) == ranges + ([(30, 31, ("long " * 40).strip(), launching)] if long else [])
+    assert told(timeline.operators) == [
+        (11, 15, "aten::addmm", launching), (16, 16, "backward", other), (18, 19, "aten::relu", launching),
+    ]  # fmt: skip
 
 
 def test_graph_rows(tmp_path: Path) -> None:
