@@ -64,10 +64,11 @@ def _decide(facts: Facts) -> Regimen:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
     pipeline = _by_pipeline(facts)
-    if pipeline is not None and not (unit is not None and unit.load >= FULL and unit.name != "tensor"):
+    full = unit is not None and unit.load >= FULL
+    if pipeline is not None and not (unit is not None and full and unit.name != "tensor" and facts.held_up(unit.name)):
         return pipeline
-    if unit is not None and unit.load >= FULL:
-        return _by_unit(facts, unit, 0.95)
+    if unit is not None and full:
+        return _by_unit(facts, unit, 0.95 if unit.named >= USED else 0.75)
     if launch.cycles and launch.active < IDLE:
         return _by_shape(facts)
     if unit is not None and unit.load >= USED:

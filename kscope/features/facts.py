@@ -9,7 +9,7 @@ from kscope.features.bounds import Bounds
 from kscope.features.code import Code
 from kscope.features.launch import Geometry, geometry
 from kscope.features.listing import Structure
-from kscope.features.memory import Traffic, traffic
+from kscope.features.memory import SECTOR, Traffic, traffic
 from kscope.features.occupancy import Occupancy, occupancy
 from kscope.features.path import LatencyPath, latency_path
 from kscope.features.roofline import RooflinePoint, roofline
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BESIDE = frozenset({"wgmma", "tcgen05", "tma"})
 """Kinds of instructions that hand work to an asynchronous unit."""
+PASSED_ON = 1.25  # bytes that L2 serves over bytes of device memory, up to which it hardly serves any again
 
 
 class Facts:
@@ -45,7 +46,33 @@ class Facts:
         too: short threads keep it busy. It counts only where lanes index constants.
         """
         divergent = self.code is not None and self.code.blamed_share(self.code.indexed_constants) > 0.1
-        return busiest({n: u for n, u in self.units.items() if n != "constant" or divergent})
+        beside = {"constant"} if not divergent else set()
+        if self.l2_passes:
+            beside.add("l2")
+        return busiest({n: u for n, u in self.units.items() if n not in beside})
+
+    @cached_property
+    def l2_passes(self) -> bool:
+        """L2 only hands on what device memory delivers or takes: hardly more bytes, and no port of its own is as busy
+        as device memory. What its overall counter shows then is device memory's time (kscope/arch/units.toml)."""
+        dram, l2, moved = self.units.get("dram"), self.units.get("l2"), self.traffic.dram_bytes
+        if dram is None or l2 is None or not moved or SECTOR * self.traffic.l2_sectors > PASSED_ON * moved:
+            return False
+        return l2.named * l2.attainable < dram.busy
+
+    def held_up(self, unit: str) -> bool:
+        """Whether a full unit can be what holds a specialised kernel up: its main role would wait for data more than
+        for anything else. True of every other kernel."""
+        sp = self.specialization
+        if sp is None or sp.loss is None or sp.unit == unit:
+            return True
+        return sp.loss.data >= sp.loss.loop + sp.loss.epilogue
+
+    @cached_property
+    def memory_load(self) -> float | None:
+        """Load of the fullest of device memory, L2 and L1, L2 left aside where it only hands on; None without any."""
+        names = ("dram", "l1") if self.l2_passes else ("dram", "l2", "l1")
+        return max((self.units[u].load for u in names if u in self.units), default=None)
 
     @cached_property
     def stalls(self) -> StallMix:

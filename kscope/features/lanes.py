@@ -24,7 +24,9 @@ SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG",
 class Assumption:
     """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
     64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
-    words are invented too, one for each lane, for questions that any value answers (alignment)."""
+    words are invented too, one for each lane, for questions that any value answers (alignment). `opaque`: so is what
+    operations make that nobody here can run (a division). `later`: a loop in which everything is taken one round on,
+    `along`: a block index (`SR_CTAID.X`) that is one on, for questions after the difference."""
 
     def __init__(
         self,
@@ -33,8 +35,16 @@ class Assumption:
         *,
         even: bool = False,
         scattered: bool = False,
+        opaque: bool = False,
+        later: int | None = None,
+        along: str | None = None,
     ) -> None:
         self.seed, self.block, self.even, self.scattered = seed, block, even, scattered
+        self.opaque, self.later, self.along = opaque, later, along
+
+    def round(self, loop: int) -> int:
+        """The round of a loop, 0 to 3, that its values are taken in."""
+        return self.number(("round", loop)) // 64 % 3 + (loop == self.later)
 
     def number(self, key: object) -> int:
         """The invented value of something uniform: the same for the same key."""
@@ -120,7 +130,7 @@ class Lanes:
         """The value in one of the first rounds of a loop: its start, then the loop's own instructions again."""
         value = self._either(key[0], tuple(first))
         # Every value of a loop is taken in the same round, so that those that count together stay together.
-        for _ in range(self._given.number(("round", loop)) // 64 % 3):
+        for _ in range(self._given.round(loop)):
             value = self._once_more(key, value, again)
         if self._once_more(key, value, again) is None:
             return None  # a value that one round gives and the next does not is not known
@@ -204,7 +214,7 @@ class Lanes:
             return None
         if name in ("SR_CgaCtaId", "SR_SMEMLO"):
             return 0
-        return self._given.number(name)
+        return self._given.number(name) + (name == self._given.along)
 
     def _constant_load(self, index: int, ins: Instruction, place: int) -> Value:
         if ins.opcode not in ("LDC", "ULDC", "LDCU") or not ins.operands:
@@ -233,7 +243,7 @@ class Lanes:
         op = self._code.classes[index]
         differs = op.access == "atomic" or op.space == "local"
         if differs or any(not isinstance(self.read(index, r), int) for r in self._defuse.sources(index)):
-            if self._given.scattered and op.access == "load":
+            if (self._given.scattered and op.access == "load") or (self._given.opaque and op.access is None):
                 return tuple(self._given.number(("lane", index, register, lane)) for lane in range(LANES))
             return None
         number = self._given.number(("result", index, register))

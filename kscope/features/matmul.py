@@ -20,7 +20,7 @@ class FmaLoop(Struct, frozen=True):
     both: whether both factors are loaded and summed up in a loop or a long chain (a product of matrices), or not (a
     stencil, a small filter); fmas: executed
     warp multiply-adds; words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the code's
-    instructions."""
+    instructions; sums: whether some add up."""
 
     loads: tuple[int, ...]
     fma_indices: tuple[int, ...]
@@ -29,6 +29,7 @@ class FmaLoop(Struct, frozen=True):
     fmas: float
     words_per_fma: float
     issue: float
+    sums: bool = True
 
 
 def fma_loops(code: Listing) -> list[FmaLoop]:
@@ -92,7 +93,7 @@ def _chain(code: Listing, fed: dict[int, set[int]]) -> int:
     """Most of these multiply-adds that one sum runs through in straight-line code."""
     depth: dict[int, int] = {}
     for i in sorted(fed):
-        register = _register(code[i].operands[3]) if len(code[i].operands) > 3 else None
+        register = _addend(code, i)
         before = code.defuse.producers(i, register) if register is not None else ()
         depth[i] = 1 + max((depth.get(p, 0) for p in before if p < i), default=0)
     return max(depth.values(), default=0)
@@ -114,6 +115,16 @@ def _region(code: Listing, inside: set[int], looped: bool) -> list[FmaLoop]:
     ]  # fmt: skip
 
 
+def _sums(code: Listing, fed: dict[int, set[int]]) -> bool:
+    """Some of these multiply-adds add up: a filter's taps, an inner product. `x * weight + bias` does not."""
+    return any(p in fed for i in fed if (r := _addend(code, i)) is not None for p in code.defuse.producers(i, r))
+
+
+def _addend(code: Listing, index: int) -> int | None:
+    """Register of what a multiply-add adds to."""
+    return _register(code[index].operands[3]) if len(code[index].operands) > 3 else None
+
+
 def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:
     loads = tuple(sorted(set().union(*fed.values())))
     executed = total(code.executed, fed)
@@ -127,6 +138,7 @@ def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bo
         fmas=executed,
         words_per_fma=words / executed,
         issue=executed / every if every else 0.0,
+        sums=both or _sums(code, fed),
     )
 
 

@@ -46,6 +46,11 @@ class Unit(Struct, frozen=True):
         """Share of what real kernels attain, 0..1: the unit is full at 1."""
         return min(1.0, self.busy / self.attainable)
 
+    @property
+    def named(self) -> float:
+        """Load of the fullest part with a name: the overall counter of L2 (`l2_internal`) leaves open what is busy."""
+        return max((p.busy for p in self.parts if p.demand != "l2_internal"), default=0.0) / self.attainable
+
     def load_after(self, scale: Mapping[str, float]) -> float:
         """Load if each part's demand were multiplied by scale[demand] (1 where absent), same kernel time."""
         return max(p.busy * _factor(scale, p.demand) for p in self.parts) / self.attainable

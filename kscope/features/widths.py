@@ -1,15 +1,13 @@
-"""How lanes share global accesses: unit stride, neighbours at adjacent offsets of one base, a row a lane."""
+"""How lanes share global accesses: unit stride, neighbours at adjacent offsets of one base."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container
 
 from kscope.features.code import Code
-from kscope.features.excess import SECTORS, Excess
-from kscope.features.reach import address_origins, gathers, steps_from_loaded
+from kscope.features.excess import SECTORS
+from kscope.features.reach import gathers
 
-APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
 ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]")
 
@@ -82,15 +80,3 @@ def _adjacent(found: list[tuple[int, int]], width: int) -> list[tuple[int, ...]]
             pieces.append([index])
         last = offset
     return [tuple(sorted(p)) for p in pieces if len(p) > 1]
-
-
-def walks_rows(code: Code, bad: Excess, gathered: Container[int] = ()) -> bool:
-    """In a loop, every lane somewhere else, and the address is the thread's own: a lane a row. The row's start may be
-    loaded (sparse rows); what is gathered by loaded indices is no such walk."""
-    for i in [i for i in code.hottest(bad.members) if i not in gathered and code.classes[i].access == "load"][:4]:
-        lanes = code.threads[i] / max(code.executed[i], 1) if code.threads[i] else 32.0
-        origins = address_origins(code, i) or frozenset()
-        own = "tid" in origins or steps_from_loaded(code, i)
-        if code.cfg.loop_of[i] is not None and bad.worst_actual > APART * lanes and own:
-            return True
-    return False

@@ -106,11 +106,22 @@ CASES = {
         ("conv1x1.global", "lut256.shared", "sgemm.tiled", "bank_conflict.slow", "atomics.slow", *STREAMING),
     ),
     "MEM112": On(
-        ("attn.global", "sgemm.tiled", "mm.coalesced", "gemm_f32.coalesced", "gemm_f32.shared", "gemm_f32.reg1d"),
+        (
+            "attn.global",
+            "sgemm.tiled",
+            "mm.coalesced",
+            "gemm_f32.coalesced",
+            "gemm_f32.shared",
+            "gemm_f32.reg1d",
+            "hgemm.wmma_padded",
+        ),
         (
             "trace3d.block1024",
             "sgemm.blocktile2d",
             "gemm_f32.warptile",
+            "gemm_bf16.wgmma",
+            "triton_matmul.stage4",
+            "ws_gemm.best",
             "row_stats.thread",
             "mm.vec4",
             "bank_conflict.slow",

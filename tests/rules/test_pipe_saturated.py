@@ -12,8 +12,8 @@ from tests.support.reports import fixture
     ("capture", "opcodes"),
     [
         ("bank_conflict.slow", {"LDS"}),
-        ("place_rows.header1", {"LDG", "STG"}),
-        ("layernorm_bf16.scalar", {"LDG", "STG"}),
+        ("csr.thread", {"LDG"}),
+        ("triton_gather.block256", {"LDG", "STG"}),
     ],
 )
 def test_a_cache_at_its_peak_shows_the_accesses(capture: str, opcodes: set[str]) -> None:
@@ -22,3 +22,11 @@ def test_a_cache_at_its_peak_shows_the_accesses(capture: str, opcodes: set[str])
     (found,) = [f for f in kernel.findings if f.code == "CMP208"]
     assert found.locations
     assert {place.sass.split(".")[0].split()[0] for place in found.locations} <= opcodes
+
+
+@pytest.mark.parametrize("capture", ["layernorm_bf16.scalar", "bank_conflict.fast", "gather_rows.header4"])
+def test_l2_that_only_hands_on_is_no_roof(capture: str) -> None:
+    """Every byte is read once: L2's overall counter is above 80 %, and shows device memory's time."""
+    (kernel,) = analyze(fixture(capture)).kernels
+    assert kernel.verdict.limiter == "dram_bandwidth"
+    assert not [f for f in kernel.findings if f.code == "CMP208"]

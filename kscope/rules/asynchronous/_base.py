@@ -8,7 +8,7 @@ from kscope.model.analysis import Estimate, Evidence
 from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from kscope.features.code import Code
     from kscope.features.facts import Facts
@@ -79,13 +79,20 @@ def memory_load(facts: Facts) -> float:
     return max((facts.units[u].load for u in ("dram", "l2") if u in facts.units), default=0.0)
 
 
-def gain(facts: Facts, lost: float, *, sure: float, high: float | None = None) -> Estimate:
+def gain(
+    facts: Facts,
+    lost: float,
+    *,
+    sure: float,
+    high: float | None = None,
+    scale: Mapping[str, float] | None = None,
+) -> Estimate:
     """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
     all of `high` as the high one. Capped by what is left of any unit's load; the unit that the kernel is for may go up
-    to the plateau that its timeline reaches, of which `lost` is a share."""
+    to the plateau that its timeline reaches, of which `lost` is a share. `scale`: demands that the fix lowers."""
     from kscope.features.phases import plateau_of
 
-    load, name = facts.bounds.next_limit({}, skip=("tensor",))
+    load, name = facts.bounds.next_limit(scale or {}, skip=("tensor",))
     tensor = facts.units.get("tensor")
     if tensor is not None and tensor.busy / plateau_of("tensor") > load:
         load, name = tensor.busy / plateau_of("tensor"), tensor.title

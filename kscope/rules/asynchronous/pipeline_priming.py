@@ -66,6 +66,7 @@ from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
 
 SHARE = 0.08  # of the time, from which fill and drain are worth a remark
 SURE = 0.2  # the same where only bounds are known
+TURN = 0.03  # of the time, from which blocks that follow each other are: their cure is at hand
 TURNS = 0.75  # of the turns of blocks that several tiles a block save: the tiles' own ends stay
 HIDDEN = 0.5  # of fill and drain that prefetching, overlap with the neighbours or more work a launch takes away
 
@@ -88,7 +89,7 @@ class PipelinePriming(PipelineRule):
         again, fixed = loss.turnover, loss.fill + loss.drain
         if not sp.resolved and sp.fixed_at_least < SURE:
             return self.unresolved(sp)
-        if fixed + again < SHARE:
+        if fixed + again < SHARE and again < TURN:
             return PASSED
         outside = max(0.0, (facts.launch.duration_us or sp.span) - sp.span)
         waves = (
@@ -100,7 +101,9 @@ class PipelinePriming(PipelineRule):
             f" The timeline has too few bins to resolve that: it is {percent(sp.fixed_at_least)} at least."
         )  # fmt: skip
         return self.finding(
-            title=f"Filling and draining the pipeline takes {percent(fixed + again)} of the time",
+            title=f"Filling and draining the pipeline takes {percent(fixed + again)} of the time"
+            if fixed > again
+            else f"Each block starts a pipeline of its own: {percent(again)} of the time",
             why=(
                 f"The {facts_unit(sp)} starts {ph.fill:.1f} us behind the first warp and ends {ph.drain:.1f} us before "
                 f"the last one; {outside:.1f} us pass before and after all blocks. Between them it runs at "

@@ -54,14 +54,17 @@ import msgspec
 
 from kscope.features.code import Code
 from kscope.features.facts import Facts
+from kscope.features.tiles import tile
 from kscope.features.units import Unit
 from kscope.model.analysis import Location
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 LEFT = 0.06  # of the time that a specialised kernel's pipe loses in the steady phase, above which it is not at its peak
 NEAR = 0.85  # of what is attainable
+TOLD = 0.6  # the same of the fullest part with a name, below which the unit is at no peak
 FIXES = {
-    "l2": "larger tiles (more work a byte from L2), clusters with multicast, a smaller type, fewer re-reads",
+    "l2": "fewer bytes from L2: whole sectors, values kept in registers or shared memory, a smaller type",
+    "tiles": "larger tiles (more work a byte from L2), clusters with multicast, a smaller type, fewer re-reads",
     "l1": "keep values in registers (tiles), wider or fewer shared-memory accesses",
     "tensor": "at the roof: a smaller type (FP8), sparsity, or less work",
     "xu": "polynomials on the FMA pipe for a part of the functions, fewer of them, a table",
@@ -82,25 +85,28 @@ class PipeSaturated(Rule):
     def check(self, facts: Facts) -> Outcome:
         # L2 carries all that device memory delivers: where that is near its rate too, MEM107 speaks.
         dram = facts.units.get("dram")
-        outer = dram is not None and dram.load > NEAR
-        pipes = [facts.units[p] for p in PIPES if p in facts.units and not (outer and p in ("l2", "l1"))]
+        outer = ("l2", "l1") if dram is not None and dram.load > NEAR else ("l2",) if facts.l2_passes else ()
+        pipes = [facts.units[p] for p in PIPES if p in facts.units and p not in outer]
         if not pipes:
             return Missing(f"no pipe utilisation was collected; profile with {self.collect}")
         full = max(pipes, key=lambda u: u.load)
         sp = facts.specialization
         if sp is not None and full.name == "tensor" and sp.loss is not None and sp.loss.steady > LEFT:
             return PASSED  # its timeline shows what it still loses between its plateaus
-        if full.load < NEAR:
+        if full.load < NEAR or not facts.held_up(full.name):
             return PASSED
+        if full.name == "l2" and full.named < TOLD:
+            return PASSED  # a counter that nobody explains says busy, all of L2's ports have room
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
+        unit = "tiles" if full.name == "l2" and tile(facts) is not None else full.name
         found = self.finding(
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
                 "attain: only less work, cheaper instructions or another pipe make this faster."
             ),
-            fix=FIXES.get(full.name, "fewer or cheaper operations, packed or tensor instructions, a smaller type"),
+            fix=FIXES.get(unit, "fewer or cheaper operations, packed or tensor instructions, a smaller type"),
             evidence=[
                 measured(facts, full.parts[0].metric),
                 derived("attainable share of peak", full.attainable, "", "kscope/arch/units.toml"),

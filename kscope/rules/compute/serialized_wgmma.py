@@ -66,6 +66,7 @@ from typing import TYPE_CHECKING
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.tiles import tile
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 if TYPE_CHECKING:
@@ -133,13 +134,16 @@ class SerializedWgmma(Rule):
         widest = max((shape[1] for shape in shapes if shape is not None), default=0)
         groups = round((main.role.warps or 4) / 4)
         crowd = f", and {lanes:.0f} lanes of each warp arrive at the barriers one by one" if lanes > CROWD else ""
-        fixes = [
-            "wait for all but the newest group (wgmma.wait_group 1)" if drained else "",
-            f"one thread a warpgroup arrives at the barriers ({lanes:.0f} lanes a warp now)" if lanes > CROWD else "",
+        fixes = [  # what fills the gaps first, then what shortens them
             "a second consumer warpgroup fills the gaps of the first" if groups < 2 else "",
             f"a wider tile (N = {widest} now, 256 is the most)" if 0 < widest < 256 else "",
+            f"one thread a warpgroup arrives at the barriers ({lanes:.0f} lanes a warp now)" if lanes > CROWD else "",
+            "wait for all but the newest group (wgmma.wait_group 1)" if drained else "",
             "unrolling over K, less address arithmetic between products",
         ]
+        now = tile(facts)  # another warpgroup or a wider product is a larger tile, which asks L2 for less
+        larger = now is not None and (groups < 2 or 0 < widest < 256)
+        scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept) if now and larger else {}
         return self.finding(
             title="The tensor pipe idles between groups of products",
             why=(
@@ -155,6 +159,6 @@ class SerializedWgmma(Rule):
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations([*arrivals, *(i for i in loop if code[i].opcode == "WARPGROUP")]),
-            estimate=gain(facts, loss.loop, sure=REMOVED, high=loss.steady),
+            estimate=gain(facts, loss.loop, sure=REMOVED, high=loss.steady, scale=scale),
             confidence=0.75 if lanes > CROWD or groups < 2 else 0.6,
         )

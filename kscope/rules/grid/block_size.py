@@ -43,7 +43,8 @@ From (capture julia.block6x6):
 
 ## When it is wrong
 
-Blocks that cooperate closely on few elements can be better small; the estimate shows what occupancy would bring.
+Blocks that cooperate closely on few elements can be better small; the estimate shows what occupancy would bring. A grid
+that does not fill the slots is GRD401's.
 
 ## Source
 
@@ -54,6 +55,8 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, measured, percent
+
+LEAST = 1.05  # gain below which more warps are not worth a word
 
 
 class BlockSize(Rule):
@@ -68,9 +71,12 @@ class BlockSize(Rule):
         launch, occ = facts.launch, facts.occupancy
         threads = facts.kernel.launch.threads
         wasted = 1 - threads / (32 * launch.warps_per_block)
+        # Slots limit only a grid that fills them, and only where more warps would find something to wait for.
         crowded = occ is not None and "blocks" in occ.limiters and occ.theoretical < 0.6 * occ.maximum
+        crowded = crowded and launch.waves >= 1 and not facts.asynchronous
         if wasted < 0.03 and not crowded:
             return PASSED
+        title, fix = None, "a multiple of 32 threads, 128 or 256 a block"
         if wasted >= 0.03:
             scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), 1 - wasted)
             estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=1 - wasted)
@@ -79,13 +85,18 @@ class BlockSize(Rule):
         else:
             assert occ is not None
             estimate = facts.bounds.overlap(occ.relaxed / max(1, occ.theoretical))
+            if estimate.speedup < LEAST:
+                return PASSED
+            title = f"Blocks of {threads} threads fill {occ.theoretical} of {occ.maximum} warp slots"
+            fix = f"128 or 256 threads a block, several items each or more warps an item: up to {occ.relaxed} warps fit"
             why = (
                 f"An SM holds {counted(launch.blocks_per_sm, 'block')} of {counted(launch.warps_per_block, 'warp')}: "
                 f"{occ.theoretical} of {occ.maximum} warps, limited by block slots alone."
             )
         return self.finding(
+            title=title,
             why=why,
-            fix="a multiple of 32 threads, 128 or 256 a block",
+            fix=fix,
             evidence=[
                 measured(facts, "launch__block_size"),
                 derived("idle lanes", wasted, "", "of all lanes launched"),

@@ -92,7 +92,7 @@ class ExposedMemoryLatency(Rule):
         share = code.blamed_share(loads, "long_scoreboard")
         if facts.specialization is not None:  # roles wait by design: what a busy unit covers is no loss
             share = facts.specialization.exposed_of("long_scoreboard", share)
-        full = max((facts.units[u].load for u in ("dram", "l2", "l1") if u in facts.units), default=0.0)
+        full = facts.memory_load or 0.0
         if share < 0.25 or full > 0.75:
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
@@ -124,7 +124,7 @@ class ExposedMemoryLatency(Rule):
 
     def by_counters(self, facts: Facts) -> Finding | None:
         share = facts.stalls.of("long_scoreboard")
-        full = max((facts.units[u].load for u in ("dram", "l2", "l1") if u in facts.units), default=1.0)
+        full = facts.memory_load if facts.memory_load is not None else 1.0
         if share < WAITED or full > 0.75 or facts.asynchronous:  # the counter has waits for TMA and products too
             return None
         return self.finding(

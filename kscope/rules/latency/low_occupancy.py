@@ -77,9 +77,11 @@ class LowOccupancy(Rule):
         code = facts.code
         if occ.theoretical > LOW * occ.maximum or facts.launch.waves < 1:
             return PASSED
+        if "blocks" in occ.limiters:
+            return PASSED  # blocks too small to fill the slots: GRD404 says so
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
         step = self._next_step(facts)
-        target = occ.relaxed if unused or set(occ.limiters) & {"blocks", "block size", "barriers"} else step
+        target = occ.relaxed if unused or set(occ.limiters) & {"block size", "barriers"} else step
         target = max(target, step)
         if occ.theoretical <= FEWEST * occ.maximum:
             # A handful of warps: the next step is not the goal. Between it and what the other limits allow.

@@ -83,7 +83,7 @@ class WarpDivergence(Rule):
             elected = frozenset().union(*(r.members for r in sp.roles.producers), *(w.members for w in sp.waits.sites))
             narrow = [i for i in narrow if i not in elected]
         issue = code.issue_share(narrow)
-        samples = total(code.samples, narrow) / max(1.0, total(code.samples))
+        samples = (total(code.samples, narrow) - self._memory(facts, narrow)) / max(1.0, total(code.samples))
         if issue < 0.1 or samples < 0.1:
             return PASSED
         kept = total(threads, narrow) / (full * total(executed, narrow))
@@ -113,3 +113,11 @@ class WarpDivergence(Rule):
             estimate=facts.bounds.relieve(max(samples, issue), kept, scale, latency=kept),
             confidence=0.85 if issue > 0.3 else 0.6,
         )
+
+    def _memory(self, facts: Facts, narrow: list[int]) -> float:
+        """Samples there that memory keeps waiting: fuller warps ask for the same bytes, which take their time as far
+        as memory is busy."""
+        code = facts.code
+        assert code is not None
+        waits = sum(total(code.stall[r], narrow) for r in ("long_scoreboard", "lg_throttle") if r in code.stall)
+        return waits * (facts.memory_load or 0.0)

@@ -29,6 +29,10 @@ After:
     for (k) { ra[i] = as[k][ty*8+i]; rb[j] = bs[k][tx*8+j];        // 16 loads,
               acc[i][j] += ra[i] * rb[j]; }                        // 64 FMAs
 
+Products on tensor cores read L2 the same way: the bytes that a block asks for fall with the sides of its tile. Where
+L2 is the limit, take a larger tile (128 x 128, then 128 x 256), or share tiles between the blocks of a cluster
+(multicast).
+
 ## In SASS
 
 One result a thread: a load or more for each `FFMA`. A tile of results: 16 bytes a load, 64 `FFMA` on four of them.
@@ -69,13 +73,15 @@ from kscope.features.demands import left, sectors_share
 from kscope.features.facts import Facts
 from kscope.features.matmul import FmaLoop, fma_loops
 from kscope.features.reach import gathers, grid_dimensions
+from kscope.features.tiles import SQUARE, tile
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 TILE = 0.25  # loaded words an FMA of an 8 x 8 register tile
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
+BUSY = 0.75  # load of L2 from which the tiles of a tensor-core product are too small for it
 CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
 
@@ -92,7 +98,7 @@ class LowDataReuse(Rule):
         assert code is not None
         loops = wasteful(facts)
         if not loops:
-            return PASSED
+            return self._tiles(facts)
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
         if share < 0.1:
@@ -128,6 +134,33 @@ class LowDataReuse(Rule):
             confidence=0.75 if worst.both else 0.6,
         )
 
+    def _tiles(self, facts: Facts) -> Outcome:
+        """Products on tensor cores whose tiles ask L2 for more than it delivers in the time of the products."""
+        l2, tensor, now = facts.units.get("l2"), facts.units.get("tensor"), tile(facts)
+        if l2 is None or tensor is None or now is None or l2.load < BUSY or tensor.load > 0.9 * l2.load:
+            return PASSED
+        if now.kept > 0.9 or facts.l2_passes or not facts.held_up("l2"):
+            return PASSED
+        waiting = facts.stalls.of("long_scoreboard", "barrier")
+        scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
+        return self.finding(
+            title="Product tiles ask L2 for too many bytes",
+            why=(
+                f"{now.intensity:.0f} operations for each byte from L2: what tiles of {now.side:.0f} x {now.side:.0f} "
+                f"have. L2 is {percent(l2.busy)} busy, the tensor pipe {percent(tensor.busy)}; tiles of "
+                f"{'128 x 128' if now.better == SQUARE else '128 x 256'} ask for {percent(now.kept)} of the bytes."
+            ),
+            fix="a larger tile a block: 128 x 128, then 128 x 256 with two consumer warpgroups; clusters that "
+            "multicast tiles; an order of blocks that shares them in L2",
+            evidence=[
+                derived("operations a byte from L2", now.intensity, "", "tensor operations over bytes asked for"),
+                derived("side of such a tile", now.side, "", "harmonic mean of both sides"),
+                measured(facts, l2.parts[0].metric),
+            ],
+            estimate=facts.bounds.relieve(waiting, now.kept, scale, latency=now.kept),
+            confidence=0.75,
+        )
+
     def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float) -> Estimate:
         """Gain if `ratio` of these loads is left."""
         code = facts.code
@@ -144,7 +177,7 @@ def wasteful(facts: Facts) -> list[FmaLoop]:
     return [
         lp
         for lp in fma_loops(code)
-        if lp.words_per_fma > 0.6 and lp.issue > 0.04 and _reused(facts, lp) and not _gathered(code, lp)
+        if lp.words_per_fma > 0.6 and lp.issue > 0.04 and lp.sums and _reused(facts, lp) and not _gathered(code, lp)
     ]
 
 

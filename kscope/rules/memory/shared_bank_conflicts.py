@@ -68,12 +68,14 @@ from __future__ import annotations
 from kscope.features.code import Code
 from kscope.features.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
 from kscope.features.facts import Facts
+from kscope.features.walks import lane_stride
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 from kscope.rules.memory._excess import ExcessRule, compared
 
 REPLAYED = 0.1  # wavefronts over ideal above which an access conflicts
 LITTLE = 0.05  # of all shared wavefronts below which conflicts do not matter
 ALWAYS = 1e9
+PIECES = 4  # accesses of one lane side by side, up to which they are its share of a row rather than rows
 
 
 class SharedBankConflicts(ExcessRule):
@@ -100,7 +102,7 @@ class SharedBankConflicts(ExcessRule):
                 f"{bad.actual:,.0f} wavefronts where {bad.ideal:,.0f} would do: a {ways:.0f}-way conflict, by access "
                 f"pattern, not arbitration. {percent(bad.share)} of all samples are at or behind them."
             ),
-            fix="pad the row by one access width (t[32][33]) or swizzle the column with the row",
+            fix=self._fix(facts, bad.worst),
             evidence=compared(
                 (WAVEFRONTS, bad.every, "all shared accesses"),
                 (IDEAL_WAVEFRONTS, bad.needed, "the same accesses without conflict"), "wavefront", bad.share,
@@ -109,6 +111,19 @@ class SharedBankConflicts(ExcessRule):
             estimate=facts.bounds.relieve(bad.share, bad.ratio, scale),
             confidence=0.9,
         )
+
+    def _fix(self, facts: Facts, worst: int) -> str:
+        """By the distance between lanes: pieces of a row that belong to one lane each, or rows."""
+        code = facts.code
+        assert code is not None
+        width, apart = code.classes[worst].bytes, lane_stride(code, worst, facts.kernel.launch.block)
+        if apart is not None and width < apart <= PIECES * width and code[worst].opcode in ("LDS", "STS"):
+            return (
+                f"neighbouring lanes on neighbouring {width} bytes: they are {apart} apart now; give each lane its "
+                f"{apart // width} pieces a warp's width apart (warp tiles), or swizzle"
+            )
+        rows = "pad the row by one access width (t[32][33]) or swizzle the column with the row"
+        return rows if apart is not None else f"{rows}; or neighbouring lanes on neighbouring words"
 
 
 def _unshared(code: Code) -> bool:

@@ -71,10 +71,10 @@ from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess,
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
 from kscope.features.reach import chases, gathers, steps_from_loaded
-from kscope.features.widths import walks_rows
 from kscope.model.analysis import Estimate, Finding
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 from kscope.rules.memory._excess import ExcessRule, compared
+from kscope.rules.memory._layouts import FIX, ROW, WHY, layout_of
 
 SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 ALWAYS = 1e9
@@ -82,6 +82,8 @@ LITTLE = 0.1  # share of all sectors below which the excess does not matter
 LANES = 32
 SORTED = 0.25  # of the excess of a gather that better ordered indices save
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
+TWICE = 2.0  # times more threads than now, from which a warp a row is more than a change of addresses
+MOSTLY = 0.5  # of all samples, from which these accesses are what the kernel waits for, and more warps its cure
 
 
 class UncoalescedGlobalAccess(ExcessRule):
@@ -103,30 +105,26 @@ class UncoalescedGlobalAccess(ExcessRule):
         scale = self._scale(facts, touched, ideal, bad)
         estimate = self._gathering(facts, touched, ideal, scattered, facts.bounds.relieve(bad.share, bad.ratio, scale))
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
-        rows = walks_rows(code, bad, set(scattered))
-        indirect = not rows and code.blamed_share(scattered) > 0.5 * bad.share
-        spread = self._more_warps(facts) if rows else 1.0
-        alone = ""
-        if spread > 1:
+        layout = layout_of(facts, [i for i in bad.members if i not in scattered], touched)
+        indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
+        if layout == ROW and bad.share < MOSTLY:
+            layout = ""  # rows of a tile on its way into shared memory, or an epilogue: no matter of more warps
+        spread = self._more_warps(facts) if layout == ROW else 1.0
+        why = WHY[layout]
+        if spread >= TWICE:
             estimate = self._together(facts, estimate, spread, scale)
-            alone = (
+            why = (
                 f" Each lane walks a row of its own, and {facts.launch.blocks:,} blocks leave the device "
                 f"{spread:.0f} times too empty: a warp a row mends both."
             )
         return self.finding(
-            title="A thread walks a whole row: give each row a warp" if spread > 1 else None,
+            title="A thread walks a whole row: give each row a warp" if layout == ROW else None,
             why=(
                 f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
-                f"samples wait for these accesses.{alone}"
+                f"samples wait for these accesses.{why}"
             ),
-            fix=(
-                "the addresses are loaded data: sort or bin the indices, make each element as wide as its sector"
-                if indirect
-                else "one warp (long rows: one block) a row, lanes along it, partial results combined by shuffles"
-                if rows
-                else "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory"
-            ),
+            fix=FIX["indirect" if indirect else layout],
             evidence=compared(
                 (SECTORS, bad.every, "all global accesses"),
                 (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"), "sector", bad.share,

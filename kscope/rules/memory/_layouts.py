@@ -1,0 +1,44 @@
+"""What lies behind lanes that stand apart, and what to do in each case: words that MEM101 takes."""
+
+from __future__ import annotations
+
+from kscope.features.columns import Column
+from kscope.features.facts import Facts
+from kscope.features.walks import Walks, apart, product
+
+MOST = 16  # accesses looked at, those that are waited for most
+SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows
+ROW, COLUMN, SWAPPED, PRODUCT = "row", "column", "swapped", "product"
+WHY = {
+    "": "",
+    ROW: " Each lane walks a row of its own.",
+    COLUMN: " Neighbouring blocks read the neighbouring elements; the lanes of a warp stand a stride apart.",
+    SWAPPED: " Each lane walks a row of one factor, while a warp reads single elements of the other.",
+    PRODUCT: " Each lane walks a row of one factor of a product, and many threads walk the same row.",
+}
+FIX = {
+    "indirect": "the addresses are loaded data: sort or bin the indices, make each element as wide as its sector",
+    ROW: "one warp (long rows: one block) a row, lanes along it, partial results combined by shuffles",
+    COLUMN: "neighbouring lanes on neighbouring columns; the long stride belongs in the loop or between warps",
+    SWAPPED: "swap the thread indices: lanes along the columns of the other factor, one element of the row for all",
+    PRODUCT: "stage tiles of both factors in shared memory, loaded with neighbouring lanes on neighbouring addresses",
+    "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
+}
+
+
+def layout_of(facts: Facts, members: list[int], sectors: Column) -> str:
+    """What lies behind lanes that stand apart: rows or columns, or a product whose rows many threads read; empty where
+    the code does not tell."""
+    code = facts.code
+    assert code is not None
+    loads = apart(code, (i for i in members if code.classes[i].access == "load"), sectors)
+    loads = [i for i in code.hottest(loads)[:MOST] if code.blamed[i] > 0]
+    walks = Walks(code, facts.kernel.launch.block)
+    if not walks.on_and_on(loads):
+        return COLUMN if walks.columns(loads) else ""
+    asked = sum(code.threads[i] * code.classes[i].bytes for i in members)
+    factors = product(code, loads)
+    if factors is None or asked < SHARED * (facts.traffic.dram_bytes or asked):
+        return ROW
+    others = [i for i in factors.loads if i not in members]
+    return PRODUCT if not others or walks.on_and_on(others) else SWAPPED
