@@ -17,10 +17,16 @@ def page(
     from kscope.reports import Options, render
 
     if is_report:
+        from kscope.engine.programs import for_target
         from kscope.engine.run import analyze_paths
+        from kscope.model.errors import KscopeError
 
         detail = Detail()
         analysis = analyze_paths([path], kernel=function, detail=detail)
+        there = sorted({k.device.cc.replace(".", "") for k in analysis.kernels})
+        if there and not any(for_target(int(sm), arch) for sm in there):
+            has = ", ".join(f"sm_{sm}" for sm in there)
+            raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {has}")
         return render("html", analysis, Options(detail=detail)), [k.findings for k in analysis.kernels]
 
     from kscope.engine.program_detail import program_details

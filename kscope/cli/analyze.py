@@ -13,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis
+    from kscope.model.analysis import Analysis, SkippedInput
     from kscope.model.detail import Detail
 
 FORMATS = ("text", "json", "md", "llm", "html", "sarif")
@@ -85,6 +85,8 @@ def analyze(
     from kscope.reports import Options, render
 
     if output:
+        for skip in analysis.skipped:  # in the report as well, which may not be read before it is passed on
+            print(f"kscope: skipped {_left_out(skip)}", file=sys.stderr)
         _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget, detail=detail)),
                            force=force)  # fmt: skip
     else:
@@ -94,6 +96,16 @@ def analyze(
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, options))
     return int(_met(analysis, codes, severity))
+
+
+def _left_out(skip: SkippedInput) -> str:
+    from kscope.model.errors import one_line
+
+    name, message = one_line(skip.input), one_line(skip.message)
+    part = "" if skip.what == "report" else f"{one_line(skip.what)}: "
+    text = f"{name}: {part}{message.removeprefix(f'{name}: ')}"
+    encoding = sys.stderr.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)
 
 
 def _check_plot(plot: Path, paths: Sequence[str], *, force: bool) -> None:

@@ -137,7 +137,7 @@ def _analysis(
 
     lines = sources_below(source_root) if source_root is not None else None
     if _is_report(path):
-        return report_analysis(path, function=function, annotate=annotate, lines=lines)
+        return report_analysis(path, arch=arch, function=function, annotate=annotate, lines=lines)
     from kscope.parsers.cubin import read_programs
 
     return binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)

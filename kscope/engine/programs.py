@@ -86,14 +86,15 @@ def _function(code: Listing, *, annotate: bool, lines: Lines | None) -> Function
 
 
 def report_analysis(
-    path: str, *, function: str | None = None, annotate: bool, lines: Lines | None = None
+    path: str, *, arch: str | None = None, function: str | None = None, annotate: bool, lines: Lines | None = None
 ) -> Analysis:
     """The kernels of a Nsight Compute report whose (mangled or C++) name matches `function`, joined with their
     counters; of several launches of one kernel the longest. Longest kernel first.
 
-    Raises KscopeError: the report is unreadable, holds no machine code, or no kernel matches.
+    Raises KscopeError: the report is unreadable, holds no machine code, or no kernel matches, or none is for `arch`.
     """
     wanted = re.compile(function or "")
+    others: set[str] = set()
     best: dict[str, tuple[float, int, KernelAnalysis, FunctionAnalysis, str]] = {}
     launches: dict[str, int] = {}
     skipped: list[SkippedInput] = []
@@ -110,6 +111,9 @@ def report_analysis(
             kernel = to_kernel(raw, path)
             if not any(wanted.search(n) for n in (kernel.demangled, kernel.name, kernel.mangled)):
                 continue
+            if not for_target(kernel.device.sm, arch):
+                others.add(f"sm_{kernel.device.sm}")
+                continue
             key = kernel.mangled or kernel.demangled
             launches[key] = launches.get(key, 0) + 1
             took = kernel.duration_ns or 0.0
@@ -118,20 +122,30 @@ def report_analysis(
             kernel = structs.replace(kernel, program=with_image(kernel.program, real))
             analysis = analyze_kernel(kernel, f"0.{kernel.index}")
             joined = _joined(kernel, analysis, annotate=annotate, lines=lines)
-            arch = kernel.program.arch if kernel.program is not None else ""
-            best[key] = (took, kernel.index, analysis, joined, arch or f"sm_{kernel.device.sm}")
+            target = kernel.program.arch if kernel.program is not None else ""
+            best[key] = (took, kernel.index, analysis, joined, target or f"sm_{kernel.device.sm}")
+    if not best and others:
+        raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {', '.join(sorted(others))}")
     if not best:
         raise _nothing(path, function, bool(launches))
     ranked = sorted(best.items(), key=lambda kv: (-kv[1][0], kv[1][1]))
     functions = [_counted(joined, launches[key]) for key, (_, _, _, joined, _) in ranked]
-    arch = ranked[0][1][4]
     return Analysis(
         kscope=__version__,
         inputs=[Input(path=path, kind="ncu", tool_version=version)],
         kernels=[analysis for _, (_, _, analysis, _, _) in ranked],
-        programs=[ProgramAnalysis(input=path, arch=arch, functions=functions)],
+        programs=[ProgramAnalysis(input=path, arch=ranked[0][1][4], functions=functions)],
         skipped=skipped,
     )
+
+
+def for_target(sm: int, arch: str | None) -> bool:
+    """Whether code that ran on a device of capability `sm` (90) is for the target asked for (sm_90, 90a). Raises
+    KscopeError (status 2) for a word that is no target."""
+    from kscope.parsers.cubin import target_of
+
+    wanted = target_of(arch)
+    return wanted is None or wanted.removeprefix("sm_").rstrip("af") == str(sm)
 
 
 def _nothing(path: str, function: str | None, launched: bool) -> KscopeError:

@@ -34,7 +34,7 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
     with open_input(path) as plain:
         if plain.startswith("/proc/self/fd/"):  # an unpacked file without a name: NVIDIA's tools open it too
             plain = f"/proc/{os.getpid()}/{plain.removeprefix('/proc/self/')}"
-        source = _Source(path, Path(plain), _target(arch), re.compile(function or ""))
+        source = _Source(path, Path(plain), target_of(arch), re.compile(function or ""))
         with _uncollected():
             found = [image for image in _read(source) if image.functions]
     if not found:
@@ -97,7 +97,8 @@ def _read(source: _Source) -> Iterator[Cubin]:
         raise KscopeError("unknown-kind", f"{source.path}: no machine code that is known here", HINT)
 
 
-def _target(arch: str | None) -> str | None:
+def target_of(arch: str | None) -> str | None:
+    """The target that --arch names: sm_90 for 90, sm_90, compute_90. Raises KscopeError (status 2) for other words."""
     if arch is None:
         return None
     match = re.fullmatch(r"(?:sm_|compute_)?(\d+[af]?)", arch.strip().lower())

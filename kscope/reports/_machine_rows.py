@@ -26,7 +26,7 @@ STALLS = {
     "long_scoreboard": "long sb", "short_scoreboard": "short sb", "math_pipe_throttle": "math pipe",
     "mio_throttle": "mio queue", "lg_throttle": "lg queue", "tex_throttle": "tex queue", "not_selected": "not sel.",
     "no_instructions": "no instr.", "branch_resolving": "branch", "dispatch_stall": "dispatch",
-    "imc_miss": "const miss", "warpgroup_arrive": "wgmma",
+    "imc_miss": "imc miss", "warpgroup_arrive": "wgmma",
     "gmma": "wgmma", "selected": "issues",
 }  # fmt: skip
 INDENT, DEEPEST = 2, 6

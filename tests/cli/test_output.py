@@ -88,3 +88,23 @@ def test_a_link_and_its_permissions_stay(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert link.is_symlink() and page.read_text("utf-8").startswith("# ")
     assert page.stat().st_mode & 0o777 == 0o640
+
+
+def test_what_was_left_out_is_said_where_the_report_goes_elsewhere(tmp_path: Path) -> None:
+    page, missing = tmp_path / "page.md", tmp_path / "none.ncu-rep"
+    done = shell(["analyze", str(CONFLICTS), str(missing), "-o", str(page)], "")
+    assert done.returncode == 0
+    first, second = done.stderr.splitlines()
+    assert first == f"kscope: skipped {missing}: no such file or folder; check the path"
+    assert second == f"Wrote {page}"
+    shown = shell(["analyze", str(CONFLICTS), str(missing)], "")
+    assert shown.stderr == "" and "skipped" in shown.stdout
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_code_of_a_report_for_another_target(form: str) -> None:
+    done = shell(["sass", str(CONFLICTS), "--arch", "sm_80", "--format", form], "")
+    assert done.returncode == 3 and done.stdout == ""
+    assert "no code for sm_80" in done.stderr and "it has sm_90" in done.stderr
+    assert shell(["sass", str(CONFLICTS), "--arch", "90a", "--format", form], ">/dev/null").returncode == 0
+    assert shell(["sass", str(CONFLICTS), "--arch", "hopper", "--format", form], "").returncode == 2
