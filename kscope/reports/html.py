@@ -83,9 +83,10 @@ def render_diff(comparison: Comparison) -> str:
 
 def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
     """The page of `kscope sass`: listings without a profile (kscope.features.detail_code.listing_detail)."""
+    found = [f for program in programs for function in program.functions for f in function.findings]
     payload = {
         "analysis": Analysis(kscope=_version(), inputs=[Input(path=path, kind="cubin")]),
-        "detail": Detail(programs=list(programs)), "pages": {},
+        "detail": Detail(programs=list(programs)), "pages": _pages({f.code for f in found}),
         "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     names = [f"<li>{_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
@@ -94,14 +95,11 @@ def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
 
 def render_sass_diff(comparison: SassComparison) -> str:
     """The page of `kscope sass A B --diff`."""
-    from kscope.rules.registry import all_rules
-    from kscope.rules.registry import page as rule_page
-
     named = {f.code for function in comparison.functions for f in function.new}
     names = words.told_apart(comparison.before.path, comparison.after.path)
     payload = {
         "sass": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=[comparison.after]), "detail": {},
-        "pages": {rule.code: rule_page(rule) for rule in all_rules() if rule.code in named}, "names": names,
+        "pages": _pages(named), "names": names,
         "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     shown = [
@@ -178,12 +176,16 @@ def _text(text: str) -> str:
 
 def rule_pages(analysis: Analysis) -> dict[str, str]:
     """The page of every rule that the analysis names, as Markdown."""
-    from kscope.rules.registry import all_rules, page
-
     named: set[str] = set()
     subjects: list[KernelAnalysis | TimelineAnalysis] = [*analysis.kernels, *analysis.timelines]
     for subject in subjects:
         named |= {f.code for f in subject.findings} | set(subject.passed) | {n.code for n in subject.not_applicable}
+    return _pages(named)
+
+
+def _pages(named: set[str]) -> dict[str, str]:
+    from kscope.rules.registry import all_rules, page
+
     return {rule.code: page(rule) for rule in all_rules() if rule.code in named}
 
 

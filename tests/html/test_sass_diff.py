@@ -79,6 +79,30 @@ def test_commands(tmp_path: Path) -> None:
     assert (tmp_path / "a.html").read_text("utf-8") == two.stdout
 
 
+def test_findings_of_a_binary(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    """Opens on the function with the gravest finding; a place leads to its instruction."""
+    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'")
+    out = tmp_path / "sass.html"
+    assert kscope("sass", OLD, "--function", "^(scale4|palette)", "-o", out).returncode == 0
+    page = visit(out, bypass_csp=True).go()
+    assert page.inner_text("h1") == "palette_local" and page.locator(".code-findings summary").count() >= 1
+    box = page.locator(".code-findings details").first
+    assert "MEM105" in box.inner_text()
+    box.locator("> summary").click()
+    place = box.locator("button.link").first
+    eventually(page, place.is_visible)
+    place.click()
+    at = int(place.inner_text(), 16)
+    eventually(page, lambda: page.url.endswith(f"pc={at:x}"))
+    eventually(page, lambda: page.inner_text(".inspector").startswith(f"{at:04x}"))
+    page.evaluate(Path(axe_module.__file__).with_name("axe.min.js").read_text("utf-8"))
+    found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    serious = [v for v in found["violations"] if v["impact"] in ("serious", "critical")]
+    assert [v["nodes"][0]["failureSummary"] for v in serious] == []
+    none = visit(out).go("#fn=2")
+    assert "No finding" in none.inner_text(".code-head")
+
+
 def test_paper_shows_every_suggestion(visit: Callable[..., Visit]) -> None:
     page = visit("bank_conflict.slow").go()
     items = page.locator(".opportunities > .opportunity")

@@ -38,7 +38,7 @@ function build(data: Data): Page {
   const { k, t, view } = state();
   if (data.comparison) return { element: diffPage(data.comparison, data.names ?? []) };
   if (data.sass) return { element: sassDiffPage(data, data.sass, data.names ?? []) };
-  if (data.detail.programs?.length) return programPage(data.detail.programs);
+  if (data.detail.programs?.length) return programPage(data, data.detail.programs);
   const { kernels, timelines } = data.analysis;
   const only = kernels.length + timelines.length === 1;
   const kernel = kernels.find((one) => one.id === k) ?? (only && !t ? kernels[0] : undefined);
