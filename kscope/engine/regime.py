@@ -190,8 +190,8 @@ def _by_waits(facts: Facts) -> Regimen:
     if products and not stalls.samples:  # whether a busy pipe covers them, counters do not say
         confidence = min(confidence, 0.5)
     waits = stalls.waiting()[:2]
-    reason = ", ".join(f"{r.replace('_', ' ')} {percent(s)}" for i, (r, s) in enumerate(waits) if not i or s >= TOLD)
-    reason = f"no unit is full; warps wait for {reason}"
+    told = [f"{r.replace('_', ' ')} ({percent(s)})" for i, (r, s) in enumerate(waits) if not i or s >= TOLD]
+    reason = f"no unit is full; warps stall on {' and '.join(told)}"
     if regime == "memory":
         return Regimen("memory", _memory_wait(facts, mio * memory_mio), confidence, reason)
     if regime == "overhead":

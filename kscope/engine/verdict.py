@@ -41,7 +41,8 @@ def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding], unheard
     parts = [f"{regimen.regime.capitalize()}-bound on {WORDS.get(regimen.limiter, regimen.limiter)}: {regimen.reason}"]
     contrast = _contrast(facts, regimen)
     if contrast:
-        parts[0] += f", {contrast}"
+        # A reason with a list of its own must not swallow the figures that follow it.
+        parts[0] += f"{'; ' if ';' in regimen.reason else ', '}{contrast}"
     first = findings[0] if findings else None
     if first is not None and first.severity != "info" and first.estimate is not None:
         parts.append(
