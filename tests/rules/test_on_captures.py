@@ -244,7 +244,17 @@ CASES = {
         ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
     ),
     "GRD405": On(
-        ("signal_max.one",), ("signal_max.many", "sum_roof.tree", "bitonic1024.barriers", "mm.vec4", *STREAMING)
+        ("signal_max.one",),
+        (
+            "signal_max.many",
+            "sum_roof.tree",
+            "triton_rowsum.along",
+            "atomics.slow",
+            "groupby_f64.global",
+            "bitonic1024.barriers",
+            "mm.vec4",
+            *STREAMING,
+        ),
     ),
     "OVH606": On(("launch_bound.tiny",), ("small_grid.slow", "int_division.fast", *STREAMING)),
 }

@@ -76,6 +76,8 @@ from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
 WAVES = 4  # below which fewer, longer threads would leave the device empty
 FIXED = 0.4  # share of warp time paid once a thread, from which it is the matter
+BEHIND = 0.25  # the same of blocks that reduce behind a barrier
+LEAST = 1.05  # gain below which they are not worth a word
 MORE = 8  # elements a thread after the change
 TREE = 4  # barriers a warp from which the reduction is a tree in shared memory
 REDUCES = 8  # bytes read over bytes written from which the blocks reduce
@@ -106,13 +108,16 @@ class ShortThreads(Rule):
         reduces = read > REDUCES * written
         once = _paid_once(code, set(touching), reduces=reduces)
         share = code.blamed_share(once)
-        if share < FIXED:
+        barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
+        # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
+        if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
             return PASSED
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
-        barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
         estimate = facts.bounds.overlap(MORE * share + 2 * (1 - share), left(code, once, 1 / MORE))
+        if estimate.speedup < LEAST:
+            return PASSED
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each",
             why=(

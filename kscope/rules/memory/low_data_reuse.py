@@ -141,6 +141,11 @@ class LowDataReuse(Rule):
             return PASSED
         if now.kept > 0.9 or facts.l2_passes or not facts.held_up("l2"):
             return PASSED
+        code = facts.code
+        assert code is not None
+        loads = code.where(
+            lambda ins, op: op.pipe == "tma" or (op.space == "global" and op.access in ("load", "async_copy"))
+        )
         waiting = facts.stalls.of("long_scoreboard", "barrier")
         scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
         return self.finding(
@@ -157,6 +162,7 @@ class LowDataReuse(Rule):
                 derived("side of such a tile", now.side, "", "harmonic mean of both sides"),
                 measured(facts, l2.parts[0].metric),
             ],
+            locations=code.locations(code.ran(loads)),
             estimate=facts.bounds.relieve(waiting, now.kept, scale, latency=now.kept),
             confidence=0.75,
         )
