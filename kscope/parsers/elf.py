@@ -8,27 +8,20 @@ Attributes are named as nvdisasm prints them (EIATTR_...).
 
 from __future__ import annotations
 
+import io
 import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, structs
 
 from kscope.model.program import Resources
-from kscope.parsers.elf_sections import (
-    FUNCTION,
-    REL,
-    RELA,
-    RELOCATABLE,
-    SYMTAB,
-    Elf,
-    Section,
-    read_elf,
-    relocations,
-    symbols,
-)
 from kscope.parsers.lines import Table, read_lines
 from kscope.parsers.report_images import target
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
 
 MACHINE = 190  # EM_CUDA
 _ENTRY = 0x10  # STO_CUDA_ENTRY in st_other
@@ -93,67 +86,78 @@ def read_image(data: bytes) -> Image:
         raise Damage("shorter than an ELF header")
     if not is_cuda(data):
         raise Damage("not an ELF file for NVIDIA GPUs")
+    from elftools.common.exceptions import ELFError
+    from elftools.construct import ConstructError
+    from elftools.elf.elffile import ELFFile
+
     try:
-        elf = read_elf(data)
-    except ValueError as error:
-        raise Damage(str(error)) from None
-    try:
-        return _read(elf, data)
-    except (struct.error, ValueError, IndexError, KeyError, OverflowError) as error:
+        return _read(ELFFile(io.BytesIO(data)), data)
+    except (ELFError, ConstructError, struct.error, ValueError, IndexError, KeyError, TypeError,
+            AttributeError, AssertionError, OverflowError, UnicodeError) as error:  # fmt: skip
+        if isinstance(error, Damage):
+            raise
         raise Damage(f"the ELF image is damaged or truncated ({type(error).__name__})") from None
 
 
-def _read(elf: Elf, data: bytes) -> Image:
-    sections = elf.sections
+def _read(elf: ELFFile, data: bytes) -> Image:
+    sections = list(elf.iter_sections())
+    if not sections:
+        raise Damage("the ELF image has no sections (truncated?)")
+    last = max(s["sh_offset"] + s["sh_size"] for s in sections if s["sh_type"] != "SHT_NOBITS")
+    if last > len(data):
+        raise Damage(f"the ELF image is truncated: {len(data)} of {last} bytes")
     sm, abi = target(data)
     options, toolkit = _provenance(sections)
     match = _TARGET.search(options)
-    suffix = "a" if abi < 8 and elf.flags & 0x800 else ""
+    suffix = "a" if abi < 8 and elf["e_flags"] & 0x800 else ""
     arch = match[1] if match and match[1].rstrip("af") == f"sm_{sm}" else f"sm_{sm}{suffix}"
     functions = tuple(_functions(sections))
-    return Image(sm, arch, abi, elf.kind == RELOCATABLE, toolkit, functions)
+    return Image(sm, arch, abi, elf["e_type"] == "ET_REL", toolkit, functions)
 
 
-def _provenance(sections: Sequence[Section]) -> tuple[str, str | None]:
+def _provenance(sections: list[Any]) -> tuple[str, str | None]:
     """Options and version of the compiler, from the note that CUDA 12.9 and later leave."""
     for section in sections:
         if section.name == ".note.nv.tkinfo":
-            text = section.data.decode("utf-8", "replace")
+            text = section.data().decode("utf-8", "replace")
             release = _RELEASE.search(text)
             return text, release[1] if release else None
     return "", None
 
 
-def _functions(sections: Sequence[Section]) -> Iterator[Function]:
-    table = next((s for s in sections if s.kind == SYMTAB), None)
-    inside: dict[int | None, list[tuple[int, int, str]]] = {}
+def _functions(sections: list[Any]) -> Iterator[Function]:
+    table = next((s for s in sections if s.name == ".symtab"), None)
+    symbols: dict[int, list[tuple[int, int, str, int]]] = {}
     names: dict[int, str] = {}
-    for number, symbol in enumerate(symbols(sections, table) if table is not None else ()):
-        if symbol.kind == FUNCTION:
+    for number, symbol in enumerate(table.iter_symbols() if table is not None else ()):
+        if symbol["st_info"]["type"] == "STT_FUNC":
+            at = symbol["st_shndx"]
             names[number] = symbol.name
-            inside.setdefault(symbol.section, []).append((symbol.value, number, symbol.name))
+            other = symbol.entry["st_other"]
+            entry = (other["local"] << 5) | other["visibility_bits"] if "visibility_bits" in other else 0
+            symbols.setdefault(at, []).append((symbol["st_value"], number, symbol.name, entry))
     overall = _overall(sections, names)
-    shared = {s.name: s.size for s in sections if s.name.startswith((".nv.shared.", ".nv.constant0."))}
+    shared = {s.name: s["sh_size"] for s in sections if s.name.startswith((".nv.shared.", ".nv.constant0."))}
     lines = _lines(sections)
-    moved = {s.info for s in sections if s.kind in (REL, RELA) and s.size}
-    infos = {s.info: s for s in sections if s.name.startswith(f"{_INFO}.")}
+    moved = {s["sh_info"] for s in sections if s["sh_type"] in ("SHT_REL", "SHT_RELA") and s["sh_size"]}
+    infos = {s["sh_info"]: s for s in sections if s.name.startswith(f"{_INFO}.")}
     for index, section in enumerate(sections):
-        if not section.name.startswith(_TEXT) or not section.size:
+        if not section.name.startswith(_TEXT) or not section["sh_size"]:
             continue
         name = section.name.removeprefix(_TEXT)
         info = infos.get(index)
-        records = list(_records(info.data)) if info is not None else []
-        here = sorted(inside.get(index, ()))
-        own = next((s for s in here if s[2] == name), here[0] if here else (0, 0, name))
+        records = list(_records(info.data())) if info is not None else []
+        inside = sorted(symbols.get(index, ()))
+        own = next((s for s in inside if s[2] == name), inside[0] if inside else (0, 0, name, 0))
         resources = structs.replace(
             _resources(records, overall.get(name, {})),
             shared=shared.get(f".nv.shared.{name}", 0),
             constants=shared.get(f".nv.constant0.{name}"),
         )
-        code = section.data
+        code = section.data()
         yield Function(
             name, code, own[1], _is_entry(records), resources, dict(_branches(records)), _spills(records),
-            tuple((value, other) for value, _, other in here if other != name and value < len(code)),
+            tuple((value, other) for value, _, other, _ in inside if other != name and value < len(code)),
             lines.get(section.name), index in moved,
         )  # fmt: skip
 
@@ -174,12 +178,12 @@ def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:
         yield attribute, value, payload
 
 
-def _overall(sections: Sequence[Section], names: dict[int, str]) -> dict[str, dict[int, int]]:
+def _overall(sections: list[Any], names: dict[int, str]) -> dict[str, dict[int, int]]:
     """Attributes that the image's own .nv.info gives by function: {name: {attribute: value}}."""
     found: dict[str, dict[int, int]] = {}
     for section in sections:
         if section.name == _INFO:
-            for attribute, _, payload in _records(section.data):
+            for attribute, _, payload in _records(section.data()):
                 if attribute in (_REGCOUNT, _FRAME, _MIN_STACK) and len(payload) >= 8:
                     symbol, value = struct.unpack_from("<II", payload)
                     found.setdefault(names.get(symbol, ""), {})[attribute] = value
@@ -224,19 +228,21 @@ def _spills(records: list[tuple[int, int, bytes]]) -> frozenset[int]:
     return frozenset(found)
 
 
-def _lines(sections: Sequence[Section]) -> dict[str, Table]:
+def _lines(sections: list[Any]) -> dict[str, Table]:
     """Line tables by code section."""
     by_name = {s.name: s for s in sections}
     table = by_name.get(".debug_line")
-    if table is None or not table.size:
+    if table is None or not table["sh_size"]:
         return {}
     strings = by_name.get(".debug_str")
     relocated: dict[int, tuple[str, int]] = {}
     for name in (".rel.debug_line", ".rela.debug_line"):
         if name in by_name:
-            found = symbols(sections, sections[by_name[name].link])
-            for one in relocations(by_name[name]):
-                goal = found[one.symbol]
-                if goal.section is not None:
-                    relocated[one.offset] = sections[goal.section].name, one.addend + goal.value
-    return read_lines(table.data, strings.data if strings is not None else b"", relocated)
+            symbols = sections[by_name[name]["sh_link"]]
+            for entry in by_name[name].iter_relocations():
+                target = symbols.get_symbol(entry["r_info_sym"])
+                where = target["st_shndx"]
+                add = entry["r_addend"] + target["st_value"] if name.startswith(".rela") else target["st_value"]
+                if isinstance(where, int) and where < len(sections):
+                    relocated[entry["r_offset"]] = sections[where].name, add
+    return read_lines(table.data(), strings.data() if strings is not None else b"", relocated)
