@@ -92,8 +92,8 @@ class Bounds(Struct, frozen=True):
         load, name = self.next_limit(scale or {})
         outside = self.launch.outside
         load = min(load, 1.0)
-        waiting = max(0.0, 1.0 - load * load) ** 0.5
-        after = outside + self.start + (1 - outside) * (load * load + (waiting / factor) ** 2) ** 0.5
+        waiting = max(0.0, 1.0 - load**SMOOTH) ** (1 / SMOOTH)
+        after = outside + self.start + (1 - outside) * _smooth(load, waiting / factor)
         cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
         return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + self.start), cap)
 
