@@ -69,16 +69,24 @@ class Bounds(Struct, frozen=True):
         scale: Mapping[str, float],
         *,
         latency: float = 1.0,
+        posted: float = 0.0,
+        brings: tuple[float, str] = (0.0, ""),
     ) -> Estimate:
         """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
-        scale: demand -> factor on the units; latency: factor on the floor."""
-        relieved = [u.load for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
-        full = max(relieved, default=0.0)
-        queueing = min(1.0, max(0.0, (full - FREE) / (FULL - FREE))) / 2 * min(1.0, 2 * touched)
+        scale: demand -> factor on the units; latency: factor on the floor; posted: share of the fault's work that
+        nobody waits for (stores), 0..1: a full unit's time is theirs by what it does, not by samples; brings: load of
+        a unit that the fix moves work to, as a share of the present time, and its title."""
+        relieved = [u for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
+        fullest = max(relieved, key=lambda u: u.load, default=None)
+        full = fullest.load if fullest is not None else 0.0
+        saturated = min(1.0, max(0.0, (full - FREE) / (FULL - FREE)))
+        if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
+            touched = max(touched, posted * saturated * (full - fullest.load_after(scale)))
+        queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
         outside = self.launch.outside
         inside = 1.0 - outside
         residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
-        load, name = self.next_limit(scale)
+        load, name = max(self.next_limit(scale), brings)
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.
         before = _smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kscope.features.listing import Listing
+from kscope.features.opcodes import OpClass
 
 COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
 DEPTH = 12  # steps along def-use that one inlined function spans
@@ -33,20 +34,39 @@ def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
 
 
 def feeding(code: Listing, members: Iterable[int]) -> list[int]:
-    """Integer work that serves nothing but these instructions: the addresses that go when they go."""
+    """Integer work and constants that serve nothing but these instructions: the addresses that go when they go. What
+    never ran keeps nothing alive."""
     chosen = set(members)
+    slice_: set[int] = set()
     work = list(chosen)
     while work:
-        i = work.pop()
-        for producers in code.defuse.sources(i).values():
-            for p in producers:
-                op = code.classes[p]
-                if p in chosen or op.access is not None or not op.kind & {"int", "int_mul", "move"}:
-                    continue
-                if all(c in chosen or c == p for c in code.defuse.consumers(p)):
-                    chosen.add(p)
-                    work.append(p)
+        for producers in code.defuse.sources(work.pop()).values():
+            new = {p for p in producers if p not in chosen and p not in slice_ and _serves(code.classes[p])}
+            slice_ |= new
+            work += new
+    # All of the slice but what somebody else reads, and what that reads: pointers that a loop carries go in a ring.
+    kept = [p for p in slice_ if any(_alive(code, c, chosen, slice_) for c in code.defuse.consumers(p))]
+    while kept:
+        p = kept.pop()
+        slice_.discard(p)
+        kept += [q for ps in code.defuse.sources(p).values() for q in ps if q in slice_]
+    chosen |= slice_
     return sorted(i for i in chosen if code.executed[i] > 0)
+
+
+def dying(code: Listing, members: Iterable[int]) -> list[int]:
+    """What goes when a computation goes: with it the tests that choose how to compute it (a 64-bit division asks
+    whether 32 bits will do: BSSY, branch, BSYNC around the short way), and what serves nothing else."""
+    chosen = set(members)
+    opened: dict[str, int] = {}
+    for last, ins in enumerate(code.program.instructions):
+        if ins.opcode == "BSSY":
+            opened[ins.operands[0]] = last
+        elif ins.opcode == "BSYNC" and (first := opened.pop(ins.operands[0], None)) is not None:
+            ran = [i for i in range(first, last + 1) if code.executed[i] > 0]
+            if 2 * sum(i in chosen for i in ran) > len(ran) and not any(_touches(code.classes[i]) for i in ran):
+                chosen.update(ran)
+    return feeding(code, chosen)
 
 
 def behind(code: Listing, stores: Iterable[int]) -> list[int]:
@@ -65,6 +85,19 @@ def behind(code: Listing, stores: Iterable[int]) -> list[int]:
 def stored(code: Listing, store: int) -> list[int]:
     """Registers that a store writes to memory: the last of those that it reads."""
     return list(code[store].uses[-max(1, code.classes[store].bytes // 4) :])
+
+
+def _alive(code: Listing, reader: int, chosen: set[int], slice_: set[int]) -> bool:
+    return code.executed[reader] > 0 and reader not in chosen and reader not in slice_
+
+
+def _touches(op: OpClass) -> bool:
+    """Reads or writes memory that a rewrite must still read or write."""
+    return op.access is not None and op.space != "constant"
+
+
+def _serves(op: OpClass) -> bool:
+    return not _touches(op) and bool(op.space == "constant" or op.kind & {"int", "int_mul", "move"})
 
 
 def _computes(code: Listing, index: int) -> bool:

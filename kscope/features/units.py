@@ -16,6 +16,7 @@ from kscope.model.analysis import Limiter, Regime
 from kscope.model.kernel import Metrics
 
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+SAME = 0.005  # relative difference up to which two counters of one report are the same count
 ACTIVE = ".avg.pct_of_peak_sustained_active"
 
 
@@ -79,9 +80,19 @@ def units(metrics: Metrics) -> dict[str, Unit]:
             if value is not None:
                 parts.append(Part(demand, min(value / 100, 1.0), metric))
         if parts:
+            parts = [_named(p, parts) for p in parts]
             parts.sort(key=lambda p: -p.busy)
             out[name] = Unit(name, spec["title"], spec["regime"], spec["limiter"], spec["attainable"], tuple(parts))
     return out
+
+
+def _named(part: Part, parts: list[Part]) -> Part:
+    """lts__throughput is the largest of several counters, most of which the breakdown names too: where it equals a
+    named one it counts that one's demand, and only elsewhere the counter without a name (l2_internal)."""
+    if part.demand != "l2_internal":
+        return part
+    same = next((p for p in parts if p is not part and abs(p.busy - part.busy) <= SAME * part.busy), part)
+    return Part(same.demand, part.busy, part.metric)
 
 
 def _active_fraction(metrics: Metrics) -> float:

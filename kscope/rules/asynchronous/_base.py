@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.features.bounds import RISE
 from kscope.model.analysis import Estimate, Evidence
 from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 
@@ -88,8 +89,9 @@ def gain(
     scale: Mapping[str, float] | None = None,
 ) -> Estimate:
     """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
-    all of `high` as the high one. Capped by what is left of any unit's load; the unit that the kernel is for may go up
-    to the plateau that its timeline reaches, of which `lost` is a share. `scale`: demands that the fix lowers."""
+    all of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's
+    load; the unit that the kernel is for may go up to the plateau that its timeline reaches, of which `lost` is a
+    share. `scale`: demands that the fix lowers."""
     from kscope.features.phases import plateau_of
 
     load, name = facts.bounds.next_limit(scale or {}, skip=("tensor",))
@@ -101,7 +103,7 @@ def gain(
     return Estimate(
         speedup=round(speedup, 3),
         low=round(min(speedup, 1 / (1 - 0.5 * sure * lost)), 3),
-        high=round(max(speedup, 1 / max(1 - (high if high is not None else lost), 0.05)), 3),
+        high=round(max(speedup, 1 / max(1 - (high if high is not None else lost), 0.05)) * min(RISE, speedup), 3),
         capped_by=name if load > 1 - sure * lost else WHOLE,
         kind="modelled",
     )

@@ -68,7 +68,7 @@ from __future__ import annotations
 
 from kscope.features.arithmetic import integer_divisions
 from kscope.features.columns import total
-from kscope.features.cone import computation
+from kscope.features.cone import computation, dying
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.opcodes import OpClass
@@ -95,8 +95,10 @@ class IntegerAddressOverhead(Rule):
         issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
         issue = code.issue_share(members)
         if seeds and issue >= 0.1:
-            share = max(issue, total(code.samples, members) / max(1.0, total(code.samples)))
-            scale = left(code, members, REPLACED)
+            gone = dying(code, members)
+            slots = code.issue_share(gone)
+            share = max(slots, total(code.samples, gone) / max(1.0, total(code.samples)))
+            scale = left(code, gone, REPLACED)
             return self.finding(
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
@@ -111,7 +113,7 @@ class IntegerAddressOverhead(Rule):
                     measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
                 ],
                 locations=code.locations(seeds),
-                estimate=facts.bounds.relieve(share, REPLACED, scale, latency=1 - 0.7 * issue),
+                estimate=facts.bounds.relieve(share, REPLACED, scale, latency=1 - (1 - REPLACED) * self._on_path(facts, gone)),
                 confidence=0.85,
             )
         if share_int < 0.55 or issuing < 0.7:
@@ -128,6 +130,14 @@ class IntegerAddressOverhead(Rule):
             estimate=facts.bounds.relieve(share_int, 0.7, scale),
             confidence=0.4,
         )
+
+    def _on_path(self, facts: Facts, members: list[int]) -> float:
+        """Share of the unloaded path of one warp that issues these instructions or waits at them."""
+        code, path = facts.code, facts.path
+        assert code is not None
+        if path is None or not path.cycles or not facts.launch.warps:
+            return 0.0
+        return min(1.0, (total(path.walk.wait, members) + total(code.executed, members) / facts.launch.warps) / path.cycles)
 
 
 def whole(op: OpClass) -> bool:

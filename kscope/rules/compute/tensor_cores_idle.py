@@ -68,6 +68,7 @@ import msgspec
 
 from kscope.features.code import Code
 from kscope.features.columns import total
+from kscope.features.cone import feeding
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.matmul import FmaLoop, fma_loops, halves, unpacking
@@ -135,7 +136,8 @@ class TensorCoresIdle(Rule):
         fewer = min(1.0, FRAGMENTS / max(each, FRAGMENTS))
         every = sorted({*work, *main.loads})
         kept = {d: scale[d] for d in ("fma", "fmaheavy", "alu", "instructions") if d in scale}
-        best = left(code, every, fewer) | kept
+        best = left(code, feeding(code, every), fewer)
+        best |= {d: min(k, best.get(d, k)) for d, k in kept.items()}
         waits = min(1.0, share + code.blamed_share(main.loads))
         copies = self._copies(facts, main)
         if copies:

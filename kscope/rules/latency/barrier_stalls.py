@@ -60,7 +60,9 @@ Kernel Profiling Guide, stall reason barrier.
 
 from __future__ import annotations
 
+from kscope.features.code import Code
 from kscope.features.columns import total
+from kscope.features.cone import feeding
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.matmul import fma_loops
@@ -68,6 +70,7 @@ from kscope.model.analysis import Finding
 from kscope.rules.base import FAINT, PASSED, Outcome, Rule, derived, measured, percent
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
+NEAR = 64  # instructions: a longer branch skips more than a phase
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
@@ -95,6 +98,7 @@ class BarrierStalls(Rule):
         # trips through shared memory; waiting for even work shrinks only in part.
         touched = share + code.blamed_share(phases)
         remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
+        gone = feeding(code, [*phases, *barriers, *_guards(code, phases)])
         alone = f"; between them {percent(serial)} of the block's warps do the work" if serial < 0.5 else ""
         tree = (
             f"; the phases between them, {percent(touched - share)} more, are trips through shared memory"
@@ -115,7 +119,7 @@ class BarrierStalls(Rule):
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
             locations=code.locations(barriers),
-            estimate=facts.bounds.relieve(touched, remaining, left(code, [*phases, *barriers], remaining)),
+            estimate=facts.bounds.relieve(touched, remaining, left(code, gone, remaining)),
             confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
         )
 
@@ -170,6 +174,24 @@ class BarrierStalls(Rule):
             for i in [code.cfg.blocks[b].end - 1]
         ]  # fmt: skip
         return min(1.0, max(before, default=entries) / entries)
+
+
+def _guards(code: Code, phases: list[int]) -> list[int]:
+    """The branches around phases in which only some of the threads take part, and their reconvergence: lanes of a
+    shuffle need neither."""
+    inside, found, opened = set(phases), [], {}
+    for i, ins in enumerate(code.program.instructions):
+        block = code.cfg.blocks[code.cfg.block_of[i]]
+        if ins.opcode == "BRA" and ins.guard is not None and i == block.end - 1:
+            over = [code.cfg.blocks[s].start for s in block.successors]
+            if any(not inside.isdisjoint(range(i + 1, target)) for target in over if target - i < NEAR):
+                found.append(i)
+        elif ins.opcode == "BSSY":
+            opened[ins.operands[0]] = i
+        elif ins.opcode == "BSYNC" and (first := opened.pop(ins.operands[0], None)) is not None:
+            if i - first < NEAR and not inside.isdisjoint(range(first, i)):
+                found += [first, i]
+    return code.ran(found)
 
 
 def _count(number: float, what: str, plural: str) -> str:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.features.local import fixed_slot, local_accesses
 from kscope.model.analysis import Estimate
+
+
+AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings
 
 
 def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
@@ -52,7 +56,28 @@ def local_estimate(facts: Facts, members: list[int]) -> Estimate:
     }  # fmt: skip
     share = code.blamed_share(members)
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
-    return facts.bounds.relieve(share, 0.01, scale, latency=1 - _path_share(facts, members))
+    held = _held_up(facts, members, share)
+    remaining = (share * 0.01 + held / AHEAD) / (share + held) if held else 0.01
+    return facts.bounds.relieve(min(1.0, share + held), remaining, scale, latency=1 - _path_share(facts, members))
+
+
+def _held_up(facts: Facts, members: list[int], share: float) -> float:
+    """Share of samples in which a store into the array waits for a load from global memory. The store must come before
+    the next read of the array, which may be of the same element, so no later load is issued meanwhile. In registers
+    there is no such order: the loads of several trips are in flight together."""
+    code = facts.code
+    assert code is not None
+    stores = [i for i in members if code.classes[i].access == "store"]
+    waits = code.stall.get("long_scoreboard")
+    if waits is None:
+        return 0.0
+    at = [i for i in stores if any(_global(code, p) for ps in code.defuse.sources(i).values() for p in ps)]
+    return max(0.0, min(total(waits, at) / max(1.0, total(code.samples)), 1 - share))
+
+
+def _global(code: Code, index: int) -> bool:
+    op = code.classes[index]
+    return op.access == "load" and op.space in ("global", "generic")
 
 
 def _path_share(facts: Facts, members: list[int]) -> float:

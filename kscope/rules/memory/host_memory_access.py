@@ -50,8 +50,11 @@ CUDA C++ Best Practices Guide, Zero Copy; Kernel Profiling Guide, L2 apertures.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
+from kscope.features.memory import SECTOR
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
+INTERNAL = "gpu__compute_memory_access_throughput_internal_activity"
+TAGS = "lts__t_tag_requests"
 MISS = "lts__t_sectors_srcunit_tex_aperture_{}_lookup_miss.sum"
 
 
@@ -86,6 +89,23 @@ class HostMemoryAccess(Rule):
                 derived("share of L2 misses", away / every, "", ""),
             ],
             locations=code.locations(loads) if code else [],
-            estimate=facts.bounds.relieve(share, 0.02, {}, latency=0.3),
+            estimate=facts.bounds.relieve(share, 0.02, self._bus(facts), latency=0.3, brings=self._brings(facts, away)),
             confidence=0.9,
         )
+
+    def _bus(self, facts: Facts) -> dict[str, float]:
+        """L2's internal activity counts the transfers over the bus too: elsewhere it equals the tag requests, what is
+        above them goes with the bus."""
+        m = facts.kernel.metrics
+        busy = (m.get(f"{name}.avg.pct_of_peak_sustained_elapsed") for name in (INTERNAL, TAGS))
+        internal, tags = (value or 0.0 for value in busy)
+        left = min(1.0, tags / internal) if internal else 1.0
+        return {"l2_requests": left, "l2_sectors": left} if left < 0.5 else {}
+
+    def _brings(self, facts: Facts, away: float) -> tuple[float, str]:
+        """Load of device memory that the bytes from across the bus become, as a share of the present time."""
+        roof, unit, seconds = facts.roofline, facts.units.get("dram"), (facts.launch.duration_us or 0.0) / 1e6
+        if roof is None or unit is None or not roof.bandwidth or not seconds:
+            return 0.0, ""
+        moved = away * SECTOR / seconds + roof.bytes_per_s
+        return moved / (roof.bandwidth * unit.attainable), unit.title

@@ -66,14 +66,18 @@ Access".
 
 from __future__ import annotations
 
+from kscope.features.code import Code
 from kscope.features.columns import total
-from kscope.features.cone import behind
+from kscope.features.cone import behind, feeding
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.widths import WIDE, contiguous, mergeable
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 from kscope.rules.memory.low_data_reuse import wasteful
+
+
+PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 
 
 class NarrowGlobalAccess(Rule):
@@ -107,7 +111,7 @@ class NarrowGlobalAccess(Rule):
         waves = self._wavefronts(facts, before, carried)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
-        scale = left(code, members, ratio) | {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
+        scale = left(code, feeding(code, members), ratio) | {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
         estimate = facts.bounds.relieve(share, ratio, scale, latency=ratio)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
@@ -158,10 +162,22 @@ class NarrowGlobalAccess(Rule):
         kept, wide = left(code, once, 1 / times), left(code, sorted(moved), ratio)
         scale = {d: max(0.0, kept.get(d, 1.0) + wide.get(d, 1.0) - 1) for d in kept.keys() | wide.keys()}
         scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
+        # Taking an element out of a wide register is an instruction of the integer pipe, unless a conversion, which
+        # picks its byte or half itself (I2F.U8.B1, PRMT), is the first to read it.
+        taken = total(code.executed, [i for i in sorted(loads) if not self._converted(code, i)])
+        every = code.issued_by_pipe.get("alu", 0.0)
+        scale["alu"] = scale.get("alu", 1.0) + (taken / every if every else 0.0)
         scale |= {"l2_requests": max(1 / times, max(code.classes[i].bytes for i in stores) / 4)}
         working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
         waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
         return facts.bounds.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+
+    def _converted(self, code: Code, load: int) -> bool:
+        readers = [i for i in code.defuse.consumers(load) if code.executed[i] > 0]
+        return all(
+            "conversion" in code.classes[i].kind or code[i].opcode in PICKS or "0x10000" in code[i].operands
+            for i in readers
+        )
 
     def _streams(self, facts: Facts, accesses: float) -> bool:
         """Little happens to each element between its load and its store: wider accesses change most of the work.

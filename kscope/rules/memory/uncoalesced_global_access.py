@@ -66,7 +66,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.bounds import REST
-from kscope.features.columns import Column
+from kscope.features.columns import Column, total
 from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk, partly
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
@@ -103,7 +103,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             return PASSED
         scattered = [i for i in bad.members if gathers(code, i) and not steps_from_loaded(code, i)]
         scale = self._scale(facts, touched, ideal, bad)
-        estimate = self._gathering(facts, touched, ideal, scattered, facts.bounds.relieve(bad.share, bad.ratio, scale))
+        estimate = self._gathering(facts, touched, ideal, scattered, self._relieved(facts, bad, touched, ideal, scale))
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, [i for i in bad.members if i not in scattered], touched)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
@@ -133,6 +133,17 @@ class UncoalescedGlobalAccess(ExcessRule):
             estimate=estimate,
             confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,
         )
+
+    def _relieved(self, facts: Facts, bad: Excess, touched: Column, ideal: Column, scale: dict[str, float]) -> Estimate:
+        """Waits for a full L1 shrink with its wavefronts, others with the sectors."""
+        code, unit = facts.code, facts.busiest
+        assert code is not None
+        posted = [i for i in bad.members if code.classes[i].access == "store"]
+        extra = (total(touched, posted) - total(ideal, posted)) / (bad.actual - bad.ideal)
+        kept = bad.ratio
+        if unit is not None and unit.name == "l1" and unit.parts[0].demand == "l1_wavefronts":
+            kept = min(kept, scale["l1_wavefronts"])
+        return facts.bounds.relieve(bad.share, kept, scale, posted=extra)
 
     def by_counters(self, facts: Facts) -> Finding | None:
         traffic = facts.traffic
@@ -187,7 +198,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         reached = partly(touched, ideal, scattered, SORTED)
         if (part := excess(facts.code, touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
-        point = facts.bounds.relieve(part.share, part.ratio, self._scale(facts, touched, reached, part))
+        point = self._relieved(facts, part, touched, reached, self._scale(facts, touched, reached, part))
         return msgspec.structs.replace(point, high=max(best.high, point.high))
 
     def _more_warps(self, facts: Facts) -> float:
