@@ -89,8 +89,8 @@ class Bounds(Struct, frozen=True):
         load, name = max(self.next_limit(scale), brings)
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.
-        before = _smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
-        after = max(_smooth(residual, load, floor) / before, min(1.0, load))
+        before = smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
+        after = max(smooth(residual, load, floor) / before, min(1.0, load))
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
         hardest = max(load * YIELD, outside + inside * (1 - touched) * (1 - queueing) * 0.3, 0.7 * floor, 1e-4)
         return _estimate(after, hardest, cap)
@@ -101,7 +101,7 @@ class Bounds(Struct, frozen=True):
         outside = self.launch.outside
         load = min(load, 1.0)
         waiting = max(0.0, 1.0 - load**SMOOTH) ** (1 / SMOOTH)
-        after = outside + self.start + (1 - outside) * _smooth(load, waiting / factor)
+        after = outside + self.start + (1 - outside) * smooth(load, waiting / factor)
         cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
         return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + self.start), cap)
 
@@ -113,7 +113,9 @@ class Bounds(Struct, frozen=True):
         return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), cap, 1.0)
 
 
-def _smooth(*loads: float) -> float:
+def smooth(*loads: float) -> float:
+    """Time of several things that go on at once, each a share of the time it would take alone: the longest, and a
+    little more where others are as long."""
     return float(sum(max(0.0, x) ** SMOOTH for x in loads) ** (1 / SMOOTH))
 
 

@@ -18,6 +18,8 @@ from kscope.features.units import Unit, busiest, units
 from kscope.model.kernel import Kernel
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kscope.features.specialization import Specialization
     from kscope.features.wait_sites import Waits
 
@@ -137,6 +139,15 @@ class Facts:
     def path(self) -> LatencyPath | None:
         """The unloaded latency of one warp's way through the code; None without SASS and execution counts."""
         return latency_path(self.code, self.launch, self.traffic) if self.code is not None else None
+
+    def path_without(self, members: Iterable[int], remaining: float = 0.0) -> float:
+        """Share of one warp's unloaded path that is left when only `remaining` (0..1) of these instructions is: the
+        factor that a fix has on the latency floor."""
+        if self.code is None or self.path is None or not self.path.cycles:
+            return 1.0
+        after = latency_path(self.code, self.launch, self.traffic, frozenset(members))
+        bare = min(1.0, after.cycles / self.path.cycles) if after is not None else 1.0
+        return bare + remaining * (1 - bare)
 
     @cached_property
     def bounds(self) -> Bounds:

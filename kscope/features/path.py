@@ -25,8 +25,10 @@ class LatencyPath(Struct, frozen=True):
     walk: Walk
 
 
-def latency_path(code: Code, launch: Geometry, traffic: Traffic) -> LatencyPath | None:
-    """None without execution counts or elapsed cycles."""
+def latency_path(
+    code: Code, launch: Geometry, traffic: Traffic, gone: frozenset[int] = frozenset()
+) -> LatencyPath | None:
+    """None without execution counts or elapsed cycles. `gone`: instructions to leave out."""
     if not any(code.executed) or not launch.cycles or not launch.warps:
         return None
     latency = table("latency")
@@ -40,6 +42,6 @@ def latency_path(code: Code, launch: Geometry, traffic: Traffic) -> LatencyPath 
             return float(chip["l2"] if op.access in ("atomic", "reduction") else loaded)
         return float(op.latency)
 
-    walk = unloaded_cycles(code.program, code.cfg, code.executed, launch.warps, latency_of, code.classes)
+    walk = unloaded_cycles(code.program, code.cfg, code.executed, launch.warps, latency_of, code.classes, gone)
     passes = max(1.0, launch.waves)
     return LatencyPath(walk.cycles, passes * walk.cycles / launch.cycles, walk)

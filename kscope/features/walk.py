@@ -56,12 +56,13 @@ class _State(Struct):
 
 def unloaded_cycles(
     program: Program, cfg: Cfg, executions: Column, warps: float, latency_of: Callable[[int], float],
-    classes: Sequence[OpClass] | None = None,
+    classes: Sequence[OpClass] | None = None, gone: frozenset[int] = frozenset(),
 ) -> Walk:  # fmt: skip
     """Cycles that one warp needs alone. `executions`: warp-level executions per instruction over the launch,
     `warps`: warps launched, `latency_of(index)`: cycles of an instruction whose result comes through L1TEX (global,
     local, texture, cp.async); all others come from the table. (Total warps / resident warps) x cycles is the floor
-    of the whole kernel. `classes`: of the instructions, if they are known already."""
+    of the whole kernel. `classes`: of the instructions, if they are known already. `gone`: instructions that take no
+    time and keep nobody waiting, as if they were not there."""
     n = len(program)
     wait = [0.0] * n
     if not n or warps <= 0:
@@ -69,7 +70,7 @@ def unloaded_cycles(
     counts = [executions[b.start] / warps for b in cfg.blocks]
     if classes is None:
         classes = [classify(ins, program.sm) for ins in program.instructions]
-    simulate = _Simulator(program.instructions, classes, latency_of)
+    simulate = _Simulator(program.instructions, classes, latency_of, gone)
     leaving: list[_State | None] = [None] * len(cfg.blocks)
     totals: list[tuple[float, float, list[float]]] = [(0.0, 0.0, [])] * len(cfg.blocks)
     live = [b for b in cfg.order if counts[b] > 0]
@@ -145,9 +146,10 @@ def _taken(code: Sequence[Instruction], cfg: Cfg, b: int, counts: Column) -> flo
 
 class _Simulator:
     def __init__(
-        self, code: Sequence[Instruction], classes: Sequence[OpClass], latency_of: Callable[[int], float]
+        self, code: Sequence[Instruction], classes: Sequence[OpClass], latency_of: Callable[[int], float],
+        gone: frozenset[int],
     ) -> None:
-        self._code, self._classes = code, classes
+        self._code, self._classes, self._gone = code, classes, gone
         self._latency: list[float] = [
             latency_of(i) if c.scoreboard == "long" else c.latency for i, c in enumerate(classes)
         ]
@@ -158,6 +160,11 @@ class _Simulator:
         now = memory = 0.0
         waits: list[float] = []
         for i in range(start, end):
+            if i in self._gone:
+                waits.append(0.0)
+                for r in self._code[i].defs:
+                    state.ready.pop(r, None)
+                continue
             at, from_memory = self._issue_time(i, now, state)
             waits.append(at - now)
             if from_memory:

@@ -100,7 +100,7 @@ class ConversionOverhead(Rule):
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(members),
-            estimate=facts.bounds.relieve(share, 0.4, scale),
+            estimate=facts.bounds.relieve(share, 0.4, scale, latency=facts.path_without(members, 0.4)),
             confidence=0.6,
         )
 

@@ -113,7 +113,7 @@ class IntegerAddressOverhead(Rule):
                     measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
                 ],
                 locations=code.locations(seeds),
-                estimate=facts.bounds.relieve(share, REPLACED, scale, latency=1 - (1 - REPLACED) * self._on_path(facts, gone)),
+                estimate=facts.bounds.relieve(share, REPLACED, scale, latency=facts.path_without(gone, REPLACED)),
                 confidence=0.85,
             )
         if share_int < 0.55 or issuing < 0.7:
@@ -130,14 +130,6 @@ class IntegerAddressOverhead(Rule):
             estimate=facts.bounds.relieve(share_int, 0.7, scale),
             confidence=0.4,
         )
-
-    def _on_path(self, facts: Facts, members: list[int]) -> float:
-        """Share of the unloaded path of one warp that issues these instructions or waits at them."""
-        code, path = facts.code, facts.path
-        assert code is not None
-        if path is None or not path.cycles or not facts.launch.warps:
-            return 0.0
-        return min(1.0, (total(path.walk.wait, members) + total(code.executed, members) / facts.launch.warps) / path.cycles)
 
 
 def whole(op: OpClass) -> bool:

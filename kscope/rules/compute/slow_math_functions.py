@@ -107,6 +107,8 @@ class SlowMathFunctions(Rule):
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(seeds),
-            estimate=facts.bounds.relieve(share, kept, left(code, members, kept), latency=1 - 0.7 * issue),
+            estimate=facts.bounds.relieve(
+                share, kept, left(code, members, kept), latency=facts.path_without(members, kept)
+            ),
             confidence=0.6,
         )

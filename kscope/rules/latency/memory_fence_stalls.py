@@ -91,6 +91,6 @@ class MemoryFenceStalls(Rule):
                 derived("fences a warp", passes, "", "executions"),
             ],
             locations=code.locations(fences),
-            estimate=facts.bounds.relieve(share, 0.2, {}, latency=1 - share),
+            estimate=facts.bounds.relieve(share, 0.2, {}, latency=facts.path_without(fences, 0.2)),
             confidence=0.75,
         )

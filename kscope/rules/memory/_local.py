@@ -58,7 +58,7 @@ def local_estimate(facts: Facts, members: list[int]) -> Estimate:
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
     held = _held_up(facts, members, share)
     remaining = (share * 0.01 + held / AHEAD) / (share + held) if held else 0.01
-    return facts.bounds.relieve(min(1.0, share + held), remaining, scale, latency=1 - _path_share(facts, members))
+    return facts.bounds.relieve(min(1.0, share + held), remaining, scale, latency=facts.path_without(members))
 
 
 def _held_up(facts: Facts, members: list[int], share: float) -> float:
@@ -78,16 +78,3 @@ def _held_up(facts: Facts, members: list[int], share: float) -> float:
 def _global(code: Code, index: int) -> bool:
     op = code.classes[index]
     return op.access == "load" and op.space in ("global", "generic")
-
-
-def _path_share(facts: Facts, members: list[int]) -> float:
-    """Share of the unloaded path that waits for these loads."""
-    code, path = facts.code, facts.path
-    if code is None or path is None or not path.cycles:
-        return 0.0
-    chosen = set(members)
-    waited = 0.0
-    for i, wait in enumerate(path.walk.wait):
-        if wait and any(p in chosen for producers in code.defuse.sources(i).values() for p in producers):
-            waited += wait
-    return min(1.0, waited / path.cycles)

@@ -121,18 +121,9 @@ class AtomicContention(Rule):
                 *([measured(facts, "lts__t_sectors.max", "of one L2 slice")] if hot is not None else []),
             ],
             locations=code.locations(atomics),
-            estimate=facts.bounds.relieve(slow, AGGREGATED, scale, latency=1 - self._on_path(facts, members)),
+            estimate=facts.bounds.relieve(slow, AGGREGATED, scale, latency=facts.path_without(members, AGGREGATED)),
             confidence=0.85 if share > 0.3 or hot is not None else 0.6,
         )
-
-    def _on_path(self, facts: Facts, members: list[int]) -> float:
-        """Share of the unloaded path that the members take."""
-        code, path = facts.code, facts.path
-        assert code is not None
-        if path is None or not path.cycles:
-            return 0.0
-        waited = total(path.walk.wait, members)
-        return min(0.95, waited / path.cycles + (code.issue_share(members) if len(members) > 4 else 0.0))
 
     def _queueing(self, facts: Facts, share: float, hot: bool) -> float:
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no

@@ -173,7 +173,7 @@ class LowDataReuse(Rule):
         assert code is not None
         sectors = 1 - sectors_share(code, loads) * (1 - ratio)
         scale = left(code, feeding(code, loads), ratio) | {"l2_sectors": sectors, "l2_requests": sectors}
-        return facts.bounds.relieve(share, ratio, scale, latency=1 - share * (1 - ratio))
+        return facts.bounds.relieve(share, ratio, scale, latency=facts.path_without(loads, ratio))
 
 
 def wasteful(facts: Facts) -> list[FmaLoop]:

@@ -65,7 +65,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.bounds import REST
+from kscope.features.bounds import REST, smooth
 from kscope.features.columns import Column, total
 from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk, partly
 from kscope.features.facts import Facts
@@ -208,10 +208,11 @@ class UncoalescedGlobalAccess(ExcessRule):
 
     def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[str, float]) -> Estimate:
         """Coalesced and spread over the device: the product, as far as the units allow."""
-        load, name = facts.bounds.next_limit(scale)
-        outside = facts.launch.outside
-        both = max(1 / (fixed.speedup * spread), load, outside)
-        cap = name if both == load else REST
+        bounds, outside = facts.bounds, facts.launch.outside
+        load, name = bounds.next_limit(scale)
+        rest = 1 / (fixed.speedup * spread)
+        both = outside + bounds.start + (1 - outside) * smooth(load, rest)
+        cap = name if load > rest else REST
         gain = max(1 / both, fixed.speedup)
         high = max(
             fixed.high * spread if load <= 0 else min(fixed.high * spread, 1 / max(0.75 * load, outside, 1e-3)), gain
