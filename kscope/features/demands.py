@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from kscope.features.code import Code
 from kscope.features.columns import Column, total
 
 PIPES: dict[str, tuple[str, ...]] = {
-    "fma": ("fma", "fmaheavy", "fp16"), "fmaheavy": ("fmaheavy", "fp16"), "alu": ("alu",), "xu": ("xu",),
+    "fma": ("fma", "fmaheavy", "fp16"), "alu": ("alu",), "xu": ("xu",),
     "fp64": ("fp64",),
     "tensor": ("tensor",), "branches": ("cbu",), "constants": ("adu",), "lsu_instructions": ("lsu",),
     "mio_instructions": ("lsu", "xu", "adu"),
 }  # fmt: skip
+HEAVY = {"fmaheavy": 1.0, "fp16": 1.0, "fma": 0.5}
+"""Weights on the heavy half of the FMA pipe: integer multiplies run there alone, FFMA on either half."""
 
 
 def left(code: Code, members: Iterable[int], remaining: float) -> dict[str, float]:
@@ -25,16 +27,17 @@ def left(code: Code, members: Iterable[int], remaining: float) -> dict[str, floa
         mine[pipe] = mine.get(pipe, 0.0) + code.executed[i]
     issued = code.issued_by_pipe
 
-    def of_pipes(pipes: tuple[str, ...]) -> float:
-        every = sum(issued.get(p, 0.0) for p in pipes)
-        return sum(mine.get(p, 0.0) for p in pipes) / every if every else 0.0
+    def of_pipes(weights: Mapping[str, float]) -> float:
+        every = sum(w * issued.get(p, 0.0) for p, w in weights.items())
+        return sum(w * mine.get(p, 0.0) for p, w in weights.items()) / every if every else 0.0
 
     def of(column: Column, group: list[int]) -> float:
         every, inside = total(column, group), set(group)
         return total(column, [i for i in chosen if i in inside]) / every if every else 0.0
 
     memory = code.where(lambda ins, op: op.access is not None and op.pipe == "lsu")
-    shares = {demand: of_pipes(pipes) for demand, pipes in PIPES.items()}
+    shares = {demand: of_pipes(dict.fromkeys(pipes, 1.0)) for demand, pipes in PIPES.items()}
+    shares["fmaheavy"] = of_pipes(HEAVY)
     shares["instructions"] = code.issue_share(chosen)
     shares["l1_wavefronts"] = shares["l1_banks"] = of(code.costs, memory)
     written = [i for i in memory if code.classes[i].access in ("load", "atomic", "matrix_load")]

@@ -69,6 +69,8 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
+LANES = 32
+MEET = 1.5  # sectors a request up to which its lanes meet in one place
 HOT = 0.5  # sectors a cycle of one L2 slice from which atomics fill it: it serves one a cycle at most, two of loads
 UNEVEN = 2.0  # times the average slice's sectors from which a slice is the hot one
 MANY = 0.1  # of all L2 sectors are atomics, from which these make the slice hot
@@ -100,8 +102,9 @@ class AtomicContention(Rule):
             return PASSED
         slow = self._queueing(facts, share, hot is not None)
         executed = total(code.executed, atomics)
-        sectors = 1 - sectors_share(code, atomics) * (1 - AGGREGATED)
-        scale = left(code, members, AGGREGATED) | {"atomics": AGGREGATED, "l2_requests": sectors, "l2_writes": sectors}
+        kept = self._kept(facts, atomics)
+        sectors = 1 - sectors_share(code, atomics) * (1 - kept)
+        scale = left(code, members, kept) | {"atomics": kept, "l2_requests": sectors, "l2_writes": sectors}
         return self.finding(
             why=(
                 f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them "
@@ -121,9 +124,22 @@ class AtomicContention(Rule):
                 *([measured(facts, "lts__t_sectors.max", "of one L2 slice")] if hot is not None else []),
             ],
             locations=code.locations(atomics),
-            estimate=facts.bounds.relieve(slow, AGGREGATED, scale, latency=facts.path_without(members, AGGREGATED)),
+            estimate=facts.bounds.relieve(slow, kept, scale, latency=facts.path_without(members, kept)),
             confidence=0.85 if share > 0.3 or hot is not None else 0.6,
         )
+
+    def _kept(self, facts: Facts, atomics: list[int]) -> float:
+        """What is left of the atomics. Where a warp's lanes all meet in one sector, a block's threads likely add to few
+        addresses: one atomic a block. Elsewhere aggregation ends at the warp."""
+        code = facts.code
+        assert code is not None
+        sectors = code.column("memory_l2_theoretical_sectors_global")
+        outside = [i for i in atomics if code.classes[i].space != "shared"]
+        executed = total(code.executed, outside)
+        if sectors is None or len(outside) < len(atomics) or not executed:
+            return AGGREGATED
+        one = total(sectors, outside) < MEET * executed and total(code.threads, outside) > LANES / 2 * executed
+        return AGGREGATED / facts.launch.warps_per_block if one else AGGREGATED
 
     def _queueing(self, facts: Facts, share: float, hot: bool) -> float:
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
