@@ -131,6 +131,29 @@ def test_amdahl() -> None:
     assert bounds().relieve(0.5, 0.25, {}).speedup == pytest.approx(1.6, rel=0.01)
 
 
+def test_a_unit_full_of_stores_is_their_time() -> None:
+    """No warp waits at a store: with a tenth of the samples they may still be what fills the unit, and all waits."""
+    l2 = unit("l2", 1.0, [Part("writes", 1.0, "m")])
+    scale = {"writes": 0.1}
+    by_samples = bounds(l2).relieve(0.1, 0.1, scale).speedup
+    assert by_samples < 1.6 and bounds(l2).relieve(0.1, 0.1, scale, posted=1.0).speedup == pytest.approx(10, rel=0.05)
+    idle = unit("l2", 1.0, [Part("writes", 0.3, "m")])
+    assert bounds(idle).relieve(0.1, 0.1, scale, posted=1.0).speedup == bounds(idle).relieve(0.1, 0.1, scale).speedup
+
+
+def test_what_a_fix_brings_to_another_unit_caps_it() -> None:
+    capped = bounds().relieve(1.0, 0.0, {}, brings=(0.25, "device memory"))
+    assert capped.speedup <= 4 * ROUNDING and capped.capped_by == "device memory"
+
+
+def test_both_kinds_of_fix_add_up_caps_alike() -> None:
+    """Latency as long as the load of a unit: the same time whichever of the two a fix changed."""
+    half = unit("l2", 1.0, [Part("sectors", 0.5, "m")])
+    waiting = (1 - 0.5**3) ** (1 / 3)
+    after = 1 / bounds(half).overlap(waiting / 0.5).speedup
+    assert after == pytest.approx((2 * 0.5**3) ** (1 / 3) + 0.001, abs=0.002)
+
+
 def test_the_cap_is_named() -> None:
     l1 = unit("l1", 1.0, [Part("wavefronts", 0.9, "m"), Part("requests", 0.5, "m")])
     l2 = unit("l2", 1.0, [Part("sectors", 0.6, "m")])
@@ -173,3 +196,30 @@ def test_all_that_queues_for_a_full_constant_cache_is_relieved(
     """Measured: 15.6x and 4.0x. The queue held back every memory instruction, not only the constant loads."""
     first = diagnosis(case).findings[0]
     assert first.code == "MEM111" and first.estimate is not None and first.estimate.speedup > least
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "measured"),
+    [
+        ("scale_add.host_input", "MEM110", 35.5),  # L2 counts the bus as activity of its own
+        ("gemm_f32.naive", "MEM101", 12.6),  # L1 gives wavefronts back, sixteen for one, not sectors
+        ("atomics.slow", "MEM109", 77.6),  # all lanes of all warps at one address: one atomic a block
+        ("int_division.slow", "CMP205", 4.3),  # the choice of the short division goes with it
+        ("row_stats.thread", "MEM101", 7.7),
+    ],
+)
+def test_promise_is_near_the_measured_gain(
+    case: str, code: str, measured: float, diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    estimate = next(f.estimate for f in diagnosis(case).findings if f.code == code)
+    assert estimate is not None and measured / 1.4 < estimate.speedup < measured * 1.4
+    assert estimate.low < measured < estimate.high
+
+
+def test_the_path_without_all_is_short(facts: Callable[[str], Facts]) -> None:
+    f = facts("spill.slow")
+    assert f.code is not None
+    local = f.code.where(lambda ins, op: op.space == "local")
+    assert f.path_without([]) == pytest.approx(1.0)
+    assert 0 <= f.path_without(range(len(f.code))) < 0.01
+    assert f.path_without(local) < f.path_without(local, 0.5) < 1

@@ -59,6 +59,18 @@ def test_l2_internal_moves_with_sectors_and_requests() -> None:
     assert u.load_after({"l2_requests": 0.5, "l2_sectors": 0.5}) == pytest.approx(0.5)
 
 
+def test_l2_throughput_counts_what_the_counter_counts_that_it_equals() -> None:
+    """In row_stats.thread it is the tag requests, in layernorm_bf16.scalar a counter that no breakdown names."""
+    metrics = {"lts__throughput": 42.1, "lts__xbar2lts_cycles_active": 42.1, "lts__t_sectors": 11.3}
+    rest = {**metrics, "lts__xbar2lts_cycles_active": 30.0}
+    named, unnamed = (
+        units(Metrics({f"{k}.avg.pct_of_peak_sustained_elapsed": v for k, v in m.items()}, {}))["l2"]
+        for m in (metrics, rest)
+    )
+    assert named.load_after({"l2_writes": 0.1}) == pytest.approx(0.113 / named.attainable)
+    assert unnamed.load_after({"l2_writes": 0.1}) == pytest.approx(0.421 / unnamed.attainable)
+
+
 def test_from_metrics() -> None:
     spec = table("units")["dram"]
     first = next(iter(spec["parts"]))

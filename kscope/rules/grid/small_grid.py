@@ -54,7 +54,9 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
+from kscope.features.demands import sectors_share
 from kscope.features.facts import Facts
+from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
 
 
@@ -74,7 +76,7 @@ class SmallGrid(Rule):
         if launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1):
             return PASSED
         factor = capacity / max(1, launch.blocks)
-        estimate = facts.bounds.overlap(factor)
+        estimate = self._shared_out(facts, factor)
         idle = launch.idle_sms
         if estimate.speedup < 1.05:
             return PASSED
@@ -100,3 +102,19 @@ class SmallGrid(Rule):
             estimate=estimate,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
+
+    def _shared_out(self, facts: Facts, factor: float) -> Estimate:
+        """Gain with `factor` times the blocks. Where a loop is what can be shared out, its sums or its carry must be
+        joined: a second kernel, atomics or blocks that wait for each other, each at least one more start. Sums that
+        are stored behind the loop are then written `factor` times and read again, by reductions at half the rate of
+        loads (kscope.rules.memory.atomic_contention.HOT)."""
+        code = facts.code
+        if code is None:
+            return facts.bounds.overlap(factor)
+        accesses = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None))
+        inside = [i for i in accesses if code.cfg.loop_of[i] is not None]
+        behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]
+        if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
+            return facts.bounds.overlap(factor)
+        more = 1 + 2 * (factor - 1) * sectors_share(code, behind)
+        return facts.bounds.overlap(factor, dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), more), passes=2.0)

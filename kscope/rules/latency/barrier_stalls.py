@@ -188,7 +188,8 @@ def _guards(code: Code, phases: list[int]) -> list[int]:
                 found.append(i)
         elif ins.opcode == "BSSY":
             opened[ins.operands[0]] = i
-        elif ins.opcode == "BSYNC" and (first := opened.pop(ins.operands[0], None)) is not None:
+        elif ins.opcode == "BSYNC":
+            first = opened.pop(ins.operands[0], i)
             if i - first < NEAR and not inside.isdisjoint(range(first, i)):
                 found += [first, i]
     return code.ran(found)

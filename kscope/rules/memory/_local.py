@@ -8,7 +8,6 @@ from kscope.features.facts import Facts
 from kscope.features.local import fixed_slot, local_accesses
 from kscope.model.analysis import Estimate
 
-
 AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings
 
 

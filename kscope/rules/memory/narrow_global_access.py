@@ -76,8 +76,8 @@ from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 from kscope.rules.memory.low_data_reuse import wasteful
 
-
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
+
 
 
 class NarrowGlobalAccess(Rule):
@@ -111,7 +111,8 @@ class NarrowGlobalAccess(Rule):
         waves = self._wavefronts(facts, before, carried)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
-        scale = left(code, feeding(code, members), ratio) | {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
+        scale = left(code, feeding(code, members), ratio)
+        scale |= {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
         estimate = facts.bounds.relieve(share, ratio, scale, latency=ratio)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
@@ -173,6 +174,8 @@ class NarrowGlobalAccess(Rule):
         return facts.bounds.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
 
     def _converted(self, code: Code, load: int) -> bool:
+        """Whether all readers of a narrow load would take their element out of a wide register themselves; a shift by
+        16 bits makes a float of a BF16 in either half."""
         readers = [i for i in code.defuse.consumers(load) if code.executed[i] > 0]
         return all(
             "conversion" in code.classes[i].kind or code[i].opcode in PICKS or "0x10000" in code[i].operands

@@ -1,0 +1,79 @@
+"""What goes when instructions go: their addresses, the pointers that a loop carries for them, the tests that choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kscope.features.cone import dying, feeding
+from kscope.features.facts import Facts
+from kscope.features.listing import Listing
+from tests.features.listings import program
+
+RING = """
+0x0 S2R R2, SR_TID.X
+0x10 IADD3 R4, R4, 0x10, RZ
+0x20 IADD3 R6, R4, 0x20, RZ
+0x30 LDG.E R8, desc[UR6][R4.64]
+0x40 LDG.E R9, desc[UR6][R6.64]
+0x50 IADD3 R4, R6, 0x30, RZ
+0x60 FFMA R10, R8, R9, R10
+0x70 IADD3 R2, R2, -0x1, RZ
+0x80 ISETP.NE.AND P0, PT, R2, RZ, PT
+0x90 @P0 BRA 0x10
+0xa0 STG.E desc[UR6][R12.64], R10
+0xb0 EXIT
+"""
+DIVISION = """
+0x0 ULDC UR4, c[0x0][0x220]
+0x10 LOP3.LUT R0, R9, UR4, RZ, 0xfc, !PT
+0x20 BSSY B0, 0xc0
+0x30 ISETP.NE.U32.AND P0, PT, R0, RZ, PT
+0x40 @!P0 BRA 0x60
+0x50 NOP
+0x60 I2F.U32.RP R3, UR4
+0x70 MUFU.RCP R3, R3
+0x80 VIADD R3, R3, 0xffffffe
+0x90 F2I.FTZ.U32.TRUNC.NTZ R3, R3
+0xa0 IMAD R4, R3, UR4, RZ
+0xb0 IMAD.HI.U32 R5, R3, R4, R8
+0xc0 BSYNC B0
+0xd0 IMAD.WIDE R6, R5, 0x4, R10
+0xe0 LDG.E R7, desc[UR6][R6.64]
+0xf0 STG.E desc[UR6][R12.64], R7
+0x100 EXIT
+"""
+SEQUENCE = range(6, 12)
+
+
+def test_pointers_that_a_loop_carries_go_in_a_ring() -> None:
+    code = Listing(program(RING))
+    gone = feeding(code, [3, 4])
+    assert {1, 2, 5} <= set(gone), "each pointer is read by the loads and by the next pointer alone"
+    assert not {0, 7, 8} & set(gone), "the counter closes the loop"
+
+
+def test_what_somebody_else_reads_stays() -> None:
+    code = Listing(program(RING.replace("STG.E desc[UR6][R12.64], R10", "STG.E desc[UR6][R4.64], R10")))
+    assert not {1, 2, 5} & set(feeding(code, [3, 4])), "the store behind the loop still wants the pointer"
+
+
+def test_the_choice_of_a_short_division_goes_with_it() -> None:
+    code = Listing(program(DIVISION))
+    gone = set(dying(code, SEQUENCE))
+    assert {0, 1, 2, 3, 4, 12} <= gone, "the divisor, the test of the high halves, the branch and its reconvergence"
+    assert not {13, 14, 15} & gone, "the quotient's use stays"
+
+
+def test_a_region_that_reads_memory_stays() -> None:
+    code = Listing(program(DIVISION.replace("0x50 NOP", "0x50 LDG.E R20, desc[UR6][R2.64]")))
+    assert not {2, 4, 12} & set(dying(code, SEQUENCE))
+
+
+def test_64_bit_divisions_take_more_than_their_arithmetic(facts: Callable[[str], Facts]) -> None:
+    from kscope.features.arithmetic import integer_divisions
+    from kscope.features.cone import computation
+
+    code = facts("swap_heads.division").code
+    assert code is not None
+    members = computation(code, integer_divisions(code))
+    assert code.issue_share(dying(code, members)) > code.issue_share(members) + 0.1
