@@ -1,4 +1,4 @@
-"""What goes when instructions go: their addresses, the pointers that a loop carries for them, the tests that choose them."""
+"""What goes when instructions go: addresses, pointers that a loop carries for them, the tests that choose them."""
 
 from __future__ import annotations
 
