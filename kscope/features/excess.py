@@ -59,6 +59,13 @@ def excess(code: Code, actual: Column, ideal: Column, above: float, upto: float,
     )  # fmt: skip
 
 
+def of_stores(code: Code, bad: Excess, actual: Column, ideal: Column) -> float:
+    """Share of the excess that stores make, 0..1."""
+    stores = [i for i in bad.members if code.classes[i].access == "store"]
+    every = bad.actual - bad.ideal
+    return (total(actual, stores) - total(ideal, stores)) / every if every else 0.0
+
+
 def partly(actual: Column, ideal: Column, members: list[int], share: float) -> Column:
     """The ideal, but members reach only `share` (0..1) of the way to it."""
     reached = list(ideal)

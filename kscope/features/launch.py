@@ -37,6 +37,10 @@ class Geometry(Struct, frozen=True):
     active_max: float
     duration_us: float | None
 
+    def room(self, most: float) -> float:
+        """How many times more blocks the device would hold, up to `most`; 1 when it is full or limits are unknown."""
+        return min(most, 1 / self.waves) if self.limits and 0 < self.waves < 1 else 1.0
+
     @property
     def idle_sms(self) -> int:
         return max(0, self.sms - self.blocks)

@@ -65,9 +65,11 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.bounds import REST, smooth
-from kscope.features.columns import Column, total
-from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk, partly
+from kscope.features.bounds import REST, YIELD, smooth
+from kscope.features.columns import Column
+from kscope.features.excess import (
+    IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, of_stores, only_bulk, partly,
+)  # fmt: skip
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
 from kscope.features.reach import chases, gathers, steps_from_loaded
@@ -109,7 +111,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         if layout == ROW and bad.share < MOSTLY:
             layout = ""  # rows of a tile on its way into shared memory, or an epilogue: no matter of more warps
-        spread = self._more_warps(facts) if layout == ROW else 1.0
+        spread = facts.launch.room(LANES) if layout == ROW else 1.0
         why = WHY[layout]
         if spread >= TWICE:
             estimate = self._together(facts, estimate, spread, scale)
@@ -136,14 +138,10 @@ class UncoalescedGlobalAccess(ExcessRule):
 
     def _relieved(self, facts: Facts, bad: Excess, touched: Column, ideal: Column, scale: dict[str, float]) -> Estimate:
         """Waits for a full L1 shrink with its wavefronts, others with the sectors."""
-        code, unit = facts.code, facts.busiest
-        assert code is not None
-        posted = [i for i in bad.members if code.classes[i].access == "store"]
-        extra = (total(touched, posted) - total(ideal, posted)) / (bad.actual - bad.ideal)
-        kept = bad.ratio
-        if unit is not None and unit.name == "l1" and unit.parts[0].demand == "l1_wavefronts":
-            kept = min(kept, scale["l1_wavefronts"])
-        return facts.bounds.relieve(bad.share, kept, scale, posted=extra)
+        assert facts.code is not None
+        full = facts.busiest is not None and facts.busiest.parts[0].demand == "l1_wavefronts"
+        kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
+        return facts.bounds.relieve(bad.share, kept, scale, posted=of_stores(facts.code, bad, touched, ideal))
 
     def by_counters(self, facts: Facts) -> Finding | None:
         traffic = facts.traffic
@@ -201,20 +199,13 @@ class UncoalescedGlobalAccess(ExcessRule):
         point = self._relieved(facts, part, touched, reached, self._scale(facts, touched, reached, part))
         return msgspec.structs.replace(point, high=max(best.high, point.high))
 
-    def _more_warps(self, facts: Facts) -> float:
-        """How many times more threads the device would hold, up to a warp for each of today's threads."""
-        launch = facts.launch
-        return min(float(LANES), 1 / launch.waves) if launch.limits and 0 < launch.waves < 1 else 1.0
-
     def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[str, float]) -> Estimate:
         """Coalesced and spread over the device: the product, as far as the units allow."""
         bounds, outside = facts.bounds, facts.launch.outside
         load, name = bounds.next_limit(scale)
         rest = 1 / (fixed.speedup * spread)
         both = outside + bounds.start + (1 - outside) * smooth(load, rest)
-        cap = name if load > rest else REST
         gain = max(1 / both, fixed.speedup)
-        high = max(
-            fixed.high * spread if load <= 0 else min(fixed.high * spread, 1 / max(0.75 * load, outside, 1e-3)), gain
-        )
+        high = max(gain, min(fixed.high * spread, 1 / max(YIELD * load, outside, 1e-3)))
+        cap = name if load > rest else REST
         return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
