@@ -68,7 +68,15 @@ import msgspec
 from kscope.features.bounds import REST, YIELD, smooth
 from kscope.features.columns import Column
 from kscope.features.excess import (
-    IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, of_stores, only_bulk, partly,
+    IDEAL_SECTORS,
+    LINE,
+    SECTORS,
+    Excess,
+    excess,
+    least_wavefronts,
+    of_stores,
+    only_bulk,
+    partly,
 )  # fmt: skip
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
