@@ -21,7 +21,7 @@ LINE = 4  # sectors that one request to L2, or one wavefront of L1, can carry
 class Excess(Struct, frozen=True):
     """members: the instructions with too much, actual and ideal their sums; every, needed: the same over all
     instructions; share: of all samples that are blamed on the members; worst: the member with most of them, with its
-    actual and ideal an execution."""
+    actual and ideal an execution; stores: share of the members' excess that stores make."""
 
     members: list[int]
     actual: float
@@ -32,6 +32,7 @@ class Excess(Struct, frozen=True):
     worst: int
     worst_actual: float
     worst_ideal: float
+    stores: float
 
     @property
     def ratio(self) -> float:
@@ -53,17 +54,12 @@ def excess(code: Code, actual: Column, ideal: Column, above: float, upto: float,
         return None
     worst = code.hottest(members)[0]
     runs = max(code.executed[worst], 1)
+    posted = [i for i in members if code.classes[i].access == "store"]
+    stores = (total(actual, posted) - total(ideal, posted)) / (mine - best) if mine > best else 0.0
     return Excess(
         members, mine, best, every, total(ideal), code.blamed_share(members), worst, actual[worst] / runs,
-        ideal[worst] / runs,
+        ideal[worst] / runs, stores,
     )  # fmt: skip
-
-
-def of_stores(code: Code, bad: Excess, actual: Column, ideal: Column) -> float:
-    """Share of the excess that stores make, 0..1."""
-    stores = [i for i in bad.members if code.classes[i].access == "store"]
-    every = bad.actual - bad.ideal
-    return (total(actual, stores) - total(ideal, stores)) / every if every else 0.0
 
 
 def partly(actual: Column, ideal: Column, members: list[int], share: float) -> Column:

@@ -30,8 +30,8 @@ def test_what_is_gone_takes_no_time_and_keeps_nobody_waiting() -> None:
     p = program("LDG.E R4, [R2.64]\nFADD R5, R4, R4\nLDG.E R6, [R8.64]\nFADD R7, R6, R5\nEXIT")
     executions, cfg = [1.0] * len(p), build_cfg(p)
     both = unloaded_cycles(p, cfg, executions, 1.0, lambda _: 500.0)
-    one = unloaded_cycles(p, cfg, executions, 1.0, lambda _: 500.0, frozenset({0, 1}))
-    none = unloaded_cycles(p, cfg, executions, 1.0, lambda _: 500.0, frozenset({0, 1, 2, 3}))
+    one = unloaded_cycles(p, cfg, executions, 1.0, lambda _: 500.0, gone=frozenset({0, 1}))
+    none = unloaded_cycles(p, cfg, executions, 1.0, lambda _: 500.0, gone=frozenset({0, 1, 2, 3}))
     assert both.cycles > 1000 and one.cycles == pytest.approx(502.0) and none.cycles == pytest.approx(1.0)
     assert one.wait[1] == 0 and len(one.wait) == len(p)
 

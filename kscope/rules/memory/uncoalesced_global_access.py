@@ -67,17 +67,7 @@ import msgspec
 
 from kscope.features.bounds import REST, YIELD, smooth
 from kscope.features.columns import Column
-from kscope.features.excess import (
-    IDEAL_SECTORS,
-    LINE,
-    SECTORS,
-    Excess,
-    excess,
-    least_wavefronts,
-    of_stores,
-    only_bulk,
-    partly,
-)  # fmt: skip
+from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk, partly
 from kscope.features.facts import Facts
 from kscope.features.memory import SECTOR
 from kscope.features.reach import chases, gathers, steps_from_loaded
@@ -113,7 +103,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             return PASSED
         scattered = [i for i in bad.members if gathers(code, i) and not steps_from_loaded(code, i)]
         scale = self._scale(facts, touched, ideal, bad)
-        estimate = self._gathering(facts, touched, ideal, scattered, self._relieved(facts, bad, touched, ideal, scale))
+        estimate = self._gathering(facts, touched, ideal, scattered, self._relieved(facts, bad, scale))
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, [i for i in bad.members if i not in scattered], touched)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
@@ -144,12 +134,11 @@ class UncoalescedGlobalAccess(ExcessRule):
             confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,
         )
 
-    def _relieved(self, facts: Facts, bad: Excess, touched: Column, ideal: Column, scale: dict[str, float]) -> Estimate:
+    def _relieved(self, facts: Facts, bad: Excess, scale: dict[str, float]) -> Estimate:
         """Waits for a full L1 shrink with its wavefronts, others with the sectors."""
-        assert facts.code is not None
         full = facts.busiest is not None and facts.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
-        return facts.bounds.relieve(bad.share, kept, scale, posted=of_stores(facts.code, bad, touched, ideal))
+        return facts.bounds.relieve(bad.share, kept, scale, posted=bad.stores)
 
     def by_counters(self, facts: Facts) -> Finding | None:
         traffic = facts.traffic
@@ -204,7 +193,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         reached = partly(touched, ideal, scattered, SORTED)
         if (part := excess(facts.code, touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
-        point = self._relieved(facts, part, touched, reached, self._scale(facts, touched, reached, part))
+        point = self._relieved(facts, part, self._scale(facts, touched, reached, part))
         return msgspec.structs.replace(point, high=max(best.high, point.high))
 
     def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[str, float]) -> Estimate:
