@@ -70,5 +70,5 @@ def test_json_reads_back_with_its_annotations() -> None:
     assert again.programs == analysis().programs
     (function,) = [f for f in again.programs[0].functions if f.name == "refill_unfenced"]
     tma = next(one for one in function.listing if one.role == "TMA")
-    assert tma.findings == ["ASY505"] and tma.loop == 2 and tma.bytes is None
+    assert tma.findings == ["LAT310", "ASY505"] and tma.loop == 2 and tma.bytes is None
     assert function.loops[0].bounds[0].cycles <= function.loops[0].bounds[0].most
