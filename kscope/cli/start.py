@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 from kscope.engine import ahead
@@ -19,6 +20,7 @@ def main() -> NoReturn:
     """The console script: kscope.cli.main with the first report opened ahead. Ends the process."""
     gc.disable()  # one command and out: what is garbage goes by its reference counts
     _open_streams()
+    signal.signal(signal.SIGTERM, _end)
     argv = sys.argv[1:]
     if argv[:1] == ["analyze"]:
         report = next((a for a in argv if a.endswith(".ncu-rep")), None)
@@ -35,6 +37,13 @@ def main() -> NoReturn:
     finally:
         ahead.close()
     _leave(status)
+
+
+def _end(number: int, _: object) -> NoReturn:
+    """Told to end: as an exception, so that temporary files go, without the tools that threads wait for."""
+    if (tools := sys.modules.get("kscope.parsers.toolchain")) is not None:
+        tools.stop()
+    sys.exit(128 + number)
 
 
 def _open_streams() -> None:

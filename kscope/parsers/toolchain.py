@@ -143,16 +143,26 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, text.split("."))) if text else ()
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+
+
 def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, folder: Path | None = None) -> Output:
     """Run a tool to its end. Raises KscopeError where it cannot be started (status 4) or takes too long (status 3)."""
     limit = os.environ.get("KSCOPE_TOOL_TIMEOUT", "")
     seconds = seconds or (int(limit) if limit.isdecimal() else SECONDS)
     with tempfile.TemporaryDirectory(prefix="kscope-") as empty:
         try:
-            done = subprocess.run(
-                [str(tool.path), *arguments], stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds,
-                check=False, cwd=folder or empty, env=environment(),
+            process = subprocess.Popen(
+                [str(tool.path), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                cwd=folder or empty, env=environment(),
             )  # fmt: skip
+            _running.add(process)
+            try:
+                out, errors = process.communicate(timeout=seconds)
+            finally:
+                _running.discard(process)
+                process.kill()
+                process.wait()
         except subprocess.TimeoutExpired:
             message = f"{tool.name} took more than {seconds:g} s"
             hint = "limit the work with --function, or raise KSCOPE_TOOL_TIMEOUT (seconds)"
@@ -160,7 +170,13 @@ def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, f
         except OSError as error:
             message = f"{tool.path} cannot be run ({error.strerror})"
             raise KscopeError("no-tool", message, INSTALL.get(tool.name, ""), EXIT_TOOL) from None
-    return Output(done.returncode, done.stdout, last_line(done.stderr))
+    return Output(process.returncode, out, last_line(errors))
+
+
+def stop() -> None:
+    """End the tools that run, in whatever thread: the process is told to end."""
+    for process in list(_running):
+        process.kill()
 
 
 def environment() -> dict[str, str]:

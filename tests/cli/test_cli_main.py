@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import lzma
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
 from kscope import __version__
 from kscope.cli.main import COMMANDS
 from tests.cli.running import CONFLICTS, kscope, python
+from tests.support.reports import FIXTURES
 
 HEAVY = {"numpy", "ncu_report", "rich", "msgspec", "pandas", "matplotlib", "torch", "mcp", "jinja2"}
 MODULES = """
@@ -137,6 +144,32 @@ def test_interrupt_is_quiet_and_status_130() -> None:
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
     assert done.stderr.strip() == ""
+
+
+def test_termination_leaves_no_temporary_files(tmp_path: Path) -> None:
+    """While a tool works: it ends as well."""
+    slow = tmp_path / "nvdisasm"
+    slow.write_text('#!/bin/sh\ncase "$1" in --version) echo "Cuda compilation tools, release 13.0, V13.0.39";; '
+                    f'*) echo $$ > {tmp_path}/pid; exec sleep 60;; esac\n')  # fmt: skip
+    slow.chmod(0o755)
+    cubin = tmp_path / "tiles.cubin"
+    cubin.write_bytes(lzma.decompress((FIXTURES.parent / "sass" / "tiles.sm_80.cubin.xz").read_bytes()))
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    env = {**os.environ, "KSCOPE_NVDISASM": str(slow), "TMPDIR": str(folder), "KSCOPE_CACHE_DIR": str(tmp_path / "c")}
+    with subprocess.Popen([sys.executable, "-m", "kscope", "sass", str(cubin)], env=env, stderr=subprocess.PIPE) as run:
+        pid = tmp_path / "pid"
+        for _ in range(600):
+            if pid.exists() and pid.read_text().strip():
+                break
+            time.sleep(0.05)
+        assert list(folder.iterdir()), "it has temporary files"
+        run.terminate()
+        assert run.wait(30) == 143
+        assert run.stderr is not None and run.stderr.read() == b""
+    assert list(folder.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_a_reader_that_leaves_early_is_no_fault() -> None:
