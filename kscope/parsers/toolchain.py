@@ -144,6 +144,8 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 _running: set[subprocess.Popen[bytes]] = set()
+_ending: list[bool] = []
+"""Not empty once the process was told to end: a tool that another thread starts at that moment ends as well."""
 
 
 def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, folder: Path | None = None) -> Output:
@@ -157,6 +159,8 @@ def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, f
                 cwd=folder or empty, env=environment(),
             )  # fmt: skip
             _running.add(process)
+            if _ending:
+                process.kill()
             try:
                 out, errors = process.communicate(timeout=seconds)
             finally:
@@ -175,6 +179,7 @@ def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, f
 
 def stop() -> None:
     """End the tools that run, in whatever thread: the process is told to end."""
+    _ending.append(True)
     for process in list(_running):
         process.kill()
 
