@@ -104,18 +104,18 @@ def _sizes(message: bytes) -> tuple[int, int]:
     """Results and payload bytes of a block header. Raises ValueError or IndexError for what is no message."""
     results = payload = at = 0
     while at < len(message):
-        tag, at = _varint(message, at)
+        tag, at = varint(message, at)
         field, wire = tag >> 3, tag & 7
         if field == 0:
             raise ValueError(tag)
         if wire == 0:
-            value, at = _varint(message, at)
+            value, at = varint(message, at)
             if field == _RESULTS:
                 results = value
             elif field == _PAYLOAD:
                 payload = value
         elif wire == 2:
-            length, at = _varint(message, at)
+            length, at = varint(message, at)
             at += length
         elif wire in (1, 5):
             at += 8 if wire == 1 else 4
@@ -126,7 +126,8 @@ def _sizes(message: bytes) -> tuple[int, int]:
     return results, payload
 
 
-def _varint(data: bytes, at: int) -> tuple[int, int]:
+def varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """(value, offset behind it) of a protobuf number. Raises ValueError, IndexError."""
     value = shift = 0
     while True:
         byte = data[at]

@@ -78,28 +78,17 @@ def _messages(payload: memoryview) -> Iterator[memoryview]:
         at += 4 + size
 
 
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    result = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        result |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return result, at
-
-
 def _fields(data: memoryview) -> Iterator[tuple[int, memoryview]]:
     """Top-level fields of a protobuf message that hold bytes."""
     at = 0
     while at < len(data):
-        tag, at = _varint(data, at)
+        tag, at = container.varint(data, at)
         kind = tag & 7
         if kind == 0:
-            _, at = _varint(data, at)
+            _, at = container.varint(data, at)
             continue
         if kind == 2:
-            size, at = _varint(data, at)
+            size, at = container.varint(data, at)
         elif kind in (1, 5):
             size = 8 if kind == 1 else 4
         else:
