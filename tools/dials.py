@@ -25,8 +25,6 @@ from kscope.model.trace import KernelTrace  # noqa: E402
 from kscope.parsers import warp_traces  # noqa: E402
 
 PARTS = ("priming", "issued", "covered", "exposed", "drain")
-STANDS = {4: 7}
-"""tma_scale: of the eight consumer warps 0 and 4 record; 0 alone sends the results, 4 does what the other seven do."""
 UNIT = ("busy", "fill", "drain", "gaps", "gap_share")
 
 
@@ -42,8 +40,7 @@ def table(folder: Path) -> str:
         unit = trace_roles.unit_share(trace)
         pipe = [f"{getattr(unit, name):.2f}" if unit else "" for name in UNIT]
         less = {role.role: role.recording for role in trace_roles.roles(trace)}
-        stands = STANDS if trace.kernel == "tma_scale" else None
-        for role in trace_roles.roles(trace, records=True, stands=stands):
+        for role in trace_roles.roles(trace, records=True):
             shares = [getattr(role, part) for part in PARTS]
             cells = [f"{v:.2f}" if s else "" for s in shares for v in ((s.mean, s.low, s.high) if s else (0, 0, 0))]
             cycles = 1e3 * role.time_us * (trace.clock_ghz or 0.0)

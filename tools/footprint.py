@@ -1,9 +1,8 @@
 """What kscope_trace.cuh leaves of itself in a profile of the program that records.
 
 The recorder starts behind the prologue and its own set-up and ends before the block's last barrier: what lies before
-and behind is in the report's shares and not in the records. One warp of each warpgroup records: it alone waits for its
-records to leave its registers (a clock read that waits for the store before it), so those samples count for a warpgroup
-what they mean for one warp.
+and behind is in the report's shares and not in the records. All warps with a role record, so what a record costs is in
+the report's shares and in the records alike.
 """
 
 from __future__ import annotations
@@ -21,26 +20,24 @@ from kscope.features.role_time import RoleTime, issued
 from kscope.features.specialization import Specialization
 
 CLOCK = "SR_CLOCKLO"
-WARPS = 4  # of a warpgroup
 AROUND = 12  # blocks between a wait and the clock readings around it
 
 
 class Footprint(Struct, frozen=True):
-    """Shares of a block's life: `before` and `behind` what was recorded; `alone`: what a recording warp of the main
-    role issues beyond its neighbours. `enclosed`: by role, shares of its time that it issues between the two clock
-    readings around a wait (the address of a barrier, the descriptors of a product): the record calls that waiting. Less
-    the waits that a record misses: a warp reads the clock behind a BAR.SYNC before it blocks."""
+    """Shares of a block's life: `before` and `behind` what was recorded. `enclosed`: by role, shares of its time that
+    it issues between the two clock readings around a wait (the address of a barrier, the descriptors of a product): the
+    record calls that waiting. Less the waits that a record misses: a warp reads the clock behind a BAR.SYNC before it
+    blocks."""
 
     before: float
     behind: float
-    alone: float
     enclosed: Mapping[str, float]
 
 
 def of_plain(sp: Specialization) -> Footprint:
     """A program without a recorder, compared from its roles' begin on."""
     main = sp.time_of(sp.main)
-    return Footprint(main.prologue if main is not None else 0.0, 0.0, 0.0, {})
+    return Footprint(main.prologue if main is not None else 0.0, 0.0, {})
 
 
 def of_recorded(sp: Specialization, cycles: float, late: float) -> Footprint:
@@ -53,7 +50,7 @@ def of_recorded(sp: Specialization, cycles: float, late: float) -> Footprint:
     before = min(before, main.priming.point)
     behind = max(0.0, min(outside - before, main.drain.point))
     enclosed = {t.role.name: _enclosed(sp, t) for t in sp.times if t.samples}
-    return Footprint(before, behind, (WARPS - 1) * _held(sp, main), enclosed)
+    return Footprint(before, behind, enclosed)
 
 
 def _enclosed(sp: Specialization, time: RoleTime) -> float:
@@ -105,12 +102,6 @@ def _set_up(sp: Specialization, main: RoleTime) -> float:
         if first is not None:
             found += total(sp.samples.all, (i for i in way if i <= first))
     return found / main.samples
-
-
-def _held(sp: Specialization, main: RoleTime) -> float:
-    """Share of the main role's time in which clock reads in its inner loop wait for a store before them."""
-    waits = sp.samples.stall.get("long_scoreboard")
-    return total(waits, (i for i in sp.loops if _reads(sp, i))) / main.samples if waits is not None else 0.0
 
 
 def _reads(sp: Specialization, index: int) -> bool:

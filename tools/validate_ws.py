@@ -8,8 +8,9 @@ planted causes, times). A cell is one share of one role's time.
 
 Diagnoses are judged on the plain program. Shares are compared twice: of the recorded program with its own records,
 which is the same machine code and the same launch conditions; and of the plain program with the records, without the
-time that records took, where recording costs at most 3 % of the time. Kernels below 20 us are shown and left out of
-the figures. Where no unit's busy time was recorded, covered and exposed waiting are compared together.
+time that records took, where they took at most 3 % of the role's time and made the kernel at most 3 % longer. Kernels
+below 20 us are shown and left out of the figures. Where no unit's busy time was recorded, covered and exposed waiting
+are compared together.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from kscope.parsers.compressed import open_input  # noqa: E402
 from kscope.parsers.ncu import read_kernels  # noqa: E402
 
 RECORDED = 1.03  # recorded over plain time, above which the recording is not of the same kernel
+RECORDS = 3.0  # points of a role's time that went into its records, above which it is not the plain program's role
 SHORT = 20.0  # us
 CLOSE = 3.0  # points of role time
 PARTS = ("priming", "issued", "covered", "exposed", "drain")
@@ -126,15 +128,14 @@ def render(folder: Path) -> str:
         "## Shares of the roles' time",
         figures(cases, same, other),
         "Same program: the report is of the program that records, the records are of the last pass of that report. "
-        "Plain program: the report is of the program without a recorder; the time that records took is left out of the "
-        "truth, and only the cases are counted in which recording costs at most 3 %; it stays the truth of the warp of "
-        "each four that signals and records, which issues some points more than the mean of the MMA role. What the "
-        "recorder leaves of itself in the estimates is taken out of them (`tools/footprint.py`). Both: "
-        f"kernels of {SHORT:.0f} us and more.",
-        "Sampling noise is two standard errors of a share, from the number of moments in which the sampler looked (one "
-        "warp an SM in 2,048 cycles) and from how few SMs are out of step with the others. Where it is above 3 points, "
-        "one such report cannot be expected to come within 3 points; a denser sampler can "
-        "(`--warp-sampling-interval`, not measured here).",
+        "The sampler looked every 256 cycles, as often as it can (`--warp-sampling-interval 0`).",
+        "Plain program: the report is of the program without a recorder, with the sampler's default interval of 2,048 "
+        "cycles; the time that records took is left out of the truth, and only those roles are counted that recording "
+        "cost at most 3 % of their time in kernels that it made at most 3 % longer. What the recorder leaves of itself "
+        f"in the estimates is taken out of them (`tools/footprint.py`). Both: kernels of {SHORT:.0f} us and more.",
+        "Sampling noise is two standard errors of a share, from the number of moments in which the sampler looked and "
+        "from how few SMs are out of step with the others. Where it is above 3 points, one such report cannot be "
+        "expected to come within 3 points.",
         "## First suggestion at each dial setting",
         suggestions(cases),
         "## Counterfactuals",
@@ -174,7 +175,7 @@ def compared(case: Case, truth: Truth, *, recorded: bool) -> Iterable[Cell]:
         less = footprint.of_plain(sp)
         if recorded:
             less = footprint.of_recorded(sp, float(main["cycles"]), float(main["late"]))
-        shares = estimated(time, less, main=time.role is sp.main, known=known)
+        shares = estimated(time, less, known=known)
         spent = 0.0 if recorded else float(row["recording"])
         for part in PARTS:
             if part in shares:
@@ -184,17 +185,17 @@ def compared(case: Case, truth: Truth, *, recorded: bool) -> Iterable[Cell]:
                 yield Cell(
                     case.name, time.role.name, part if known or part != "exposed" else "waiting",
                     100 * share.point, 100 * share.low, 100 * share.high, value,
-                    case.long and (recorded or case.undisturbed), blur,
+                    case.long and (recorded or (case.undisturbed and spent <= RECORDS)), blur,
                 )  # fmt: skip
 
 
-def estimated(time: RoleTime, less: footprint.Footprint, *, main: bool, known: bool) -> dict[str, Share]:
-    """Shares of what the recorder saw of a role's time, for its own warps."""
-    alone = (less.alone if main else 0.0) - less.enclosed.get(time.role.name, 0.0)
+def estimated(time: RoleTime, less: footprint.Footprint, *, known: bool) -> dict[str, Share]:
+    """Shares of what the recorder saw of a role's time."""
+    inside = less.enclosed.get(time.role.name, 0.0)
     waiting = time.covered if known else time.covered.plus(time.exposed)
     shares = {
-        "priming": shifted(time.priming, -less.before), "issued": shifted(time.issued, alone),
-        "covered" if known else "exposed": shifted(waiting, -alone), "drain": shifted(time.drain, -less.behind),
+        "priming": shifted(time.priming, -less.before), "issued": shifted(time.issued, -inside),
+        "covered" if known else "exposed": shifted(waiting, inside), "drain": shifted(time.drain, -less.behind),
     }  # fmt: skip
     if known:
         shares["exposed"] = time.exposed

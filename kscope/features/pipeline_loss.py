@@ -48,7 +48,7 @@ def loss_of(sp: Specialization) -> Loss | None:
     whole = time.samples
     epilogue = sp.storing
     data = sum(waiting_at(sp, w) for w in sp.waits.of(time.role.name) if key_of(w) == "data")
-    data = max(0.0, data / whole - (time.priming.point - time.prologue))
+    data = max(0.0, data / whole - (time.priming.point - time.prologue - time.set_up))
     flight = sum(waiting_at(sp, w) for w in sp.waits.of(time.role.name) if w.unit == "tensor") / whole
     loop = max(0.0, 1.0 - epilogue - data - flight - time.priming.point)
     missing = max(0.0, ph.steady - ph.busy * ph.level / max(ph.level, ph.attainable)) / every

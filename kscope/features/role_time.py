@@ -32,12 +32,13 @@ OUT_OF_STEP = 4  # SMs whose samples count as independent
 
 class RoleTime(Struct, frozen=True):
     """Shares of one role's time, which add up to 1; its time is its block's. `prologue`: the part of the priming before
-    the role's own code. `waits`: exposed share by the unit waited for; `retried`: exact
-    count of try-waits that failed at once, by the unit waited for, with the waits made."""
+    the role's own code; `set_up`: its own code before its first wait. `waits`: exposed share by the unit waited for;
+    `retried`: exact count of try-waits that failed at once, by the unit waited for, with the waits made."""
 
     role: Role
     samples: float
     prologue: float
+    set_up: float
     priming: Share
     issued: Share
     covered: Share
@@ -82,7 +83,7 @@ def noise(sp: Specialization, share: float, role: Role) -> float:
 def role_time(sp: Specialization, role: Role) -> RoleTime:
     whole, prologue = _whole(sp, role)
     if not whole:
-        return RoleTime(role, 0.0, 0.0, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, {}, {})
+        return RoleTime(role, 0.0, 0.0, 0.0, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, {}, {})
     sites = sp.waits.of(role.name)
     between = _between(sp)
     waiting = {id(w): waiting_at(sp, w) for w in sites}
@@ -94,10 +95,11 @@ def role_time(sp: Specialization, role: Role) -> RoleTime:
     drain = _drain(sp, role, behind)
     groups: dict[str, float] = {"tail": max(0.0, behind - drain.point)} if behind > drain.point else {}
     data = sum(waiting[id(w)] for w in sites if key_of(w) == "data")
+    set_up = min(first.point, total(sp.samples.all, ahead_of_loops(sp, role)))  # priming, but no wait
     for w in sites:
         amount = waiting[id(w)]
         if key_of(w) == "data" and data and role is sp.main:
-            amount -= first.point * amount / data  # the first wait is priming
+            amount -= (first.point - set_up) * amount / data  # the first wait is priming
         amount += total(sp.samples.all, between.get(w.index, ()))
         groups[key_of(w)] = groups.get(key_of(w), 0.0) + amount / whole
     if role is not sp.main and drain.point > behind and (waits := sum(groups.values())):
@@ -112,6 +114,7 @@ def role_time(sp: Specialization, role: Role) -> RoleTime:
         role,
         whole,
         prologue / whole,
+        set_up / whole,
         priming.widened(blur + noise(sp, priming.point, role)),
         exactly(issued).widened(blur + noise(sp, issued, role)),
         cover.widened(blur + noise(sp, cover.point, role)),

@@ -27,7 +27,7 @@ from msgspec import Struct
 from kscope.model.trace import ISSUE, OTHER, WAIT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from kscope.model.trace import KernelTrace
 
@@ -120,11 +120,8 @@ def _served(queue: Iterable[tuple[float, float, int]], done: dict[int, float]) -
     return [(b, e) for b, e in out]
 
 
-def roles(
-    trace: KernelTrace, *, records: bool = False, stands: Mapping[int, int] | None = None
-) -> tuple[RoleShare, ...]:
-    """The breakdown, one entry a role. `records`: count the time that records took as the role's own work. `stands`:
-    for how many warps of its block a recorded warp stands, by its number, where that is not one."""
+def roles(trace: KernelTrace, *, records: bool = False) -> tuple[RoleShare, ...]:
+    """The breakdown, one entry a role. `records`: count the time that records took as the role's own work."""
     unit, sms, done = _worked(trace)
     spans: dict[int, list[tuple[float, float, int]]] = defaultdict(list)
     for warp, scope, begin, end in zip(trace.warp, trace.scope, trace.begin, trace.end, strict=True):
@@ -140,7 +137,7 @@ def roles(
         cover = _Cover(sms.get(one.sm, [])) if unit else None
         made = 0 if records else one.written
         part = _Parts(trace, spans[i], (begin, end), done.get(one.block, end), cover, made)
-        parts[one.role] += [part] * (stands or {}).get(one.warp, 1)
+        parts[one.role].append(part)
         warps[one.role] += 1
     return tuple(_role(trace, name, some, unit, warps[name]) for name, some in parts.items())
 

@@ -26,7 +26,7 @@ TIERS = {
 }
 MOVED = 0.02
 BLURRED = 0.03  # error of a role's share from the sampler alone, from which a denser one is worth a run
-SHORTEST = 32  # cycles between samples at interval 0; n is 2^(5 + n) (Nsight Compute CLI guide, section Sampling)
+SHORTEST = 256  # cycles between samples: the least that an H200 takes (ncu 2025.3 reports it for interval 0 and for 3)
 
 
 def sparkline(values: Sequence[float], width: int) -> str:

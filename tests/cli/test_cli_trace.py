@@ -20,7 +20,7 @@ def test_text_says_what_each_role_did() -> None:
     done = kscope("trace", GEMM)
     assert (done.returncode, done.stderr) == (0, "")
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
-    assert "ws_gemm" in done.stdout and "19 of 132 blocks recorded" in done.stdout
+    assert "ws_gemm" in done.stdout and "8 of 132 blocks recorded" in done.stdout
     assert "tensor" in done.stdout and "producer" in done.stdout and "slot wait" in done.stdout
 
 

@@ -47,16 +47,6 @@ def test_by_hand() -> None:
     assert unit is not None and (unit.busy, unit.fill, unit.drain) == pytest.approx((40, 30, 10))
 
 
-def test_a_warp_may_stand_for_others() -> None:
-    """tma_scale: warp 0 alone stores; warp 4 stands for the other seven."""
-    t = trace("tma_scale.stages6")
-    plain, weighed = (next(r for r in roles(t, stands=s) if r.role == "consumer") for s in (None, {4: 7}))
-    first, fourth = (next(r for r in roles(t, stands={w: 1000}) if r.role == "consumer").exposed.mean for w in (0, 4))
-    assert plain.exposed.mean == pytest.approx((first + fourth) / 2, abs=0.1)
-    assert weighed.exposed.mean == pytest.approx((first + 7 * fourth) / 8, abs=0.1)
-    assert plain.warps == weighed.warps
-
-
 @pytest.mark.parametrize("case", TRACED)
 def test_the_parts_are_the_whole(case: str) -> None:
     for r in roles(trace(case)):

@@ -39,7 +39,7 @@ def test_a_gemm_of_one_tile_step_is_all_there() -> None:
     t = trace("ws_gemm.k128")
     assert (t.kernel, t.device, t.sms, t.blocks, t.source) == ("ws_gemm", "NVIDIA H200", 132, 132, "kscope")
     assert {w.role for w in t.warps} == {"producer", "consumer"}
-    assert len({w.block for w in t.warps}) == 19 and len(t.warps) == 57  # every 7th block, three recording warps each
+    assert len({w.block for w in t.warps}) == 8 and len(t.warps) == 72  # every 17th block, all nine warps with a role
     assert t.lost == t.unmatched == 0
     producer = next(i for i, w in enumerate(t.warps) if w.role == "producer")
     copies = [k for k in range(len(t)) if t.warp[k] == producer and t.scopes[t.scope[k]].name == "copy"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COLLECT = "--set full --section PmSampling"
 WHOLE = "the rest of the kernel"
-EXPOSED = 0.05  # of the time that the unit loses to waits for data, below which nobody is called late
+EXPOSED = 0.03  # of the time that the unit loses to waits for data: findings that promise less are for information
 AHEAD = 0.25  # share of its time that a producer waits for slots, from which it is not the one that is late
 FULL = 0.85  # load of a memory unit from which it is what the waits are for
 REMOVED = 0.85  # of a loss that its remedy usually takes away: an overlapped epilogue leaves a rest
@@ -76,8 +76,10 @@ class DataRule(PipelineRule):
 
 
 def memory_load(facts: Facts) -> float:
-    """Load of the fuller of device memory and L2, 0..1 of what kernels attain."""
-    return max((facts.units[u].load for u in ("dram", "l2") if u in facts.units), default=0.0)
+    """Load of the fuller of device memory and L2, 0..1 of what kernels attain; L2 left aside where it only hands on
+    what device memory moves."""
+    names = ("dram",) if facts.l2_passes else ("dram", "l2")
+    return max((facts.units[u].load for u in names if u in facts.units), default=0.0)
 
 
 def gain(
