@@ -58,6 +58,12 @@ class Cfg(Struct, frozen=True):
         """Instructions of a loop that are in no inner loop."""
         return tuple(i for i in self.loops[loop].instructions if self.loop_of[i] == loop)
 
+    def every_round(self, loop: int, index: int) -> bool:
+        """Whether each round of a loop executes an instruction: its block dominates all that go back to the header."""
+        inside, header = self.loops[loop].blocks, self.loops[loop].header
+        tails = [p for p in self.blocks[header].predecessors if p in inside]
+        return all(_dominates(self.idom, self.block_of[index], tail) for tail in tails)
+
 
 def build_cfg(program: Program) -> Cfg:
     """The control-flow graph of a program; an empty program gives an empty graph. Never raises on odd targets."""

@@ -2,8 +2,9 @@
 
 ## What it does
 
-Finds loops whose global loads feed shared-memory stores, with a barrier in the loop and no asynchronous copy, and the
-wait between load and store exposed.
+Finds loops whose global loads feed shared-memory stores, with a barrier in the loop, and the wait between load and
+store exposed; loops of `cp.async` whose wait covers the copies that the same round has just started; and loops that
+issue bulk copies, wait for them and use them in the same warps.
 
 ## Why it costs time
 
@@ -12,13 +13,15 @@ file on the way, which costs registers and so occupancy.
 
 ## Evidence
 
-Long-scoreboard samples at `STS` instructions that wait for an `LDG` of the same loop, `BAR` in the loop, no `LDGSTS` or
-`UTMALDG`.
+Long-scoreboard samples at `STS` instructions that wait for an `LDG` of the same loop, `BAR` in the loop. Of `cp.async`:
+`LDGDEPBAR` closes a group, `DEPBAR.LE SB0, N` lets the newest N fly on; going back over N groups from the wait finds
+the copies that it is for, and where no use of a tile lies between, nothing is ever under way ahead. A ring of four
+stages with `wait_group 0` is no faster than one stage. Long-scoreboard samples at that wait say what it costs.
 
 ## Fix
 
 `cp.async` (sm_80 and later) or TMA (sm_90) into two to four stages of shared memory; or load the next tile into
-registers before computing on this one.
+registers before computing on this one. In a ring of S stages that is refilled before the wait: `wait_group S - 1`.
 
 Before:
 
@@ -66,8 +69,13 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 
 from __future__ import annotations
 
+from kscope.features.copies import exposed_copies
 from kscope.features.facts import Facts
+from kscope.model.analysis import Finding, Location
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.rules.latency._rings import ANY, remedy, waited
+
+EXPOSED = 0.1  # share of the samples that must wait for the tile
 
 
 class UnpipelinedCopy(Rule):
@@ -81,33 +89,78 @@ class UnpipelinedCopy(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        if code.where(lambda ins, op: op.access == "async_copy" or "tma" in op.kind):
+        if code.where(lambda ins, op: "tma" in op.kind):
             return self._bulk(facts) if facts.specialization is None else PASSED
+        found = [self._waited(facts), self._through_registers(facts)]
+        return max((f for f in found if f is not None), key=lambda f: f.evidence[0].value or 0.0, default=PASSED)
+
+    def _waited(self, facts: Facts) -> Finding | None:
+        """cp.async whose wait covers the copies just started, whatever the ring could hold."""
+        code = facts.code
+        assert code is not None
+        every = sum(code.samples)
+        slow = code.stall.get("long_scoreboard")
+        copies = [c for c in exposed_copies(code) if c.asynchronous]
+        if slow is None or not every or not copies:
+            return None
+        # A warp that stands at DEPBAR is sampled there or at the instruction behind it.
+        share, copy = max(
+            (sum(slow[i] for w in c.waits for i in (w, w + 1)) / every, c) for c in copies
+        )
+        if share < EXPOSED:
+            return None
+        around = self._around(facts)
+        return self._exposed(
+            facts, share, around, code.locations([*copy.waits, *(w + 1 for w in copy.waits), *copy.loads], weight=slow),
+            why=f"{percent(share)} of all samples stand at the wait for cp.async ({percent(around)} more at barriers): "
+            f"{waited(copy)}.",
+            fix=remedy(copy),
+            seen=("samples at the wait for copies", "long_scoreboard at DEPBAR and behind it"),
+        )  # fmt: skip
+
+    def _through_registers(self, facts: Facts) -> Finding | None:
+        code = facts.code
+        assert code is not None
         edges = code.blame.edges.get("long_scoreboard", {})
         exposed: dict[int, float] = {}
         for (load, user), samples in edges.items():
             loop = code.cfg.loop_of[user]
             stored = code[user].opcode in ("STS", "STSM") and code.classes[load].space == "global"
-            if stored and loop is not None and loop == code.cfg.loop_of[load] and self._synchronised(facts, loop):
+            if not stored or loop is None or loop != code.cfg.loop_of[load]:
+                continue
+            if any(code[i].opcode == "BAR" for i in code.cfg.loops[loop].instructions):
                 exposed[load] = exposed.get(load, 0.0) + samples
-        every = sum(code.samples)
-        share = sum(exposed.values()) / every if every else 0.0
-        if share < 0.1:
-            return PASSED
-        barriers = code.where(lambda ins, op: ins.opcode == "BAR")
-        around = code.blamed_share(barriers, "barrier")
+        share = sum(exposed.values()) / max(1.0, sum(code.samples))
+        if share < EXPOSED:
+            return None
+        around = self._around(facts)
+        return self._exposed(
+            facts, share, around, code.locations(exposed),
+            why=f"{percent(share)} of all samples wait between a global load and the store of its value to shared "
+            f"memory, in a loop with barriers ({percent(around)} more wait there): nothing computes while the "
+            "tile travels.",
+            fix=ANY,
+            seen=("samples between LDG and STS", "long_scoreboard at the store, blamed on the load"),
+        )  # fmt: skip
+
+    def _around(self, facts: Facts) -> float:
+        """Share of the samples at block barriers."""
+        assert facts.code is not None
+        return facts.code.blamed_share(facts.code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
+
+    def _exposed(
+        self, facts: Facts, share: float, around: float, locations: list[Location], *, why: str, fix: str,
+        seen: tuple[str, str],
+    ) -> Finding:  # fmt: skip
+        assert facts.code is not None
         return self.finding(
-            why=(
-                f"{percent(share)} of all samples wait between a global load and the store of its value to shared "
-                f"memory, in a loop with barriers ({percent(around)} more wait there): nothing computes while the "
-                "tile travels."
-            ),
-            fix="cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers",
+            why=why,
+            fix=fix,
             evidence=[
-                derived("samples between LDG and STS", share, "", "long_scoreboard at the store, blamed on the load"),
+                derived(seen[0], share, "", seen[1]),
                 derived("samples at barriers", around, "", "stall reason barrier"),
             ],
-            locations=code.locations(exposed),
+            locations=locations,
             estimate=facts.bounds.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share),
             confidence=0.75,
         )
@@ -160,8 +213,3 @@ class UnpipelinedCopy(Rule):
             out.append(at)
             at = code.cfg.loops[at].parent
         return out
-
-    def _synchronised(self, facts: Facts, loop: int) -> bool:
-        code = facts.code
-        assert code is not None
-        return any(code[i].opcode == "BAR" for i in code.cfg.loops[loop].instructions)

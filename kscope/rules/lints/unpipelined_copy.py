@@ -5,6 +5,7 @@ from __future__ import annotations
 from kscope.features.copies import exposed_copies
 from kscope.features.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
+from kscope.rules.latency._rings import remedy, waited
 from kscope.rules.latency.unpipelined_copy import UnpipelinedCopy
 from kscope.rules.lint import Lint
 
@@ -18,14 +19,14 @@ class UnpipelinedCopyLint(Lint):
             return PASSED
         first = copies[0]
         how = (
-            "cp.async is waited for in the same round, before anything uses an earlier tile"
+            waited(first)
             if first.asynchronous
             else "the tile travels through registers: LDG, then STS of its value, before anything uses an earlier tile"
         )
         return self.found(
             code, [*first.loads, *first.waits],
             why=f"In a loop with barriers {how}: the whole memory latency is exposed, each round.",
-            fix="cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers",
+            fix=remedy(first),
             evidence=[derived("copies waited for at once", len(first.loads), "inst", code[first.loads[0]].name)],
             confidence=0.8,
             places=sorted([*first.loads[:4], *first.waits[:4]]),
