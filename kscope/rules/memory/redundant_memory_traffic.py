@@ -6,10 +6,14 @@ Follows the address of each global load back to the block index (def-use). A loa
 dimension is repeated by every block along it; a second loop over the same pointer passes over the data again. Device
 traffic far above the distinct bytes is redundant.
 
+Strong loads (`volatile`, `ld.relaxed`, `ld.cg`: `LDG.STRONG`) of bytes that all blocks share are named too, where the
+kernel has no fence, atomic or strong store and does not poll.
+
 ## Why it costs time
 
 Re-read data costs bandwidth as if it were new unless it is still in a cache. When blocks that share data run far
-apart in time, L2 has dropped it, and device memory serves it again.
+apart in time, L2 has dropped it, and device memory serves it again. L1 is not coherent and may not answer a strong
+load: each is a trip to L2, and the compiler neither merges volatile loads nor moves them up.
 
 ## Evidence
 
@@ -59,6 +63,7 @@ After (capture softmax_rows.registers):
 
 ## When it is wrong
 
+Strong loads are right where the host or another kernel writes the data meanwhile; the report does not show those.
 The distinct bytes are inferred from the grid, not from the arrays' sizes. Indirect addresses (gathers) are skipped.
 
 ## Source
@@ -68,11 +73,15 @@ Triton tutorial 03 (grouped ordering); CUDA C++ Programming Guide, L2 persistenc
 
 from __future__ import annotations
 
+from kscope.features.demands import sectors_share
 from kscope.features.facts import Facts
+from kscope.features.past_l1 import latency_left, shared_by_blocks
 from kscope.features.reach import continues, grid_dimensions, pointer
+from kscope.model.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
+WAITED = 0.1  # share of the samples behind strong loads from which they are worth a word
 
 
 class RedundantMemoryTraffic(Rule):
@@ -91,6 +100,9 @@ class RedundantMemoryTraffic(Rule):
         read = facts.kernel.metrics["dram__bytes_read.sum"]
         if "dram" not in facts.units:
             return Missing("device-memory utilisation was not collected; profile with --section SpeedOfLight")
+        past = self._past_l1(facts)
+        if past is not None:
+            return past
         used = {axis for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
         loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
         # Bytes by pointer and loop: the loads of one loop cover different elements (unrolling), another loop over the
@@ -146,6 +158,37 @@ class RedundantMemoryTraffic(Rule):
             locations=code.locations(repeated),
             estimate=facts.bounds.relieve(share, kept, scale),
             confidence=0.6,
+        )
+
+    def _past_l1(self, facts: Facts) -> Finding | None:
+        """Loads that L1 may not answer though it could: all blocks read the same, and nobody writes it."""
+        code = facts.code
+        assert code is not None
+        loads = shared_by_blocks(code, facts.kernel.launch)
+        share = code.blamed_share(loads, "long_scoreboard", "lg_throttle")
+        if share < WAITED:
+            return None
+        kept = latency_left(code)
+        sectors = 1 - sectors_share(code, loads) * (1 - 1 / facts.launch.warps_per_block)
+        return self.finding(
+            title="Loads of data that all blocks share may not use L1",
+            why=(
+                f"{percent(share)} of all samples wait for {code[loads[0]].name}: a strong load (volatile, "
+                "ld.relaxed, ld.cg) goes to L2 each time and is neither merged nor moved up. All blocks read the same "
+                "few bytes, and the kernel neither fences nor counts nor publishes: a plain load would find them in L1."
+            ),
+            fix="drop volatile (or the cache operator): const T* __restrict__, __ldg; volatile is for flags that "
+            "somebody else writes meanwhile",
+            evidence=[
+                derived("samples behind strong loads", share, "", "long_scoreboard, lg_throttle, blamed on the loads"),
+                derived("strong loads", len(loads), "inst", "LDG.STRONG, addresses without the block index"),
+                derived("latency left", kept, "", "unloaded latency of L1 over L2 (kscope/arch/latency.toml)"),
+            ],
+            locations=code.locations(loads),
+            estimate=facts.bounds.relieve(
+                share, kept, {"l2_sectors": sectors, "l2_requests": sectors}, latency=facts.path_without(loads, kept)
+            ),
+            confidence=0.75,
         )
 
     def _written_first(self, facts: Facts, loads: list[int]) -> set[str]:
