@@ -17,7 +17,7 @@ from kscope.model.analysis import Analysis
 from tests.support import reports
 
 ROOT = Path(__file__).resolve().parents[1]
-BYTES = 3 << 20
+BYTES = 5 << 20
 
 
 def load() -> ModuleType:
