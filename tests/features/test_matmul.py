@@ -10,9 +10,12 @@ from kscope.features.facts import Facts
 from kscope.features.matmul import FmaLoop, fma_loops
 from tests.support import reports
 
-PRODUCTS = ("sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.")
+PRODUCTS = (
+    "sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.", "lora.fma",
+)  # fmt: skip
+CORRELATIONS = ("autocorr.", "batch4.")  # sums of products of two loaded factors too
 ELEMENTWISE = ("particles.", "affine_roof.linear")  # loaded fields multiplied one by one
-NO_PRODUCT = [c for c in reports.cases() if not c.startswith(PRODUCTS + ELEMENTWISE)]
+NO_PRODUCT = [c for c in reports.cases() if not c.startswith(PRODUCTS + ELEMENTWISE + CORRELATIONS)]
 SGEMM = ("sgemm.naive", "sgemm.tiled", "sgemm.blocktile2d")
 
 

@@ -20,7 +20,7 @@ from kscope.parsers.cubin import read_programs
 from tests.features.listings import program
 from tests.support import reports
 
-SPECIALISED = ("ws_gemm.", "tma_scale.", "bulk_sum.")
+SPECIALISED = ("ws_gemm.", "tma_scale.", "bulk_sum.", "picked_norms.", "ws_proj.")
 BLACKWELL = reports.FIXTURES.parent / "cubins" / "tcgen05_gemm.sm_100a.cubin.xz"
 
 

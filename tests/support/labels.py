@@ -18,6 +18,28 @@ PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() 
 """case -> the case without its fault."""
 CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIXTURES / fixed).is_dir()}
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
+UNNAMED: dict[str, str] = {
+    "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
+    "gather.records": "labelled as full device memory, which takes 57 % of its peak from random sectors",
+    "mma_ring.wait_all": "a ring whose wait leaves no copy in flight",
+    "mha_copy.registers": "a copy through registers beside products that wait for shared memory more",
+    "autocorr.lag_by_lag": "one signal read eight times, each time at the full rate of device memory",
+    "nearest.debug": "volatile loads",
+}
+"""Cases whose planted cause no finding names, and why."""
+REMAINS: dict[str, str] = {
+    "bitonic1024.barriers": "the shuffling version still passes 15 barriers a warp",
+    "unpack.byte": "the better version still loads two bytes a lane",
+    "moe_list.each": "the better version still has one atomic a block and counter",
+    "picked_norms.one_lane": "32 lanes issue their copies one after the other",
+    "fft1024.packed": "the padded version still has conflicts at one stride",
+    "autocorr.lag_by_lag": "the better version still loads both factors from L1",
+    "calibrate.block128": "the larger block still waits for its loads",
+    "pairs.rows": "the mirrored triangle still has long and short blocks",
+}
+"""Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""
+REGIMES: dict[str, str] = {"ssm.sixteen_blocks": "spills of 396 blocks on 132 SMs; the busiest SM works longest"}
+"""Cases whose regime is told otherwise, and why."""
 
 
 def truth(case: str) -> float:
