@@ -21,7 +21,6 @@ CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIX
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
     "gather.records": "labelled as full device memory, which takes 57 % of its peak from random sectors",
-    "mma_ring.wait_all": "a ring whose wait leaves no copy in flight",
     "mha_copy.registers": "a copy through registers beside products that wait for shared memory more",
     "autocorr.lag_by_lag": "one signal read eight times, each time at the full rate of device memory",
     "nearest.debug": "volatile loads",
@@ -38,7 +37,7 @@ REMAINS: dict[str, str] = {
     "pairs.rows": "the mirrored triangle still has long and short blocks",
 }
 """Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""
-REGIMES: dict[str, str] = {"ssm.sixteen_blocks": "spills of 396 blocks on 132 SMs; the busiest SM works longest"}
+REGIMES: dict[str, str] = {"ssm.sixteen_blocks": "640 blocks fit at once, five on most SMs and four on the others; spilled values come from L2"}
 """Cases whose regime is told otherwise, and why."""
 
 
