@@ -21,9 +21,7 @@ CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIX
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
     "gather.records": "labelled as full device memory, which takes 57 % of its peak from random sectors",
-    "mha_copy.registers": "a copy through registers beside products that wait for shared memory more",
     "autocorr.lag_by_lag": "one signal read eight times, each time at the full rate of device memory",
-    "nearest.debug": "volatile loads",
 }
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {
