@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.adjusted import adjusted_stalls
 from kscope.features.calibrated import Samples, calibrated
 from kscope.features.columns import total
 from kscope.features.phases import SERIES, Activity, Phases, activity, phases, plateau_of
 from kscope.features.pipeline_loss import Loss, loss_of
-from kscope.features.role_time import RoleTime, adjusted_stalls, key_of, life_of, reaching, role_time, waiting_at
+from kscope.features.role_time import RoleTime, key_of, life_of, reaching, role_time, waiting_at
 from kscope.features.wait_sites import Wait, Waits, find_waits
 from kscope.features.warp_roles import PRODUCTS, STORES, Role, Roles, find_roles
 

@@ -35,7 +35,9 @@ REMAINS: dict[str, str] = {
     "pairs.rows": "the mirrored triangle still has long and short blocks",
 }
 """Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""
-REGIMES: dict[str, str] = {"ssm.sixteen_blocks": "640 blocks fit at once, five on most SMs and four on the others; spilled values come from L2"}
+REGIMES: dict[str, str] = {
+    "ssm.sixteen_blocks": "640 blocks fit at once, five on most SMs, four on the others; spilled values come from L2",
+}
 """Cases whose regime is told otherwise, and why."""
 
 
