@@ -13,7 +13,7 @@ TIMES: dict[str, float] = {
     f"{name}.{variant}": float(us)
     for _, name, variant, us, _ in map(str.split, (FIXTURES / "times.txt").read_text(encoding="utf-8").splitlines())
 }
-"""case -> microseconds, median of 15 launches without the profiler."""
+"""case -> microseconds, median of 15 or 25 launches without the profiler."""
 PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() if "fixed" in label}
 """case -> the case without its fault."""
 CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIXTURES / fixed).is_dir()}
