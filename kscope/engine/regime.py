@@ -3,7 +3,7 @@
 In this order, because each step explains the time left by the one before:
 1. most of the time no SM has work at all: the launch itself;
 2. a unit is full over the whole kernel: that unit (the roofline's answer);
-3. SMs stand idle, by a small grid, a partial last wave or uneven blocks: the launch shape;
+3. SMs stand idle, by a small grid, a partial last wave or uneven work: the launch shape;
 4. a unit is well used but not full: that unit, with less confidence;
 5. nothing is: what the warps wait for, memory latency counting as memory, dependencies and issue as compute,
    barriers as overhead.
@@ -70,7 +70,9 @@ def _decide(facts: Facts) -> Regimen:
     if unit is not None and full:
         return _by_unit(facts, unit, 0.95 if unit.named >= USED else 0.75)
     if launch.cycles and launch.active < IDLE:
-        return _by_shape(facts)
+        shape = _by_shape(facts)
+        if shape is not None:
+            return shape
     if unit is not None and unit.load >= USED:
         return _by_unit(facts, unit, 0.75)
     return _by_waits(facts)
@@ -152,7 +154,8 @@ def _integer_on_fma(facts: Facts) -> bool:
     return integer > real
 
 
-def _by_shape(facts: Facts) -> Regimen:
+def _by_shape(facts: Facts) -> Regimen | None:
+    """What the shape of the launch leaves idle; None where all SMs have the same work and some take longer for it."""
     launch = facts.launch
     busy = f"SMs have work in {percent(launch.active)} of the time on average"
     if launch.idle_sms:
@@ -166,6 +169,8 @@ def _by_shape(facts: Facts) -> Regimen:
     if launch.imbalance < EVEN:
         text = f"blocks start and drain for {percent(1 - launch.active)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.6, text)
+    if launch.even:
+        return None
     return Regimen("overhead", "imbalance", 0.75, f"the busiest SM works {launch.imbalance:.1f}x the mean; {busy}")
 
 

@@ -41,6 +41,7 @@ LOW = 0.4  # share of the saving that comes true at least
 START = 1000.0  # cycles that an SM has work in a kernel of one load and one store: fixtures/h200/launch_bound.tiny
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
+CHAIN = "the chain of one thread"
 
 
 class Bounds(Struct, frozen=True):
@@ -99,17 +100,23 @@ class Bounds(Struct, frozen=True):
         hardest = max(load * YIELD, outside + inside * (1 - touched) * (1 - queueing) * 0.3, 0.7 * floor, 1e-4)
         return _estimate(after, hardest, cap)
 
-    def overlap(self, factor: float, scale: Mapping[str, float] | None = None, passes: float = 1.0) -> Estimate:
+    def overlap(
+        self, factor: float, scale: Mapping[str, float] | None = None, passes: float = 1.0, chain: float = 0.0
+    ) -> Estimate:
         """factor: how many times more work is in flight; the waiting part of the time shrinks by it. passes: starts
-        that the kernel then needs, 2 where blocks must be joined by a second kernel or wait for each other."""
+        that the kernel then needs, 2 where blocks must be joined by a second kernel or wait for each other. chain:
+        time of what each thread must still do one after the other, as a share of the present time."""
         load, name = self.next_limit(scale or {})
         outside = self.launch.outside
         load = min(load, 1.0)
         waiting = max(0.0, 1.0 - load**SMOOTH) ** (1 / SMOOTH)
         start = passes * self.start
-        after = outside + start + (1 - outside) * smooth(load, waiting / factor)
+        chain = min(1.0, chain)
+        after = outside + start + (1 - outside) * max(smooth(load, waiting / factor), chain)
         cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
-        return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start), cap)
+        if chain > max(load, waiting / factor):
+            cap = CHAIN
+        return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain), cap)
 
     def balance(self, factor: float, cap: str) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full."""
@@ -131,6 +138,4 @@ def _estimate(after: float, hardest: float, cap: str, rise: float | None = None)
     point = 1 / after
     low = 1 / (1 - LOW * (1 - after))
     high = max(point, 1 / min(1.0, hardest)) * min(RISE if rise is None else rise, point)
-    return Estimate(
-        speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled"
-    )
+    return Estimate(speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
@@ -111,15 +111,21 @@ def _counter(code: Listing, index: int) -> bool:
 
 
 def _rings(code: Listing, inside: set[int]) -> set[int]:
-    """Instructions of a loop that reach themselves over def-use without leaving it or passing a load: the strongly
-    connected components of more than one instruction, and those that feed themselves (Tarjan 1972, without
-    recursion)."""
-    through = {i for i in inside if code.classes[i].scoreboard != "long"}
+    """Instructions of a loop that reach themselves over def-use without leaving it or passing a load."""
+    return {i for ring in rings(code, {i for i in inside if code.classes[i].scoreboard != "long"}) for i in ring}
+
+
+def rings(
+    code: Listing, through: Collection[int], stale: Callable[[int, int], bool] | None = None
+) -> list[tuple[int, ...]]:
+    """Groups of these instructions that reach themselves and each other over def-use alone: the strongly connected
+    components of more than one instruction, and those that feed themselves (Tarjan 1972, without recursion). Members
+    in address order. `stale(producer, consumer)`: ways that def-use cannot exclude but that are never taken."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     on_stack: set[int] = set()
     stack: list[int] = []
-    found: set[int] = set()
+    found: list[tuple[int, ...]] = []
     for root in sorted(through):
         if root in number:
             continue
@@ -131,6 +137,8 @@ def _rings(code: Listing, inside: set[int]) -> set[int]:
                 stack.append(i)
                 on_stack.add(i)
             near = code.defuse.consumers(i)
+            if stale is not None:
+                near = tuple(j for j in near if not stale(i, j))
             for at in range(place, len(near)):
                 j = near[at]
                 if j not in through:
@@ -147,5 +155,5 @@ def _rings(code: Listing, inside: set[int]) -> set[int]:
                         part.append(stack.pop())
                         on_stack.discard(part[-1])
                     if len(part) > 1 or i in near:
-                        found.update(part)
+                        found.append(tuple(sorted(part)))
     return found

@@ -17,13 +17,15 @@ LIMITS = {
     "block size": "launch__occupancy_limit_warps",
     "barriers": "launch__occupancy_limit_barriers",
 }
+EVEN = 1.1  # instructions of the busiest SM over the mean, below which the SMs have the same work
 
 
 class Geometry(Struct, frozen=True):
     """blocks_per_sm: blocks that fit an SM at once, with the limits (blocks an SM) that make it so.
 
     waves: blocks over what the device holds at once. active: mean share of the kernel's cycles in which an SM had
-    work; active_max: the same for the busiest SM. idle_sms: SMs that can get no block at all.
+    work; active_max: the same for the busiest SM. idle_sms: SMs that can get no block at all. uneven: instructions of
+    the SM that executes most over the mean SM; None where they were not counted.
     """
 
     blocks: int
@@ -36,6 +38,7 @@ class Geometry(Struct, frozen=True):
     active: float
     active_max: float
     duration_us: float | None
+    uneven: float | None = None
 
     def room(self, most: float) -> float:
         """How many times more blocks the device would hold, up to `most`; 1 when it is full or limits are unknown."""
@@ -61,6 +64,21 @@ class Geometry(Struct, frozen=True):
         return self.active_max / self.active if self.active else 1.0
 
     @property
+    def shape(self) -> float:
+        """How much the busiest SM has over the mean by the number of blocks alone: in the last wave, or, where all
+        blocks are resident at once, because some SMs hold one more than others and nobody can share a block."""
+        if self.waves > 1:
+            return self.tail_gain
+        most = -(-self.blocks // self.sms) if self.sms else 1
+        return most * self.sms / max(1, self.blocks)
+
+    @property
+    def even(self) -> bool:
+        """Whether all SMs execute as many instructions, but for what the number of blocks explains: those that take
+        longer then wait longer for the same work."""
+        return self.uneven is not None and self.uneven < EVEN * max(1.0, min(self.shape, self.uneven))
+
+    @property
     def tail_gain(self) -> float:
         """ceil(waves) / waves: the time of whole waves over that of exactly as many blocks, if all blocks last the
         same and no block of the last wave can start before the wave before ends."""
@@ -79,6 +97,7 @@ def geometry(kernel: Kernel) -> Geometry:
     sms = max(1, device.sms)
     cycles = elapsed_cycles(m)
     mean, most = m.get("sm__cycles_active.avg"), m.get("sm__cycles_active.max")
+    counted, evenly = m.get("sm__inst_executed.max.per_cycle_elapsed"), m.get("sm__inst_executed.avg.per_cycle_elapsed")
     duration = kernel.duration_ns
     return Geometry(
         blocks=launch.blocks,
@@ -91,4 +110,5 @@ def geometry(kernel: Kernel) -> Geometry:
         active=min(1.0, mean / cycles) if mean is not None and cycles else 1.0,
         active_max=min(1.0, most / cycles) if most is not None and cycles else 1.0,
         duration_us=duration / 1000 if duration is not None else None,
+        uneven=counted / evenly if counted is not None and evenly else None,
     )

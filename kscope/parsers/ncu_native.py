@@ -108,12 +108,14 @@ UNREAD_PARTS = (
 )  # fmt: skip
 """Names that no rule and no report reads, half of all: spread of derived rates over units, eviction classes, texture
 traffic, time lines (read apart), link tables."""
+SPREAD = "sm__inst_executed.max.per_cycle_elapsed"
+"""The one spread that is read: instructions of the SM that executes most."""
 
 
 @cache
 def _unread(name: str) -> bool:
     """Also the rates of tensor paths other than their sums."""
-    return (
+    return name != SPREAD and (
         name.startswith(UNREAD_STARTS)
         or any(map(name.__contains__, UNREAD_PARTS))
         or ("ops_path" in name and ".sum" not in name)

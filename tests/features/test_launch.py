@@ -91,3 +91,10 @@ def test_tail_of_the_capture_is_the_measured_one(kernel: Callable[[str], Kernel]
     assert g.tail_gain == pytest.approx(2 / (133 / 132), rel=1e-3)
     assert g.imbalance == pytest.approx(g.tail_gain, rel=0.01)
     assert geometry(kernel("small_grid.slow")).imbalance == pytest.approx(132 / 8, rel=0.02)
+
+
+def test_even_work_is_told_from_instructions() -> None:
+    counted = {"sm__inst_executed.avg.per_cycle_elapsed": 1.0, "sm__inst_executed.max.per_cycle_elapsed": 1.4}
+    assert not geometry(made(LIMITS | counted, grid=400, sms=100, block=256)).even
+    assert geometry(made(LIMITS | counted, grid=150, sms=100, block=256)).even, "two blocks where the mean has 1.5, at most 1.33 times it"
+    assert not shape(400).even, "not counted"

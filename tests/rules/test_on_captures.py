@@ -237,7 +237,15 @@ CASES = {
     ),
     "GRD403": On(
         ("mandelbrot.bands",),
-        ("mandelbrot.dealt", "tail_effect.fast", "bank_conflict.slow", "dependency_chain.slow", *STREAMING),
+        (
+            "mandelbrot.dealt",
+            "tail_effect.fast",
+            "bank_conflict.slow",
+            "dependency_chain.slow",
+            "groupby_f64.shared",
+            "atomics.fast",
+            *STREAMING,
+        ),
     ),
     "GRD404": On(
         ("julia.block6x6", "triton_gather.block32"),

@@ -2,7 +2,8 @@
 
 ## What it does
 
-Compares the busiest SM with the mean, after what a small grid or a partial last wave explains.
+Compares the busiest SM with the mean, after what a small grid or a partial last wave explains. SMs that execute as
+many instructions as the others and still take longer wait longer for the same work: that is not this rule's.
 
 ## Why it costs time
 
@@ -11,7 +12,7 @@ few SMs busy while the rest idle.
 
 ## Evidence
 
-`sm__cycles_active` maximum against average, waves.
+`sm__cycles_active` and `sm__inst_executed`, maximum against average; waves.
 
 ## Fix
 
@@ -42,7 +43,8 @@ From (capture mandelbrot.bands):
 
 ## When it is wrong
 
-On very short kernels start-up skew looks like imbalance.
+On very short kernels start-up skew looks like imbalance. Work that differs in bytes and not in instructions (one copy
+instruction, long or short) is not seen.
 
 ## Source
 
@@ -65,23 +67,25 @@ class LoadImbalance(Rule):
 
     def check(self, facts: Facts) -> Outcome:
         launch = facts.launch
-        # Blocks that are all resident at once: some SMs have one more than others, and nobody can share a block.
-        most = -(-launch.blocks // launch.sms) if launch.sms else 1
-        explained = launch.tail_gain if launch.waves > 1 else most * launch.sms / max(1, launch.blocks)
-        left = launch.imbalance / max(1.0, min(explained, launch.imbalance))
-        if left < 1.1 or launch.outside > 0.4:
+        left = launch.imbalance / max(1.0, min(launch.shape, launch.imbalance))
+        if left < 1.1 or launch.outside > 0.4 or launch.even:
             return PASSED
+        work, more = [], ""
+        if launch.uneven is not None:
+            work = [derived("instructions of the SM that executes most over the mean", launch.uneven, "")]
+            more = f" One SM executes {launch.uneven:.2f} times the instructions of the mean."
         return self.finding(
             title=f"The busiest SM works {launch.imbalance:.2f} times the mean",
             why=(
                 f"SMs are active {percent(launch.active)} of the time on average and {percent(launch.active_max)} at "
-                "most; neither the grid's size nor its last wave explains it: blocks take uneven time."
+                f"most; neither the grid's size nor its last wave explains it: blocks take uneven time.{more}"
             ),
             fix="long blocks first, smaller pieces, a work queue or persistent blocks, split skewed rows",
             evidence=[
                 measured(facts, "sm__cycles_active.max"),
                 measured(facts, "sm__cycles_active.avg"),
                 derived("imbalance left after tail and grid", left, "", ""),
+                *work,
             ],
             estimate=facts.bounds.balance(left, "even work"),
             confidence=0.6,

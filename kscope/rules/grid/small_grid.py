@@ -2,7 +2,8 @@
 
 ## What it does
 
-Compares the blocks of the launch with the SMs and with the blocks that the device holds at once.
+Compares the blocks of the launch with the SMs and with the blocks that the device holds at once, and asks what of a
+thread's work more threads could share: rounds of a loop that carry nothing, a sum, a minimum or a linear recurrence.
 
 ## Why it costs time
 
@@ -44,10 +45,11 @@ From (capture small_grid.slow):
 
 ## When it is wrong
 
-A problem that is small altogether cannot fill the device: batch it with others (OVH606). Where a unit is already full
-with few blocks, the estimate shows no gain. Parts of a sum must be joined: the estimate counts the traffic and one
-more start, not fences and waits that the joining code adds of its own (triton_deep.split16 spends a third of its time
-in them and gains 1.4 times where 3.9 were promised).
+A problem that is small altogether cannot fill the device: batch it with others (OVH606). A loop that carries something
+else (a loaded pointer, max(a + x, b)) is one chain however many blocks there are: the estimate leaves it whole. Where a
+unit is already full with few blocks, the estimate shows no gain. Parts of a sum must be joined: the estimate counts the
+traffic and one more start, not fences and waits that the joining code adds of its own (triton_deep.split16 spends a
+third of its time in them and gains 1.4 times where 3.9 were promised).
 
 ## Source
 
@@ -56,8 +58,10 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
+from kscope.features.bounds import CHAIN
 from kscope.features.demands import sectors_share
 from kscope.features.facts import Facts
+from kscope.features.pieces import Pieces, pieces
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
 
@@ -78,22 +82,28 @@ class SmallGrid(Rule):
         if launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1):
             return PASSED
         factor = capacity / max(1, launch.blocks)
-        estimate = self._shared_out(facts, factor)
+        estimate, divided = self._shared_out(facts, factor)
         idle = launch.idle_sms
-        if estimate.speedup < 1.05:
+        chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
+        if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
         empty = (
             f"{idle} of {launch.sms} SMs get no block"
             if idle
             else f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         )
+        fix = "more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch"
+        why = ""
+        if chain and facts.code is not None:
+            fix = "several problems a launch; what a thread carries from round to round, no other thread can share"
+            why = f" Each thread runs one chain, for its loop carries what {facts.code[chain[0]].opcode} computes."
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
             why=(
                 f"{empty}: SMs have work in {percent(launch.active)} of the time on average, the fullest unit is at "
-                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}."
+                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}.{why}"
             ),
-            fix="more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch",
+            fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
                 derived(
@@ -102,21 +112,31 @@ class SmallGrid(Rule):
                 derived("mean SM activity", launch.active, "", "sm__cycles_active.avg over elapsed cycles"),
             ],
             estimate=estimate,
+            locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
 
-    def _shared_out(self, facts: Facts, factor: float) -> Estimate:
-        """Gain with `factor` times the blocks. Where a loop is what can be shared out, its sums or its carry must be
-        joined: a second kernel, atomics or blocks that wait for each other, each at least one more start. Sums that
-        are stored behind the loop are then written `factor` times and read again, by reductions at half the rate of
-        loads (kscope.rules.memory.atomic_contention.HOT)."""
-        code = facts.code
+    def _shared_out(self, facts: Facts, factor: float) -> tuple[Estimate, Pieces | None]:
+        """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can
+        be shared out, its sums or its carry must be joined: a second kernel, atomics or blocks that wait for each
+        other, each at least one more start. Sums that are stored behind the loop are then written `factor` times and
+        read again, by reductions at half the rate of loads (kscope.rules.memory.atomic_contention.HOT). A carry that
+        is stored in each round is needed before the piece begins: its inputs are read twice."""
+        code, path = facts.code, facts.path
         if code is None:
-            return facts.bounds.overlap(factor)
+            return facts.bounds.overlap(factor), None
+        divided = pieces(code, path.walk) if path is not None else None
+        chain = path.share * divided.left(factor) if path is not None and divided is not None else 0.0
         accesses = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None))
         inside = [i for i in accesses if code.cfg.loop_of[i] is not None]
         behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]
         if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
-            return facts.bounds.overlap(factor)
-        more = 1 + 2 * (factor - 1) * sectors_share(code, behind)
-        return facts.bounds.overlap(factor, dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), more), passes=2.0)
+            return facts.bounds.overlap(factor, chain=chain), divided
+        scale = dict.fromkeys(
+            ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (factor - 1) * sectors_share(code, behind)
+        )
+        if divided is not None and divided.twice:
+            again = 1 + sectors_share(code, [i for i in inside if code.classes[i].access == "load"])
+            for demand in ("dram_bytes", "l2_sectors", "l2_requests"):
+                scale[demand] = scale.get(demand, 1.0) * again
+        return facts.bounds.overlap(factor, scale, passes=2.0, chain=chain), divided
