@@ -5,16 +5,34 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from kscope.features.listing import Listing
 from kscope.model.program import Instruction
 
 # Constants that only the accurate functions' range reductions use: 2/pi (sinf, cosf), log2(e) (expf), ln 2 (logf),
 # 2/ln 2 (tanhf), 2^24 (subnormal scaling of logf, sqrtf). Source: SASS of the CUDA 13 math library.
 SIGNATURES = ("0.63661974", "1.4426950", "0.69314718", "2.8853900", "16777216")
+EXP2, LOG2 = "0.0013391353422775864601", "-0x3f3504f3"
+"""What powf alone holds: a coefficient of its 2^x, and the bits of sqrt(1/2) by which it splits its base."""
 PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
 CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
 DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
 STEPS = 40  # instructions that a value of converted floats is followed through
+
+
+class Power(Struct, frozen=True):
+    """A call of powf: the start of its 2^x, the seeds (see `math_calls`) that are part of it, and the exponent where it
+    is a constant."""
+
+    start: int
+    seeds: frozenset[int]
+    exponent: float | None
+
+    @property
+    def multiplies(self) -> bool:
+        """The exponent is small and a multiple of a half: a few multiplications do, and a square root."""
+        return self.exponent is not None and abs(self.exponent) <= 64 and (2 * self.exponent).is_integer()
 
 
 def producers(code: Listing, index: int) -> list[int]:
@@ -51,6 +69,51 @@ def math_calls(code: Listing) -> list[int]:
     fast = {i for i in found if _fast_root(code, i)}
     fast |= {p for i in fast for p in producers(code, i) if reduces(code[p])}
     return [i for i in found if i not in fast and not divides_integers(code, i)]
+
+
+def powers(code: Listing) -> list[Power]:
+    """The calls of powf that ran. Each starts its second half, 2^x, with a polynomial of its own; the first, log2, may
+    serve several."""
+    starts = code.where_each(lambda ins, op: ins.opcode == "FFMA" and any(o.startswith(EXP2) for o in ins.operands))
+    return [_power(code, i) for i in code.ran(starts)]
+
+
+def _power(code: Listing, start: int) -> Power:
+    """Walk back from the polynomial of 2^x to the exponent of the base; the product with y is what is rounded."""
+    behind: set[int] = set()
+    exponent: float | None = None
+    work = [(start, 0)]
+    while work:
+        i, steps = work.pop()
+        if i in behind or steps > STEPS or code.classes[i].access is not None:
+            continue
+        behind.add(i)
+        if code[i].opcode == "FRND":
+            exponent = next((y for p in producers(code, i) if (y := _literal(code[p])) is not None), None)
+        if not any(o.startswith(LOG2) for o in code[i].operands):  # the base: what computes it is not powf's
+            work += [(p, steps + 1) for p in producers(code, i)]
+    scaled = {q for i in behind for p in producers(code, i) for q in (p, *producers(code, p)) if reduces(code[q])}
+    seeds = {i for i in behind | scaled if reduces(code[i]) or _special(code[i])}
+    ahead, work = {start}, [(start, 0)]
+    while work:
+        i, steps = work.pop()
+        near = [c for c in code.defuse.consumers(i) if c not in ahead and reduces(code[c])]
+        ahead.update(near)
+        work += [(c, 0) for c in near]
+        if not near and steps < 4:
+            work += [(c, steps + 1) for c in code.defuse.consumers(i) if code[c].opcode == "FFMA"]
+    return Power(start, frozenset(seeds | {i for i in ahead if reduces(code[i])}), exponent)
+
+
+def _literal(ins: Instruction) -> float | None:
+    """The constant that a multiplication multiplies by; None if there is none."""
+    if ins.opcode == "FMUL":
+        for operand in ins.operands[1:]:
+            try:
+                return float(operand)
+            except ValueError:
+                continue
+    return None
 
 
 def _fast_root(code: Listing, index: int) -> bool:

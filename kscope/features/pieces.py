@@ -78,6 +78,11 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
     )
 
 
+def shareable(code: Listing, number: int) -> bool:
+    """Whether the rounds of a loop can be divided among threads."""
+    return not _carried(code, number)[0]
+
+
 def _rounds(code: Listing, number: int) -> float:
     """Independent items of a loop each time it is entered: rounds, times the loads of one, for it may be unrolled."""
     cfg = code.cfg

@@ -3,7 +3,8 @@
 ## What it does
 
 Looks at the special-function (XU) pipe, and at the instructions around each `MUFU` that make an accurate function of
-it: range reduction, denormal handling, polynomial correction, slow-path calls.
+it: range reduction, denormal handling, polynomial correction, slow-path calls. Knows `powf` by its polynomials, and its
+exponent where that is a constant.
 
 ## Why it costs time
 
@@ -18,7 +19,8 @@ lines are known), the XU pipe's utilisation.
 ## Fix
 
 `__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; a
-polynomial or table; hoist invariant calls; `exp2f` with a folded factor instead of `expf`.
+polynomial or table; multiplications instead of `powf` with a small fixed exponent; hoist invariant calls; `exp2f` with
+a folded factor instead of `expf`.
 
 Before:
 
@@ -61,14 +63,17 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import math_calls
+from kscope.features.arithmetic import math_calls, powers
 from kscope.features.columns import total
-from kscope.features.cone import computation
+from kscope.features.cone import computation, dying
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 INTRINSIC = 4  # instructions of a fast intrinsic: scaling, MUFU, correction
+POWER = 4  # multiplications of a small power, or scaling, lg2, a product and ex2
+TESTS = frozenset({"branch", "control", "predicate", "move", "nop"})
+MULTIPLY = "multiplications instead of powf: x * x for the square, its square for the fourth power; sqrtf for a half"
 LONG = 8  # instructions a call from which a function counts as the accurate one
 
 
@@ -92,15 +97,31 @@ class SlowMathFunctions(Rule):
         double = total(code.executed, [i for i in members if code.classes[i].pipe == "fp64"])
         if every < LONG * calls or issue * issuing < 0.2 or double > 0.1 * every:
             return PASSED  # functions of doubles are long anyway: whether they must be double is CMP203's question
-        kept = min(1.0, INTRINSIC * calls / every)
+        pows = powers(code)
+        inner = {i for p in pows for i in p.seeds}
+        least = INTRINSIC * total(code.executed, [i for i in seeds if i not in inner])
+        least += POWER * total(code.executed, [p.start for p in pows])
+        fixed = [p for p in pows if p.multiplies]
+        if pows:
+            # powf tests its base and its result: the tests and the ways around go with it.
+            around = [i for i in dying(code, members) if code.classes[i].kind & TESTS]
+            members = sorted({*members, *around})
+            every = total(code.executed, members)
+            issue = code.issue_share(members)
+        kept = min(1.0, least / every)
+        told = ""
+        if fixed:
+            told = f" powf is called with the fixed {_listed({p.exponent for p in fixed if p.exponent is not None})}."
         share = max(issue, total(code.samples, members) / max(1.0, total(code.samples)))
         return self.finding(
             why=(
                 f"{calls:,.0f} special-function and range-reduction instructions come with {every - calls:,.0f} more: "
                 f"{percent(issue)} of all instructions compute math functions, {every / calls:.0f} a call. The XU "
-                f"pipe is {percent(xu.busy if xu else 0.0)} busy."
+                f"pipe is {percent(xu.busy if xu else 0.0)} busy.{told}"
             ),
-            fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
+            fix=MULTIPLY
+            if 2 * len(fixed) > len(pows)
+            else "__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
             evidence=[
                 derived("calls", calls, "inst", "MUFU and range-reduction constants executed"),
                 derived("instructions of the math functions", every, "inst", "arithmetic tied to them by def-use"),
@@ -112,3 +133,8 @@ class SlowMathFunctions(Rule):
             ),
             confidence=0.6,
         )
+
+
+def _listed(exponents: set[float]) -> str:
+    ordered = [f"{e:g}" for e in sorted(exponents)]
+    return f"exponent{'s' if len(ordered) > 1 else ''} {', '.join(ordered)}"

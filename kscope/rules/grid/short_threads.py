@@ -4,6 +4,7 @@
 
 Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their time on
 what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its barriers.
+Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter.
 
 ## Why it costs time
 
@@ -66,6 +67,7 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 
 from __future__ import annotations
 
+from kscope.features.alone import alone
 from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.demands import left
@@ -79,6 +81,7 @@ FIXED = 0.4  # share of warp time paid once a thread, from which it is the matte
 BEHIND = 0.25  # the same of blocks that reduce behind a barrier
 LEAST = 1.05  # gain below which they are not worth a word
 MORE = 8  # elements a thread after the change
+ALONE = 0.5  # share of a block's warps that works between barriers, below which the others wait for these (LAT304)
 TREE = 4  # barriers a warp from which the reduction is a tree in shared memory
 REDUCES = 8  # bytes read over bytes written from which the blocks reduce
 
@@ -108,6 +111,9 @@ class ShortThreads(Rule):
         reduces = read > REDUCES * written
         once = _paid_once(code, set(touching), reduces=reduces)
         share = code.blamed_share(once)
+        lone = alone(code)
+        if lone is not None and lone.warps < ALONE:  # the barrier waits for what few threads do, not for its tree
+            share -= code.blamed_share(code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):

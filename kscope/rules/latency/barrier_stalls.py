@@ -2,7 +2,8 @@
 
 ## What it does
 
-Finds `BAR.SYNC` instructions at which warps spend their time, and what runs between them.
+Finds `BAR.SYNC` instructions at which warps spend their time, and what runs between them: also a loop that one warp or
+one lane walks while the others wait, and whether more threads could share its rounds.
 
 ## Why it costs time
 
@@ -16,7 +17,8 @@ Barrier share of warp time, the barriers by samples, executions of the code betw
 ## Fix
 
 Balance the work between barriers; let warps that need only each other sync alone (named barriers, `__syncwarp`); warp
-shuffles instead of shared-memory trees; double buffering to drop one of two barriers; several smaller blocks an SM.
+shuffles instead of shared-memory trees; a scan instead of one thread that walks a running sum; double buffering to drop
+one of two barriers; several smaller blocks an SM.
 
 Before:
 
@@ -60,17 +62,20 @@ Kernel Profiling Guide, stall reason barrier.
 
 from __future__ import annotations
 
+from kscope.features.alone import alone
 from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.cone import feeding
 from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.matmul import fma_loops
-from kscope.model.analysis import Finding
-from kscope.rules.base import FAINT, PASSED, Outcome, Rule, derived, measured, percent
+from kscope.model.analysis import Finding, Location
+from kscope.rules.base import FAINT, PASSED, Outcome, Rule, counted, derived, measured, percent
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
 NEAR = 64  # instructions: a longer branch skips more than a phase
+FEW = 0.75  # of the lanes, below which that is worth a word
+SHARE_OUT = "let all threads take part: a scan or tree over warps (shuffles), one partial result a thread, then joined"
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
@@ -92,14 +97,25 @@ class BarrierStalls(Rule):
         if share < 0.1 or not len(barriers):
             return PASSED
         rounds = max(code.executed[i] for i in barriers) * len(barriers) / max(1, facts.launch.warps)
-        serial = self._serial(facts)
+        lone = alone(code)
+        serial = lone.warps if lone is not None else 1.0
         phases = self._phases(facts, barriers) if rounds >= MANY else []
         # Work that a part of the warps does alone can be shared out; a tree of short phases goes to shuffles, with its
         # trips through shared memory; waiting for even work shrinks only in part.
         touched = share + code.blamed_share(phases)
         remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
         gone = feeding(code, [*phases, *barriers, *_guards(code, phases)])
-        alone = f"; between them {percent(serial)} of the block's warps do the work" if serial < 0.5 else ""
+        latency, few, places = 1.0, "", list[Location]()
+        if lone is not None and serial < 0.5:
+            few = f"; between them {percent(serial)} of the block's warps do the work"
+            if lone.lanes < FEW:
+                few += f", with {counted(32 * lone.lanes, 'lane', '.2g')} of each"
+            places = code.locations(lone.members, 2)
+            if lone.shareable:  # its own rounds shrink too when all threads take part
+                touched += total(code.samples, lone.members) / max(1.0, total(code.samples))
+                remaining = max(lone.threads, 0.1)
+                gone = sorted({*gone, *lone.members})
+                latency = facts.path_without(lone.members, remaining)
         tree = (
             f"; the phases between them, {percent(touched - share)} more, are trips through shared memory"
             if phases
@@ -108,9 +124,11 @@ class BarrierStalls(Rule):
         return self.finding(
             why=(
                 f"{percent(share)} of all samples wait at {_count(len(barriers), 'barrier', 's')}, "
-                f"{_count(rounds, 'pass', 'es')} a warp{alone}{tree}."
+                f"{_count(rounds, 'pass', 'es')} a warp{few}{tree}."
             ),
-            fix="warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
+            fix=SHARE_OUT
+            if lone is not None and serial < 0.5 and lone.shareable
+            else "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
             if phases
             else "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks",
             evidence=[
@@ -118,8 +136,8 @@ class BarrierStalls(Rule):
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
-            locations=code.locations(barriers),
-            estimate=facts.bounds.relieve(touched, remaining, left(code, gone, remaining)),
+            locations=[*places, *code.locations(barriers)],
+            estimate=facts.bounds.relieve(touched, remaining, left(code, gone, remaining), latency=latency),
             confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
         )
 
@@ -150,30 +168,6 @@ class BarrierStalls(Rule):
             i for i in code.where(lambda ins, op: op.space == "shared" and op.access in ("load", "store"))
             if code.cfg.loop_of[i] in around and code.executed[i] > 0
         ]  # fmt: skip
-
-    def _serial(self, facts: Facts) -> float:
-        """Share of the block's warps that execute the hottest loop between barriers: 1 when all do."""
-        code = facts.code
-        assert code is not None
-        inner = [
-            lp for lp in code.cfg.loops if lp.innermost and not any(code[i].opcode == "BAR" for i in lp.instructions)
-        ]
-        work = [(total(code.samples, lp.instructions), lp) for lp in inner]
-        if not work:
-            return 1.0
-        samples, loop = max(work, key=lambda w: w[0])
-        outer = loop.parent
-        if samples < 0.02 * total(code.samples) or outer is None:
-            return 1.0
-        entries = max(float(code.executed[i]) for i in code.cfg.loops[outer].instructions if code[i].opcode == "BAR") \
-            if any(code[i].opcode == "BAR" for i in code.cfg.loops[outer].instructions) else 0.0  # fmt: skip
-        if not entries:
-            return 1.0
-        before = [
-            float(code.executed[i]) for b in code.cfg.blocks[loop.header].predecessors if b not in loop.blocks
-            for i in [code.cfg.blocks[b].end - 1]
-        ]  # fmt: skip
-        return min(1.0, max(before, default=entries) / entries)
 
 
 def _guards(code: Code, phases: list[int]) -> list[int]:
