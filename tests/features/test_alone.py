@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from kscope.features.alone import alone
 from kscope.features.code import Code
 from kscope.features.columns import Column
+from kscope.features.facts import Facts
 from kscope.features.listing import Listing
 from tests.features.listings import program
 
@@ -72,3 +74,11 @@ def test_a_chain_that_nobody_can_share() -> None:
 def test_a_loop_that_costs_nothing_and_one_without_barriers_are_left_aside() -> None:
     assert alone(of(1, 1, hot=0.01)) is None
     assert alone(of(1, 1, text=WALK.replace("BAR.SYNC.DEFER_BLOCKING 0x0", "NOP"))) is None
+
+
+def test_one_lane_of_one_warp_walks_the_sum(facts: Callable[[str], Facts]) -> None:
+    code = facts("nucleus.walk").code
+    assert code is not None
+    found = alone(code)
+    assert found is not None and found.shareable
+    assert found.warps == pytest.approx(1 / 8) and found.lanes == pytest.approx(1 / 32, rel=0.1)

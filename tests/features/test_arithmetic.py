@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from kscope.features.arithmetic import math_calls, powers
+from kscope.features.facts import Facts
 from kscope.features.listing import Listing
 from tests.features.listings import program
 
@@ -124,3 +127,11 @@ def test_an_exponent_that_is_no_constant() -> None:
 
 def test_code_without_powf_has_none() -> None:
     assert powers(listing("\n".join(line for line in POWF.splitlines() if "0.0013391" not in line and line))) == []
+
+
+def test_calls_of_a_capture(facts: Callable[[str], Facts]) -> None:
+    code = facts("mie.powf").code
+    assert code is not None
+    assert sorted(p.exponent or 0.0 for p in powers(code)) == [6.0] * 4 + [12.0] * 4, (
+        "two in a loop unrolled four times"
+    )

@@ -74,3 +74,9 @@ def test_a_list_is_walked_by_one_thread(facts: Callable[[str], Facts]) -> None:
     assert known.code is not None and known.path is not None
     found = pieces(known.code, known.path.walk)
     assert found.left(16.0) > 0.95 and any(known.code[i].opcode == "LDG" for i in found.serial)
+
+
+def test_a_recurrence_that_is_stored_reads_its_inputs_twice(facts: Callable[[str], Facts]) -> None:
+    known = facts("gated.serial")
+    assert known.code is not None and known.path is not None
+    assert pieces(known.code, known.path.walk).twice

@@ -146,6 +146,7 @@ CASES = {
     ),
     "CMP204": On(
         (
+            "mie.powf",
             "potential.ieee",
             "wave.library",
         ),
@@ -188,7 +189,7 @@ CASES = {
         ("dependency_chain.fast", "bank_conflict.slow", *STREAMING),
     ),
     "LAT304": On(
-        ("topk.block", "barrier.slow", "bitonic1024.barriers"),
+        ("topk.block", "barrier.slow", "bitonic1024.barriers", "nucleus.walk"),
         ("topk.warp", "dependency_chain.slow", "sgemm.blocktile2d", *STREAMING),
     ),
     "LAT305": On(
@@ -225,7 +226,7 @@ CASES = {
         ("ws_gemm.stages3", "ws_gemm.best", "ws_gemm.produce_exposed", "wgmma_gemm.unspecialised", *STREAMING),
     ),
     "GRD401": On(
-        ("scan1m.oneblock", "small_grid.slow", "triton_deep.tiles16"),
+        ("gated.serial", "scan1m.oneblock", "small_grid.slow", "triton_deep.tiles16"),
         ("small_grid.fast", "tail_effect.slow", *STREAMING),
     ),
     "GRD402": On(
@@ -236,7 +237,7 @@ CASES = {
         ("gravity.blocks255", "tail_effect.fast", "small_grid.slow", *STREAMING),
     ),
     "GRD403": On(
-        ("mandelbrot.bands",),
+        ("mandelbrot.bands", "pairs.rows", "ragged.block"),
         (
             "mandelbrot.dealt",
             "tail_effect.fast",
@@ -244,6 +245,8 @@ CASES = {
             "dependency_chain.slow",
             "groupby_f64.shared",
             "atomics.fast",
+            "pairs.mirrored",
+            "ssm.sixteen_blocks",
             *STREAMING,
         ),
     ),
@@ -261,6 +264,7 @@ CASES = {
             "groupby_f64.global",
             "bitonic1024.barriers",
             "mm.vec4",
+            "nucleus.walk",
             *STREAMING,
         ),
     ),

@@ -32,12 +32,9 @@ REMAINS: dict[str, str] = {
     "fft1024.packed": "the padded version still has conflicts at one stride",
     "autocorr.lag_by_lag": "the better version still loads both factors from L1",
     "calibrate.block128": "the larger block still waits for its loads",
-    "pairs.rows": "the mirrored triangle still has long and short blocks",
 }
 """Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""
-REGIMES: dict[str, str] = {
-    "ssm.sixteen_blocks": "640 blocks fit at once, five on most SMs, four on the others; spilled values come from L2",
-}
+REGIMES: dict[str, str] = {}
 """Cases whose regime is told otherwise, and why."""
 
 
