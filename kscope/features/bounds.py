@@ -118,9 +118,10 @@ class Bounds(Struct, frozen=True):
             cap = CHAIN
         return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain), cap)
 
-    def balance(self, factor: float, cap: str) -> Estimate:
-        """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full."""
-        load, name = self.next_limit({})
+    def balance(self, factor: float, cap: str, scale: Mapping[str, float] | None = None) -> Estimate:
+        """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
+        what smaller pieces of work ask more of them."""
+        load, name = self.next_limit(scale or {})
         after = max(1 / factor, load if load > 1 / factor else 0.0)
         cap = name if load > 1 / factor else cap
         return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), cap, 1.0)

@@ -53,7 +53,8 @@ After (capture gemm_bf16.wgmma):
 ## When it is wrong
 
 Small or irregular products may not fill a 64-row instruction. Below half of the older path's rate, feeding it comes
-first.
+first. Where another unit is fuller than the tensor pipe, the rewrite takes operands off the way through registers and
+leaves every other wait: confidence is lower, and causes that were seen in the samples go first.
 
 ## Source
 
@@ -69,6 +70,7 @@ from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 OLD = "sm__ops_path_tensor_op_hmma_src_{}_sparsity_off.sum.peak_sustained"
 NEW = "sm__ops_path_tensor_op_hgmma_src_{}_sparsity_off.sum.peak_sustained"
 USED = 0.3  # tensor load below which feeding the pipe is the problem, not its rate
+LIMITS = 0.8  # tensor load from which its rate limits the kernel, whatever else is full; below, it is a rewrite's hope
 
 
 class LegacyTensorPath(Rule):
@@ -96,12 +98,15 @@ class LegacyTensorPath(Rule):
             scale[demand] = left(code, fragments, 0.0).get(demand, 1.0)
         products, feeding = code.blamed_share(old), code.blamed_share(fragments)
         share = min(1.0, max(tensor.load, products) + feeding)
+        first = max(facts.units.values(), key=lambda u: u.load)
+        held = first is tensor or tensor.load > LIMITS
         remaining = kept * (share - feeding) / share
         return self.finding(
             why=(
                 f"{sum(code.executed[i] for i in old):,.0f} {code[old[0]].name} keep the tensor pipe "
                 f"{percent(tensor.busy)} busy; the asynchronous path does the same work in {percent(kept)} of the "
                 "time."
+                + ("" if held else f" {first.title} is fuller: what is saved is the way of operands through registers.")
             ),
             fix="wgmma (sm_90) or tcgen05 (sm_100) with operands in shared memory, fed by TMA",
             evidence=[
@@ -110,7 +115,7 @@ class LegacyTensorPath(Rule):
             ],
             locations=code.locations(old),
             estimate=facts.bounds.relieve(share, remaining, scale),
-            confidence=0.75,
+            confidence=0.75 if held else 0.5,
         )
 
     def _ratio(self, facts: Facts) -> float:

@@ -39,7 +39,9 @@ From (capture tail_effect.slow):
 
 ## When it is wrong
 
-With short blocks and many waves the tail is small; blocks of uneven length blur the waves (GRD403).
+With short blocks and many waves the tail is small; blocks of uneven length blur the waves (GRD403). Smaller tiles
+of a matrix product ask L2 for more bytes: where L2 is busy they bring less than whole waves promise, and only blocks
+that share tiles (stream-K, split-K) keep both.
 
 ## Source
 
@@ -48,8 +50,14 @@ NVIDIA GEMM tuning guide, wave quantisation; Osama et al., Stream-K, PPoPP 2023.
 
 from __future__ import annotations
 
+import msgspec
+
 from kscope.features.facts import Facts
+from kscope.features.tiles import tile
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+
+HALVED = 1.5  # bytes of a product tile with one side halved, over those of the whole: (1 / (m / 2) + 1 / m) / (2 / m)
+PAYS = 1.05  # gain from which smaller tiles are the way to whole waves
 
 
 class TailEffect(Rule):
@@ -71,17 +79,27 @@ class TailEffect(Rule):
         if lost < 1.05:
             return PASSED
         last = launch.waves - int(launch.waves)
+        estimate, product, sure = facts.bounds.balance(lost, "whole waves"), tile(facts) is not None, 0.85
+        if product:
+            smaller = facts.bounds.balance(lost, "whole waves", dict.fromkeys(("l2_sectors", "l2_requests"), HALVED))
+            if smaller.speedup >= PAYS:
+                estimate = msgspec.structs.replace(smaller, high=estimate.high)
+            else:
+                sure = 0.5  # only blocks that share tiles are left
         return self.finding(
             title=f"{launch.waves:.2f} waves: the last one fills {percent(last)} of the device",
             why=(
                 f"{launch.blocks:,} blocks run {launch.sms * launch.blocks_per_sm:,} at a time. The busiest SM works "
                 f"{launch.imbalance:.2f} times the mean; whole waves would save that."
             ),
-            fix="a tile size that gives whole waves, a persistent kernel with a queue, stream-K",
+            fix="a persistent kernel whose blocks share the last tiles (stream-K, split-K); a tile size that gives "
+            "whole waves: half a tile asks L2 for half as much again"
+            if product
+            else "a tile size that gives whole waves, a persistent kernel with a queue, stream-K",
             evidence=[
                 measured(facts, "launch__waves_per_multiprocessor"),
                 derived("busiest SM over the mean", launch.imbalance, "", "sm__cycles_active.max / .avg"),
             ],
-            estimate=facts.bounds.balance(lost, "whole waves"),
-            confidence=0.85,
+            estimate=estimate,
+            confidence=sure,
         )

@@ -1,9 +1,16 @@
-"""Words for copies that a loop waits for at once (LAT307), in profiles and in machine code alone."""
+"""Copies that a loop waits for at once, or that travel ahead of it (LAT307): words for profiles and machine code."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from kscope.features.copies import Copy
+from kscope.features.listing import Listing
 from kscope.rules.base import counted
+
+if TYPE_CHECKING:
+    from kscope.features.wait_sites import Wait, Waits
 
 ANY = "cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers"
 
@@ -28,3 +35,20 @@ def remedy(copy: Copy) -> str:
             "the commit of the round, one less before it"
         )
     return ANY
+
+
+def loops_around(code: Listing, index: int) -> list[int]:
+    """The loops around an instruction, innermost first."""
+    out, at = [], code.cfg.loop_of[index]
+    while at is not None:
+        out.append(at)
+        at = code.cfg.loops[at].parent
+    return out
+
+
+def ahead(code: Listing, waits: Waits, issued: Sequence[int], tries: Sequence[Wait]) -> bool:
+    """Whether a ring of several stages is filled before the loop that waits for them: then one tile travels while
+    another is used. issued: the bulk copies; tries: the waits for them."""
+    rounds = {n for w in tries for n in loops_around(code, w.index)}
+    before = [i for i in issued if rounds.isdisjoint(loops_around(code, i))]
+    return (waits.stages or 1) > 1 and 0 < len(before) < len(issued)

@@ -60,6 +60,7 @@ After (capture hgemm.wmma_padded):
 
 ## When it is wrong
 
+A ring of bulk copies that is filled before its loop is ahead, however long its warps wait: memory is the limit then.
 With enough blocks resident, another block computes while this one waits: then the samples at the stores are few.
 
 ## Source
@@ -73,7 +74,7 @@ from kscope.features.copies import exposed_copies
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding, Location
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
-from kscope.rules.latency._rings import ANY, remedy, waited
+from kscope.rules.latency._rings import ANY, ahead, loops_around, remedy, waited
 
 EXPOSED = 0.1  # share of the samples that must wait for the tile
 
@@ -174,9 +175,9 @@ class UnpipelinedCopy(Rule):
         assert code is not None and waits is not None
         every = sum(code.samples)
         issued = code.ran(code.where(lambda ins, op: ins.opcode != "LDGSTS" and copies(ins)))
-        around = {n for i in issued for n in self._loops(facts, i)}
-        tries = [w for w in waits.sites if w.kind == "mbarrier" and around & set(self._loops(facts, w.index))]
-        if not tries or not every:
+        around = {n for i in issued for n in loops_around(code, i)}
+        tries = [w for w in waits.sites if w.kind == "mbarrier" and around & set(loops_around(code, w.index))]
+        if not tries or not every or ahead(code, waits, issued, tries):
             return PASSED
         copying = sum(samples_of(code, w) for w in tries) / every
         flight = sum(samples_of(code, w) for w in waits.sites if w.unit == "tensor") / every
@@ -203,13 +204,3 @@ class UnpipelinedCopy(Rule):
             estimate=facts.bounds.relieve(hidden, 0.3, {}, latency=1 - 0.7 * hidden),
             confidence=0.75,
         )
-
-    def _loops(self, facts: Facts, i: int) -> list[int]:
-        """The loops around an instruction, innermost first; spins of elected lanes and retries are no such loops."""
-        code = facts.code
-        assert code is not None
-        out, at = [], code.cfg.loop_of[i]
-        while at is not None:
-            out.append(at)
-            at = code.cfg.loops[at].parent
-        return out

@@ -64,6 +64,7 @@ After (capture softmax_rows.registers):
 ## When it is wrong
 
 Strong loads are right where the host or another kernel writes the data meanwhile; the report does not show those.
+Kernels of bulk copies, whose sizes the code does not tell, are skipped.
 The distinct bytes are inferred from the grid, not from the arrays' sizes. Indirect addresses (gathers) are skipped.
 
 ## Source
@@ -81,6 +82,7 @@ from kscope.model.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
+BULK = ("UBLKCP", "UTMALDG", "UBLKPF")
 WAITED = 0.1  # share of the samples behind strong loads from which they are worth a word
 
 
@@ -105,6 +107,8 @@ class RedundantMemoryTraffic(Rule):
             return past
         used = {axis for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
         loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
+        if code.ran(code.where(lambda ins, op: ins.opcode in BULK)):
+            return PASSED  # how much a bulk copy brings stands in a register, not in the code
         # Bytes by pointer and loop: the loads of one loop cover different elements (unrolling), another loop over the
         # same pointer passes over them again.
         passes: dict[str, dict[int | None, float]] = {}
