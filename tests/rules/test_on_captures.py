@@ -83,8 +83,16 @@ CASES = {
         ("local_array.fast", "spill.slow", "spill.fast", *STREAMING),
     ),
     "MEM106": On(
-        ("softmax_rows.threepass", "triton_softmax.passes"),
-        ("softmax_rows.registers", "triton_softmax.once", "bank_conflict.fast", "tail_effect.slow", *STREAMING),
+        ("softmax_rows.threepass", "triton_softmax.passes", "nearest.debug"),
+        (
+            "softmax_rows.registers",
+            "triton_softmax.once",
+            "nearest.plain",
+            "ws_proj.free",
+            "bank_conflict.fast",
+            "tail_effect.slow",
+            *STREAMING,
+        ),
     ),
     "MEM107": On(
         (*STREAMING, "ldg32_x4.slow"), ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow")
@@ -204,8 +212,17 @@ CASES = {
         ("operators.generic", "sgemm.blocktile2d", "dependency_chain.slow", "tail_effect.fast", *STREAMING),
     ),
     "LAT307": On(
-        ("hgemm.wmma_onestage", "triton_matmul.stage1"),
-        ("triton_matmul.stage4", "hgemm.packed", "bank_conflict.slow", "dependency_chain.slow", *STREAMING),
+        ("hgemm.wmma_onestage", "triton_matmul.stage1", "mma_ring.wait_all", "mha_copy.registers"),
+        (
+            "mma_ring.wait_three",
+            "mha.swizzled",
+            "gemm_bf16.wgmma",
+            "triton_matmul.stage4",
+            "hgemm.packed",
+            "bank_conflict.slow",
+            "dependency_chain.slow",
+            *STREAMING,
+        ),
     ),
     "LAT308": On(("publish.fence_each",), ("publish.fence_once", "sgemm.tiled", *STREAMING)),
     "LAT310": On(("tile_sum.lanes",), ("tile_sum.elected", "gemm_bf16.wgmma", "bank_conflict.slow", *STREAMING)),
