@@ -70,21 +70,36 @@ def dying(code: Listing, members: Iterable[int]) -> list[int]:
 
 
 def behind(code: Listing, stores: Iterable[int]) -> list[int]:
-    """The arithmetic that computes the values that stores write, from the loads on: addresses are left aside."""
+    """The arithmetic that computes the values that stores write, from the loads on: addresses are left aside, and so is
+    what never ran."""
     found: set[int] = set()
-    work = [p for i in stores for r in stored(code, i) for p in code.defuse.producers(i, r)]
+    work = [p for i in code.ran(stores) for r in stored(code, i) for p in code.defuse.producers(i, r)]
     while work:
         i = work.pop()
-        if i in found or code.classes[i].access is not None:
+        if i in found or code.classes[i].access is not None or not code.executed[i]:
             continue
         found.add(i)
         work += [p for producers in code.defuse.sources(i).values() for p in producers]
     return sorted(found)
 
 
+def purpose(code: Listing) -> set[int]:
+    """What the kernel computes: the arithmetic behind all values that it writes to memory, and the tests of what it
+    loaded. What else is integer serves addresses, loop counts and bounds."""
+    found = set(behind(code, code.where(lambda ins, op: op.access in ("store", "atomic", "reduction"))))
+    work = code.where(lambda ins, op: "predicate" in op.kind)
+    while work:
+        i = work.pop()
+        if i not in found and code.classes[i].access is None and "load" in (code.slices.names([i]) or ()):
+            found.add(i)
+            work += [p for producers in code.defuse.sources(i).values() for p in producers]
+    return found
+
+
 def stored(code: Listing, store: int) -> list[int]:
-    """Registers that a store writes to memory: the last of those that it reads."""
-    return list(code[store].uses[-max(1, code.classes[store].bytes // 4) :])
+    """Registers that a store writes to memory: the last of those that it reads, its guard left aside."""
+    uses = [r for r in code[store].uses if r != code[store].guard]
+    return uses[-max(1, code.classes[store].bytes // 4) :]
 
 
 def _alive(code: Listing, reader: int, chosen: set[int], slice_: set[int]) -> bool:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kscope.features.accesses import saves
+from kscope.features.cone import purpose
 from kscope.features.listing import Listing
+from kscope.features.reach import address_origins, origins
+
+COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
 
 
 def local_accesses(code: Listing) -> list[int]:
@@ -37,6 +43,70 @@ def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:
     stored, loaded = ({_slot(code, i) for i in local if code[i].opcode == name} for name in ("STL", "LDL"))
     spills = [i for i in local if _slot(code, i) in stored & loaded]  # what is only stored is handed to somebody else
     return spills, [i for i in local if i not in spills], False
+
+
+def counted(code: Listing, arrays: Iterable[int]) -> list[int]:
+    """What goes, beside the accesses themselves, when the loops whose counters index an array have as many rounds as
+    the compiler knows: their counters, tests and branches, and the constants that the counters pick, which become
+    operands. Addresses of other accesses stay. Empty where loaded data indexes the array or ends such a loop: no
+    unrolling gives constant indices then."""
+    members = set(arrays)
+    loops: set[int] = set()
+    for i in members:
+        if not _uniform(address_origins(code, i)):
+            return []
+        loops |= _loops_behind(code, i)
+    body = [i for n in loops for i in code.cfg.loop_body(n) if code.executed[i] > 0 and i not in members]
+    if any("branch" in code.classes[i].kind and not _known(origins(code, i)) for i in body):
+        return []
+    own = purpose(code)
+    gone = {i for i in body if i not in own and _counts(code, i)}
+    kept = [i for i in gone if _read_outside(code, i, gone | members)]
+    while kept:
+        i = kept.pop()
+        gone.discard(i)
+        kept += [p for ps in code.defuse.sources(i).values() for p in ps if p in gone]
+    return sorted(gone)
+
+
+def _loops_behind(code: Listing, index: int) -> set[int]:
+    """The loops in which an address is computed from values that they carry."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    work = [p for ps in code.defuse.sources(index).values() for p in ps]
+    while work:
+        i = work.pop()
+        if i in seen or code.classes[i].access is not None:
+            continue
+        seen.add(i)
+        loop = code.cfg.loop_of[i]
+        if loop is not None:
+            found.add(loop)
+        work += [p for ps in code.defuse.sources(i).values() for p in ps]
+    return found
+
+
+def _known(names: frozenset[str] | None) -> bool:
+    return names is not None and "load" not in names
+
+
+def _uniform(names: frozenset[str] | None) -> bool:
+    return names is not None and names.isdisjoint({"load", "tid", "x", "y", "z"})
+
+
+def _counts(code: Listing, index: int) -> bool:
+    op = code.classes[index]
+    if op.space == "constant" and op.access == "load":
+        return _uniform(origins(code, index))
+    return op.access is None and bool(op.kind & COUNTS)
+
+
+def _read_outside(code: Listing, index: int, gone: set[int]) -> bool:
+    """Whether something reads it that stays: values that the loop hands on to the arithmetic read constants alone,
+    which unrolling turns into operands."""
+    if code.classes[index].space == "constant":
+        return False
+    return any(code.executed[j] > 0 and j not in gone for j in code.defuse.consumers(index))
 
 
 def _slot(code: Listing, index: int) -> str:

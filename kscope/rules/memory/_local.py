@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kscope.features.code import Code
 from kscope.features.columns import total
+from kscope.features.demands import left
 from kscope.features.facts import Facts
 from kscope.features.local import fixed_slot, local_accesses
 from kscope.model.analysis import Estimate
@@ -30,8 +31,9 @@ def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
     return sorted(slots), [i for i in local if i not in slots]
 
 
-def local_estimate(facts: Facts, members: list[int]) -> Estimate:
-    """Gain if these local accesses were gone: their waits, their issue slots and their part of every level."""
+def local_estimate(facts: Facts, members: list[int], beside: list[int]) -> Estimate:
+    """Gain if these local accesses were gone: their waits, their issue slots and their part of every level; and with
+    them what their loops do only to count (`beside`), where constant indices mean that the loops are unrolled."""
     code, traffic = facts.code, facts.traffic
     assert code is not None
     m = facts.kernel.metrics
@@ -44,20 +46,20 @@ def local_estimate(facts: Facts, members: list[int]) -> Estimate:
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum",
     )
     l1 = facts.traffic.l1_wavefronts or 1.0
-    issue = code.issue_share(members)
+    gone = sorted({*members, *beside})
     lsu = code.where(lambda ins, op: op.pipe == "lsu")
     of_lsu = total(code.executed, members) / max(1.0, total(code.executed, lsu))
-    left = 1 - of_sectors
-    scale = {
-        "l1_wavefronts": max(0.0, 1 - min(1.0, wavefronts * mine / l1)), "l1_writeback": 1 - of_lsu, "l1_banks": left,
-        "lsu_instructions": 1 - of_lsu, "mio_instructions": 1 - of_lsu, "instructions": 1 - issue,
-        "l2_sectors": left, "l2_requests": left, "l2_writes": left, "dram_bytes": left,
+    kept = 1 - of_sectors
+    scale = left(code, gone, 0.0) | {
+        "l1_wavefronts": max(0.0, 1 - min(1.0, wavefronts * mine / l1)), "l1_writeback": 1 - of_lsu, "l1_banks": kept,
+        "lsu_instructions": 1 - of_lsu,
+        "l2_sectors": kept, "l2_requests": kept, "l2_writes": kept, "dram_bytes": kept,
     }  # fmt: skip
-    share = code.blamed_share(members)
+    share = code.blamed_share(gone)
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
     held = _held_up(facts, members, share)
     remaining = (share * 0.01 + held / AHEAD) / (share + held) if held else 0.01
-    return facts.bounds.relieve(min(1.0, share + held), remaining, scale, latency=facts.path_without(members))
+    return facts.bounds.relieve(min(1.0, share + held), remaining, scale, latency=facts.path_without(gone))
 
 
 def _held_up(facts: Facts, members: list[int], share: float) -> float:

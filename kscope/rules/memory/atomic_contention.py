@@ -54,7 +54,9 @@ After (capture atomics.fast):
 
 ## When it is wrong
 
-Atomics spread over many addresses run at L2 throughput: then samples on them are few and the rule stays silent.
+Atomics spread over many addresses run at L2 throughput: then samples on them are few and the rule stays silent. In
+shared memory lanes that meet rarely gain nothing from looking for each other first: the search (`MATCH`) and the
+handing on of results (`SHFL`) pass the same queue as the atomics, which the estimate counts.
 
 ## Source
 
@@ -63,12 +65,16 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 
 from __future__ import annotations
 
+from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.demands import left, sectors_share
+from kscope.features.excess import SECTORS, WAVEFRONTS
 from kscope.features.facts import Facts
+from kscope.features.memory import SECTOR
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
+RETRIES = frozenset({"CAST", "CAS", "SPIN"})
 LANES = 32
 MEET = 1.5  # sectors a request up to which its lanes meet in one place
 HOT = 0.5  # sectors a cycle of one L2 slice from which atomics fill it: it serves one a cycle at most, two of loads
@@ -91,7 +97,7 @@ class AtomicContention(Rule):
         if not len(atomics):
             return PASSED
         # A compare-and-swap loop (ATOMS.CAST.SPIN, CAS) retries until it wins: all of it is the atomic.
-        retried = {code.cfg.loop_of[i] for i in atomics if {"CAST", "CAS", "SPIN"} & set(code[i].mods)} - {None}
+        retried = {code.cfg.loop_of[i] for i in atomics if RETRIES & set(code[i].mods)} - {None}
         spinning = [
             i for n in retried if n is not None and code.cfg.loops[n].innermost for i in code.cfg.loops[n].instructions
         ]
@@ -103,8 +109,9 @@ class AtomicContention(Rule):
         slow = self._queueing(facts, share, hot is not None)
         executed = total(code.executed, atomics)
         kept = self._kept(facts, atomics)
-        sectors = 1 - sectors_share(code, atomics) * (1 - kept)
-        scale = left(code, members, kept) | {"atomics": kept, "l2_requests": sectors, "l2_writes": sectors}
+        sectors = 1 - _sectors(facts, atomics) * (1 - kept)
+        scale = left(code, members, kept) | dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), sectors)
+        scale["atomics"] = kept
         return self.finding(
             why=(
                 f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them "
@@ -124,7 +131,9 @@ class AtomicContention(Rule):
                 *([measured(facts, "lts__t_sectors.max", "of one L2 slice")] if hot is not None else []),
             ],
             locations=code.locations(atomics),
-            estimate=facts.bounds.relieve(slow, kept, scale, latency=facts.path_without(members, kept)),
+            estimate=facts.bounds.relieve(
+                slow, kept, scale, latency=facts.path_without(members, kept), brings=self._inside(facts, atomics)
+            ),
             confidence=0.85 if share > 0.3 or hot is not None else 0.6,
         )
 
@@ -133,13 +142,40 @@ class AtomicContention(Rule):
         addresses: one atomic a block. Elsewhere aggregation ends at the warp."""
         code = facts.code
         assert code is not None
-        sectors = code.column("memory_l2_theoretical_sectors_global")
-        outside = [i for i in atomics if code.classes[i].space != "shared"]
+        sectors = code.column(SECTORS)
+        outside, inside = _spaces(code, atomics)
+        if inside and not any(RETRIES & set(code[i].mods) for i in inside):
+            far, near = total(code.executed, outside), total(code.executed, inside)
+            return (far * AGGREGATED + near * self._elected(code, inside)) / (far + near)
         executed = total(code.executed, outside)
-        if sectors is None or len(outside) < len(atomics) or not executed:
+        if sectors is None or inside or not executed:
             return AGGREGATED
         one = total(sectors, outside) < MEET * executed and total(code.threads, outside) > LANES / 2 * executed
         return AGGREGATED / facts.launch.warps_per_block if one else AGGREGATED
+
+    def _inside(self, facts: Facts, atomics: list[int]) -> tuple[float, str]:
+        """What adding up inside the SM asks of L1 instead, as a share of the present time: a round of shared memory an
+        instruction, or one a lane where lanes certainly meet, for the sectors could not hold a word for each."""
+        code, launch, l1 = facts.code, facts.launch, facts.units.get("l1")
+        assert code is not None
+        if l1 is None or not launch.cycles:
+            return 0.0, ""
+        outside = _spaces(code, atomics)[0]
+        sectors = code.column(SECTORS) or code.threads
+        met = [i for i in outside if sectors[i] * SECTOR < code.threads[i] * code.classes[i].bytes]
+        rounds = total(code.executed, outside) + total(code.threads, met)
+        return rounds / (launch.cycles * launch.sms) / l1.attainable, f"{l1.title}, where lanes add up first"
+
+    def _elected(self, code: Code, atomics: list[int]) -> float:
+        """What is left of atomics on shared memory: each takes a round for every lane that meets others at the busiest
+        address. Finding the lanes that meet (MATCH), one atomic by each group, and handing on a result that is used
+        (SHFL) pass the same queue."""
+        rounds = code.column(WAVEFRONTS)
+        executed = total(code.executed, atomics)
+        if rounds is None or not total(rounds, atomics):
+            return AGGREGATED
+        used = total(code.executed, [i for i in atomics if code.defuse.consumers(i)]) / executed
+        return min(1.0, (2 + used) * executed / total(rounds, atomics))
 
     def _queueing(self, facts: Facts, share: float, hot: bool) -> float:
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
@@ -150,6 +186,24 @@ class AtomicContention(Rule):
                 1.0, share + facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
             )
         return share
+
+
+def _spaces(code: Code, atomics: list[int]) -> tuple[list[int], list[int]]:
+    """(outside the SM, on shared memory)."""
+    inside = [i for i in atomics if code.classes[i].space == "shared"]
+    return [i for i in atomics if i not in inside], inside
+
+
+def _sectors(facts: Facts, atomics: list[int]) -> float:
+    """Share of the sectors that L2 handles which are these atomics', 0..1: as L2 counts them, a lane at a time, where
+    the report has that."""
+    assert facts.code is not None
+    m = facts.kernel.metrics
+    every = m.get("lts__t_sectors_srcunit_tex.sum")
+    counted = [m.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") for op in ("red", "atom")]
+    if not every or None in counted:
+        return sectors_share(facts.code, atomics)
+    return min(1.0, sum(c for c in counted if c is not None) / every)
 
 
 def _hot_slice(facts: Facts) -> float | None:

@@ -8,12 +8,15 @@ in registers.
 ## Why it costs time
 
 Registers cannot be indexed at run time. The array goes to local memory: one 4-byte word a lane, 128 bytes a warp and
-access, through L1 and, when all warps' arrays outgrow it, through L2 and device memory.
+access, through L1 and, when all warps' arrays outgrow it, through L2 and device memory. Where only the counter of a
+loop indexes it, a loop of a run-time length is the cause, and it costs more than the array: counters, tests, addresses,
+and a load for every constant that the counter picks (`LDC c[0x3][R12]`), all of which a full unroll makes operands.
 
 ## Evidence
 
 `LDL`/`STL` whose address is a computed register, local sectors, L1 hit rate, samples blamed on them, and the
-compiler's own spill count, which does not include them.
+compiler's own spill count, which does not include them. What the loops do to count: integer work, branches and indexed
+constants that no stored value and no other address needs (def-use).
 
 ## Fix
 
@@ -67,6 +70,7 @@ from __future__ import annotations
 
 from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.local import counted
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 from kscope.rules.memory._local import local_estimate, local_instructions
 
@@ -90,12 +94,21 @@ class LocalMemoryIndexing(Rule):
         if share < 0.01:
             return PASSED
         executed = total(code.executed, arrays)
+        beside = counted(code, arrays)
+        loops = (
+            f" Loop counters alone index it: what the loops do to count is {percent(code.issue_share(beside))} of all "
+            "that is issued, and goes too where the compiler knows the counters."
+            if beside
+            else ""
+        )
         return self.finding(
             why=(
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
-                f"compiler could not keep in registers. {percent(share)} of all samples wait for them."
+                f"compiler could not keep in registers. {percent(share)} of all samples wait for them.{loops}"
             ),
-            fix="constant indices (full unroll), or the array in shared memory with the thread as fastest index",
+            fix="loops of a length that the compiler knows (template argument), unrolled: the array stays in registers"
+            if beside
+            else "constant indices (full unroll), or the array in shared memory with the thread as fastest index",
             evidence=[
                 derived("local accesses that are no spills", executed, "inst", "LDL/STL at computed addresses"),
                 measured(facts, "sass__inst_executed_register_spilling", "spills, for contrast"),
@@ -103,6 +116,6 @@ class LocalMemoryIndexing(Rule):
                 derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(arrays),
-            estimate=local_estimate(facts, arrays),
+            estimate=local_estimate(facts, arrays, beside),
             confidence=0.9,
         )

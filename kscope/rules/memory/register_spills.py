@@ -106,6 +106,6 @@ class RegisterSpills(Rule):
                 derived("samples behind spills", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(spills),
-            estimate=local_estimate(facts, spills),
+            estimate=local_estimate(facts, spills, []),
             confidence=0.9,
         )
