@@ -55,12 +55,13 @@ class Facts:
 
     @cached_property
     def l2_passes(self) -> bool:
-        """L2 only hands on what device memory delivers or takes: hardly more bytes, and no port of its own is as busy
-        as device memory. What its overall counter shows then is device memory's time (kscope/arch/units.toml)."""
+        """L2 only hands on what device memory delivers or takes: hardly more bytes, and no port of its own is as near
+        to its limit as device memory. What its overall counter shows then is device memory's time
+        (kscope/arch/units.toml)."""
         dram, l2, moved = self.units.get("dram"), self.units.get("l2"), self.traffic.dram_bytes
         if dram is None or l2 is None or not moved or SECTOR * self.traffic.l2_sectors > PASSED_ON * moved:
             return False
-        return l2.named * l2.attainable < dram.busy
+        return l2.named < dram.load
 
     def held_up(self, unit: str) -> bool:
         """Whether a full unit can be what holds a specialised kernel up: its main role would wait for data more than

@@ -26,7 +26,8 @@ class Assumption:
     64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
     words are invented too, one for each lane, for questions that any value answers (alignment). `opaque`: so is what
     operations make that nobody here can run (a division). `later`: a loop in which everything is taken one round on,
-    `along`: a block index (`SR_CTAID.X`) that is one on, for questions after the difference."""
+    `along`: a block index (`SR_CTAID.X`) that is one on, `last`: the block's last warp instead of one of the first, for
+    questions after the difference."""
 
     def __init__(
         self,
@@ -38,9 +39,12 @@ class Assumption:
         opaque: bool = False,
         later: int | None = None,
         along: str | None = None,
+        last: bool = False,
     ) -> None:
         self.seed, self.block, self.even, self.scattered = seed, block, even, scattered
         self.opaque, self.later, self.along = opaque, later, along
+        warps = max(1, block[0] * block[1] * block[2] // LANES)
+        self.warp = warps - 1 if last else (seed - 1) % warps
 
     def round(self, loop: int) -> int:
         """The round of a loop, 0 to 3, that its values are taken in."""
@@ -66,6 +70,11 @@ class Lanes:
         self._bound: dict[tuple[int, tuple[int, ...]], Value] = {}
         self._addresses: dict[tuple[int, int], Value] = {}
         self._depth = self._steps = 0
+
+    @property
+    def warp(self) -> int:
+        """Which warp of its block it is."""
+        return self._given.warp
 
     def read(self, index: int, register: int) -> Value:
         """What instruction `index` reads from a register."""
@@ -198,8 +207,7 @@ class Lanes:
     def _special(self, ins: Instruction) -> Value:
         name = ins.operands[-1]
         x, y, _ = self._given.block
-        warp = (self._given.seed - 1) % max(1, x * y * self._given.block[2] // LANES)
-        lane = [warp * LANES + i for i in range(LANES)]
+        lane = [self._given.warp * LANES + i for i in range(LANES)]
         if name in ("SR_TID.X", "SR_TID"):
             return tuple(i % x for i in lane)
         if name == "SR_TID.Y":

@@ -18,6 +18,8 @@ from kscope.model.kernel import Metrics
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 SAME = 0.005  # relative difference up to which two counters of one report are the same count
 ACTIVE = ".avg.pct_of_peak_sustained_active"
+SECTOR = 32  # bytes
+HELD = 0.35  # of the bytes written, up to which what L2 took beyond them is what it holds at the end
 
 
 class Part(Struct, frozen=True):
@@ -82,8 +84,25 @@ def units(metrics: Metrics) -> dict[str, Unit]:
         if parts:
             parts = [_named(p, parts) for p in parts]
             parts.sort(key=lambda p: -p.busy)
-            out[name] = Unit(name, spec["title"], spec["regime"], spec["limiter"], spec["attainable"], tuple(parts))
+            attainable = spec["attainable"]
+            if "mixed" in spec:
+                attainable = _writing(metrics, attainable, spec["mixed"])
+            out[name] = Unit(name, spec["title"], spec["regime"], spec["limiter"], attainable, tuple(parts))
     return out
+
+
+def _writing(metrics: Metrics, reading: float, mixed: float) -> float:
+    """Share of the peak that device memory attains with the kernel's reads and writes, averaged over its time: turning
+    the bus around costs time, and what L2 still holds when the kernel ends was asked for and is written later.
+
+    What L2 was given beyond what device memory took counts as held where it is the smaller part: elsewhere lines were
+    written more than once."""
+    read, written = (metrics.get(f"dram__bytes_{what}.sum") or 0.0 for what in ("read", "write"))
+    if not written:
+        return reading
+    held = max(0.0, (metrics.get("lts__t_sectors_srcunit_tex_op_write.sum") or 0.0) * SECTOR - written)
+    kept = (read + written) / (read + written + held) if held < HELD * written else 1.0
+    return (reading - (reading - mixed) * min(1.0, 2 * written / (read + written))) * kept
 
 
 def _named(part: Part, parts: list[Part]) -> Part:

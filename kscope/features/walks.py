@@ -7,7 +7,8 @@ blocks'. The address is computed twice (`kscope.features.lanes`), one round or o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from kscope.features.code import Code
@@ -19,7 +20,7 @@ from kscope.features.listing import Listing
 from kscope.features.matmul import FmaLoop, fma_loops
 
 SEEDS = (1, 2)
-BLOCKS = "SR_CTAID.X"
+BLOCKS = {"x": "SR_CTAID.X", "y": "SR_CTAID.Y", "z": "SR_CTAID.Z"}
 FILLED = 0.5  # of the bytes that a round steps over, from which the accesses of the round read on where they stopped
 SECTOR = 32
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
@@ -34,7 +35,8 @@ class Walks:
         self._shape = (block[0], block[1], block[2])
         self._here = self._worlds()
         self._later: dict[int, list[Lanes]] = {}
-        self._beside: list[Lanes] = []
+        self._beside: dict[str, list[Lanes]] = {}
+        self._last: list[Lanes] = []
 
     def steps(self, index: int) -> list[int]:
         """Bytes by which an access moves in one round of its innermost loop, under each assumption: the same for all
@@ -46,11 +48,52 @@ class Walks:
             self._later[loop] = self._worlds(later=loop)
         return self._moves(index, self._later[loop])
 
-    def between_blocks(self, index: int) -> list[int]:
-        """Bytes between what neighbouring blocks (of the grid's x) access, in the same way."""
-        if not self._beside:
-            self._beside = self._worlds(along=BLOCKS)
-        return self._moves(index, self._beside)
+    def between_blocks(self, index: int, axis: str = "x") -> list[int]:
+        """Bytes between what neighbouring blocks (of the grid's x, y or z) access, in the same way."""
+        if axis not in self._beside:
+            self._beside[axis] = self._worlds(along=BLOCKS[axis])
+        return self._moves(index, self._beside[axis])
+
+    def windows(self, asked: Mapping[int, float], grid: Mapping[str, int]) -> dict[int, float]:
+        """How many times the blocks together read the bytes of an access, because their windows overlap; accesses that
+        read them once are left out.
+
+        asked: bytes that all blocks ask for, by access; grid: blocks along each axis that has more than one. A block's
+        window is what its loop passes over, if its threads stand side by side and a round fills what it steps over.
+        Neighbours along an axis whose windows
+        start a few bytes apart (lags, offsets, sliding sums) read nearly all of it again."""
+        groups: dict[tuple[int | None, int, tuple[int, ...]], list[int]] = {}
+        for i in asked:
+            moves = [self.steps(i), *(self.between_blocks(i, axis) for axis in grid)]
+            if all(len(m) == len(SEEDS) and len({*m}) == 1 for m in moves) and self._side_by_side(i):
+                step, *gaps = (abs(m[0]) for m in moves)
+                groups.setdefault((self._code.cfg.loop_of[i], step, tuple(gaps)), []).append(i)
+        out: dict[int, float] = {}
+        for (_, step, between), members in groups.items():
+            round_ = math.prod(self._shape) * sum(self._code.classes[i].bytes for i in members)
+            if not FILLED * step <= round_ <= step / FILLED:
+                continue
+            window = sum(asked[i] for i in members) / math.prod(grid.values())
+            pairs = zip(between, grid.values(), strict=True)
+            times = math.prod(n * window / (window + (n - 1) * min(window, gap)) for gap, n in pairs)
+            if times > 1:
+                out |= dict.fromkeys(members, times)
+        return out
+
+    def _side_by_side(self, index: int) -> bool:
+        """The lanes of a warp, and the warps of the block up to the last, access one piece of memory without gaps."""
+        if not self._last:
+            self._last = self._worlds(last=True)
+        size = self._code.classes[index].bytes
+        for first, last in zip(self._here, self._last, strict=True):
+            here, there = first.address(index), last.address(index)
+            if not isinstance(here, tuple) or not isinstance(there, tuple):
+                return False
+            if any((b - a) & MASK != size for a, b in pairwise(here)):
+                return False
+            if (there[0] - here[0]) & MASK != (last.warp - first.warp) * LANES * size:
+                return False
+        return True
 
     def on_and_on(self, indices: Iterable[int]) -> bool:
         """Each lane reads on where it stopped: in one of the loops around these accesses, what a round reads fills
@@ -77,9 +120,10 @@ class Walks:
                 return True
         return False
 
-    def _worlds(self, later: int | None = None, along: str | None = None) -> list[Lanes]:
+    def _worlds(self, later: int | None = None, along: str | None = None, last: bool = False) -> list[Lanes]:
         given = [
-            Assumption(seed, self._shape, scattered=True, opaque=True, later=later, along=along) for seed in SEEDS
+            Assumption(seed, self._shape, scattered=True, opaque=True, later=later, along=along, last=last)
+            for seed in SEEDS
         ]
         return [Lanes(self._code, assumption) for assumption in given]
 

@@ -54,7 +54,6 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.arch import table
 from kscope.features.facts import Facts
 from kscope.features.units import ELAPSED
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
@@ -74,8 +73,7 @@ class DramBandwidthSaturated(Rule):
         unit, point = facts.units.get("dram"), facts.roofline
         if unit is None:
             return PASSED
-        attainable = _attainable(facts, unit.attainable)
-        if unit.busy < NEAR * attainable:
+        if unit.load < NEAR:
             return PASSED
         rate = (
             f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
@@ -85,7 +83,7 @@ class DramBandwidthSaturated(Rule):
         total = facts.traffic.dram_bytes or 0.0
         found = self.finding(
             why=(
-                f"{percent(unit.busy)} of peak{rate}, {percent(min(1.0, unit.busy / attainable))} of what kernels with "
+                f"{percent(unit.busy)} of peak{rate}, {percent(unit.load)} of what kernels with "
                 "such reads and writes attain. "
                 f"The {total / 1e6:,.1f} MB moved take this long whatever else changes: half the bytes, half the time."
             ),
@@ -94,16 +92,9 @@ class DramBandwidthSaturated(Rule):
                 measured(facts, unit.parts[0].metric),
                 measured(facts, "dram__bytes_read.sum"),
                 measured(facts, "dram__bytes_write.sum"),
-                derived("attainable share of peak", attainable, "", "kscope/arch/units.toml, by the share of writes"),
+                derived("attainable share of peak", unit.attainable, "", "kscope/arch/units.toml, by its writes"),
             ],
             confidence=0.9,
         )
         return msgspec.structs.replace(found, severity="major")
 
-
-def _attainable(facts: Facts, reading: float) -> float:
-    """Share of the peak that the kernel's mix of reads and writes attains: turning the bus around costs time."""
-    moved = facts.traffic.dram_bytes
-    written = (facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0) / moved if moved else 0.0
-    mixed: float = table("units")["dram"]["mixed"]
-    return reading - (reading - mixed) * min(1.0, 2 * written)

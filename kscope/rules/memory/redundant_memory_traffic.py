@@ -3,8 +3,9 @@
 ## What it does
 
 Follows the address of each global load back to the block index (def-use). A load whose address ignores one grid
-dimension is repeated by every block along it; a second loop over the same pointer passes over the data again. Device
-traffic far above the distinct bytes is redundant.
+dimension is repeated by every block along it; so is nearly all of a window that a block passes over while its
+neighbours' windows start a few bytes further (lags, offsets). A second loop over the same pointer passes over the data
+again. Device traffic far above the distinct bytes is redundant.
 
 Strong loads (`volatile`, `ld.relaxed`, `ld.cg`: `LDG.STRONG`) of bytes that all blocks share are named too, where the
 kernel has no fence, atomic or strong store and does not poll.
@@ -17,8 +18,8 @@ load: each is a trip to L2, and the compiler neither merges volatile loads nor m
 
 ## Evidence
 
-The grid dimensions that reach each load's address, bytes that the loads ask for, bytes moved at L2 and device memory,
-the L2 hit rate.
+The grid dimensions that reach each load's address, how far it moves a block and a round, bytes that the loads ask for,
+bytes moved at L2 and device memory, the L2 hit rate.
 
 ## Fix
 
@@ -74,15 +75,19 @@ Triton tutorial 03 (grouped ordering); CUDA C++ Programming Guide, L2 persistenc
 
 from __future__ import annotations
 
+import math
+
 from kscope.features.demands import sectors_share
 from kscope.features.facts import Facts
 from kscope.features.past_l1 import latency_left, shared_by_blocks
 from kscope.features.reach import continues, grid_dimensions, pointer
+from kscope.features.walks import Walks
 from kscope.model.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
 BULK = ("UBLKCP", "UTMALDG", "UBLKPF")
+BUSY = 0.4  # load of device memory below which its bytes are not what costs time
 WAITED = 0.1  # share of the samples behind strong loads from which they are worth a word
 
 
@@ -105,7 +110,9 @@ class RedundantMemoryTraffic(Rule):
         past = self._past_l1(facts)
         if past is not None:
             return past
-        used = {axis for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
+        if facts.units["dram"].load < BUSY:
+            return PASSED
+        used = {axis: n for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
         loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
         if code.ran(code.where(lambda ins, op: ins.opcode in BULK)):
             return PASSED  # how much a bulk copy brings stands in a register, not in the code
@@ -114,14 +121,16 @@ class RedundantMemoryTraffic(Rule):
         passes: dict[str, dict[int | None, float]] = {}
         asked = 0.0
         repeated = []
-        for i in code.ran(loads):
-            size = (code.threads[i] or 32 * code.executed[i]) * max(code.classes[i].bytes, 1)
+        sizes = {i: (code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in code.ran(loads)}
+        axes = {i: grid_dimensions(code, i) for i in sizes}
+        direct = {i: size for i, size in sizes.items() if axes[i] is not None}
+        windows = Walks(code, launch.block).windows(direct, used) if used else {}
+        for i, size in sizes.items():
             asked += size
-            reached = grid_dimensions(code, i)
+            reached = axes[i]
             times = 1.0
             if reached is not None:
-                for axis in used - reached:
-                    times *= launch.grid["xyz".index(axis)]
+                times = windows.get(i) or math.prod(n for axis, n in used.items() if axis not in reached)
             based = pointer(code, i) or f"unknown {i}"
             loops = passes.setdefault(based, {})
             loop = code.cfg.loop_of[i]
@@ -135,7 +144,7 @@ class RedundantMemoryTraffic(Rule):
         own = self._written_first(facts, loads)
         distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p] and p not in own)
         again = any(n > 1 for n in rounds.values()) or bool(own)
-        if not repeated or not distinct or read < WORTH * distinct or facts.units["dram"].load < 0.4:
+        if not repeated or not distinct or read < WORTH * distinct:
             return PASSED
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
         kept = (distinct + written) / (read + written)
@@ -150,6 +159,8 @@ class RedundantMemoryTraffic(Rule):
             ),
             fix="keep the data in registers or shared memory between passes, or fuse the passes (online algorithms)"
             if again
+            else "let one block do what blocks with overlapping windows do, so that each value is loaded once for all"
+            if windows
             else "larger tiles in shared memory; grouped or Hilbert block order; clusters; L2 persistence",
             evidence=[
                 measured(facts, "dram__bytes_read.sum"),
