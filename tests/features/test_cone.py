@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kscope.features.cone import dying, feeding
+from kscope.features.cone import dying, feeding, purpose
 from kscope.features.facts import Facts
 from kscope.features.listing import Listing
 from tests.features.listings import program
@@ -43,6 +43,36 @@ DIVISION = """
 0x100 EXIT
 """
 SEQUENCE = range(6, 12)
+# v ^= v << 13; v ^= v >> 17; v ^= v << 5; n rounds between a load and a store
+HASH = """
+0x0 LDC R1, c[0x0][0x28]
+0x10 S2R R5, SR_CTAID.X
+0x20 LDC R4, c[0x0][0x220]
+0x30 ULDC.64 UR6, c[0x0][0x208]
+0x40 S2R R0, SR_TID.X
+0x50 LDC.64 R2, c[0x0][0x210]
+0x60 ISETP.GE.AND P0, PT, R4, 0x1, PT
+0x70 IMAD R5, R5, 0x100, R0
+0x80 IMAD.WIDE R2, R5, 0x4, R2
+0x90 LDG.E R7, desc[UR6][R2.64]
+0xa0 @!P0 BRA 0x150
+0xb0 UMOV UR4, URZ
+0xc0 IMAD.SHL.U32 R0, R7, 0x2000, RZ
+0xd0 UIADD3 UR4, UR4, 0x1, URZ
+0xe0 LOP3.LUT R0, R0, R7, RZ, 0x3c, !PT
+0xf0 ISETP.LE.AND P0, PT, R4, UR4, PT
+0x100 SHF.R.U32.HI R3, RZ, 0x11, R0
+0x110 LOP3.LUT R3, R3, R0, RZ, 0x3c, !PT
+0x120 IMAD.SHL.U32 R0, R3, 0x20, RZ
+0x130 LOP3.LUT R7, R0, R3, RZ, 0x3c, !PT
+0x140 @!P0 BRA 0xc0
+0x150 ULDC.64 UR4, c[0x0][0x218]
+0x160 SHF.R.S32.HI R0, RZ, 0x1f, R5
+0x170 LEA R2, P0, R5, UR4, 0x2
+0x180 LEA.HI.X R3, R5, UR5, R0, 0x2, P0
+0x190 STG.E desc[UR6][R2.64], R7
+0x1a0 EXIT
+"""
 
 
 def test_pointers_that_a_loop_carries_go_in_a_ring() -> None:
@@ -77,3 +107,16 @@ def test_64_bit_divisions_take_more_than_their_arithmetic(facts: Callable[[str],
     assert code is not None
     members = computation(code, integer_divisions(code))
     assert code.issue_share(dying(code, members)) > code.issue_share(members) + 0.1
+
+
+def test_integer_work_that_is_stored_is_what_the_kernel_is_for() -> None:
+    """Of a hash the shifts and exclusive ors, neither the addresses nor the round counter."""
+    code = Listing(program(HASH))
+    own = [code[i].name for i in sorted(purpose(code))]
+    assert own == ["IMAD.SHL.U32", "LOP3.LUT", "SHF.R.U32.HI", "LOP3.LUT", "IMAD.SHL.U32", "LOP3.LUT"]
+
+
+def test_a_test_of_loaded_data_is_too() -> None:
+    code = Listing(program(DIVISION.replace("0x20 BSSY B0, 0xc0", "0x20 LDG.E R0, desc[UR6][R12.64]")))
+    own = {code[i].opcode for i in purpose(code)}
+    assert own == {"ISETP"}, "the pointer that was divided for is none"

@@ -153,3 +153,25 @@ def test_names_agree_with_the_library(
 )  # fmt: skip
 def test_unit_of(metric: str, expected: str) -> None:
     assert unit_of(metric) == expected
+
+
+@pytest.mark.parametrize(
+    ("read", "written", "given", "attainable"),
+    [
+        (100, 0, 0, 0.92),
+        (50, 50, 50, 0.90),
+        (75, 25, 25, 0.91),
+        (0, 90, 100, 0.90 * 0.9),  # a tenth is in L2 when the kernel ends
+        (0, 50, 100, 0.90),  # half of it: lines were written twice
+    ],
+)
+def test_device_memory_attains_less_where_it_is_written(
+    read: float, written: float, given: float, attainable: float
+) -> None:
+    values = {
+        "gpu__dram_throughput" + ELAPSED: 50.0,
+        "dram__bytes_read.sum": read * 1e6,
+        "dram__bytes_write.sum": written * 1e6,
+        "lts__t_sectors_srcunit_tex_op_write.sum": given * 1e6 / 32,
+    }
+    assert units(Metrics(values, {}))["dram"].attainable == pytest.approx(attainable)

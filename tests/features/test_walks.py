@@ -50,6 +50,87 @@ COLUMN_A_BLOCK = """
 0x200 BRA 0x200
 """
 
+# for (int i = threadIdx.x; i < 4096; i += 256) a += p[i] * p[i + 64 * blockIdx.y];  with p = x + blockIdx.x * 4096
+LAGS = """
+0x0 LDC R1, c[0x0][0x28]
+0x10 S2R R4, SR_TID.X
+0x20 LDC.64 R2, c[0x0][0x218]
+0x30 ULDC.64 UR4, c[0x0][0x208]
+0x40 BSSY B0, 0x240
+0x50 S2R R13, SR_CTAID.X
+0x60 IMAD.MOV.U32 R11, RZ, RZ, RZ
+0x70 S2R R10, SR_CTAID.Y
+0x80 ISETP.GT.AND P0, PT, R4, 0xfff, PT
+0x90 @P0 BRA 0x230
+0xa0 IMAD R8, R10, 0x40, R4.reuse
+0xb0 SHF.R.S32.HI R5, RZ, 0x1f, R4
+0xc0 ULDC.64 UR6, c[0x0][0x210]
+0xd0 IADD3 R0, R4, -0x100, RZ
+0xe0 IMAD.MOV.U32 R11, RZ, RZ, RZ
+0xf0 SHF.R.S32.HI R9, RZ, 0x1f, R8
+0x100 IMAD.WIDE.U32 R6, R13, 0x1000, R4
+0x110 IMAD.WIDE.U32 R8, R13, 0x1000, R8
+0x120 LEA R14, P0, R6, UR6, 0x2
+0x130 LEA R12, P1, R8, UR6, 0x2
+0x140 LEA.HI.X R15, R6, UR7, R7, 0x2, P0
+0x150 LEA.HI.X R7, R8, UR7, R9, 0x2, P1
+0x160 IMAD.MOV.U32 R6, RZ, RZ, R12
+0x170 MOV R8, R14
+0x180 IMAD.MOV.U32 R9, RZ, RZ, R15
+0x190 LDG.E.CONSTANT R6, desc[UR4][R6.64]
+0x1a0 LDG.E.CONSTANT R8, desc[UR4][R8.64]
+0x1b0 VIADD R0, R0, 0x100
+0x1c0 IADD3 R12, P2, R12, 0x400, RZ
+0x1d0 IADD3 R14, P1, R14, 0x400, RZ
+0x1e0 ISETP.GE.AND P0, PT, R0, 0xf00, PT
+0x1f0 IMAD.X R7, RZ, RZ, R7, P2
+0x200 IADD3.X R15, RZ, R15, RZ, P1, !PT
+0x210 FFMA R11, R6, R8, R11
+0x220 @!P0 BRA 0x160
+0x230 BSYNC B0
+0x240 ULDC UR6, c[0x0][0xc]
+0x250 IMAD R5, R10, UR6, R13
+0x260 LEA R5, R5, R4, 0x8
+0x270 IMAD.WIDE.U32 R2, R5, 0x4, R2
+0x280 STG.E desc[UR4][R2.64], R11
+0x290 EXIT
+"""
+# for (int i = threadIdx.x / 32; i < rows; i += 8) a += p[i * 256];  with p = x + blockIdx.x * 32 + threadIdx.x % 32
+ROWS = """
+0x0 LDC R1, c[0x0][0x28]
+0x10 S2R R6, SR_TID.X
+0x20 LDC.64 R2, c[0x0][0x218]
+0x30 ULDC UR6, c[0x0][0x220]
+0x40 ULDC.64 UR4, c[0x0][0x208]
+0x50 S2R R9, SR_CTAID.X
+0x60 BSSY B0, 0x1e0
+0x70 IMAD.MOV.U32 R7, RZ, RZ, RZ
+0x80 SHF.R.U32.HI R0, RZ, 0x5, R6
+0x90 ISETP.GE.AND P0, PT, R0, UR6, PT
+0xa0 IMAD R5, R9, 0x100, R6
+0xb0 IMAD.WIDE.U32 R2, R5, 0x4, R2
+0xc0 @P0 BRA 0x1d0
+0xd0 IMAD.SHL.U32 R4, R0, 0x100, RZ
+0xe0 ULDC.64 UR8, c[0x0][0x210]
+0xf0 IMAD.MOV.U32 R7, RZ, RZ, RZ
+0x100 LEA R5, P0, R9, R4, 0x5
+0x110 LOP3.LUT R5, R5, 0x1f, R6, 0xf8, !PT
+0x120 LEA.HI.X.SX32 R4, R4, RZ, 0x1, P0
+0x130 LEA R6, P1, R5, UR8, 0x2
+0x140 LEA.HI.X R5, R5, UR9, R4, 0x2, P1
+0x150 IMAD.MOV.U32 R4, RZ, RZ, R6
+0x160 LDG.E.CONSTANT R4, desc[UR4][R4.64]
+0x170 VIADD R0, R0, 0x8
+0x180 IADD3 R6, P1, R6, 0x2000, RZ
+0x190 ISETP.GE.AND P0, PT, R0, UR6, PT
+0x1a0 IMAD.X R5, RZ, RZ, R5, P1
+0x1b0 FADD R7, R4, R7
+0x1c0 @!P0 BRA 0x150
+0x1d0 BSYNC B0
+0x1e0 STG.E desc[UR4][R2.64], R7
+0x1f0 EXIT
+"""
+
 
 def walks_of(facts: Facts) -> tuple[Code, Walks, list[int]]:
     code = facts.code
@@ -104,3 +185,24 @@ def test_a_block_a_column() -> None:
     assert walks.between_blocks(load) == [4, 4] and walks.columns([load])
     assert len(set(walks.steps(load))) == 2, "32 times the number of columns, which the launch decides"
     assert not walks.on_and_on([load])
+
+
+def test_windows_of_neighbouring_blocks_overlap() -> None:
+    """Four lags over the same 16 KiB: one factor is read four times, the other one but for the 256 bytes of a lag."""
+    code = Listing(program(LAGS))
+    shifted, same = code.where(lambda ins, op: ins.opcode == "LDG")
+    walks = Walks(code, (256, 1, 1))
+    asked = dict.fromkeys((shifted, same), 8 * 4 * 16384.0)
+    times = walks.windows(asked, {"x": 8, "y": 4})
+    assert times[same] == 4
+    assert times[shifted] == pytest.approx(4 * 16384 / (16384 + 3 * 256))
+    assert walks.windows({shifted: 8 * 16384.0}, {"x": 8}) == {}, "one lag reads everything once"
+
+
+def test_rows_of_a_tile_are_no_window() -> None:
+    """As many bytes as a round steps over, but in rows that stand apart: neighbours read the columns beside."""
+    code = Listing(program(ROWS))
+    (load,) = code.where(lambda ins, op: ins.opcode == "LDG")
+    walks = Walks(code, (1024, 1, 1))
+    assert walks.steps(load) == [8192, 8192] and walks.between_blocks(load) == [128, 128]
+    assert walks.windows({load: 8 * 1024 * 256.0}, {"x": 8}) == {}

@@ -54,7 +54,10 @@ CASES = {
     ),
     "MEM102": On(
         ("unpack.byte", "dwconv.one", "narrow_loads.slow", "layernorm_bf16.scalar"),
-        ("adam.step", "layernorm_bf16.vec8", "ldg32_x4.slow", "barrier.slow", "tail_effect.slow", *STREAMING),
+        (
+            "unpack.sixteen", "adam.step", "layernorm_bf16.vec8", "ldg32_x4.slow", "barrier.slow", "tail_effect.slow",
+            *STREAMING,
+        ),
     ),
     "MEM103": On(
         ("digits.thread_rows", "bank_conflict.slow", "gemm_bf16.mma"),
@@ -79,11 +82,12 @@ CASES = {
         (
             "sort16.insertion",
             "local_array.slow",
+            "lbm.directions",
         ),
         ("local_array.fast", "spill.slow", "spill.fast", *STREAMING),
     ),
     "MEM106": On(
-        ("softmax_rows.threepass", "triton_softmax.passes", "nearest.debug"),
+        ("softmax_rows.threepass", "triton_softmax.passes", "nearest.debug", "autocorr.lag_by_lag"),
         (
             "softmax_rows.registers",
             "triton_softmax.once",
@@ -95,15 +99,16 @@ CASES = {
         ),
     ),
     "MEM107": On(
-        (*STREAMING, "ldg32_x4.slow"), ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow")
+        (*STREAMING, "ldg32_x4.slow", "doc_mask.written", "unpack.sixteen"),
+        ("bank_conflict.slow", "tail_effect.slow", "sgemm.tiled", "barrier.slow"),
     ),
     "MEM108": On(
         ("gather_rows.header4", "place_rows.header1"),
         ("gather_rows.header128", "place_rows.header32", "bank_conflict.slow", *STREAMING),
     ),
     "MEM109": On(
-        ("embed_grad.scatter", "atomics.slow", "groupby_f64.global"),
-        ("embed_grad.runs", "atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING),
+        ("embed_grad.scatter", "atomics.slow", "groupby_f64.global", "moe_list.each"),
+        ("moe_list.block", "embed_grad.runs", "atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING),
     ),
     "MEM110": On(("scale_add.host_input",), ("scale_add.device_input", "bank_conflict.slow", *STREAMING)),
     "MEM111": On(
@@ -173,7 +178,7 @@ CASES = {
             "swap_heads.division",
             "int_division.slow",
         ),
-        ("int_division.fast", "sgemm.blocktile2d", *STREAMING),
+        ("hash.rounds", "chacha.stream", "int_division.fast", "sgemm.blocktile2d", *STREAMING),
     ),
     "CMP206": On(("horner.separate",), ("horner.fused", "dependency_chain.slow", "sgemm.tiled", *STREAMING)),
     "CMP207": On(

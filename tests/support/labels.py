@@ -21,13 +21,10 @@ CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIX
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
     "gather.records": "labelled as full device memory, which takes 57 % of its peak from random sectors",
-    "autocorr.lag_by_lag": "one signal read eight times, each time at the full rate of device memory",
 }
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {
     "bitonic1024.barriers": "the shuffling version still passes 15 barriers a warp",
-    "unpack.byte": "the better version still loads two bytes a lane",
-    "moe_list.each": "the better version still has one atomic a block and counter",
     "picked_norms.one_lane": "32 lanes issue their copies one after the other",
     "fft1024.packed": "the padded version still has conflicts at one stride",
     "autocorr.lag_by_lag": "the better version still loads both factors from L1",
