@@ -172,3 +172,19 @@ def lane_stride(code: Listing, index: int, block: Sequence[int]) -> int | None:
         gaps = {abs(b - a) for a, b in pairwise(address)} - {0}
         found.add(min(gaps, default=0))
     return found.pop() if len(found) == 1 else None
+
+
+def astride(code: Listing, index: int, block: Sequence[int]) -> bool:
+    """Whether cp.async of 16 bytes a lane lays some sectors across two 32-byte pieces of shared memory: rows that are
+    padded by half a sector. Lanes that read the two halves of one sector then write into different pieces."""
+    if code[index].opcode != "LDGSTS" or code.classes[index].bytes != SECTOR // 2:
+        return False
+    for seed in SEEDS:
+        world = Lanes(code, Assumption(seed, (block[0], block[1], block[2])))
+        source, target = world.address(index), world.shared_address(index)
+        if not isinstance(source, tuple) or not isinstance(target, tuple):
+            return False
+        pairs = [n for n in range(0, LANES, 2) if source[n + 1] - source[n] == target[n + 1] - target[n] == SECTOR // 2]
+        if len({target[n] % SECTOR for n in pairs}) < 2:
+            return False
+    return True

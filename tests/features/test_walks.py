@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.code import Code
+from kscope.features.excess import IDEAL_SECTORS, SECTORS
 from kscope.features.facts import Facts
 from kscope.features.listing import Listing
-from kscope.features.walks import Walks
+from kscope.features.walks import Walks, astride
 from tests.features.listings import program
 
 # for (int r = threadIdx.x; r < rows; r += 32) x += a[(size_t)r * cols + blockIdx.x];  nvcc 13.0, sm_90a, shortened
@@ -206,3 +207,19 @@ def test_rows_of_a_tile_are_no_window() -> None:
     walks = Walks(code, (1024, 1, 1))
     assert walks.steps(load) == [8192, 8192] and walks.between_blocks(load) == [128, 128]
     assert walks.windows({load: 8 * 1024 * 256.0}, {"x": 8}) == {}
+
+
+@pytest.mark.parametrize(
+    ("case", "padded"),
+    [("mma_ring.wait_three", True), ("hgemm.wmma_padded", True), ("mha.swizzled", False)],
+)
+def test_padded_rows_lay_sectors_astride(case: str, padded: bool, facts: Callable[[str], Facts]) -> None:
+    """The profiler counts more sectors than the bytes need exactly where rows are padded by half a sector."""
+    its = facts(case)
+    code = its.code
+    assert code is not None
+    touched, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
+    assert touched is not None and ideal is not None
+    for i in code.ran(code.where(lambda ins, op: ins.opcode == "LDGSTS" and op.bytes == 16)):
+        assert (touched[i] > 1.2 * ideal[i]) == padded
+        assert astride(code, i, its.kernel.launch.block) == padded

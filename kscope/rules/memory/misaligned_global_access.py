@@ -5,6 +5,9 @@
 Finds global loads and stores whose lanes are contiguous but whose requests touch a sector more than their bytes need:
 a base address that is no multiple of 32 bytes.
 
+Tiles with rows that are padded by 16 bytes against bank conflicts do it to `cp.async` from aligned addresses: the
+halves of a sector land in different 32-byte pieces of shared memory, and each is fetched for itself.
+
 ## Why it costs time
 
 A warp that reads 128 bytes from an address 4 bytes off a boundary touches five sectors instead of four: a quarter
@@ -52,6 +55,7 @@ from __future__ import annotations
 
 from kscope.features.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
 from kscope.features.facts import Facts
+from kscope.features.walks import astride
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 from kscope.rules.memory._excess import ExcessRule, compared
 from kscope.rules.memory.uncoalesced_global_access import SCATTERED
@@ -81,21 +85,31 @@ class MisalignedGlobalAccess(ExcessRule):
         wasted = sum(touched[i] - ideal[i] for i in loads)
         # L1 keeps what a load's neighbour wants of the extra sector; stores pass it.
         caught = (facts.traffic.l1_hit or 0.0) if loads else 0.0
+        # A sector that is fetched twice by one warp comes from device memory once.
+        padded = astride(code, off.worst, facts.kernel.launch.block)
         beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / off.every
         requests, writes = self._requests(facts, stores)
         scale = {
             "l1_wavefronts": off.kept, "l2_sectors": beyond, "l2_requests": min(beyond, requests), "l2_writes": writes,
-            "dram_bytes": 1 - wasted * (1 - caught) / off.every,
+            "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / off.every,
         }  # fmt: skip
         catches = f"; L1 catches {percent(caught)} of them" if loads else ""
         split = f". Each store that crosses a line is two requests to L2: {percent(1 - requests)} of all" \
             if requests < 0.95 else ""  # fmt: skip
+        if padded:
+            split = (
+                ". Rows of the tile are padded by half a sector: where its halves land in different 32-byte pieces of "
+                "shared memory, cp.async fetches a sector for each"
+            )
         return self.finding(
+            title="Padded rows make cp.async fetch sectors twice" if padded else None,
             why=(
                 f"{code[off.worst].name} touches {off.worst_actual:.1f} sectors a request where {off.worst_ideal:.1f} "
                 f"hold its bytes{catches}{split}. {percent(off.share)} of all samples wait for these accesses."
             ),
-            fix="align the base to 32 bytes: pitched rows, headers elsewhere, an aligned main loop with a scalar head",
+            fix="swizzle the tile (chunk ^ row) instead of padding its rows by 16 bytes: conflict-free as well"
+            if padded
+            else "align the base to 32 bytes: pitched rows, headers elsewhere, an aligned main loop with a scalar head",
             evidence=compared(
                 (SECTORS, off.actual, "the misaligned accesses"),
                 (IDEAL_SECTORS, off.ideal, "the same bytes, aligned"), "sector", off.share,

@@ -68,7 +68,7 @@ from __future__ import annotations
 from kscope.features.code import Code
 from kscope.features.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
 from kscope.features.facts import Facts
-from kscope.features.walks import lane_stride
+from kscope.features.walks import astride, lane_stride
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 from kscope.rules.memory._excess import ExcessRule, compared
 
@@ -116,6 +116,8 @@ class SharedBankConflicts(ExcessRule):
         """By the distance between lanes: pieces of a row that belong to one lane each, or rows."""
         code = facts.code
         assert code is not None
+        if astride(code, worst, facts.kernel.launch.block):
+            return "swizzle the tile (chunk ^ row) instead of padding its rows by 16 bytes (MEM108)"
         width, apart = code.classes[worst].bytes, lane_stride(code, worst, facts.kernel.launch.block)
         if apart is not None and width < apart <= PIECES * width and code[worst].opcode in ("LDS", "STS"):
             return (
