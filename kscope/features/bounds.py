@@ -62,6 +62,13 @@ class Bounds(Struct, frozen=True):
         """Share of the present time that a kernel's first and last block need at least, however small they are."""
         return START / self.launch.cycles if self.launch.cycles else 0.0
 
+    @property
+    def working(self) -> float:
+        """Mean share of the time in which an SM works while any does, of a grid that reaches all SMs: a unit is fuller
+        meanwhile than over the whole kernel, in which some SMs have done."""
+        launch = self.launch
+        return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
+
     def next_limit(self, scale: Mapping[str, float], skip: tuple[str, ...] = ()) -> tuple[float, str]:
         """Load and title of the fullest unit when demands are scaled."""
         loads = [(u.load_after(scale), u.title) for n, u in self.units.items() if n not in skip]
@@ -76,21 +83,24 @@ class Bounds(Struct, frozen=True):
         latency: float = 1.0,
         posted: float = 0.0,
         brings: tuple[float, str] = (0.0, ""),
+        uncovered: float = 0.0,
     ) -> Estimate:
         """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
         scale: demand -> factor on the units; latency: factor on the floor; posted: share of the fault's work that
         nobody waits for (stores), 0..1: a full unit's time is theirs by what it does, not by samples; brings: load of
-        a unit that the fix moves work to, as a share of the present time, and its title."""
+        a unit that the fix moves work to, as a share of the present time, and its title;
+        uncovered: share of the present time that other waits take longer, because fewer warps cover them."""
         relieved = [u for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
         fullest = max(relieved, key=lambda u: u.load, default=None)
-        full = fullest.load if fullest is not None else 0.0
+        full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
         saturated = min(1.0, max(0.0, (full - FREE) / (FULL - FREE)))
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
-            touched = max(touched, posted * saturated * (full - fullest.load_after(scale)))
+            touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
         queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
         outside = self.launch.outside
         inside = 1.0 - outside
         residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
+        residual += inside * uncovered * (1 - queueing)
         load, name = max(self.next_limit(scale), brings)
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.

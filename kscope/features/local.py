@@ -25,6 +25,15 @@ def fixed_slot(code: Listing, index: int) -> bool:
     return inner == "R1" or inner.startswith("R1+0x")
 
 
+def slot_offset(code: Listing, index: int) -> int | None:
+    """Bytes from the stack pointer of an access at a fixed place; None for a computed address."""
+    if not fixed_slot(code, index):
+        return None
+    address = _slot(code, index)
+    _, _, offset = address[address.find("[") + 1 : address.rfind("]")].partition("+")
+    return int(offset, 16) if offset else 0
+
+
 def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:
     """(spills, array accesses, whether that is certain) of a binary.
 

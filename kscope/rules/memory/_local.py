@@ -6,7 +6,8 @@ from kscope.features.code import Code
 from kscope.features.columns import total
 from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.local import fixed_slot, local_accesses
+from kscope.features.local import fixed_slot, local_accesses, slot_offset
+from kscope.features.pressure import MAX_REGISTERS, pressure
 from kscope.model.analysis import Estimate
 
 AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings
@@ -31,9 +32,31 @@ def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
     return sorted(slots), [i for i in local if i not in slots]
 
 
-def local_estimate(facts: Facts, members: list[int], beside: list[int]) -> Estimate:
+def fewer_warps(facts: Facts, spills: list[int]) -> float:
+    """Warps an SM holds when each spill slot gets a register of its own, over those that it holds now (at most 1): a
+    grid that does not fill the SMs loses nothing."""
+    code, launch = facts.code, facts.launch
+    assert code is not None
+    slots: set[int] = set()
+    for i in spills:
+        first = slot_offset(code, i)
+        if first is not None:
+            slots.update(range(first, first + max(4, code.classes[i].bytes), 4))
+    have = facts.kernel.launch.registers
+    threads = facts.kernel.launch.threads
+    if not have or not slots or not launch.limits:
+        return 1.0
+    after = pressure(code.program.sm, min(MAX_REGISTERS, have + len(slots)), threads, "launch")
+    if after is None:
+        return 1.0
+    given = launch.blocks / launch.sms
+    return min(1.0, min(after.blocks, given) / min(launch.blocks_per_sm, given))
+
+
+def local_estimate(facts: Facts, members: list[int], beside: list[int], fewer: float = 1.0) -> Estimate:
     """Gain if these local accesses were gone: their waits, their issue slots and their part of every level; and with
-    them what their loops do only to count (`beside`), where constant indices mean that the loops are unrolled."""
+    them what their loops do only to count (`beside`), where constant indices mean that the loops are unrolled. fewer:
+    warps that an SM still holds then, as a share of now."""
     code, traffic = facts.code, facts.traffic
     assert code is not None
     m = facts.kernel.metrics
@@ -56,10 +79,21 @@ def local_estimate(facts: Facts, members: list[int], beside: list[int]) -> Estim
         "l2_sectors": kept, "l2_requests": kept, "l2_writes": kept, "dram_bytes": kept,
     }  # fmt: skip
     share = code.blamed_share(gone)
+    # Stores to local memory are written through: L2 takes each of them, and no warp waits for one.
+    through = m.total("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum") * mine
+    posted = min(1.0, through / traffic.l2_sectors) if traffic.l2_sectors else 0.0
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
     held = _held_up(facts, members, share)
     remaining = (share * 0.01 + held / AHEAD) / (share + held) if held else 0.01
-    return facts.bounds.relieve(min(1.0, share + held), remaining, scale, latency=facts.path_without(gone))
+    others = max(0.0, facts.stalls.of("long_scoreboard") - code.blamed_share(gone, "long_scoreboard") - held)
+    return facts.bounds.relieve(
+        min(1.0, share + held),
+        remaining,
+        scale,
+        latency=facts.path_without(gone) / (fewer if facts.launch.waves > 1 else 1.0),
+        posted=posted,
+        uncovered=others * (1 / fewer - 1),
+    )
 
 
 def _held_up(facts: Facts, members: list[int], share: float) -> float:

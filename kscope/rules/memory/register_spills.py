@@ -53,8 +53,8 @@ After (capture spill.fast):
 
 ## When it is wrong
 
-A few spills outside the hot loop cost nothing. More registers mean fewer warps; where latency is hidden by
-occupancy alone, the trade can lose.
+A few spills outside the hot loop cost nothing. More registers mean fewer warps (the estimate counts those that a
+register for each slot costs); where latency is hidden by occupancy alone, the trade can lose.
 
 ## Source
 
@@ -66,7 +66,7 @@ from __future__ import annotations
 from kscope.features.columns import total
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
-from kscope.rules.memory._local import local_estimate, local_instructions
+from kscope.rules.memory._local import fewer_warps, local_estimate, local_instructions
 
 SPILLS = "sass__inst_executed_register_spilling"
 
@@ -90,13 +90,15 @@ class RegisterSpills(Rule):
         issue = code.issue_share(spills)
         if share < 0.01 and issue < 0.01:
             return PASSED
+        fewer = fewer_warps(facts, spills)
+        lost = f" With a register for each, an SM holds {percent(fewer)} of the warps." if fewer < 1 else ""
         executed = total(code.executed, spills)
         return self.finding(
             title=f"{facts.kernel.launch.registers} registers a thread are too few: values spill",
             why=(
                 f"{executed:,.0f} spill and refill instructions ({percent(issue)} of all issued) move "
                 f"{facts.traffic.local_sectors * 32 / 1e9:.2f} GB through L1. {percent(share)} of all samples wait "
-                "for them."
+                f"for them.{lost}"
             ),
             fix="allow more registers (__launch_bounds__, no -maxrregcount) or keep fewer values alive",
             evidence=[
@@ -106,6 +108,6 @@ class RegisterSpills(Rule):
                 derived("samples behind spills", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(spills),
-            estimate=local_estimate(facts, spills, []),
+            estimate=local_estimate(facts, spills, [], fewer),
             confidence=0.9,
         )
