@@ -1,0 +1,26 @@
+"""What spilled values cost: stores that nobody waits for, and the warps that registers for them would cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.model.analysis import KernelAnalysis
+from kscope.rules.memory._local import fewer_warps, local_instructions
+from tests.support.labels import truth
+
+
+@pytest.mark.parametrize("case", ["dct8.capped", "spill.slow", "ssm.sixteen_blocks"])
+def test_promise_is_near_what_more_registers_brought(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    found = next(f for f in diagnosis(case).findings if f.code == "MEM104")
+    assert found.estimate is not None
+    assert abs(math.log2(found.estimate.speedup / truth(case))) < 0.6
+
+
+def test_registers_cost_warps_where_the_grid_fills_the_sms(facts: Callable[[str], Facts]) -> None:
+    full, half = facts("dct8.capped"), facts("ssm.sixteen_blocks")
+    assert fewer_warps(full, local_instructions(full)[0]) == pytest.approx(0.26, abs=0.02)
+    assert fewer_warps(half, local_instructions(half)[0]) == 1.0, "five blocks an SM, of 16 that fit"
