@@ -94,10 +94,10 @@ def test_no_range_beyond_the_roof(case: str, diagnosis: Callable[[str], KernelAn
 
 
 def test_a_fix_that_takes_bytes_away_moves_the_roof(diagnosis: Callable[[str], KernelAnalysis]) -> None:
-    again = next(f for f in diagnosis("tile_sum.elected").findings if f.code == "MEM106")
-    room = diagnosis("tile_sum.elected").headroom
-    assert room is not None and again.estimate is not None
-    assert again.estimate.high > room.speedup_bound >= again.estimate.speedup
+    spills = next(f for f in diagnosis("ssm.sixteen_blocks").findings if f.code == "MEM104")
+    room = diagnosis("ssm.sixteen_blocks").headroom
+    assert room is not None and spills.estimate is not None
+    assert spills.estimate.high > room.speedup_bound >= spills.estimate.speedup
 
 
 def test_nothing_collected() -> None:
