@@ -98,9 +98,8 @@ class AtomicContention(Rule):
             return PASSED
         # A compare-and-swap loop (ATOMS.CAST.SPIN, CAS) retries until it wins: all of it is the atomic.
         retried = {code.cfg.loop_of[i] for i in atomics if RETRIES & set(code[i].mods)} - {None}
-        spinning = [
-            i for n in retried if n is not None and code.cfg.loops[n].innermost for i in code.cfg.loops[n].instructions
-        ]
+        loops = [code.cfg.loops[n] for n in retried if n is not None]
+        spinning = [i for loop in loops if loop.innermost for i in loop.instructions]
         members = sorted({*atomics, *spinning})
         share = min(1.0, code.blamed_share(members))
         hot = _hot_slice(facts)
@@ -182,9 +181,8 @@ class AtomicContention(Rule):
         unit is full, or one L2 slice has the queue, the other memory waits are theirs."""
         unit = facts.busiest
         if hot or (share > 0.3 and (unit is None or unit.load < 0.3)):
-            return min(
-                1.0, share + facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
-            )
+            others = facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
+            return min(1.0, share + others)
         return share
 
 

@@ -107,8 +107,7 @@ class RedundantMemoryTraffic(Rule):
         read = facts.kernel.metrics["dram__bytes_read.sum"]
         if "dram" not in facts.units:
             return Missing("device-memory utilisation was not collected; profile with --section SpeedOfLight")
-        past = self._past_l1(facts)
-        if past is not None:
+        if (past := self._past_l1(facts)) is not None:
             return past
         if facts.units["dram"].load < BUSY:
             return PASSED
@@ -128,9 +127,8 @@ class RedundantMemoryTraffic(Rule):
         for i, size in sizes.items():
             asked += size
             reached = axes[i]
-            times = 1.0
-            if reached is not None:
-                times = windows.get(i) or math.prod(n for axis, n in used.items() if axis not in reached)
+            known = reached if reached is not None else used
+            times = windows.get(i) or math.prod(n for axis, n in used.items() if axis not in known)
             based = pointer(code, i) or f"unknown {i}"
             loops = passes.setdefault(based, {})
             loop = code.cfg.loop_of[i]
@@ -164,9 +162,7 @@ class RedundantMemoryTraffic(Rule):
             else "larger tiles in shared memory; grouped or Hilbert block order; clusters; L2 persistence",
             evidence=[
                 measured(facts, "dram__bytes_read.sum"),
-                derived(
-                    "distinct bytes", distinct, "byte", "loads over the grid dimensions that their address ignores"
-                ),
+                derived("distinct bytes", distinct, "byte", "loads over the dimensions that their address ignores"),
                 derived("bytes asked for", asked, "byte", "by all global loads"),
                 measured(facts, "lts__t_sector_hit_rate.pct"),
             ],
