@@ -58,6 +58,14 @@ class Cfg(Struct, frozen=True):
         """Instructions of a loop that are in no inner loop."""
         return tuple(i for i in self.loops[loop].instructions if self.loop_of[i] == loop)
 
+    def loops_around(self, index: int) -> list[int]:
+        """The loops around an instruction, innermost first."""
+        out, at = [], self.loop_of[index]
+        while at is not None:
+            out.append(at)
+            at = self.loops[at].parent
+        return out
+
     def every_round(self, loop: int, index: int) -> bool:
         """Whether each round of a loop executes an instruction: its block dominates all that go back to the header."""
         inside, header = self.loops[loop].blocks, self.loops[loop].header

@@ -21,7 +21,7 @@ _SPACES = ("global", "generic")
 
 def shared_by_blocks(code: Listing, launch: Launch) -> list[int]:
     """Executed strong loads whose addresses ignore the block index along a used dimension, of so few bytes that L1
-    would keep them. None where the kernel talks to anybody: fences, atomics, strong stores, loads on whose value a
+    would keep them. Empty where the kernel talks to anybody: fences, atomics, strong stores, loads on whose value a
     loop's end depends (polling)."""
     strong = code.ran(
         code.where(lambda ins, op: op.space in _SPACES and op.access == "load" and "STRONG" in ins.mods)
@@ -58,11 +58,7 @@ def latency_left(code: Listing) -> float:
 def _ends_a_loop(code: Listing, load: int) -> bool:
     """Whether the loaded value decides if a loop around it goes on."""
     cfg = code.cfg
-    loop = cfg.loop_of[load]
-    inside: set[int] = set()
-    while loop is not None:
-        inside |= cfg.loops[loop].blocks
-        loop = cfg.loops[loop].parent
+    inside = set().union(*(cfg.loops[n].blocks for n in cfg.loops_around(load)))
     if not inside:
         return False
     seen, work = {load}, [load]
@@ -71,19 +67,10 @@ def _ends_a_loop(code: Listing, load: int) -> bool:
             if j in seen:
                 continue
             block = cfg.block_of[j]
-            leaves = block in inside and any(s not in cfg.loops[n].blocks for n in _around(code, j)
+            leaves = block in inside and any(s not in cfg.loops[n].blocks for n in cfg.loops_around(j)
                                              for s in cfg.blocks[block].successors)  # fmt: skip
             if len(seen) > LIMIT or (leaves and code[j].opcode in ("BRA", "EXIT", "BREAK", "BRX")):
                 return True
             seen.add(j)
             work.append(j)
     return False
-
-
-def _around(code: Listing, index: int) -> list[int]:
-    """Loops around an instruction, innermost first."""
-    out, at = [], code.cfg.loop_of[index]
-    while at is not None:
-        out.append(at)
-        at = code.cfg.loops[at].parent
-    return out

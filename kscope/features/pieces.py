@@ -57,13 +57,8 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
     for b, cycles in enumerate(walk.block_cycles):
         block = cfg.blocks[b]
         spent = cycles * code.executed[block.start]
-        chain: list[int] = []
-        at = cfg.loop_of[block.start]
-        while at is not None:
-            chain.append(at)
-            at = cfg.loops[at].parent
         can = 1.0
-        for number in reversed(chain):
+        for number in reversed(cfg.loops_around(block.start)):
             if number in serial:
                 in_loop[number] = in_loop.get(number, 0.0) + spent
                 break

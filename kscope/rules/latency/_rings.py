@@ -37,18 +37,9 @@ def remedy(copy: Copy) -> str:
     return ANY
 
 
-def loops_around(code: Listing, index: int) -> list[int]:
-    """The loops around an instruction, innermost first."""
-    out, at = [], code.cfg.loop_of[index]
-    while at is not None:
-        out.append(at)
-        at = code.cfg.loops[at].parent
-    return out
-
-
 def ahead(code: Listing, waits: Waits, issued: Sequence[int], tries: Sequence[Wait]) -> bool:
     """Whether a ring of several stages is filled before the loop that waits for them: then one tile travels while
     another is used. issued: the bulk copies; tries: the waits for them."""
-    rounds = {n for w in tries for n in loops_around(code, w.index)}
-    before = [i for i in issued if rounds.isdisjoint(loops_around(code, i))]
+    rounds = {n for w in tries for n in code.cfg.loops_around(w.index)}
+    before = [i for i in issued if rounds.isdisjoint(code.cfg.loops_around(i))]
     return (waits.stages or 1) > 1 and 0 < len(before) < len(issued)

@@ -74,7 +74,7 @@ from kscope.features.copies import exposed_copies
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding, Location
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
-from kscope.rules.latency._rings import ANY, ahead, loops_around, remedy, waited
+from kscope.rules.latency._rings import ANY, ahead, remedy, waited
 
 EXPOSED = 0.1  # share of the samples that must wait for the tile
 
@@ -175,8 +175,8 @@ class UnpipelinedCopy(Rule):
         assert code is not None and waits is not None
         every = sum(code.samples)
         issued = code.ran(code.where(lambda ins, op: ins.opcode != "LDGSTS" and copies(ins)))
-        around = {n for i in issued for n in loops_around(code, i)}
-        tries = [w for w in waits.sites if w.kind == "mbarrier" and around & set(loops_around(code, w.index))]
+        around = {n for i in issued for n in code.cfg.loops_around(i)}
+        tries = [w for w in waits.sites if w.kind == "mbarrier" and around & set(code.cfg.loops_around(w.index))]
         if not tries or not every or ahead(code, waits, issued, tries):
             return PASSED
         copying = sum(samples_of(code, w) for w in tries) / every

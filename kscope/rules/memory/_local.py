@@ -44,7 +44,7 @@ def fewer_warps(facts: Facts, spills: list[int]) -> float:
             slots.update(range(first, first + max(4, code.classes[i].bytes), 4))
     have = facts.kernel.launch.registers
     threads = facts.kernel.launch.threads
-    if not have or not slots or not launch.limits:
+    if not have or not slots or not launch.limits or not launch.sms or not launch.blocks_per_sm:
         return 1.0
     after = pressure(code.program.sm, min(MAX_REGISTERS, have + len(slots)), threads, "launch")
     if after is None:
