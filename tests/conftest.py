@@ -17,7 +17,7 @@ from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
 from kscope.model.analysis import Analysis, KernelAnalysis, from_json, to_json
 from kscope.model.kernel import Kernel
-from kscope.parsers.ncu import read_kernels
+from kscope.parsers.ncu.kernels import read_kernels
 from tests.support import reports
 
 # The same examples each time, whatever the machine's load: a run of the tests says something about the code alone.

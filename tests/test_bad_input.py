@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from kscope.model.errors import KscopeError
-from kscope.parsers import container
-from kscope.parsers.compressed import collect, open_input, sniff
+from kscope.parsers.files import ncu_container
+from kscope.parsers.files.inputs import collect, open_input, sniff
 from tests.support import reports
 
 CASE = "bank_conflict.slow"
@@ -281,7 +281,7 @@ def test_several_kernels(tmp_path: Path) -> None:
 
 
 def test_recording_version() -> None:
-    assert container.tool_version(io.BytesIO(INTACT), len(INTACT)) == "2025.3.1.0"
+    assert ncu_container.tool_version(io.BytesIO(INTACT), len(INTACT)) == "2025.3.1.0"
 
 
 @pytest.mark.parametrize("pack", [lambda d: d, gzip.compress, lzma.compress, zstd], ids=["plain", "gz", "xz", "zst"])
@@ -366,11 +366,11 @@ def test_a_report_whose_name_is_no_utf8(command: list[str], tmp_path: Path) -> N
 
 def test_a_report_that_vanishes_is_no_kernel_without_a_name(tmp_path: Path) -> None:
     """The native reader decodes late, and decodes nothing where nothing is left: that is said, not diagnosed."""
-    from kscope.parsers import ncu_worker
+    from kscope.parsers.ncu import worker
 
     path = tmp_path / "r.ncu-rep"
     path.write_bytes(INTACT)
-    actions = ncu_worker._open
+    actions = worker._open
 
     def late(name: str) -> list[Callable[[], object]]:
         found = actions(name)
@@ -378,6 +378,6 @@ def test_a_report_that_vanishes_is_no_kernel_without_a_name(tmp_path: Path) -> N
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ncu_worker, "_open", late)
-        (skipped,) = ncu_worker.Reader(str(path), ncu_worker.Want()).kernels()
-    assert isinstance(skipped, ncu_worker.Skipped) and "decodes to nothing" in skipped.message
+        patch.setattr(worker, "_open", late)
+        (skipped,) = worker.Reader(str(path), worker.Want()).kernels()
+    assert isinstance(skipped, worker.Skipped) and "decodes to nothing" in skipped.message

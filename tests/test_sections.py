@@ -12,8 +12,8 @@ import pytest
 from kscope.engine.kernel import analyze_kernel
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
-from kscope.parsers.compressed import open_input
-from kscope.parsers.ncu import read_kernels
+from kscope.parsers.files.inputs import open_input
+from kscope.parsers.ncu.kernels import read_kernels
 from kscope.rules.base import FAINT
 from tests.support.edit import without_metrics
 from tests.support.labels import LABELS

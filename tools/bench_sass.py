@@ -21,10 +21,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kscope.features.cfg import build_cfg  # noqa: E402
-from kscope.features.liveness import Liveness  # noqa: E402
+from kscope.features.sass.cfg import build_cfg  # noqa: E402
+from kscope.features.sass.liveness import Liveness  # noqa: E402
 from kscope.parsers import toolchain  # noqa: E402
-from kscope.parsers.cubin import read_programs  # noqa: E402
+from kscope.parsers.cubin.programs import read_programs  # noqa: E402
 
 OWN = ROOT / "fixtures" / "sass" / "unrolled.sm_90a.cubin.xz"
 TOTAL_RATIO, LIVENESS_RATIO = 1.1, 10.0

@@ -6,7 +6,7 @@ Writes FOLDER/truth.csv (default: fixtures/dials): a row a case and role, percen
 recorded warps, smallest and largest. It is the time of the program that ran, the one with the recorder in it: what went
 into records (`recording`, percent of time_us) is among what the role issued. `cycles`: life of a block in SM cycles, of
 which the role's warps miss the first `late`. Then the tensor pipe of the recorded SMs. How it is counted:
-kscope/features/trace_roles.py.
+kscope/features/specialized/recorded_roles.py.
 """
 
 from __future__ import annotations

@@ -25,11 +25,11 @@ from typing import Any
 import msgspec
 
 from kscope.engine.kernel import analyze_kernel
-from kscope.features import bounds as bounds_module
+from kscope.features.estimate import bounds as bounds_module
 from kscope.model.analysis import Finding, KernelAnalysis
 from kscope.model.kernel import Kernel
-from kscope.parsers.compressed import open_input
-from kscope.parsers.ncu import read_kernels
+from kscope.parsers.files.inputs import open_input
+from kscope.parsers.ncu.kernels import read_kernels
 
 ROOT = Path(__file__).resolve().parent.parent
 GENERIC = ("HighPipeUtilization", "IssueSlotUtilization", "MemoryL2Compression")  # name no cause

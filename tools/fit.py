@@ -2,10 +2,10 @@
 
     python tools/fit.py [FOLDER]          (default: fixtures/h200; `make eval` puts the result into reports/eval.md)
 
-What is fitted: the constants of kscope/features/bounds.py (how caps add up, when a unit is full, the width of the
-range), the overlap that LAT302 counts on, the loads from which the regime calls a unit full or used, and the attainable
-rates of kscope/arch/units.toml (the busiest that a unit was ever seen). Each constant is tried over VALUES, one at a
-time, the others as they are; the best of them by `loss` is what a fit would choose.
+What is fitted: the constants of kscope/features/estimate/bounds.py (how caps add up, when a unit is full, the width of
+the range), the overlap that LAT302 counts on, the loads from which the regime calls a unit full or used, and the
+attainable rates of kscope/arch/units.toml (the busiest that a unit was ever seen). Each constant is tried over VALUES,
+one at a time, the others as they are; the best of them by `loss` is what a fit would choose.
 
 Leave one family out: for each family of kernels (a case's name before its dot; all matrix products are one), the
 constants and rates are chosen on all other families, and the family is diagnosed
@@ -32,16 +32,16 @@ from eval import Case, Promise, figures, load, ours  # noqa: E402
 
 from kscope.arch import table  # noqa: E402
 from kscope.engine.kernel import analyze_kernel  # noqa: E402
-from kscope.features.units import units  # noqa: E402
+from kscope.features.counters.units import units  # noqa: E402
 
 VALUES: dict[str, tuple[float, ...]] = {
-    "kscope.features.bounds.SMOOTH": (2.0, 2.5, 3.0, 4.0, 6.0),
-    "kscope.features.bounds.FULL": (0.8, 0.85, 0.9, 0.95),
-    "kscope.features.bounds.FREE": (0.4, 0.5, 0.6, 0.7),
-    "kscope.features.bounds.RELIEVED": (0.6, 0.7, 0.8, 0.9),
-    "kscope.features.bounds.YIELD": (0.5, 0.65, 0.75, 0.85, 1.0),
-    "kscope.features.bounds.LOW": (0.3, 0.4, 0.5, 0.6, 0.7),
-    "kscope.features.bounds.RISE": (1.0, 1.15, 1.35, 1.6),
+    "kscope.features.estimate.bounds.SMOOTH": (2.0, 2.5, 3.0, 4.0, 6.0),
+    "kscope.features.estimate.bounds.FULL": (0.8, 0.85, 0.9, 0.95),
+    "kscope.features.estimate.bounds.FREE": (0.4, 0.5, 0.6, 0.7),
+    "kscope.features.estimate.bounds.RELIEVED": (0.6, 0.7, 0.8, 0.9),
+    "kscope.features.estimate.bounds.YIELD": (0.5, 0.65, 0.75, 0.85, 1.0),
+    "kscope.features.estimate.bounds.LOW": (0.3, 0.4, 0.5, 0.6, 0.7),
+    "kscope.features.estimate.bounds.RISE": (1.0, 1.15, 1.35, 1.6),
     "kscope.rules.latency.warp_divergence.LEFT": (0.0, 0.05, 0.1, 0.15),
     "kscope.rules.latency.exposed_memory_latency.AHEAD": (2.0, 3.0, 4.0, 6.0, 8.0),
     "kscope.engine.regime.FULL": (0.7, 0.75, 0.8, 0.85, 0.9),

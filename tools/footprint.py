@@ -15,9 +15,9 @@ from msgspec import Struct
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from kscope.features.columns import total
-from kscope.features.role_time import RoleTime, issued
-from kscope.features.specialization import Specialization
+from kscope.features.sass.columns import total
+from kscope.features.specialized.role_time import RoleTime, issued
+from kscope.features.specialized.specialization import Specialization
 
 CLOCK = "SR_CLOCKLO"
 AROUND = 12  # blocks between a wait and the clock readings around it

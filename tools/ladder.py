@@ -23,8 +23,8 @@ from eval import spearman  # noqa: E402
 
 from kscope.engine.kernel import analyze_kernel  # noqa: E402
 from kscope.model.analysis import KernelAnalysis  # noqa: E402
-from kscope.parsers.compressed import open_input  # noqa: E402
-from kscope.parsers.ncu import read_kernels  # noqa: E402
+from kscope.parsers.files.inputs import open_input  # noqa: E402
+from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 FIXTURES = ROOT / "fixtures" / "h200"
 

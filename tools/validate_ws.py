@@ -31,13 +31,13 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kscope.engine.kernel import analyze_kernel  # noqa: E402
-from kscope.features.coverage import Share  # noqa: E402
 from kscope.features.facts import Facts  # noqa: E402
-from kscope.features.role_time import RoleTime, noise  # noqa: E402
-from kscope.features.specialization import Specialization  # noqa: E402
+from kscope.features.specialized.coverage import Share  # noqa: E402
+from kscope.features.specialized.role_time import RoleTime, noise  # noqa: E402
+from kscope.features.specialized.specialization import Specialization  # noqa: E402
 from kscope.model.analysis import KernelAnalysis  # noqa: E402
-from kscope.parsers.compressed import open_input  # noqa: E402
-from kscope.parsers.ncu import read_kernels  # noqa: E402
+from kscope.parsers.files.inputs import open_input  # noqa: E402
+from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 RECORDED = 1.03  # recorded over plain time, above which the recording is not of the same kernel
 RECORDS = 3.0  # points of a role's time that went into its records, above which it is not the plain program's role

@@ -15,7 +15,7 @@ PACKED = (".gz", ".xz", ".zst")
 
 def is_code(path: str) -> bool:
     """Whether a file is machine code rather than a report or recording: by its first bytes, or, packed, its name."""
-    from kscope.parsers.compressed import HEAD, sniff
+    from kscope.parsers.files.inputs import HEAD, sniff
 
     name = Path(path).name.lower()
     for suffix in PACKED:
@@ -49,7 +49,7 @@ def compared(
 ) -> tuple[str, bool]:
     """The diff of two binaries as text, JSON or HTML; whether a finding that only the new one has meets the limits."""
     from kscope.engine.sassdiff import sass_diff
-    from kscope.parsers.cubin import read_programs
+    from kscope.parsers.cubin.programs import read_programs
 
     comparison = sass_diff(before, after, *(read_programs(side, arch, function) for side in (before, after)))
     failed = met((f.new for f in comparison.functions), limits)

@@ -115,7 +115,7 @@ def _format_of(output: Path | None) -> str:
 
 def _is_report(path: str) -> bool:
     """Whether the input is a Nsight Compute report, compressed or not. Raises KscopeError where it cannot be read."""
-    from kscope.parsers.compressed import HEAD, open_input, sniff
+    from kscope.parsers.files.inputs import HEAD, open_input, sniff
 
     if path == "-":
         return False  # read once only; the readers of binaries see what it is
@@ -124,7 +124,7 @@ def _is_report(path: str) -> bool:
 
 
 def _plain(path: str, arch: str | None, function: str | None, *, control: bool, source: bool) -> str:
-    from kscope.parsers.cubin import read_programs
+    from kscope.parsers.cubin.programs import read_programs
     from kscope.reports.plain_listing import render
 
     return render(read_programs(path, arch, function), control=control, source=source)
@@ -138,7 +138,7 @@ def _analysis(
     lines = sources_below(source_root) if source_root is not None else None
     if _is_report(path):
         return report_analysis(path, arch=arch, function=function, annotate=annotate, lines=lines)
-    from kscope.parsers.cubin import read_programs
+    from kscope.parsers.cubin.programs import read_programs
 
     return binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)
 

@@ -56,10 +56,10 @@ def trace(
 
 
 def _shown(path: str, format_: str, kinds: tuple[str, ...], *, to_file: bool, no_color: bool) -> str:
-    from kscope.parsers import warp_traces
+    from kscope.parsers.warp_trace import files
     from kscope.reports import trace as report
 
-    traces = [_with_kinds(one, kinds) for one in warp_traces.read(path)]
+    traces = [_with_kinds(one, kinds) for one in files.read(path)]
     if format_ == "json":
         return report.to_json(traces, path)
     if format_ == "chrome":

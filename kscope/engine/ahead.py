@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from kscope.parsers.ncu_worker import Reader, Want
+from kscope.parsers.ncu.worker import Reader, Want
 
 _started: dict[tuple[int, int, bool], Reader] = {}
 """By device and inode, so that a path that is written differently finds its reader, and by what it reads."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from kscope.features.listing import Structure
-from kscope.parsers.sass import parse_program
+from kscope.features.sass.listing import Structure
+from kscope.parsers.sass.instructions import parse_program
 
 if TYPE_CHECKING:
     from kscope.model.program import Program
-    from kscope.parsers.ncu_worker import Row
+    from kscope.parsers.ncu.worker import Row
 
 KEEP = 16  # functions that are remembered, those seen last
 
@@ -30,7 +30,7 @@ class Codes:
             structure = self.structure(self.parse(name, sm, rows))
             structure.work_ahead()
             if self._draws:
-                from kscope.features.detail_code import bare_detail
+                from kscope.features.views.source import bare_detail
 
                 bare_detail(structure, self._report)
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import structs
 
+from kscope.features.counters.traffic import SECTOR
 from kscope.features.facts import Facts
-from kscope.features.memory import SECTOR
 from kscope.model.analysis import Estimate, Finding, Headroom
 from kscope.rules.base import Rule
 from kscope.rules.registry import rule

@@ -9,8 +9,8 @@ from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide
 from kscope.engine.verdict import verdict
+from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
-from kscope.features.units import ELAPSED
 from kscope.model.analysis import (
     DeviceInfo,
     HotInstruction,
@@ -29,7 +29,7 @@ from kscope.rules.registry import all_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kscope.features.listing import Structure
+    from kscope.features.sass.listing import Structure
     from kscope.model.detail import KernelDetail
 
 HOT = 12
@@ -51,7 +51,7 @@ def analyze_kernel(
     findings = under_the_roof(facts, said.findings)
     regimen = decide(facts)
     if details is not None:
-        from kscope.features.detail import kernel_detail
+        from kscope.features.views.kernel import kernel_detail
 
         details.append(kernel_detail(facts, ident, report))
     launch, device = kernel.launch, kernel.device
@@ -115,8 +115,8 @@ def _utilization(facts: Facts) -> list[Utilization]:
 
 
 def _stalls(facts: Facts) -> list[Stall]:
-    """Raw shares, and what coverage leaves of them (`kscope.features.specialization`); where they come from samples,
-    low and high are two standard errors of the count."""
+    """Raw shares, and what coverage leaves of them (`kscope.features.specialized.specialization`); where they come from
+    samples, low and high are two standard errors of the count."""
     mix = facts.stalls
     out = []
     for reason, share in sorted(mix.share.items(), key=lambda row: -row[1]):

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from kscope.engine.outcomes import Outcomes, judged
-from kscope.features.listing import Listing
+from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Finding
 from kscope.rules.registry import all_lints
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 
 from kscope.engine.programs import Lines
-from kscope.features.detail_code import listing_detail
-from kscope.features.listing import Listing
+from kscope.features.sass.listing import Listing
+from kscope.features.views.source import listing_detail
 from kscope.model.analysis import Analysis, FunctionAnalysis
 from kscope.model.detail import CodeDetail, FunctionDetail, ProgramDetail
 from kscope.model.program import Cubin

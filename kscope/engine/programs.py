@@ -12,12 +12,12 @@ from msgspec import structs
 from kscope import __version__
 from kscope.engine.kernel import analyze_kernel
 from kscope.engine.lint import lint
-from kscope.features.accesses import accesses
-from kscope.features.banks import conflicts
-from kscope.features.code import Code
-from kscope.features.listing import Listing
-from kscope.features.measured import Profile
-from kscope.features.program_view import access_table, listing, loops, mix, occupancy_view, spill_counts
+from kscope.features.lanes.bank_conflicts import conflicts
+from kscope.features.profile.code import Code
+from kscope.features.profile.measured import Profile
+from kscope.features.sass.accesses import accesses
+from kscope.features.sass.listing import Listing
+from kscope.features.views.program import access_table, listing, loops, mix, occupancy_view, spill_counts
 from kscope.model.analysis import (
     Analysis,
     Finding,
@@ -30,8 +30,8 @@ from kscope.model.analysis import (
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.kernel import Kernel
 from kscope.model.program import Cubin
-from kscope.parsers.compressed import open_input
-from kscope.parsers.ncu_worker import Reader, Skipped, Want
+from kscope.parsers.files.inputs import open_input
+from kscope.parsers.ncu.worker import Reader, Skipped, Want
 
 Lines = Callable[[str], Sequence[str]]
 """Text of a source file by its name in line information, as lines; empty where there is none."""
@@ -100,8 +100,8 @@ def report_analysis(
     skipped: list[SkippedInput] = []
     version = None
     with open_input(path) as real, contextlib.closing(Reader(real, Want(), path)) as reader:
-        from kscope.parsers.ncu import to_kernel
-        from kscope.parsers.report_code import with_image
+        from kscope.parsers.ncu.embedded_code import with_image
+        from kscope.parsers.ncu.kernels import to_kernel
 
         for raw in reader.kernels():
             if isinstance(raw, Skipped):
@@ -142,7 +142,7 @@ def report_analysis(
 def for_target(sm: int, arch: str | None) -> bool:
     """Whether code that ran on a device of capability `sm` (90) is for the target asked for (sm_90, 90a). Raises
     KscopeError (status 2) for a word that is no target."""
-    from kscope.parsers.cubin import target_of
+    from kscope.parsers.cubin.programs import target_of
 
     wanted = target_of(arch)
     return wanted is None or wanted.removeprefix("sm_").rstrip("af") == str(sm)

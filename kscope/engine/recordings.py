@@ -30,8 +30,8 @@ def analyze_recordings(
     """(inputs read, their analyses, faults). wanted and top narrow the table of kernels, not the verdict. every: all
     kernels that are wanted, for a join; `shortened` cuts the table afterwards."""
     from kscope.engine.timeline import analyze_view
-    from kscope.features.timeline_detail import timeline_detail
-    from kscope.features.timeline_view import TimelineView
+    from kscope.features.timeline.facts import TimelineView
+    from kscope.features.views.timeline import timeline_detail
 
     read: list[Input] = []
     found: list[TimelineAnalysis] = []
@@ -62,7 +62,7 @@ def shortened(one: TimelineAnalysis, top: int | None) -> TimelineAnalysis:
 
 
 def _reader(kind: str) -> Callable[[Path], Timeline]:
-    from kscope.parsers import kineto, nsys, nsys_export
+    from kscope.parsers.timeline import kineto, nsys, nsys_export
 
     readers: dict[str, Callable[[Path], Timeline]] = {
         "kineto": kineto.read, "nsys": nsys.read, "nsys-rep": nsys_export.read,

@@ -14,9 +14,9 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct
 
-from kscope.features.columns import total
+from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
-from kscope.features.units import Unit
+from kscope.features.sass.columns import total
 from kscope.model.analysis import Limiter, Regime
 from kscope.model.units import counted, percent
 

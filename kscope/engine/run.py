@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from kscope import __version__
 from kscope.engine import ahead
 from kscope.model.errors import EXIT_USAGE, KscopeError
-from kscope.parsers.compressed import collect, open_input
-from kscope.parsers.ncu_worker import Reader, Skipped, Want
+from kscope.parsers.files.inputs import collect, open_input
+from kscope.parsers.ncu.worker import Reader, Skipped, Want
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis, Input, KernelAnalysis, SkippedInput
@@ -143,9 +143,9 @@ def _prepare(*, draws: bool) -> None:
     """Load the rules and the tables that every kernel needs, while the first one is being decoded."""
     import kscope.engine.codes
     import kscope.engine.kernel
-    import kscope.parsers.ncu
+    import kscope.parsers.ncu.kernels
     from kscope.arch import table
-    from kscope.features.opcodes import classify_name
+    from kscope.isa.opcodes import classify_name
     from kscope.rules.registry import all_rules
 
     all_rules()
@@ -153,7 +153,7 @@ def _prepare(*, draws: bool) -> None:
     for name in ("units", "latency"):
         table(name)
     if draws:
-        import kscope.features.detail  # noqa: F401
+        import kscope.features.views.kernel  # noqa: F401
 
 
 def _analyze(
@@ -169,7 +169,7 @@ def _analyze(
     from kscope.engine.group import fold
     from kscope.engine.kernel import analyze_kernel
     from kscope.model.analysis import Analysis, Input, SkippedInput
-    from kscope.parsers.ncu import to_kernel
+    from kscope.parsers.ncu.kernels import to_kernel
 
     inputs: list[Input] = []
     found: list[KernelAnalysis] = []

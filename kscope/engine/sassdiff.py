@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from kscope import __version__
 from kscope.engine.lint import lint
-from kscope.features.listing import Listing
-from kscope.features.local import spills_and_arrays
-from kscope.features.sassalign import Pair, align, code_of
+from kscope.features.patterns.local_memory import spills_and_arrays
+from kscope.features.sass.align import Pair, align, code_of
+from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Input
 from kscope.model.comparison import Change
 from kscope.model.program import Cubin, Instruction, Program

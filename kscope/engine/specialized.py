@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.phases import drawn
-from kscope.features.role_time import RoleTime, noise
-from kscope.features.specialization import Specialization
+from kscope.features.specialized.phases import drawn
+from kscope.features.specialized.role_time import RoleTime, noise
+from kscope.features.specialized.specialization import Specialization
 from kscope.model.specialization import (
     Amortisation,
     LostTime,

@@ -9,9 +9,9 @@ import numpy as np
 
 from kscope.engine.outcomes import judged
 from kscope.engine.timeline_verdict import decide
-from kscope.features.intervals import covered
-from kscope.features.timeline_gaps import CAUSES, INSIDE, LOST, PROFILER
-from kscope.features.timeline_view import TimelineView
+from kscope.features.timeline.facts import TimelineView
+from kscope.features.timeline.gaps import CAUSES, INSIDE, LOST, PROFILER
+from kscope.features.timeline.intervals import covered
 from kscope.model.analysis import TimelineAnalysis
 from kscope.model.columns import distinct
 from kscope.model.errors import one_line

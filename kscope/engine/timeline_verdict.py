@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.timeline_view import TimelineView
+from kscope.features.timeline.facts import TimelineView
 from kscope.model.analysis import Limiter, Verdict
 from kscope.model.units import percent
 from kscope.rules.timeline_base import UNTIED

@@ -5,23 +5,23 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kscope.features.bounds import Bounds
-from kscope.features.code import Code
-from kscope.features.launch import Geometry, geometry
-from kscope.features.listing import Structure
-from kscope.features.memory import SECTOR, Traffic, traffic
-from kscope.features.occupancy import Occupancy, occupancy
-from kscope.features.path import LatencyPath, latency_path
-from kscope.features.roofline import RooflinePoint, roofline
-from kscope.features.stalls import StallMix, stall_mix
-from kscope.features.units import Unit, busiest, units
+from kscope.features.counters.launch import Geometry, geometry
+from kscope.features.counters.occupancy import Occupancy, occupancy
+from kscope.features.counters.roofline import RooflinePoint, roofline
+from kscope.features.counters.stalls import StallMix, stall_mix
+from kscope.features.counters.traffic import SECTOR, Traffic, traffic
+from kscope.features.counters.units import Unit, busiest, units
+from kscope.features.estimate.bounds import Bounds
+from kscope.features.estimate.latency_floor import LatencyPath, latency_path
+from kscope.features.profile.code import Code
+from kscope.features.sass.listing import Structure
 from kscope.model.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kscope.features.specialization import Specialization
-    from kscope.features.wait_sites import Waits
+    from kscope.features.specialized.specialization import Specialization
+    from kscope.features.specialized.wait_sites import Waits
 
 BESIDE = frozenset({"wgmma", "tcgen05", "tma"})
 """Kinds of instructions that hand work to an asynchronous unit."""
@@ -107,7 +107,9 @@ class Facts:
         """Roles, waits and phases of a warp-specialised kernel; None for every other one."""
         if self.code is None or not self.code.asynchronous:
             return None
-        from kscope.features.specialization import specialization  # a dozen modules that most kernels never need
+        from kscope.features.specialized.specialization import (
+            specialization,  # a dozen modules that most kernels never need
+        )
 
         return specialization(self.code, self.units)
 
@@ -132,7 +134,7 @@ class Facts:
             return self.specialization.waits
         if self.code is None:
             return None
-        from kscope.features.wait_sites import find_waits
+        from kscope.features.specialized.wait_sites import find_waits
 
         return find_waits(self.code, None)
 

@@ -82,7 +82,7 @@ def render_diff(comparison: Comparison) -> str:
 
 
 def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
-    """The page of `kscope sass`: listings without a profile (kscope.features.detail_code.listing_detail)."""
+    """The page of `kscope sass`: listings without a profile (kscope.features.views.source.listing_detail)."""
     found = [f for program in programs for function in program.functions for f in function.findings]
     payload = {
         "analysis": Analysis(kscope=_version(), inputs=[Input(path=path, kind="cubin")]),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kscope.features.control import words
+from kscope.isa.control import words
 from kscope.model.errors import one_line
 
 if TYPE_CHECKING:

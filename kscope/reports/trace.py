@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kscope import __version__
-from kscope.features import trace_roles
+from kscope.features.specialized import recorded_roles
 from kscope.model.errors import one_line
 from kscope.model.trace import ISSUE, WAIT
 from kscope.reports.terminal import Page, clip
@@ -17,7 +17,7 @@ from kscope.reports.terminal import Page, clip
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kscope.features.trace_roles import RoleShare, Share
+    from kscope.features.specialized.recorded_roles import RoleShare, Share
     from kscope.model.trace import KernelTrace
     from kscope.reports import Options
 
@@ -38,7 +38,7 @@ def _trace(page: Page, trace: KernelTrace) -> None:
     cycles = trace.source == "proton"
     length = f"{trace.span_us * 1e3:,.0f} cycles" if cycles else f"{trace.span_us:,.1f} us"
     page.line((one_line(trace.kernel), "bold"), f"   {length}   {one_line(trace.device)}")
-    roles = trace_roles.roles(trace)
+    roles = recorded_roles.roles(trace)
     for text, style in _facts(trace, roles):
         page.paragraph(text, lead=("  ", ""), indent=2, style=style)
     page.blank()
@@ -65,11 +65,11 @@ def _facts(trace: KernelTrace, roles: Sequence[RoleShare]) -> Iterator[tuple[str
         yield f"{trace.lost} records were overwritten: give each warp room for more", "major"
     if trace.unmatched:
         yield f"{trace.unmatched} begins or ends without their partner were left out", "major"
-    if unit := trace_roles.unit_share(trace):
+    if unit := recorded_roles.unit_share(trace):
         yield (
             f"{unit.unit} {unit.busy:.1f} % busy: {unit.fill:.1f} % of the time before its first work, "
             f"{unit.drain:.1f} % after its last, {unit.gap_share:.1f} % in {unit.gaps:.1f} gaps an SM of more than "
-            f"{trace_roles.GAP / 1e3:g} us"
+            f"{recorded_roles.GAP / 1e3:g} us"
         ), ""
 
 
@@ -111,7 +111,8 @@ def to_json(traces: Sequence[KernelTrace], path: str) -> str:
             "unit_of_time": "SM cycles" if t.source == "proton" else "ns", "clock_ghz": t.clock_ghz,
             "blocks": t.blocks, "recorded_blocks": len({w.block for w in t.warps}), "warps": len(t.warps),
             "spans": len(t), "lost_records": t.lost, "unmatched": t.unmatched, "notes": t.notes,
-            "unit": msgspec.to_builtins(trace_roles.unit_share(t)), "roles": msgspec.to_builtins(trace_roles.roles(t)),
+            "unit": msgspec.to_builtins(recorded_roles.unit_share(t)),
+            "roles": msgspec.to_builtins(recorded_roles.roles(t)),
         }
         for t in traces
     ]  # fmt: skip
@@ -131,7 +132,7 @@ def to_chrome(traces: Sequence[KernelTrace]) -> str:
             events.append(_named("thread_name", base + w.sm, i + 1, f"block {w.block} warp {w.warp} {w.role}"))
         for row in zip(trace.warp, trace.scope, trace.begin, trace.end, trace.payload, strict=True):
             events.append(_event(trace, base, *row))
-        unit, sms = trace_roles.busy(trace)
+        unit, sms = recorded_roles.busy(trace)
         for sm, intervals in sms.items():
             events.append(_named("thread_name", base + sm, 0, f"{unit} busy"))
             for b, e in intervals:

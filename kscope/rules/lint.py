@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from kscope.features.listing import Listing
+from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Evidence, Finding, Severity
 from kscope.rules.base import AnyRule, Outcome
 

@@ -15,7 +15,7 @@ from kscope.rules.base import AnyRule, Missing, Outcome, derived
 __all__ = ["TimelineRule", "derived", "gain", "quoted"]
 
 if TYPE_CHECKING:
-    from kscope.features.timeline_view import TimelineView
+    from kscope.features.timeline.facts import TimelineView
 
 UNTIED = 0.2  # beyond this share of operations without their call, causes would be guesses
 

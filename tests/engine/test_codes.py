@@ -12,10 +12,11 @@ from kscope.engine import codes
 from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
 from kscope.engine.run import analyze_paths
-from kscope.features.listing import Structure
+from kscope.features.sass.listing import Structure
 from kscope.model.detail import Detail, KernelDetail
-from kscope.parsers import ncu_worker, report_images
-from kscope.parsers.ncu import read_kernels, to_kernel
+from kscope.parsers.files import ncu_images
+from kscope.parsers.ncu import worker
+from kscope.parsers.ncu.kernels import read_kernels, to_kernel
 from tests.support import reports
 
 Rows = list[tuple[int, str, "str | None", "int | None"]]
@@ -23,14 +24,14 @@ TWICE = ("bank_conflict.slow", "bank_conflict.fast", "bank_conflict.slow")
 CODE: Rows = [(0, "S2R R0, SR_TID.X", None, None), (16, "IADD3 R1, R0, 0x1, RZ", None, None), (32, "EXIT", None, None)]
 
 
-def read(path: Path) -> tuple[list[tuple[str, str, int, Rows]], list[ncu_worker.Raw]]:
+def read(path: Path) -> tuple[list[tuple[str, str, int, Rows]], list[worker.Raw]]:
     """What the reader expects, with what came before it ("" or the name of a kernel), and its kernels."""
     expected: list[tuple[str, str, int, Rows]] = []
-    kernels: list[ncu_worker.Raw] = []
+    kernels: list[worker.Raw] = []
     last = [""]
-    reader = ncu_worker.Reader(str(path), ncu_worker.Want())
+    reader = worker.Reader(str(path), worker.Want())
     for raw in reader.kernels(lambda name, sm, rows: expected.append((last[0], name, sm, rows))):
-        assert not isinstance(raw, ncu_worker.Skipped)
+        assert not isinstance(raw, worker.Skipped)
         kernels.append(raw)
         last[0] = raw["mangled"]
     return expected, kernels
@@ -56,7 +57,7 @@ def test_each_function_once(report: Callable[[str], Path], tmp_path: Path) -> No
     expected, kernels = read(joined)
     assert len(kernels) == 3 and kernels[0]["mangled"] == kernels[2]["mangled"] != kernels[1]["mangled"]
     assert [name for _, name, _, _ in expected] == [kernels[0]["mangled"], kernels[1]["mangled"]]
-    assert report_images.result_names(str(joined)) == [k["mangled"] for k in kernels]
+    assert ncu_images.result_names(str(joined)) == [k["mangled"] for k in kernels]
 
 
 def test_launches_of_one_function(report: Callable[[str], Path], tmp_path: Path) -> None:
@@ -64,8 +65,8 @@ def test_launches_of_one_function(report: Callable[[str], Path], tmp_path: Path)
     joined = tmp_path / "joined.ncu-rep"
     reports.join_reports([report(case) for case in TWICE], joined)
     known, found = Codes(str(joined), draws=True), []
-    for raw in ncu_worker.Reader(str(joined), ncu_worker.Want(charts=True)).kernels(known.expect):
-        assert not isinstance(raw, ncu_worker.Skipped)
+    for raw in worker.Reader(str(joined), worker.Want(charts=True)).kernels(known.expect):
+        assert not isinstance(raw, worker.Skipped)
         details: list[KernelDetail] = []
         kernel = to_kernel(raw, "x", known.parse)
         assert kernel.program is not None
@@ -97,8 +98,8 @@ def test_result_names_of_rubbish(tmp_path: Path) -> None:
     whole = reports.plain("bank_conflict.slow")
     for content in (b"", b"NVR\0", whole[:400_000], whole[:-9]):
         path.write_bytes(content)
-        assert report_images.result_names(str(path)) == []
-    assert report_images.result_names(str(tmp_path / "none")) == []
+        assert ncu_images.result_names(str(path)) == []
+    assert ncu_images.result_names(str(tmp_path / "none")) == []
 
 
 def test_a_guess_that_is_right() -> None:

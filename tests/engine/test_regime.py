@@ -10,8 +10,8 @@ import pytest
 
 from kscope.engine.headroom import headroom
 from kscope.engine.regime import decide
+from kscope.features.counters.stalls import COUNTER
 from kscope.features.facts import Facts
-from kscope.features.stalls import COUNTER
 from kscope.model.analysis import KernelAnalysis, Limiter, Regime
 from kscope.model.kernel import Kernel
 from kscope.rules.registry import rule

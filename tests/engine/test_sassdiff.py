@@ -10,10 +10,10 @@ import pytest
 from msgspec import structs
 
 from kscope.engine.sassdiff import match, sass_diff
-from kscope.features.sassalign import align, code_of
+from kscope.features.sass.align import align, code_of
 from kscope.model.program import Cubin, Program
 from kscope.model.sass_diff import FunctionDiff, sass_diff_json
-from kscope.parsers.sass import parse_program
+from kscope.parsers.sass.instructions import parse_program
 from kscope.reports import Options
 from kscope.reports._sass_diff import render_sass_diff
 from tests.support.sass import EXPECTED, functions

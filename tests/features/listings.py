@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscope.model.program import Program
-from kscope.parsers.sass import parse_program
+from kscope.parsers.sass.instructions import parse_program
 
 
 def program(text: str, sm: int = 90) -> Program:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kscope.features.cfg import build_cfg
-from kscope.features.flow import CONTROL
-from kscope.features.liveness import Liveness
+from kscope.features.sass.branches import CONTROL
+from kscope.features.sass.cfg import build_cfg
+from kscope.features.sass.liveness import Liveness
 from kscope.model.program import Instruction, Program
 from kscope.parsers import toolchain
-from kscope.parsers.cubin import read_programs
+from kscope.parsers.cubin.programs import read_programs
 from tests.support.sass import FOLDER
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))

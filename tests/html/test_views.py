@@ -401,8 +401,8 @@ def test_machine_code_of_a_binary(visit: Callable[..., Visit], tmp_path: Path) -
 
 
 def test_listing_without_a_profile(visit: Callable[..., Visit], kernel: Callable[[str], Any], tmp_path: Path) -> None:
-    from kscope.features.detail_code import listing_detail
-    from kscope.features.listing import Listing
+    from kscope.features.sass.listing import Listing
+    from kscope.features.views.source import listing_detail
     from kscope.model.detail import FunctionDetail, ProgramDetail
     from kscope.reports.html import render_programs
 

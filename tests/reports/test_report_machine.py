@@ -10,7 +10,7 @@ from msgspec import structs
 
 from kscope.engine.programs import binary_analysis
 from kscope.model.analysis import Analysis, from_json, to_json
-from kscope.parsers.cubin import read_programs
+from kscope.parsers.cubin.programs import read_programs
 from kscope.reports.machine import MachineOptions, render
 from tests.support.reports import FIXTURES
 

@@ -11,7 +11,7 @@ import pytest
 
 from kscope.engine.lint import lint
 from kscope.engine.outcomes import Outcomes
-from kscope.features.listing import Listing
+from kscope.features.sass.listing import Listing
 from kscope.rules.lint import Lint
 from kscope.rules.registry import LINTS, all_lints, all_rules
 from tests.support.sass import EXPECTED, FOLDER, MANIFEST, functions

@@ -7,11 +7,12 @@ from collections import Counter
 import pytest
 
 from kscope.engine.lint import lint
-from kscope.features import lanes, regbanks
-from kscope.features.lane_operands import pointers
-from kscope.features.listing import Listing
-from kscope.features.matmul import FMA_OPCODES
-from kscope.features.regbanks import bank_costs
+from kscope.features.lanes import values
+from kscope.features.lanes.lane_operands import pointers
+from kscope.features.patterns import register_banks
+from kscope.features.patterns.fma_loops import FMA_OPCODES
+from kscope.features.patterns.register_banks import bank_costs
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED
 from kscope.rules.lints import tensor_cores_idle
 from tests.support.sass import EXPECTED, functions
@@ -22,7 +23,7 @@ LISTINGS = [Listing(functions(source, arch)[kernel]) for source, arch, kernel in
 def test_register_banks_skip_only_what_cannot_conflict(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = [bank_costs(code) for code in LISTINGS]
     assert sum(map(len, quick)) > 20
-    monkeypatch.setattr(regbanks, "_crowded", lambda uses: True)
+    monkeypatch.setattr(register_banks, "_crowded", lambda uses: True)
     assert [bank_costs(code) for code in LISTINGS] == quick
 
 
@@ -36,14 +37,14 @@ def test_code_without_multiply_adds_is_not_searched_for_products(monkeypatch: py
 
 def test_an_address_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Alignment for 16 bytes and for 8 of one access under the same launch values is one computation."""
-    computed: Counter[tuple[lanes.Lanes, int, int]] = Counter()
-    follow = lanes.Lanes._computed
+    computed: Counter[tuple[values.Lanes, int, int]] = Counter()
+    follow = values.Lanes._computed
 
-    def counted(self: lanes.Lanes, index: int, place: int) -> lanes.Value:
+    def counted(self: values.Lanes, index: int, place: int) -> values.Value:
         computed[self, index, place] += 1
         return follow(self, index, place)
 
-    monkeypatch.setattr(lanes.Lanes, "_computed", counted)
+    monkeypatch.setattr(values.Lanes, "_computed", counted)
     for code in LISTINGS:
         lint(Listing(code.program))
     assert len(computed) > 100 and max(computed.values()) == 1

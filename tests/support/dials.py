@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from kscope.model.trace import KernelTrace
-from kscope.parsers import warp_traces
+from kscope.parsers.warp_trace import files
 from tests.support.reports import FIXTURES
 
 DIALS = FIXTURES.parent / "dials"
@@ -25,5 +25,5 @@ def plain_dump(case: str) -> bytes:
 
 @cache
 def trace(case: str) -> KernelTrace:
-    (one,) = warp_traces.read(dump(case))
+    (one,) = files.read(dump(case))
     return one

@@ -7,7 +7,7 @@ import lzma
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from kscope.parsers.container import Block, blocks, header_end
+from kscope.parsers.files.ncu_container import Block, blocks, header_end
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "h200"
 

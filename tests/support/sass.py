@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from kscope.model.program import Program
-from kscope.parsers.cubin import read_programs
+from kscope.parsers.cubin.programs import read_programs
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
 MANIFEST = tomllib.loads((FOLDER / "FIXTURES.toml").read_text("utf-8"))

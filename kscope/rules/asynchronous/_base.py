@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.bounds import RISE
+from kscope.features.estimate.bounds import RISE
 from kscope.model.analysis import Estimate, Evidence
 from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from kscope.features.code import Code
     from kscope.features.facts import Facts
-    from kscope.features.pipeline_loss import Loss
-    from kscope.features.specialization import Specialization
+    from kscope.features.profile.code import Code
+    from kscope.features.specialized.pipeline_loss import Loss
+    from kscope.features.specialized.specialization import Specialization
     from kscope.model.analysis import Location
 
 COLLECT = "--set full --section PmSampling"
@@ -94,7 +94,7 @@ def gain(
     all of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's
     load; the unit that the kernel is for may go up to the plateau that its timeline reaches, of which `lost` is a
     share. `scale`: demands that the fix lowers."""
-    from kscope.features.phases import plateau_of
+    from kscope.features.specialized.phases import plateau_of
 
     load, name = facts.bounds.next_limit(scale or {}, skip=("tensor",))
     tensor = facts.units.get("tensor")

@@ -65,8 +65,8 @@ from __future__ import annotations
 from msgspec import structs
 
 from kscope.features.facts import Facts
-from kscope.features.listing import Listing
-from kscope.features.proxy import Hazard, hazards
+from kscope.features.lanes.proxy_hazards import Hazard, hazards
+from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Severity
 from kscope.rules.base import PASSED, Outcome, Rule, derived
 

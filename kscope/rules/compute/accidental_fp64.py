@@ -61,9 +61,9 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import DOUBLE
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.patterns.math_functions import DOUBLE
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 SELDOM = 200  # FP64 instructions a conversion, above which the doubles are no accident

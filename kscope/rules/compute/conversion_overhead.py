@@ -63,9 +63,9 @@ CUDA C++ Programming Guide, throughput of native arithmetic instructions (type c
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import CONVERSIONS, conversions
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.patterns.math_functions import CONVERSIONS, conversions
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 

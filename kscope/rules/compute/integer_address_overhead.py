@@ -68,12 +68,12 @@ CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Mont
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import integer_divisions
-from kscope.features.columns import total
-from kscope.features.cone import computation, dying, purpose
-from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.opcodes import OpClass
+from kscope.features.patterns.math_functions import integer_divisions
+from kscope.features.patterns.slicing import computation, dying, purpose
+from kscope.features.profile.demands import left
+from kscope.features.sass.columns import total
+from kscope.isa.opcodes import OpClass
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 REPLACED = 0.15  # instructions of a strength-reduced index over those of the division sequence

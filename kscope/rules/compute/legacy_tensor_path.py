@@ -63,8 +63,8 @@ Peaks from the report itself; CUDA C++ Programming Guide, asynchronous warpgroup
 
 from __future__ import annotations
 
-from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.features.profile.demands import left
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 OLD = "sm__ops_path_tensor_op_hmma_src_{}_sparsity_off.sum.peak_sustained"

@@ -56,9 +56,9 @@ CUDA Floating Point and IEEE 754 guide, The Fused Multiply-Add.
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import PAIRS, unfused
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.patterns.math_functions import PAIRS, unfused
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 

@@ -52,10 +52,10 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.code import Code
+from kscope.features.counters.product_tile import tile
+from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
-from kscope.features.tiles import tile
-from kscope.features.units import Unit
+from kscope.features.profile.code import Code
 from kscope.model.analysis import Location
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 

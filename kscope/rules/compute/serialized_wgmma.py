@@ -64,13 +64,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.columns import total
+from kscope.features.counters.product_tile import tile
 from kscope.features.facts import Facts
-from kscope.features.tiles import tile
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 if TYPE_CHECKING:
-    from kscope.features.specialization import Specialization
+    from kscope.features.specialized.specialization import Specialization
 
 IDLE = 0.05  # share of the time that the pipe idles between groups of products
 CROWD = 2.0  # lanes an arrival, above which the barrier is crowded
@@ -119,8 +119,8 @@ class SerializedWgmma(Rule):
 
     def _between_groups(self, facts: Facts, sp: Specialization) -> Outcome:
         """Specialised kernels: what the pipe loses in the loop over K, and what fills its gaps."""
-        from kscope.features.warp_roles import PRODUCTS
-        from kscope.parsers.sass_shapes import mma_shape
+        from kscope.features.specialized.roles import PRODUCTS
+        from kscope.isa.operand_shapes import mma_shape
         from kscope.rules.asynchronous._base import REMOVED, gain
 
         code, loss, main = sp.code, sp.loss, sp.time_of(sp.main)

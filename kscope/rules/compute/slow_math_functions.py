@@ -63,11 +63,11 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import math_calls, powers
-from kscope.features.columns import total
-from kscope.features.cone import computation, dying
-from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.features.patterns.math_functions import math_calls, powers
+from kscope.features.patterns.slicing import computation, dying
+from kscope.features.profile.demands import left
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 INTRINSIC = 4  # instructions of a fast intrinsic: scaling, MUFU, correction

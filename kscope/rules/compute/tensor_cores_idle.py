@@ -66,12 +66,12 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.cone import feeding
-from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.matmul import FmaLoop, fma_loops, halves, unpacking
+from kscope.features.patterns.fma_loops import FmaLoop, fma_loops, halves, unpacking
+from kscope.features.patterns.slicing import feeding
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left
+from kscope.features.sass.columns import total
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 

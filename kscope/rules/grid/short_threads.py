@@ -67,12 +67,12 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 
 from __future__ import annotations
 
-from kscope.features.alone import alone
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.reach import address_origins
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left
+from kscope.features.profile.serial_sections import alone
+from kscope.features.sass.columns import total
+from kscope.features.sass.slices import address_origins
 from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own

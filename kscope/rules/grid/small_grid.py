@@ -58,10 +58,10 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
-from kscope.features.bounds import CHAIN
-from kscope.features.demands import sectors_share
+from kscope.features.estimate.bounds import CHAIN
 from kscope.features.facts import Facts
-from kscope.features.pieces import Pieces, pieces
+from kscope.features.patterns.loop_parallelism import Pieces, pieces
+from kscope.features.profile.demands import sectors_share
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
 

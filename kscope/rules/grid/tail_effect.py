@@ -52,8 +52,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.counters.product_tile import tile
 from kscope.features.facts import Facts
-from kscope.features.tiles import tile
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 HALVED = 1.5  # bytes of a product tile with one side halved, over those of the whole: (1 / (m / 2) + 1 / m) / (2 / m)

@@ -62,13 +62,13 @@ Kernel Profiling Guide, stall reason barrier.
 
 from __future__ import annotations
 
-from kscope.features.alone import alone
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.cone import feeding
-from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.matmul import fma_loops
+from kscope.features.patterns.fma_loops import fma_loops
+from kscope.features.patterns.slicing import feeding
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left
+from kscope.features.profile.serial_sections import alone
+from kscope.features.sass.columns import total
 from kscope.model.analysis import Finding, Location
 from kscope.rules.base import FAINT, PASSED, Outcome, Rule, counted, derived, measured, percent
 

@@ -60,8 +60,8 @@ Kernel Profiling Guide, stall reason wait; latencies: kscope/arch/opcodes.toml.
 
 from __future__ import annotations
 
-from kscope.features.chains import carried
 from kscope.features.facts import Facts
+from kscope.features.patterns.dependency_chains import carried
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 PARALLEL = 4.0  # accumulators after the change: the latency of an FMA in cycles

@@ -66,7 +66,7 @@ Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.reach import chases
+from kscope.features.sass.slices import chases
 from kscope.model.analysis import Finding
 from kscope.rules.base import FAINT, PASSED, Outcome, Rule, counted, derived, measured, percent
 

@@ -62,8 +62,8 @@ Kernel Profiling Guide, stall reason no_instruction; Jia et al., arXiv 1804.0682
 
 from __future__ import annotations
 
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 BYTES = 16  # an instruction

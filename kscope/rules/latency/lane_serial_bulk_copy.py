@@ -66,11 +66,11 @@ measured: fixtures/h200/tile_sum.lanes and tile_sum.elected.
 
 from __future__ import annotations
 
-from kscope.features.cfg import Loop
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.demands import left
 from kscope.features.facts import Facts
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left
+from kscope.features.sass.cfg import Loop
+from kscope.features.sass.columns import total
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 

@@ -70,8 +70,8 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 
 from __future__ import annotations
 
-from kscope.features.copies import exposed_copies
 from kscope.features.facts import Facts
+from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.model.analysis import Finding, Location
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 from kscope.rules.latency._rings import ANY, ahead, remedy, waited
@@ -168,8 +168,8 @@ class UnpipelinedCopy(Rule):
 
     def _bulk(self, facts: Facts) -> Outcome:
         """Bulk copies that the same warps issue, wait for and then use, one after the other in one loop."""
-        from kscope.features.wait_sites import samples_of
-        from kscope.features.warp_roles import copies
+        from kscope.features.specialized.roles import copies
+        from kscope.features.specialized.wait_sites import samples_of
 
         code, waits = facts.code, facts.waits
         assert code is not None and waits is not None

@@ -53,8 +53,8 @@ CUDA C++ Best Practices Guide, Branching and Divergence.
 
 from __future__ import annotations
 
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 LEFT = 0.05  # of the narrow instructions stay so: groups come out uneven, and grouping moves the data about

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import DOUBLE, widened
-from kscope.features.listing import Listing
+from kscope.features.patterns.math_functions import DOUBLE, widened
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.compute.accidental_fp64 import AccidentalFp64
 from kscope.rules.lint import Lint, where_in_loops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import CONVERSIONS, conversions
-from kscope.features.listing import Listing
+from kscope.features.patterns.math_functions import CONVERSIONS, conversions
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.conversion_overhead import ConversionOverhead
 from kscope.rules.lint import Lint

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.chains import recurrences
-from kscope.features.listing import Listing
+from kscope.features.patterns.dependency_chains import recurrences
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.latency.dependency_chain import DependencyChain
 from kscope.rules.lint import Lint

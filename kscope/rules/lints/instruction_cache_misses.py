@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscope.arch import table
-from kscope.features.listing import Listing
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.latency.instruction_cache_misses import BYTES, InstructionCacheMisses
 from kscope.rules.lint import Lint

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import integer_divisions
-from kscope.features.cone import computation
-from kscope.features.listing import Listing
+from kscope.features.patterns.math_functions import integer_divisions
+from kscope.features.patterns.slicing import computation
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.integer_address_overhead import IntegerAddressOverhead, whole
 from kscope.rules.lint import Lint, where_in_loops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.listing import Listing
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.compute.legacy_tensor_path import LegacyTensorPath
 from kscope.rules.lint import Lint, where_in_loops

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import reduces
-from kscope.features.listing import Listing
-from kscope.features.local import fixed_slot, spills_and_arrays
+from kscope.features.patterns.local_memory import fixed_slot, spills_and_arrays
+from kscope.features.patterns.math_functions import reduces
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.local_memory_indexing import LocalMemoryIndexing

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import PAIRS, unfused
-from kscope.features.listing import Listing
+from kscope.features.patterns.math_functions import PAIRS, unfused
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.missing_fma import MissingFma
 from kscope.rules.lint import Lint, where_in_loops

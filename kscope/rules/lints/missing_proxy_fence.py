@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.listing import Listing
-from kscope.features.proxy import hazards
+from kscope.features.lanes.proxy_hazards import hazards
+from kscope.features.sass.listing import Listing
 from kscope.rules.asynchronous.missing_proxy_fence import MissingProxyFence
 from kscope.rules.base import Outcome
 from kscope.rules.lint import Lint

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.listing import Listing
-from kscope.features.merge import merges
+from kscope.features.lanes.vectorizable import merges
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.narrow_global_access import NarrowGlobalAccess

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.barriers import redundant_barriers
-from kscope.features.listing import Listing
+from kscope.features.patterns.redundant_barriers import redundant_barriers
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.latency.redundant_barrier import RedundantBarrier
 from kscope.rules.lint import Lint, where_in_loops

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.features.columns import total
-from kscope.features.listing import Listing
-from kscope.features.regbanks import bank_costs
+from kscope.features.patterns.register_banks import bank_costs
+from kscope.features.sass.columns import total
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.register_bank_conflicts import RegisterBankConflicts
 from kscope.rules.lint import Lint, where_in_loops

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.listing import Listing
-from kscope.features.local import spills_and_arrays
+from kscope.features.patterns.local_memory import spills_and_arrays
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.register_spills import RegisterSpills

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.banks import conflicts, shared_accesses
-from kscope.features.listing import Listing
+from kscope.features.lanes.bank_conflicts import conflicts, shared_accesses
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Missing, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.shared_bank_conflicts import SharedBankConflicts

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kscope.features.arithmetic import math_calls, reduces
-from kscope.features.columns import total
-from kscope.features.cone import computation
-from kscope.features.listing import Listing
+from kscope.features.patterns.math_functions import math_calls, reduces
+from kscope.features.patterns.slicing import computation
+from kscope.features.sass.columns import total
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.slow_math_functions import LONG, SlowMathFunctions
 from kscope.rules.lint import Lint, where_in_loops

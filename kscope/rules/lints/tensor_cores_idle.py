@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscope.features.columns import total
-from kscope.features.lanes import Assumption, Lanes, block_shapes
-from kscope.features.listing import Listing
-from kscope.features.matmul import FMA_OPCODES, FmaLoop, fma_loops
+from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.patterns.fma_loops import FMA_OPCODES, FmaLoop, fma_loops
+from kscope.features.sass.columns import total
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.tensor_cores_idle import BY_OPCODE, TensorCoresIdle
 from kscope.rules.lint import Lint

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kscope.features.copies import exposed_copies
-from kscope.features.listing import Listing
+from kscope.features.patterns.tile_copies import exposed_copies
+from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.latency._rings import remedy, waited
 from kscope.rules.latency.unpipelined_copy import UnpipelinedCopy

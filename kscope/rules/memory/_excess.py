@@ -10,8 +10,8 @@ from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kscope.features.code import Code
-    from kscope.features.columns import Column
+    from kscope.features.profile.code import Code
+    from kscope.features.sass.columns import Column
     from kscope.model.analysis import Evidence
 
 

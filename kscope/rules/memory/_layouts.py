@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.features.columns import Column
 from kscope.features.facts import Facts
-from kscope.features.walks import Walks, apart, product
+from kscope.features.lanes.strides import Walks, apart, product
+from kscope.features.sass.columns import Column
 
 MOST = 16  # accesses looked at, those that are waited for most
 SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.demands import left
+from kscope.features.counters.occupancy_limits import MAX_REGISTERS, pressure
 from kscope.features.facts import Facts
-from kscope.features.local import fixed_slot, local_accesses, slot_offset
-from kscope.features.pressure import MAX_REGISTERS, pressure
+from kscope.features.patterns.local_memory import fixed_slot, local_accesses, slot_offset
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left
+from kscope.features.sass.columns import total
 from kscope.model.analysis import Estimate
 
 AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings

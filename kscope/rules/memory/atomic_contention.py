@@ -65,12 +65,12 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 
 from __future__ import annotations
 
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.demands import left, sectors_share
-from kscope.features.excess import SECTORS, WAVEFRONTS
+from kscope.features.counters.traffic import SECTOR
 from kscope.features.facts import Facts
-from kscope.features.memory import SECTOR
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left, sectors_share
+from kscope.features.profile.excess import SECTORS, WAVEFRONTS
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp

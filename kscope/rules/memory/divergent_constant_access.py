@@ -61,8 +61,8 @@ CUDA C++ Best Practices Guide, Constant Memory.
 
 from __future__ import annotations
 
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 FULL = 0.9  # load of the constant cache from which all that queues for it waits for these loads

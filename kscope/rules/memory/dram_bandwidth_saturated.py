@@ -54,8 +54,8 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
-from kscope.features.units import ELAPSED
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 NEAR = 0.85  # of what is attainable

@@ -49,8 +49,8 @@ CUDA C++ Best Practices Guide, Zero Copy; Kernel Profiling Guide, L2 apertures.
 
 from __future__ import annotations
 
+from kscope.features.counters.traffic import SECTOR
 from kscope.features.facts import Facts
-from kscope.features.memory import SECTOR
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 INTERNAL = "gpu__compute_memory_access_throughput_internal_activity"

@@ -68,9 +68,9 @@ CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
 
 from __future__ import annotations
 
-from kscope.features.columns import total
 from kscope.features.facts import Facts
-from kscope.features.local import counted
+from kscope.features.patterns.local_memory import counted
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 from kscope.rules.memory._local import local_estimate, local_instructions
 

@@ -67,13 +67,13 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.code import Code
-from kscope.features.cone import feeding
-from kscope.features.demands import left, sectors_share
+from kscope.features.counters.product_tile import SQUARE, tile
 from kscope.features.facts import Facts
-from kscope.features.matmul import FmaLoop, fma_loops
-from kscope.features.reach import gathers, grid_dimensions
-from kscope.features.tiles import SQUARE, tile
+from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
+from kscope.features.patterns.slicing import feeding
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left, sectors_share
+from kscope.features.sass.slices import gathers, grid_dimensions
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 

@@ -53,9 +53,9 @@ CUDA C++ Best Practices Guide, A Sequential but Misaligned Access Pattern.
 
 from __future__ import annotations
 
-from kscope.features.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
 from kscope.features.facts import Facts
-from kscope.features.walks import astride
+from kscope.features.lanes.strides import astride
+from kscope.features.profile.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 from kscope.rules.memory._excess import ExcessRule, compared
 from kscope.rules.memory.uncoalesced_global_access import SCATTERED

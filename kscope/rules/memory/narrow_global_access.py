@@ -66,12 +66,12 @@ Access".
 
 from __future__ import annotations
 
-from kscope.features.code import Code
-from kscope.features.columns import total
-from kscope.features.cone import behind, feeding
-from kscope.features.demands import left
 from kscope.features.facts import Facts
-from kscope.features.widths import WIDE, contiguous, mergeable
+from kscope.features.patterns.slicing import behind, feeding
+from kscope.features.profile.coalescing import WIDE, contiguous, mergeable
+from kscope.features.profile.code import Code
+from kscope.features.profile.demands import left
+from kscope.features.sass.columns import total
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
 from kscope.rules.memory.low_data_reuse import wasteful

@@ -77,11 +77,11 @@ from __future__ import annotations
 
 import math
 
-from kscope.features.demands import sectors_share
 from kscope.features.facts import Facts
-from kscope.features.past_l1 import latency_left, shared_by_blocks
-from kscope.features.reach import continues, grid_dimensions, pointer
-from kscope.features.walks import Walks
+from kscope.features.lanes.strides import Walks
+from kscope.features.patterns.strong_loads import latency_left, shared_by_blocks
+from kscope.features.profile.demands import sectors_share
+from kscope.features.sass.slices import continues, grid_dimensions, pointer
 from kscope.model.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 

@@ -63,8 +63,8 @@ CUDA C++ Programming Guide, Launch Bounds; Kernel Profiling Guide, local memory.
 
 from __future__ import annotations
 
-from kscope.features.columns import total
 from kscope.features.facts import Facts
+from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 from kscope.rules.memory._local import fewer_warps, local_estimate, local_instructions
 

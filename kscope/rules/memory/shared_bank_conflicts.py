@@ -65,10 +65,10 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
-from kscope.features.code import Code
-from kscope.features.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
 from kscope.features.facts import Facts
-from kscope.features.walks import astride, lane_stride
+from kscope.features.lanes.strides import astride, lane_stride
+from kscope.features.profile.code import Code
+from kscope.features.profile.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 from kscope.rules.memory._excess import ExcessRule, compared
 

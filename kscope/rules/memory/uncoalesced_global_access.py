@@ -65,12 +65,21 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.bounds import REST, YIELD, smooth
-from kscope.features.columns import Column
-from kscope.features.excess import IDEAL_SECTORS, LINE, SECTORS, Excess, excess, least_wavefronts, only_bulk, partly
+from kscope.features.counters.traffic import SECTOR
+from kscope.features.estimate.bounds import REST, YIELD, smooth
 from kscope.features.facts import Facts
-from kscope.features.memory import SECTOR
-from kscope.features.reach import chases, gathers, steps_from_loaded
+from kscope.features.profile.excess import (
+    IDEAL_SECTORS,
+    LINE,
+    SECTORS,
+    Excess,
+    excess,
+    least_wavefronts,
+    only_bulk,
+    partly,
+)
+from kscope.features.sass.columns import Column
+from kscope.features.sass.slices import chases, gathers, steps_from_loaded
 from kscope.model.analysis import Estimate, Finding
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 from kscope.rules.memory._excess import ExcessRule, compared

@@ -50,7 +50,7 @@ from kscope.rules.base import PASSED, Outcome
 from kscope.rules.timeline_base import TimelineRule, derived, gain, quoted
 
 if TYPE_CHECKING:
-    from kscope.features.timeline_view import TimelineView
+    from kscope.features.timeline.facts import TimelineView
 
 FIRES = 0.05
 SLOW_NODES = 4  # how much longer a node may take on older drivers
@@ -62,7 +62,7 @@ class CudaGraphCandidate(TimelineRule):
     title = "A repeated launch sequence could be a CUDA graph"
 
     def check(self, view: TimelineView) -> Outcome:
-        from kscope.features.timeline_graph import NODE_NS  # numpy behind it
+        from kscope.features.timeline.launch_sequences import NODE_NS  # numpy behind it
 
         found = [s for s in view.sequences.found if s.saved_ns > 0]
         devices = max(len(view.facts.devices), 1)

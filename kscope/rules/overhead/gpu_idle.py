@@ -45,7 +45,7 @@ from kscope.rules.base import PASSED, Outcome, counted, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain, quoted
 
 if TYPE_CHECKING:
-    from kscope.features.timeline_view import TimelineView
+    from kscope.features.timeline.facts import TimelineView
 
 FIRES = 0.03
 WORDS = {

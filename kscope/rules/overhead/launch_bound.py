@@ -48,7 +48,7 @@ from kscope.rules.base import PASSED, Outcome, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain, quoted
 
 if TYPE_CHECKING:
-    from kscope.features.timeline_view import TimelineView
+    from kscope.features.timeline.facts import TimelineView
 
 FIRES = 0.05
 FULL = 0.3

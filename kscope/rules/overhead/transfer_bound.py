@@ -45,7 +45,7 @@ from kscope.rules.base import PASSED, Outcome, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain
 
 if TYPE_CHECKING:
-    from kscope.features.timeline_view import TimelineView
+    from kscope.features.timeline.facts import TimelineView
 
 FIRES = 0.05
 

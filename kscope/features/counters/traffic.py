@@ -1,0 +1,86 @@
+"""Traffic by level, in bytes and requests: what the instructions asked for, what L1, L2 and device memory moved."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kscope.features.counters.units import elapsed_cycles
+from kscope.model.kernel import Kernel
+
+SECTOR = 32  # bytes
+
+
+class Traffic(Struct, frozen=True):
+    """Sectors are 32 bytes; requests are warp-level. None where a counter was not collected.
+
+    global_/local_ count LSU accesses at L1; l2_* count what L2 served for the SMs; dram_bytes device memory;
+    tma_bytes bulk copies, which bypass the LSU counters; l1_wavefronts all that passed the L1 data pipe.
+    """
+
+    global_load_requests: float
+    global_load_sectors: float
+    global_store_requests: float
+    global_store_sectors: float
+    local_requests: float
+    local_sectors: float
+    l1_hit: float | None
+    l2_hit: float | None
+    l2_sectors: float
+    dram_bytes: float | None
+    tma_bytes: float
+    sysmem_sectors: float
+    peer_sectors: float
+    atomic_requests: float
+    shared_wavefronts: float
+    l1_wavefronts: float | None
+
+    @property
+    def local_share(self) -> float:
+        """Share of L1 sectors that are local memory (spills, local arrays), 0..1."""
+        every = self.local_sectors + self.global_load_sectors + self.global_store_sectors
+        return self.local_sectors / every if every else 0.0
+
+
+def traffic(kernel: Kernel) -> Traffic:
+    m = kernel.metrics
+    lsu = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
+
+    def l1(what: str, space: str, *ops: str) -> float:
+        return m.total(*(lsu.format(what, space, op) for op in ops))
+
+    def percent(name: str) -> float | None:
+        value = m.get(name)
+        return value / 100 if value is not None else None
+
+    read, written = m.get("dram__bytes_read.sum"), m.get("dram__bytes_write.sum")
+    bulk = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
+    bulk_store = "l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_{}.sum"
+    return Traffic(
+        global_load_requests=l1("requests", "global", "ld"),
+        global_load_sectors=l1("sectors", "global", "ld"),
+        global_store_requests=l1("requests", "global", "st"),
+        global_store_sectors=l1("sectors", "global", "st"),
+        local_requests=l1("requests", "local", "ld", "st"),
+        local_sectors=l1("sectors", "local", "ld", "st"),
+        l1_hit=percent("l1tex__t_sector_hit_rate.pct"),
+        l2_hit=percent("lts__t_sector_hit_rate.pct"),
+        l2_sectors=m.first("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors.sum") or 0.0,
+        dram_bytes=(read or 0.0) + (written or 0.0) if read is not None or written is not None else None,
+        tma_bytes=m.total(bulk, bulk_store.format("st"), bulk_store.format("red")),
+        sysmem_sectors=m.total("lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum"),
+        peer_sectors=m.total("lts__t_sectors_srcunit_tex_aperture_peer_lookup_miss.sum"),
+        atomic_requests=l1("requests", "global", "atom", "red"),
+        shared_wavefronts=m.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum") or 0.0,
+        l1_wavefronts=_wavefronts(kernel),
+    )
+
+
+def _wavefronts(kernel: Kernel) -> float | None:
+    """Most reports hold only how full the data pipe was; its peak is a wavefront a cycle and SM."""
+    m = kernel.metrics
+    counted = m.get("l1tex__data_pipe_lsu_wavefronts.sum")
+    full = m.first(*(f"l1tex__data_pipe_lsu_wavefronts.{u}.pct_of_peak_sustained_elapsed" for u in ("avg", "sum")))
+    cycles = elapsed_cycles(m)
+    if counted is None and full is not None and cycles:
+        return full / 100 * cycles * kernel.device.sms
+    return counted

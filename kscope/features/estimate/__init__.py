@@ -1,0 +1,1 @@
+"""What a fix can gain and what caps it."""

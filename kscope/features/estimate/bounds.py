@@ -1,0 +1,153 @@
+"""What a fix can gain: stall elimination and latency hiding, capped by whatever stops the kernel next.
+
+Two kinds of fix, one form of answer (time after the fix as a share of the time now):
+
+relieve: a fix removes work (wavefronts, sectors, instructions, spills). The samples blamed on that work shrink, the
+    others stay (stall elimination T / (T - B), Zhou et al., GPA, CGO 2021). Where the unit that did the work was full,
+    half of the other waits was queueing for it and goes too. The result cannot be shorter than any unit's remaining
+    load (next limiter) nor than the latency floor (kscope.features.estimate.latency_floor), which is walked again
+    without what the fix removes (Facts.path_without). Samples do not show who fills a unit with stores, for no warp
+    waits at one: where a unit is full of them, its time is theirs by the utilisation law, busy share = rate x service
+    time (Lazowska et al., Quantitative System Performance, 1984, chapter 3), and all other waits are its queue
+    (`posted`).
+overlap: a fix keeps more work in flight (occupancy, grid, independent instructions). The part of the time that is
+    latency shrinks by that factor, the load of the fullest unit does not. Near saturation latency grows with load;
+    both add up as units do (time^p = load^p + latency^p, p = SMOOTH). A p of its own, 2, was too careful: on
+    relax_field, list_walk, dot_stream, decode_attention and dependency_chain it promised less than was measured.
+
+low and high: low assumes that LOW of the saving comes true; high that only a cap resists, that the rewrite relieves
+the capping unit a little too (YIELD), and that it brings what was not counted (RISE). The constants were chosen on the
+labelled pairs: not independent figures. `tools/fit.py` chooses them again, and says how they hold on a family of
+kernels that was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kscope.features.counters.launch import Geometry
+from kscope.features.counters.stalls import StallMix
+from kscope.features.counters.units import Unit
+from kscope.features.estimate.latency_floor import LatencyPath
+from kscope.model.analysis import Estimate
+
+SMOOTH = 3.0  # power in which caps add up: units that are each half full slow each other down a little
+FULL, FREE = 0.9, 0.6  # load above which all, below which none of the other waits is queueing for the unit
+RELIEVED = 0.8  # load after over load before, below which a fix relieves a unit
+YIELD = 0.75  # of a cap that a rewrite can leave: wider or fewer instructions relieve other units a little too
+RISE = 1.35  # of the upper end: a rewrite also mends what nobody counted. Kernels met for the first time need the room
+LOW = 0.4  # share of the saving that comes true at least
+START = 1000.0  # cycles that an SM has work in a kernel of one load and one store: fixtures/h200/launch_bound.tiny
+REST = "the rest of the kernel"
+LATENCY = "latency at this launch shape"
+CHAIN = "the chain of one thread"
+
+
+class Bounds(Struct, frozen=True):
+    """Caps of one kernel. All times are shares of its present time."""
+
+    units: Mapping[str, Unit]
+    stalls: StallMix
+    launch: Geometry
+    path: LatencyPath | None
+
+    @property
+    def floor(self) -> float:
+        """Share of the time that only latency explains (0..1); 0 where it cannot be told."""
+        return min(1.0, self.path.share) if self.path is not None else 0.0
+
+    @property
+    def start(self) -> float:
+        """Share of the present time that a kernel's first and last block need at least, however small they are."""
+        return START / self.launch.cycles if self.launch.cycles else 0.0
+
+    @property
+    def working(self) -> float:
+        """Mean share of the time in which an SM works while any does, of a grid that reaches all SMs: a unit is fuller
+        meanwhile than over the whole kernel, in which some SMs have done."""
+        launch = self.launch
+        return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
+
+    def next_limit(self, scale: Mapping[str, float], skip: tuple[str, ...] = ()) -> tuple[float, str]:
+        """Load and title of the fullest unit when demands are scaled."""
+        loads = [(u.load_after(scale), u.title) for n, u in self.units.items() if n not in skip]
+        return max(loads, default=(0.0, REST))
+
+    def relieve(
+        self,
+        touched: float,
+        remaining: float,
+        scale: Mapping[str, float],
+        *,
+        latency: float = 1.0,
+        posted: float = 0.0,
+        brings: tuple[float, str] = (0.0, ""),
+        uncovered: float = 0.0,
+    ) -> Estimate:
+        """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
+        scale: demand -> factor on the units; latency: factor on the floor; posted: share of the fault's work that
+        nobody waits for (stores), 0..1: a full unit's time is theirs by what it does, not by samples; brings: load of
+        a unit that the fix moves work to, as a share of the present time, and its title;
+        uncovered: share of the present time that other waits take longer, because fewer warps cover them."""
+        relieved = [u for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
+        fullest = max(relieved, key=lambda u: u.load, default=None)
+        full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
+        saturated = min(1.0, max(0.0, (full - FREE) / (FULL - FREE)))
+        if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
+            touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
+        queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
+        outside = self.launch.outside
+        inside = 1.0 - outside
+        residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
+        residual += inside * uncovered * (1 - queueing)
+        load, name = max(self.next_limit(scale), brings)
+        floor = self.floor * latency
+        # The same smooth form before and after: what several half-full units cost each other is there already.
+        before = smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
+        after = max(smooth(residual, load, floor) / before, min(1.0, load))
+        cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
+        hardest = max(load * YIELD, outside + inside * (1 - touched) * (1 - queueing) * 0.3, 0.7 * floor, 1e-4)
+        return _estimate(after, hardest, cap)
+
+    def overlap(
+        self, factor: float, scale: Mapping[str, float] | None = None, passes: float = 1.0, chain: float = 0.0
+    ) -> Estimate:
+        """factor: how many times more work is in flight; the waiting part of the time shrinks by it. passes: starts
+        that the kernel then needs, 2 where blocks must be joined by a second kernel or wait for each other. chain:
+        time of what each thread must still do one after the other, as a share of the present time."""
+        load, name = self.next_limit(scale or {})
+        outside = self.launch.outside
+        load = min(load, 1.0)
+        waiting = max(0.0, 1.0 - load**SMOOTH) ** (1 / SMOOTH)
+        start = passes * self.start
+        chain = min(1.0, chain)
+        after = outside + start + (1 - outside) * max(smooth(load, waiting / factor), chain)
+        cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
+        if chain > max(load, waiting / factor):
+            cap = CHAIN
+        return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain), cap)
+
+    def balance(self, factor: float, cap: str, scale: Mapping[str, float] | None = None) -> Estimate:
+        """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
+        what smaller pieces of work ask more of them."""
+        load, name = self.next_limit(scale or {})
+        after = max(1 / factor, load if load > 1 / factor else 0.0)
+        cap = name if load > 1 / factor else cap
+        return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), cap, 1.0)
+
+
+def smooth(*loads: float) -> float:
+    """Time of several things that go on at once, each a share of the time it would take alone: the longest, and a
+    little more where others are as long."""
+    return float(sum(max(0.0, x) ** SMOOTH for x in loads) ** (1 / SMOOTH))
+
+
+def _estimate(after: float, hardest: float, cap: str, rise: float | None = None) -> Estimate:
+    """after: expected time over present time; hardest: the least it can be; rise: how far above that the end lies."""
+    after = min(1.0, max(after, 1e-4))
+    point = 1 / after
+    low = 1 / (1 - LOW * (1 - after))
+    high = max(point, 1 / min(1.0, hardest)) * min(RISE if rise is None else rise, point)
+    return Estimate(speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")

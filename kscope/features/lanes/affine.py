@@ -1,0 +1,180 @@
+"""Addresses as sums: constant + coefficient x unknown, followed backwards over def-use.
+
+A shared-memory address of a pipelined kernel is window base + offset + 8 x stage. The window and the stage are
+unknown and stay symbols; the constant tells barrier groups apart (`kscope.features.specialized.wait_sites`). Values
+that a loop carries are given by what they start from, marked as varying.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from kscope.features.sass.defuse import DefUse
+from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, Instruction, Program
+
+DEPTH = 60
+_REGISTER = re.compile(r"^(-?)(UR|R)(\d+)(?:\.reuse)?$")
+_NUMBER = re.compile(r"^-?0x[0-9a-f]+$|^-?\d+$")
+_TERM = re.compile(r"(-?)(?:(UR|R)(\d+)(?:\.\w+)*|(0x[0-9a-f]+)|(URZ|RZ))")
+_ZERO = ("RZ", "URZ", "-RZ", "-URZ")
+
+
+class Sum(Struct, frozen=True):
+    """constant + sum of coefficient x symbol. `varying`: a loop changes it in a way that the sum leaves out."""
+
+    constant: int
+    terms: Mapping[str, int] = {}
+    varying: bool = False
+
+    def plus(self, other: Sum, factor: int = 1) -> Sum:
+        terms = dict(self.terms)
+        for name, coefficient in other.terms.items():
+            terms[name] = terms.get(name, 0) + factor * coefficient
+        return Sum(
+            self.constant + factor * other.constant,
+            {n: c for n, c in terms.items() if c},
+            self.varying or other.varying,
+        )
+
+    def times(self, factor: int) -> Sum:
+        return Sum(self.constant * factor, {n: c * factor for n, c in self.terms.items()}, self.varying)
+
+    @property
+    def strides(self) -> frozenset[int]:
+        """Coefficients of its symbols: 8 where consecutive barriers are indexed."""
+        return frozenset(self.terms.values())
+
+
+class Affine:
+    """Sums of the registers of one program, each computed once."""
+
+    def __init__(self, program: Program, defuse: DefUse) -> None:
+        self._code, self._defuse = program.instructions, defuse
+        self._known: dict[tuple[int, int], Sum] = {}
+        self._open: set[tuple[int, int]] = set()
+
+    def address(self, index: int, operand: str) -> Sum | None:
+        """The address in the brackets of a memory operand, `[UR4+0x34000]` or `[R7+URZ+0x8]`; None without any."""
+        inside = operand.rpartition("[")[2].partition("]")[0]
+        if not inside:
+            return None
+        out = Sum(0)
+        for sign, kind, number, constant, _ in _TERM.findall(inside):
+            if constant:
+                out = out.plus(Sum(int(constant, 16)), -1 if sign else 1)
+            elif kind:
+                out = out.plus(self.register(index, _number(kind, number)), -1 if sign else 1)
+        return out
+
+    def register(self, index: int, register: int, depth: int = 0) -> Sum:
+        """What instruction `index` reads from a register."""
+        producers = self._same_guard(index, self._defuse.producers(index, register))
+        found: list[Sum] = []
+        cyclic = False
+        for p in producers:
+            if (p, register) in self._open:
+                cyclic = True
+                continue
+            one = self._value(p, register, depth)
+            if one not in found:
+                found.append(one)
+        if len(found) == 1 and depth < DEPTH:
+            return Sum(found[0].constant, found[0].terms, True) if cyclic else found[0]
+        settled = [s for s in found if not s.varying]
+        if len(settled) == 1 and len(found) == 2:  # the start value, and itself moved on by the loop
+            return Sum(settled[0].constant, settled[0].terms, True)
+        return Sum(0, {f"{register}@" + ",".join(map(str, producers or (-1,))): 1})
+
+    def _same_guard(self, index: int, producers: tuple[int, ...]) -> tuple[int, ...]:
+        """Of a guarded instruction's producers the nearest before it with the same guard: when the one runs, so does
+        the other (their predicate is not written in between)."""
+        ins = self._code[index]
+        if ins.guard is None or len(producers) < 2:
+            return producers
+        near = max((p for p in producers if p < index), default=-1)
+        one = self._code[near]
+        same = near >= 0 and (one.guard, one.guard_negated) == (ins.guard, ins.guard_negated)
+        kept = same and not any(ins.guard in self._code[i].defs for i in range(near, index))
+        return (near,) if kept and not self._jumps(near, index) else producers
+
+    def _jumps(self, start: int, end: int) -> bool:
+        return any(self._code[i].opcode in ("BRA", "EXIT", "CALL", "RET", "BSYNC") for i in range(start, end))
+
+    def _value(self, producer: int, register: int, depth: int) -> Sum:
+        key = (producer, register)
+        if key not in self._known:
+            self._open.add(key)
+            found = self._evaluate(self._code[producer], register, depth + 1)
+            self._open.discard(key)
+            self._known[key] = found if found is not None else Sum(0, {f"{register}@{producer}": 1})
+        return self._known[key]
+
+    def _evaluate(self, ins: Instruction, register: int, depth: int) -> Sum | None:
+        """The sum that an instruction writes to a register; None where it is not one."""
+        if depth >= DEPTH:
+            return None
+        op = ins.opcode.removeprefix("U")
+        args = ins.operands[1:]
+        if ins.operands and "X" not in ins.mods and "HI" not in ins.mods:
+            sources = [a for a in args if not a.lstrip("!").startswith(("P", "UP"))]
+            if op in ("S2R", "S2UR", "CS2R") and sources:
+                return Sum(0, {sources[0]: 1})
+            if op in ("MOV", "R2UR") and sources:
+                return self._of(ins, sources[-1], depth)
+            if op == "IMAD":
+                return self._multiply(ins, sources, depth)
+            if op in ("IADD3", "VIADD", "IADD", "VIADD3"):
+                return self._sum(ins, sources, depth)
+            if op == "LEA" and len(sources) >= 3 and _NUMBER.match(sources[-1]):
+                first, second = self._of(ins, sources[0], depth), self._of(ins, sources[1], depth)
+                return first.times(1 << int(sources[-1], 0)).plus(second) if first and second else None
+            if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and _NUMBER.match(sources[1]):
+                first = self._of(ins, sources[0], depth)
+                return first.times(1 << int(sources[1], 0)) if first else None
+            if op == "PRMT" and len(sources) == 3 and sources[1] == "0x654":
+                return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
+        return None
+
+    def _multiply(self, ins: Instruction, sources: list[str], depth: int) -> Sum | None:
+        if "WIDE" in ins.mods or len(sources) < 3:
+            if "SHL" in ins.mods and len(sources) >= 2:
+                a, b = self._of(ins, sources[0], depth), self._of(ins, sources[1], depth)
+                return a.times(b.constant) if a and b and not b.terms else None
+            return None
+        a, b, c = (self._of(ins, s, depth) for s in sources[:3])
+        if a is None or b is None or c is None:
+            return None
+        if not b.terms and not b.varying:
+            return a.times(b.constant).plus(c)
+        if not a.terms and not a.varying:
+            return b.times(a.constant).plus(c)
+        return None
+
+    def _sum(self, ins: Instruction, sources: list[str], depth: int) -> Sum | None:
+        out = Sum(0)
+        for s in sources[:3]:
+            one = self._of(ins, s.lstrip("-"), depth)
+            if one is None:
+                return None
+            out = out.plus(one, -1 if s.startswith("-") else 1)
+        return out
+
+    def _of(self, ins: Instruction, operand: str, depth: int) -> Sum | None:
+        if operand in _ZERO:
+            return Sum(0)
+        if _NUMBER.match(operand):
+            value = int(operand, 0)
+            return Sum(value - (1 << 32) if value >= 1 << 31 else value)
+        match = _REGISTER.match(operand)
+        if match and not match[1]:
+            return self.register(ins.index, _number(match[2], match[3]), depth)
+        return Sum(0, {operand: 1}) if operand.startswith(("c[", "SR_")) else None
+
+
+def _number(kind: str, digits: str) -> int:
+    number = (UNIFORM_BASE if kind == "UR" else 0) + int(digits)
+    assert number < PREDICATE_BASE
+    return number

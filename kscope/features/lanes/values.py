@@ -1,0 +1,290 @@
+"""What the 32 lanes of a warp hold in a register, found by running the integer code that computes it.
+
+Launch values that are the same for all lanes (parameters, block index, loop counters, loaded words at one address)
+are replaced by invented numbers; values that differ between lanes in a way the code does not tell (loaded data) are
+unknown and make everything that depends on them unknown. What comes out the same for several sets of invented numbers
+is a property of the code: the bank conflict degree of an address, the alignment of a pointer plus offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+from kscope.features.lanes.lane_operands import CONSTANT, MASK, brackets, parsed, pointers
+from kscope.features.lanes.semantics import LANES, OPERATIONS, Value, each, flat
+from kscope.features.sass.listing import Listing
+from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, Instruction
+
+DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
+BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
+SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
+
+
+class Assumption:
+    """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
+    64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
+    words are invented too, one for each lane, for questions that any value answers (alignment). `opaque`: so is what
+    operations make that nobody here can run (a division). `later`: a loop in which everything is taken one round on,
+    `along`: a block index (`SR_CTAID.X`) that is one on, `last`: the block's last warp instead of one of the first, for
+    questions after the difference."""
+
+    def __init__(
+        self,
+        seed: int,
+        block: tuple[int, int, int] = (256, 1, 1),
+        *,
+        even: bool = False,
+        scattered: bool = False,
+        opaque: bool = False,
+        later: int | None = None,
+        along: str | None = None,
+        last: bool = False,
+    ) -> None:
+        self.seed, self.block, self.even, self.scattered = seed, block, even, scattered
+        self.opaque, self.later, self.along = opaque, later, along
+        warps = max(1, block[0] * block[1] * block[2] // LANES)
+        self.warp = warps - 1 if last else (seed - 1) % warps
+
+    def round(self, loop: int) -> int:
+        """The round of a loop, 0 to 3, that its values are taken in."""
+        return self.number(("round", loop)) // 64 % 3 + (loop == self.later)
+
+    def number(self, key: object) -> int:
+        """The invented value of something uniform: the same for the same key."""
+        x = 0x811C9DC5 ^ (self.seed * 0x9E3779B1)
+        for c in repr(key):
+            x = ((x ^ ord(c)) * 0x01000193) & MASK
+        x ^= x >> 15
+        return (x % 61) * 64 if self.even else x % 1009 | self.seed & 1
+
+
+class Lanes:
+    """Register values of one warp under one assumption. Each definition is run once."""
+
+    def __init__(self, listing: Listing, assumption: Assumption) -> None:
+        self._code, self._defuse, self._cfg = listing, listing.defuse, listing.cfg
+        self._given = assumption
+        self._known: list[dict[tuple[int, int] | tuple[int, tuple[int, ...]], Value]] = [{}]
+        self._open: set[tuple[int, int]] = set()
+        self._bound: dict[tuple[int, tuple[int, ...]], Value] = {}
+        self._addresses: dict[tuple[int, int], Value] = {}
+        self._depth = self._steps = 0
+
+    @property
+    def warp(self) -> int:
+        """Which warp of its block it is."""
+        return self._given.warp
+
+    def read(self, index: int, register: int) -> Value:
+        """What instruction `index` reads from a register."""
+        producers = self._defuse.producers(index, register)
+        if len(producers) == 1:
+            return self.made(producers[0], register)
+        if not producers:
+            return self._given.number(("entry", register)) if register >= UNIFORM_BASE else None
+        return self._merged(index, register, producers)
+
+    def address(self, index: int) -> Value:
+        """The byte address (low 32 bits) that a memory instruction's last bracket names; shared-memory operands of
+        LDGSTS come first, see `shared_address`."""
+        return self._bracket(index, -1)
+
+    def shared_address(self, index: int) -> Value:
+        return self._bracket(index, 0)
+
+    def _bracket(self, index: int, place: int) -> Value:
+        key = (index, place)
+        if key not in self._addresses:
+            self._addresses[key] = self._computed(index, place)
+        return self._addresses[key]
+
+    def _computed(self, index: int, place: int) -> Value:
+        found = brackets(self._code[index].operands)
+        if not found:
+            return None
+        bases, offset = found[place]
+        out: Value = offset & MASK
+        for register, scale in bases:
+            out = each(lambda a, b, s=scale: (a + b * s) & MASK, out, self.read(index, register))
+        return out
+
+    def guard(self, index: int) -> Value:
+        """1 where the lane executes the instruction as far as its own guard says."""
+        ins = self._code[index]
+        if ins.guard is None:
+            return 1
+        value = self.read(index, ins.guard)
+        return each(lambda p: p ^ ins.guard_negated, value)
+
+    def _merged(self, index: int, register: int, producers: tuple[int, ...]) -> Value:
+        """One of several definitions reaches: a loop's round, or the paths of a branch."""
+        key = (register, producers)
+        if key in self._bound:
+            return self._bound[key]
+        for layer in self._known:
+            if key in layer:
+                return layer[key]
+        loop = self._cfg.loop_of[index]
+        while loop is not None:
+            inside = set(self._cfg.loops[loop].instructions)
+            first = [p for p in producers if p not in inside]
+            again = [p for p in producers if p in inside]
+            if first and again:
+                return self._round(key, loop, first, again)
+            loop = self._cfg.loops[loop].parent
+        return self._either(register, producers)
+
+    def _round(self, key: tuple[int, tuple[int, ...]], loop: int, first: list[int], again: list[int]) -> Value:
+        """The value in one of the first rounds of a loop: its start, then the loop's own instructions again."""
+        value = self._either(key[0], tuple(first))
+        # Every value of a loop is taken in the same round, so that those that count together stay together.
+        for _ in range(self._given.round(loop)):
+            value = self._once_more(key, value, again)
+        if self._once_more(key, value, again) is None:
+            return None  # a value that one round gives and the next does not is not known
+        self._known[-1][key] = value
+        return value
+
+    def _once_more(self, key: tuple[int, tuple[int, ...]], value: Value, again: list[int]) -> Value:
+        if value is None:
+            return None
+        self._bound[key] = value
+        self._known.append({})
+        open_, self._open = self._open, set()
+        after = self._either(key[0], tuple(again))
+        self._open = open_
+        self._known.pop()
+        del self._bound[key]
+        return after
+
+    def _either(self, register: int, producers: tuple[int, ...]) -> Value:
+        """One of several values that differ by the same amount in all lanes; unknown where they differ otherwise."""
+        values = [self.made(p, register) for p in producers]
+        first = values[0]
+        if any(v is None for v in values) or first is None:
+            return None
+        for v in values[1:]:
+            gap = each(lambda a, b: (a - b) & MASK, first, v)
+            if isinstance(gap, tuple):
+                return None
+        return values[self._given.number(("path", producers)) % len(values)]
+
+    def made(self, index: int, register: int) -> Value:
+        """What instruction `index` writes to a register."""
+        key = (index, register)
+        for layer in reversed(self._known):
+            if key in layer:
+                return layer[key]
+        if key in self._open or self._depth > DEEPEST or self._steps > BUDGET:
+            return None
+        self._steps += 1
+        self._open.add(key)
+        self._depth += 1
+        value = self._run(index, register)
+        self._depth -= 1
+        self._open.discard(key)
+        # A value that was cut short because it depends on itself is not remembered: it is known inside its loop.
+        if value is not None or not self._open:
+            self._known[-1][key] = value
+        return value
+
+    def _run(self, index: int, register: int) -> Value:
+        ins = self._code[index]
+        place = ins.defs.index(register)
+        opcode = ins.opcode.removeprefix("U")
+        if opcode in ("S2R", "CS2R", "S2UR"):
+            return self._special(ins)
+        constant = self._constant_load(index, ins, place)
+        if constant is not None:
+            return constant
+        if ins.opcode in SHUFFLES:
+            return None
+        handler = OPERATIONS.get(opcode)
+        out = handler(self, index, ins, place) if handler is not None else None
+        return out if out is not None else self._same_everywhere(index, ins, register)
+
+    def _special(self, ins: Instruction) -> Value:
+        name = ins.operands[-1]
+        x, y, _ = self._given.block
+        lane = [self._given.warp * LANES + i for i in range(LANES)]
+        if name in ("SR_TID.X", "SR_TID"):
+            return tuple(i % x for i in lane)
+        if name == "SR_TID.Y":
+            return flat(tuple(i // x % y for i in lane))
+        if name == "SR_TID.Z":
+            return flat(tuple(i // (x * y) for i in lane))
+        if name == "SR_LANEID":
+            return tuple(range(LANES))
+        if name == "SRZ":
+            return 0
+        if name in ("SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK"):
+            return None
+        if name in ("SR_CgaCtaId", "SR_SMEMLO"):
+            return 0
+        return self._given.number(name) + (name == self._given.along)
+
+    def _constant_load(self, index: int, ins: Instruction, place: int) -> Value:
+        if ins.opcode not in ("LDC", "ULDC", "LDCU") or not ins.operands:
+            return None
+        match = CONSTANT.match(ins.operands[-1])
+        if match:
+            return self._constant(int(match[1], 16), int(match[2], 16) + 4 * place)
+        return None  # an indexed constant: uniform if its index is, which the common case finds
+
+    def _constant(self, bank: int, offset: int) -> int:
+        """A word of constant memory: the block shape where the driver puts it, a pointer, or an invented integer."""
+        if bank == 0:
+            shape = 0x360 if self._code.program.sm >= 100 else 0
+            if offset in (shape, shape + 4, shape + 8):
+                return self._given.block[(offset - shape) // 4]
+            if offset in self._pointers:
+                return self._given.number(("c", bank, offset)) * 256
+        return self._given.number(("c", bank, offset))
+
+    @cached_property
+    def _pointers(self) -> frozenset[int]:
+        return pointers(self._code)
+
+    def _same_everywhere(self, index: int, ins: Instruction, register: int) -> Value:
+        """Nothing that goes in differs between lanes, so nothing that comes out does."""
+        op = self._code.classes[index]
+        differs = op.access == "atomic" or op.space == "local"
+        if differs or any(not isinstance(self.read(index, r), int) for r in self._defuse.sources(index)):
+            if (self._given.scattered and op.access == "load") or (self._given.opaque and op.access is None):
+                return tuple(self._given.number(("lane", index, register, lane)) for lane in range(LANES))
+            return None
+        number = self._given.number(("result", index, register))
+        return number if register < PREDICATE_BASE else number & 1
+
+    def operand(self, index: int, place: int) -> Value:
+        """A source operand as a 32-bit number: register, immediate or constant, negated or inverted as written."""
+        operands = self._code[index].operands
+        if place >= len(operands):
+            return None
+        return self.source(index, operands[place])
+
+    def source(self, index: int, text: str) -> Value:
+        kind, inner, number = parsed(text)
+        if kind == "number":
+            return number
+        if kind == "register":
+            return self.read(index, number)
+        if kind == "constant":
+            return self._constant(int(inner), number)
+        if kind == "-":
+            return each(lambda a: -a & MASK, self.source(index, inner))
+        if kind == "^":
+            return each(lambda a: a ^ number, self.source(index, inner))
+        return None
+
+
+def block_shapes(code: Listing, block: Sequence[int] | None) -> list[tuple[int, int, int]]:
+    """Block shapes to try: the launch's own if known, else one row of threads, or, where the code reads the second
+    thread index too, rows of a whole warp and shorter ones."""
+    if block is not None:
+        return [(block[0], block[1], block[2])]
+    names = {ins.operands[-1] for ins in code.program.instructions if ins.opcode in ("S2R", "S2UR") and ins.operands}
+    if names & {"SR_TID.Y", "SR_TID.Z"}:
+        return [(32, 8, 1), (64, 4, 1)]
+    return [(256, 1, 1)]

@@ -1,0 +1,178 @@
+"""Neighbouring global accesses that one wider instruction could do: proven from the code.
+
+Same base: the same address registers, not redefined in between. Same lanes: the same guard. No alias: nothing between
+the accesses could see or change the bytes that move. Alignment: the addresses of all lanes are computed under invented
+launch values (`features.lanes`): a stride of 4 bytes a lane can never be merged, a run-time stride only if it is a
+multiple.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from msgspec import Struct
+
+from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.sass.listing import Listing
+
+WIDE = 16  # bytes a lane of the widest access that all chips have
+WIDEST = 32  # LDG.E.ENL2.256 and STG.E.ENL2.256, from sm_100 on
+SEEDS = (1, 2, 3, 4, 5, 6)
+_ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]$")
+_ORDERED = frozenset({"STRONG", "VOLATILE", "MMIO"})  # .SYS alone is what every access of sm_75 says
+
+
+class Merge(Struct, frozen=True):
+    """Accesses that would be one. `members`: instruction indices in address order of the data; `bytes`: a lane's
+    bytes of the merged access; `sure`: aligned whatever the launch values are, if the pointer itself is aligned;
+    otherwise `condition` names what must hold too."""
+
+    members: tuple[int, ...]
+    bytes: int
+    sure: bool
+    condition: str
+
+
+class _Access(Struct, frozen=True):
+    index: int
+    offset: int
+    width: int
+
+
+def merges(code: Listing, block: Sequence[int] | None = None) -> list[Merge]:
+    """Groups of two or more global loads, or stores, that one wider access could replace."""
+    widest = WIDEST if code.program.sm >= 100 else WIDE
+    runs = [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
+    runs = [run for run in runs if code.executed[run[0].index] > 0]
+    if not runs:
+        return []
+    shape = block_shapes(code, block)[0]
+    return [m for run in runs for m in _aligned(code, run, widest, shape)]
+
+
+def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access]]:
+    """Maximal groups at adjacent offsets of one base within a block, with nothing between that forbids merging."""
+    done: list[list[_Access]] = []
+    open_: dict[tuple[object, ...], list[_Access]] = {}
+    for i in range(start, end):
+        ins, op = code[i], code.classes[i]
+        key = _key(code, i, widest)
+        if op.access in ("load", "store", "atomic", "reduction", "async_copy") and op.space in ("global", "generic"):
+            for other in [k for k in open_ if k != key and _forbids(code, i, key, k)]:
+                done.append(open_.pop(other))
+        elif op.kind & {"barrier", "fence", "call", "mbarrier"}:
+            done += open_.values()
+            open_.clear()
+        if key is not None:
+            match = _ADDRESS.search(key[1])
+            assert match is not None
+            offset = int(match[2], 16) if match[2] else 0
+            open_.setdefault((key[0], match[1], *key[2:]), []).append(_Access(i, offset, op.bytes))
+        for other in [k for k in open_ if _registers(str(k[1])) & set(ins.defs)]:
+            done.append(open_.pop(other))
+    done += open_.values()
+    return [run for found in done for run in _adjacent(found)]
+
+
+def _key(code: Listing, i: int, widest: int) -> tuple[str, str, int, int | None, bool] | None:
+    ins, op = code[i], code.classes[i]
+    if op.space != "global" or op.access not in ("load", "store") or not 0 < op.bytes < widest:
+        return None
+    if _ORDERED & set(ins.mods) or (ins.guard is None and ins.guard_negated):
+        return None
+    address = next((o for o in ins.operands if "[" in o), "")
+    return (op.access, address, op.bytes, ins.guard, ins.guard_negated) if _ADDRESS.search(address) else None
+
+
+def _forbids(code: Listing, i: int, key: tuple[object, ...] | None, other: tuple[object, ...]) -> bool:
+    """Whether instruction i between two accesses of group `other` may touch the bytes that would move past it."""
+    ins, op = code[i], code.classes[i]
+    if key is not None and _base(str(key[1])) == other[1] and op.access == other[0]:
+        return False  # the same base: other bytes, as offsets within a group differ
+    if op.access == "load":
+        return other[0] == "store" and "CONSTANT" not in ins.mods
+    return True
+
+
+def _base(address: str) -> str:
+    match = _ADDRESS.search(address)
+    return match[1] if match else ""
+
+
+def _registers(text: str) -> set[int]:
+    """Register numbers of an address text; a base is a pair."""
+    out: set[int] = set()
+    for uniform, number in re.findall(r"(?<![A-Za-z])(U?)R(\d+)", text):
+        first = int(number) + (256 if uniform else 0)
+        out |= {first, first + 1}
+    return out
+
+
+def _adjacent(found: list[_Access]) -> list[list[_Access]]:
+    runs: list[list[_Access]] = []
+    for access in sorted(found, key=lambda a: (a.offset, a.index)):
+        if runs and access.offset == runs[-1][-1].offset + access.width:
+            runs[-1].append(access)
+        elif not (runs and access.offset == runs[-1][-1].offset):
+            runs.append([access])
+    return [run for run in runs if len(run) > 1]
+
+
+def _aligned(code: Listing, run: list[_Access], widest: int, shape: tuple[int, int, int]) -> list[Merge]:
+    """Cut a run into the widest pieces whose alignment is possible."""
+    for target in (32, 16, 8, 4, 2):
+        if target > widest or target <= run[0].width or target > run[-1].offset + run[-1].width - run[0].offset:
+            continue
+        residue, sure, known = _residue(code, run[0].index, target, shape)
+        if residue is None:
+            continue  # lanes start at different places within the wider access
+        pieces = _pieces(run, target, residue - run[0].offset)
+        if pieces:
+            condition = f"the pointer is {target}-byte aligned" + (
+                "" if sure else f" and run-time strides are multiples of {target // run[0].width} elements"
+                if known else " and so is its offset"
+            )
+            used = {a.index for piece in pieces for a in piece}
+            rest = [a for a in run if a.index not in used]
+            out = [Merge(tuple(a.index for a in piece), target, sure, condition) for piece in pieces]
+            return out + [m for part in _adjacent(rest) for m in _aligned(code, part, target // 2, shape)]
+    return []
+
+
+def _pieces(run: list[_Access], target: int, base: int) -> list[list[_Access]]:
+    """Consecutive accesses that fill one aligned piece of `target` bytes; `base`: the address at offset 0, modulo."""
+    pieces: dict[int, list[_Access]] = {}
+    for access in run:
+        pieces.setdefault((access.offset + base) // target, []).append(access)
+    count = target // run[0].width
+    return [piece for piece in pieces.values() if len(piece) == count]
+
+
+def _residue(code: Listing, index: int, target: int, shape: tuple[int, int, int]) -> tuple[int | None, bool, bool]:
+    """(address modulo `target`, the same for all launch values, address known). None where lanes differ."""
+    even: set[int | str] = set()
+    for world in _worlds(code, shape, True):
+        even.add(_modulo(world, index, target))
+        if len(even) != 1 or "differs" in even:
+            return None, False, True
+    (residue,) = even
+    if residue == "unknown":
+        return 0, False, False
+    return int(residue), all(_modulo(w, index, target) == residue for w in _worlds(code, shape, False)), True
+
+
+def _modulo(lanes: Lanes, index: int, target: int) -> int | str:
+    address = lanes.address(index)
+    if address is None:
+        return "unknown"
+    if isinstance(address, int):
+        return address % target
+    found = {a % target for a in address}
+    return found.pop() if len(found) == 1 else "differs"
+
+
+@lru_cache(maxsize=4)
+def _worlds(code: Listing, shape: tuple[int, int, int], even: bool) -> tuple[Lanes, ...]:
+    return tuple(Lanes(code, Assumption(seed, shape, even=even, scattered=True)) for seed in SEEDS)

@@ -1,0 +1,1 @@
+"""Shapes that code has: products, copies, dependency chains, math functions, what a fix removes."""

@@ -1,0 +1,181 @@
+"""Code that looks like a matrix product or a stencil: multiply-adds whose factors come from loads."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from msgspec import Struct
+
+from kscope.features.patterns.slicing import stored
+from kscope.features.sass.columns import total
+from kscope.features.sass.listing import Listing
+
+FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
+DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
+DEEP = 16  # products added up in one chain, as deep as one tensor instruction goes: fewer are a small filter
+
+
+class FmaLoop(Struct, frozen=True):
+    """One innermost loop, or the straight-line code outside loops. loads: indices of the loads that feed factors;
+    both: whether both factors are loaded and summed up in a loop or a long chain (a product of matrices), or not (a
+    stencil, a small filter); fmas: executed
+    warp multiply-adds; words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the code's
+    instructions; sums: whether some add up."""
+
+    loads: tuple[int, ...]
+    fma_indices: tuple[int, ...]
+    opcode: str
+    both: bool
+    fmas: float
+    words_per_fma: float
+    issue: float
+    sums: bool = True
+
+
+def fma_loops(code: Listing) -> list[FmaLoop]:
+    """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
+    return list(_fma_loops(code))
+
+
+@lru_cache(maxsize=1)  # several rules ask about the same kernel
+def _fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
+    regions = [(set(lp.instructions), True) for lp in code.cfg.loops if lp.innermost]
+    regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
+    found = (lp for inside, looped in regions for lp in _region(code, inside, looped))
+    return tuple(sorted(found, key=lambda lp: -lp.fmas))
+
+
+def halves(code: Listing, loop: FmaLoop) -> bool:
+    """The loop multiplies 2-byte values: loaded as such, unpacked from wider loads by a shift of 16 bits or a
+    permute, or converted from 2 bytes on their way into shared memory. Tensor cores multiply them exactly."""
+    if all(code.classes[i].bytes == 2 for i in loop.loads) or _staged_halves(code, loop):
+        return True
+    unpacked = 0
+    for i in loop.fma_indices:
+        registers = [r for o in code[i].operands[1:3] if (r := _register(o)) is not None]
+        unpacked += all(any(_unpacks(code, p) for p in code.defuse.producers(i, r)) for r in registers)
+    return unpacked > 0.5 * len(loop.fma_indices)
+
+
+def unpacking(code: Listing, loop: FmaLoop) -> list[int]:
+    """The conversions, shifts and permutes between the loop's loads and its multiply-adds."""
+    found: set[int] = set()
+    work = [(i, DEPTH) for i in loop.fma_indices]
+    while work:
+        i, depth = work.pop()
+        for producers in code.defuse.sources(i).values():
+            for p in producers:
+                if p not in found and depth and (_unpacks(code, p) or "conversion" in code.classes[p].kind):
+                    found.add(p)
+                    work.append((p, depth - 1))
+    return sorted(found)
+
+
+def _staged_halves(code: Listing, loop: FmaLoop) -> bool:
+    """All factors come from shared memory, and all that the kernel stores there was unpacked from 2-byte values."""
+    if not all(code.classes[i].space == "shared" for i in loop.loads):
+        return False
+    stores = code.ran(code.where(lambda ins, op: op.space == "shared" and op.access == "store"))
+    values = [code.defuse.producers(i, r) for i in stores for r in stored(code, i)]
+    return bool(values) and all(any(_from_half(code, p) for p in producers) for producers in values)
+
+
+def _from_half(code: Listing, index: int) -> bool:
+    """A conversion to float of one half of a loaded register (HADD2.F32), or the shift or permute that takes one
+    out of it."""
+    ins = code[index]
+    if not (_unpacks(code, index) and (ins.opcode != "HADD2" or "F32" in ins.mods)):
+        return False
+    return any(code.classes[p].access == "load" for r in ins.uses for p in code.defuse.producers(index, r))
+
+
+def _chain(code: Listing, fed: dict[int, set[int]]) -> int:
+    """Most of these multiply-adds that one sum runs through in straight-line code."""
+    depth: dict[int, int] = {}
+    for i in sorted(fed):
+        register = _addend(code, i)
+        before = code.defuse.producers(i, register) if register is not None else ()
+        depth[i] = 1 + max((depth.get(p, 0) for p in before if p < i), default=0)
+    return max(depth.values(), default=0)
+
+
+def _region(code: Listing, inside: set[int], looped: bool) -> list[FmaLoop]:
+    """The multiply-adds of a region with both factors loaded, and those with one."""
+    by_factors: dict[int, dict[int, set[int]]] = {2: {}, 1: {}}
+    for i in inside:
+        if code[i].opcode in FMA_OPCODES and code.executed[i] > 0:
+            factors = [f for f in _loaded_factors(code, i, inside) if f]
+            if len(factors) == 2 and _same_operand(code, i):
+                continue  # a square: nothing to reuse
+            if factors:
+                by_factors[len(factors)][i] = set().union(*factors)
+    return [
+        _loop(code, inside, fed, both=n == 2 and (looped or _chain(code, fed) >= DEEP))
+        for n, fed in by_factors.items() if fed
+    ]  # fmt: skip
+
+
+def _sums(code: Listing, fed: dict[int, set[int]]) -> bool:
+    """Some of these multiply-adds add up: a filter's taps, an inner product. `x * weight + bias` does not."""
+    return any(p in fed for i in fed if (r := _addend(code, i)) is not None for p in code.defuse.producers(i, r))
+
+
+def _addend(code: Listing, index: int) -> int | None:
+    """Register of what a multiply-add adds to."""
+    return _register(code[index].operands[3]) if len(code[index].operands) > 3 else None
+
+
+def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:
+    loads = tuple(sorted(set().union(*fed.values())))
+    executed = total(code.executed, fed)
+    words = sum(code.executed[i] * max(code.classes[i].bytes, 4) / 4 for i in loads)
+    every = total(code.executed, inside)
+    return FmaLoop(
+        loads=loads,
+        fma_indices=tuple(sorted(fed)),
+        opcode=code[min(fed)].opcode,
+        both=both,
+        fmas=executed,
+        words_per_fma=words / executed,
+        issue=executed / every if every else 0.0,
+        sums=both or _sums(code, fed),
+    )
+
+
+def _same_operand(code: Listing, index: int) -> bool:
+    first, second = (_register(o) for o in code[index].operands[1:3])
+    return first == second
+
+
+def _loaded_factors(code: Listing, index: int, inside: set[int]) -> list[set[int]]:
+    """For each factor of a multiply-add, the loads of the region that it comes from (empty: not loaded there)."""
+    registers = [_register(operand) for operand in code[index].operands[1:3]]
+    return [_loads_behind(code, index, r, inside, DEPTH) if r is not None else set() for r in registers]
+
+
+def _loads_behind(code: Listing, index: int, register: int, inside: set[int], depth: int) -> set[int]:
+    out: set[int] = set()
+    for p in code.defuse.producers(index, register):
+        if p not in inside:
+            continue
+        op = code.classes[p]
+        if op.access in ("load", "matrix_load") and op.space in ("global", "shared", "generic"):
+            out.add(p)
+        elif depth and ("move" in op.kind or "conversion" in op.kind or _unpacks(code, p)):
+            for r in code[p].uses:
+                out |= _loads_behind(code, p, r, inside, depth - 1)
+    return out
+
+
+def _unpacks(code: Listing, index: int) -> bool:
+    """Takes one packed element out of a register: a shift by a constant, a byte permute, a mask (bf16 to float is
+    `x << 16` and `x & 0xffff0000`)."""
+    ins = code[index]
+    constant = any(o.startswith(("0x", "-0x")) or o.isdigit() for o in ins.operands[1:])
+    return ins.opcode in ("SHF", "SHL", "PRMT", "LOP3", "IMAD", "HADD2") and (constant or ins.opcode == "HADD2")
+
+
+def _register(operand: str) -> int | None:
+    """Number of a plain vector register operand (R12, -R12, |R12|, R12.reuse), None for anything else."""
+    text = operand.lstrip("-|~+").rstrip("|").split(".")[0]
+    return int(text[1:]) if text.startswith("R") and text[1:].isdigit() else None

@@ -1,0 +1,122 @@
+"""Local memory: which accesses are spills and which belong to an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kscope.features.patterns.slicing import purpose
+from kscope.features.sass.accesses import saves
+from kscope.features.sass.listing import Listing
+from kscope.features.sass.slices import address_origins, origins
+
+COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
+
+
+def local_accesses(code: Listing) -> list[int]:
+    """Loads and stores of local memory that are executed at all."""
+    return code.ran(code.where(lambda ins, op: op.space == "local" and op.access in ("load", "store")))
+
+
+def fixed_slot(code: Listing, index: int) -> bool:
+    """Whether the address is the stack pointer (R1 by the ABI) and a constant: where the compiler puts spills, and
+    arrays whose indices it knows."""
+    address = next((o for o in code[index].operands if "[" in o), "")
+    inner = address[address.find("[") + 1 : address.rfind("]")]
+    return inner == "R1" or inner.startswith("R1+0x")
+
+
+def slot_offset(code: Listing, index: int) -> int | None:
+    """Bytes from the stack pointer of an access at a fixed place; None for a computed address."""
+    if not fixed_slot(code, index):
+        return None
+    address = _slot(code, index)
+    _, _, offset = address[address.find("[") + 1 : address.rfind("]")].partition("+")
+    return int(offset, 16) if offset else 0
+
+
+def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:
+    """(spills, array accesses, whether that is certain) of a binary.
+
+    ptxas marks spills from 12.8 on: what such a compiler leaves unmarked is an array, or a register of the caller that
+    a function keeps (in neither list). Where nobody marks, an access at a computed address shows an array, to which
+    the fixed slots may belong too (it is filled by constants); fixed slots alone look like spills.
+    """
+    saved = saves(code.program)
+    local = [i for i in local_accesses(code) if i not in saved]
+    marked = code.program.spills
+    if marked or code.program.marks_spills:
+        spills = [i for i in local if code[i].pc in marked]
+        return spills, [i for i in local if code[i].pc not in marked], True
+    if any(not fixed_slot(code, i) for i in local):
+        return [], local, True
+    stored, loaded = ({_slot(code, i) for i in local if code[i].opcode == name} for name in ("STL", "LDL"))
+    spills = [i for i in local if _slot(code, i) in stored & loaded]  # what is only stored is handed to somebody else
+    return spills, [i for i in local if i not in spills], False
+
+
+def counted(code: Listing, arrays: Iterable[int]) -> list[int]:
+    """What goes, beside the accesses themselves, when the loops whose counters index an array have as many rounds as
+    the compiler knows: their counters, tests and branches, and the constants that the counters pick, which become
+    operands. Addresses of other accesses stay. Empty where loaded data indexes the array or ends such a loop: no
+    unrolling gives constant indices then."""
+    members = set(arrays)
+    loops: set[int] = set()
+    for i in members:
+        if not _uniform(address_origins(code, i)):
+            return []
+        loops |= _loops_behind(code, i)
+    body = [i for n in loops for i in code.cfg.loop_body(n) if code.executed[i] > 0 and i not in members]
+    if any("branch" in code.classes[i].kind and not _known(origins(code, i)) for i in body):
+        return []
+    own = purpose(code)
+    gone = {i for i in body if i not in own and _counts(code, i)}
+    kept = [i for i in gone if _read_outside(code, i, gone | members)]
+    while kept:
+        i = kept.pop()
+        gone.discard(i)
+        kept += [p for ps in code.defuse.sources(i).values() for p in ps if p in gone]
+    return sorted(gone)
+
+
+def _loops_behind(code: Listing, index: int) -> set[int]:
+    """The loops in which an address is computed from values that they carry."""
+    found: set[int] = set()
+    seen: set[int] = set()
+    work = [p for ps in code.defuse.sources(index).values() for p in ps]
+    while work:
+        i = work.pop()
+        if i in seen or code.classes[i].access is not None:
+            continue
+        seen.add(i)
+        loop = code.cfg.loop_of[i]
+        if loop is not None:
+            found.add(loop)
+        work += [p for ps in code.defuse.sources(i).values() for p in ps]
+    return found
+
+
+def _known(names: frozenset[str] | None) -> bool:
+    return names is not None and "load" not in names
+
+
+def _uniform(names: frozenset[str] | None) -> bool:
+    return names is not None and names.isdisjoint({"load", "tid", "x", "y", "z"})
+
+
+def _counts(code: Listing, index: int) -> bool:
+    op = code.classes[index]
+    if op.space == "constant" and op.access == "load":
+        return _uniform(origins(code, index))
+    return op.access is None and bool(op.kind & COUNTS)
+
+
+def _read_outside(code: Listing, index: int, gone: set[int]) -> bool:
+    """Whether something reads it that stays: values that the loop hands on to the arithmetic read constants alone,
+    which unrolling turns into operands."""
+    if code.classes[index].space == "constant":
+        return False
+    return any(code.executed[j] > 0 and j not in gone for j in code.defuse.consumers(index))
+
+
+def _slot(code: Listing, index: int) -> str:
+    return next((o for o in code[index].operands if "[" in o), "")

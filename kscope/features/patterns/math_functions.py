@@ -1,0 +1,167 @@
+"""Arithmetic that gives itself away in the code: divisions by run-time integers, accurate math functions, unfused
+multiply-adds, float data in double."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from kscope.features.sass.listing import Listing
+from kscope.model.program import Instruction
+
+# Constants that only the accurate functions' range reductions use: 2/pi (sinf, cosf), log2(e) (expf), ln 2 (logf),
+# 2/ln 2 (tanhf), 2^24 (subnormal scaling of logf, sqrtf). Source: SASS of the CUDA 13 math library.
+SIGNATURES = ("0.63661974", "1.4426950", "0.69314718", "2.8853900", "16777216")
+EXP2, LOG2 = "0.0013391353422775864601", "-0x3f3504f3"
+"""What powf alone holds: a coefficient of its 2^x, and the bits of sqrt(1/2) by which it splits its base."""
+PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
+CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
+DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
+STEPS = 40  # instructions that a value of converted floats is followed through
+
+
+class Power(Struct, frozen=True):
+    """A call of powf: the start of its 2^x, the seeds (see `math_calls`) that are part of it, and the exponent where it
+    is a constant."""
+
+    start: int
+    seeds: frozenset[int]
+    exponent: float | None
+
+    @property
+    def multiplies(self) -> bool:
+        """The exponent is small and a multiple of a half: a few multiplications do, and a square root."""
+        return self.exponent is not None and abs(self.exponent) <= 64 and (2 * self.exponent).is_integer()
+
+
+def producers(code: Listing, index: int) -> list[int]:
+    """Instructions whose results an instruction reads."""
+    return [p for found in code.defuse.sources(index).values() for p in found]
+
+
+def divides_integers(code: Listing, index: int) -> bool:
+    """A reciprocal of a converted integer: the start of an integer division."""
+    ins = code[index]
+    if ins.opcode != "MUFU" or "RCP" not in ins.mods:
+        return False
+    return any(code[p].opcode in ("I2F", "I2FP") for p in producers(code, index))
+
+
+def integer_divisions(code: Listing) -> list[int]:
+    """The reciprocals around which integer divisions and modulos by run-time values are built."""
+    found = code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods)
+    return [i for i in code.ran(found) if divides_integers(code, i)]
+
+
+def part_of_division(code: Listing, index: int) -> bool:
+    """Whether a conversion stands within two steps of a reciprocal: it belongs to a division."""
+    near = [*code.defuse.consumers(index), *producers(code, index)]
+    return any(code[j].opcode == "MUFU" and "RCP" in code[j].mods for j in near) or any(
+        code[k].opcode == "MUFU" for j in near for k in producers(code, j)
+    )
+
+
+def math_calls(code: Listing) -> list[int]:
+    """Special-function instructions of floats and the range reductions of accurate functions; integer divisions and
+    rsqrtf, which is the fast instruction with a scaling for subnormals, left aside."""
+    found = code.ran(code.where_each(lambda ins, op: _special(ins) or reduces(ins)))
+    fast = {i for i in found if _fast_root(code, i)}
+    fast |= {p for i in fast for p in producers(code, i) if reduces(code[p])}
+    return [i for i in found if i not in fast and not divides_integers(code, i)]
+
+
+def powers(code: Listing) -> list[Power]:
+    """The calls of powf that ran. Each starts its second half, 2^x, with a polynomial of its own; the first, log2, may
+    serve several."""
+    starts = code.where_each(lambda ins, op: ins.opcode == "FFMA" and any(o.startswith(EXP2) for o in ins.operands))
+    return [_power(code, i) for i in code.ran(starts)]
+
+
+def _power(code: Listing, start: int) -> Power:
+    """Walk back from the polynomial of 2^x to the exponent of the base; the product with y is what is rounded."""
+    behind: set[int] = set()
+    exponent: float | None = None
+    work = [(start, 0)]
+    while work:
+        i, steps = work.pop()
+        if i in behind or steps > STEPS or code.classes[i].access is not None:
+            continue
+        behind.add(i)
+        if code[i].opcode == "FRND":
+            exponent = next((y for p in producers(code, i) if (y := _literal(code[p])) is not None), None)
+        if not any(o.startswith(LOG2) for o in code[i].operands):  # the base: what computes it is not powf's
+            work += [(p, steps + 1) for p in producers(code, i)]
+    scaled = {q for i in behind for p in producers(code, i) for q in (p, *producers(code, p)) if reduces(code[q])}
+    seeds = {i for i in behind | scaled if reduces(code[i]) or _special(code[i])}
+    ahead, work = {start}, [(start, 0)]
+    while work:
+        i, steps = work.pop()
+        near = [c for c in code.defuse.consumers(i) if c not in ahead and reduces(code[c])]
+        ahead.update(near)
+        work += [(c, 0) for c in near]
+        if not near and steps < 4:
+            work += [(c, steps + 1) for c in code.defuse.consumers(i) if code[c].opcode == "FFMA"]
+    return Power(start, frozenset(seeds | {i for i in ahead if reduces(code[i])}), exponent)
+
+
+def _literal(ins: Instruction) -> float | None:
+    """The constant that a multiplication multiplies by; None if there is none."""
+    if ins.opcode == "FMUL":
+        for operand in ins.operands[1:]:
+            try:
+                return float(operand)
+            except ValueError:
+                continue
+    return None
+
+
+def _fast_root(code: Listing, index: int) -> bool:
+    """MUFU.RSQ whose result is scaled back by the root of 2^24: rsqrtf, of which no shorter form exists but ftz."""
+    ins = code[index]
+    if ins.opcode != "MUFU" or "RSQ" not in ins.mods:
+        return False
+    return any(code[c].opcode == "FMUL" and "4096" in code[c].operands for c in code.defuse.consumers(index))
+
+
+def _special(ins: Instruction) -> bool:
+    return ins.opcode == "MUFU" and not any(m.endswith("64H") for m in ins.mods)
+
+
+def reduces(ins: Instruction) -> bool:
+    """A multiplication by a constant that only the range reduction of an accurate function uses."""
+    return ins.opcode in ("FMUL", "FFMA") and any(o.lstrip("-").startswith(SIGNATURES) for o in ins.operands)
+
+
+def unfused(code: Listing) -> list[int]:
+    """Multiplies whose result goes to nothing but one add."""
+    out = []
+    for i in code.where(lambda ins, op: ins.opcode in PAIRS):
+        consumers = code.defuse.consumers(i)
+        if code.executed[i] > 0 and len(consumers) == 1 and code[consumers[0]].opcode == PAIRS[code[i].opcode]:
+            out.append(i)
+    return out
+
+
+def conversions(code: Listing) -> list[int]:
+    """Number-format conversions, those of an integer division left aside."""
+    found = code.ran(code.where(lambda ins, op: ins.opcode in CONVERSIONS))
+    return [i for i in found if not part_of_division(code, i)]
+
+
+def widened(code: Listing) -> tuple[list[int], list[int]]:
+    """(conversions from float to double, the double arithmetic that their values reach)."""
+    turns = code.ran(code.where(lambda ins, op: ins.opcode == "F2F" and ins.mods[:2] == ("F64", "F32")))
+    return turns, sorted(_reached(code, turns))
+
+
+def _reached(code: Listing, starts: Iterable[int]) -> set[int]:
+    found: set[int] = set()
+    work = [(i, 0) for i in starts]
+    while work:
+        i, steps = work.pop()
+        for j in code.defuse.consumers(i):
+            if code[j].opcode in DOUBLE and j not in found and steps < STEPS:
+                found.add(j)
+                work.append((j, steps + 1))
+    return found

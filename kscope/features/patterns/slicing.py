@@ -1,0 +1,120 @@
+"""The instructions that compute one thing: a math function or a division, around the instruction that betrays it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kscope.features.sass.listing import Listing
+from kscope.isa.opcodes import OpClass
+
+COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
+DEPTH = 12  # steps along def-use that one inlined function spans
+
+
+def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
+    """Arithmetic (no memory access) that belongs to the same computation as the seeds.
+
+    With line information: what shares a source line with a seed, for an inlined function is listed under the line
+    that calls it, and is tied to a seed by def-use. Without: what def-use ties to it within DEPTH steps.
+    """
+    seeds = list(seeds)
+    lines = {(code[i].file, code[i].line) for i in seeds if code[i].line is not None}
+    found: set[int] = set(seeds)
+    work = [(i, 0) for i in seeds]
+    while work:
+        i, depth = work.pop()
+        if depth >= DEPTH:
+            continue
+        near = [p for ps in code.defuse.sources(i).values() for p in ps]
+        for j in (*near, *code.defuse.consumers(i)):
+            if j not in found and _computes(code, j) and (not lines or (code[j].file, code[j].line) in lines):
+                found.add(j)
+                work.append((j, depth + 1))
+    return {i for i in found if code.executed[i] > 0}
+
+
+def feeding(code: Listing, members: Iterable[int]) -> list[int]:
+    """Integer work and constants that serve nothing but these instructions: the addresses that go when they go. What
+    never ran keeps nothing alive."""
+    chosen = set(members)
+    slice_: set[int] = set()
+    work = list(chosen)
+    while work:
+        for producers in code.defuse.sources(work.pop()).values():
+            new = {p for p in producers if p not in chosen and p not in slice_ and _serves(code.classes[p])}
+            slice_ |= new
+            work += new
+    # All of the slice but what somebody else reads, and what that reads: pointers that a loop carries go in a ring.
+    kept = [p for p in slice_ if any(_alive(code, c, chosen, slice_) for c in code.defuse.consumers(p))]
+    while kept:
+        p = kept.pop()
+        slice_.discard(p)
+        kept += [q for ps in code.defuse.sources(p).values() for q in ps if q in slice_]
+    chosen |= slice_
+    return sorted(i for i in chosen if code.executed[i] > 0)
+
+
+def dying(code: Listing, members: Iterable[int]) -> list[int]:
+    """What goes when a computation goes: with it the tests that choose how to compute it (a 64-bit division asks
+    whether 32 bits will do: BSSY, branch, BSYNC around the short way), and what serves nothing else."""
+    chosen = set(members)
+    opened: dict[str, int] = {}
+    for last, ins in enumerate(code.program.instructions):
+        if ins.opcode == "BSSY":
+            opened[ins.operands[0]] = last
+        elif ins.opcode == "BSYNC" and (first := opened.pop(ins.operands[0], None)) is not None:
+            ran = [i for i in range(first, last + 1) if code.executed[i] > 0]
+            if 2 * sum(i in chosen for i in ran) > len(ran) and not any(_touches(code.classes[i]) for i in ran):
+                chosen.update(ran)
+    return feeding(code, chosen)
+
+
+def behind(code: Listing, stores: Iterable[int]) -> list[int]:
+    """The arithmetic that computes the values that stores write, from the loads on: addresses are left aside, and so is
+    what never ran."""
+    found: set[int] = set()
+    work = [p for i in code.ran(stores) for r in stored(code, i) for p in code.defuse.producers(i, r)]
+    while work:
+        i = work.pop()
+        if i in found or code.classes[i].access is not None or not code.executed[i]:
+            continue
+        found.add(i)
+        work += [p for producers in code.defuse.sources(i).values() for p in producers]
+    return sorted(found)
+
+
+def purpose(code: Listing) -> set[int]:
+    """What the kernel computes: the arithmetic behind all values that it writes to memory, and the tests of what it
+    loaded. What else is integer serves addresses, loop counts and bounds."""
+    found = set(behind(code, code.where(lambda ins, op: op.access in ("store", "atomic", "reduction"))))
+    work = code.where(lambda ins, op: "predicate" in op.kind)
+    while work:
+        i = work.pop()
+        if i not in found and code.classes[i].access is None and "load" in (code.slices.names([i]) or ()):
+            found.add(i)
+            work += [p for producers in code.defuse.sources(i).values() for p in producers]
+    return found
+
+
+def stored(code: Listing, store: int) -> list[int]:
+    """Registers that a store writes to memory: the last of those that it reads, its guard left aside."""
+    uses = [r for r in code[store].uses if r != code[store].guard]
+    return uses[-max(1, code.classes[store].bytes // 4) :]
+
+
+def _alive(code: Listing, reader: int, chosen: set[int], slice_: set[int]) -> bool:
+    return code.executed[reader] > 0 and reader not in chosen and reader not in slice_
+
+
+def _touches(op: OpClass) -> bool:
+    """Reads or writes memory that a rewrite must still read or write."""
+    return op.access is not None and op.space != "constant"
+
+
+def _serves(op: OpClass) -> bool:
+    return not _touches(op) and bool(op.space == "constant" or op.kind & {"int", "int_mul", "move"})
+
+
+def _computes(code: Listing, index: int) -> bool:
+    op = code.classes[index]
+    return op.access is None and op.pipe in COMPUTE

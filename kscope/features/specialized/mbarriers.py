@@ -1,0 +1,89 @@
+"""Where mbarriers lie in shared memory: the constant part of their addresses, groups of them, the ring of stages."""
+
+from __future__ import annotations
+
+from kscope.features.lanes.affine import Affine, Sum
+from kscope.features.profile.code import Code
+from kscope.model.program import UNIFORM_BASE
+
+BARRIER = 8  # bytes of an mbarrier
+
+
+class BarrierSlots:
+    """Addresses of the barriers that one kernel's code uses. A slot is the constant part of such an address."""
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.affine = Affine(code.program, code.defuse)
+        self._starts: list[int] | None = None
+
+    def slot(self, i: int) -> int | None:
+        """Constant part of the address of an instruction's first memory operand."""
+        operand = next((o for o in self.code[i].operands if "[" in o), None)
+        found = self.affine.address(i, operand) if operand is not None else None
+        return found.constant if found is not None and _settled(found) else None
+
+    def of_copy(self, i: int) -> int | None:
+        """Slot of the mbarrier that a bulk load signals: the register behind its shared-memory address."""
+        ins = self.code[i]
+        operand = next((o for o in ins.operands if o.startswith("[UR")), None)
+        if operand is None:
+            return None
+        digits = operand[3:].partition("]")[0].partition("+")[0].partition(".")[0]
+        found = self.affine.register(i, UNIFORM_BASE + int(digits) + 1) if digits.isdigit() else None
+        return found.constant if found is not None and _settled(found) else None
+
+    def _groups(self) -> list[int]:
+        """First addresses of the barrier groups (constants), in order."""
+        if self._starts is None:
+            code = self.code
+            users = code.where(lambda ins, op: ins.opcode == "SYNCS" and "EXCH" not in ins.mods)
+            ring = set()
+            for i in users:
+                operand = next((o for o in code[i].operands if "[" in o), "")
+                found = self.affine.address(i, operand)
+                if found is not None and _settled(found) and (BARRIER in found.strides or found.varying):
+                    ring.add(found.constant)
+            self._starts = sorted(ring)
+        return self._starts
+
+    def group(self, slot: int) -> int:
+        """The barrier group of an address: a peeled round uses group + 8, + 16, ... directly."""
+        below = [s for s in self._groups() if s <= slot]
+        return below[-1] if below and (slot - below[-1]) % BARRIER == 0 and slot - below[-1] < 16 * BARRIER else slot
+
+    def ring(self, full: set[int]) -> tuple[int | None, int | None]:
+        """Stages of the data ring and bytes of one; `full`: slots on which arriving data is waited for. The barriers of
+        a group lie 8 bytes apart: their number is that of the initialised ones from one group's first to the next
+        group's."""
+        code = self.code
+        made = sorted(
+            {s for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "EXCH" in ins.mods)
+             for s in [self.slot(i)] if s is not None}
+        )  # fmt: skip
+        if not full or not made:
+            return None, None
+        first = self.group(min(full))
+        others = [s for s in self._groups() if s > first]
+        stages = 0
+        while first + BARRIER * stages in made and first + BARRIER * stages not in others:
+            stages += 1
+        return stages or None, self._stage_bytes()
+
+    def _stage_bytes(self) -> int | None:
+        """Bytes that one arrival announces (expect_tx), where it is a constant."""
+        code = self.code
+        for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "ARRIVE" in ins.mods):
+            ins = code[i]
+            last = ins.operands[-1] if ins.operands else "RZ"
+            if not last.startswith("R") or last == "RZ" or not last[1:].isdigit():
+                continue
+            found = self.affine.register(i, int(last[1:]))
+            if not found.terms and found.constant > 0:
+                return found.constant
+        return None
+
+
+def _settled(found: Sum) -> bool:
+    """Whether a sum has an address of shared memory in it: unknown registers alone are no address."""
+    return found.constant > 0

@@ -1,0 +1,1 @@
+"""What follows from a recording of a whole program: gaps and their causes, steps, launch sequences."""

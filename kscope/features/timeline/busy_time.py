@@ -1,0 +1,113 @@
+"""What the GPU spent its busy time on: kernels by name and shape, copies by direction."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from kscope.features.timeline.intervals import covered, union
+from kscope.features.timeline.launches import Mask, TimelineFacts
+from kscope.features.timeline.torch_compile import fused
+from kscope.model.columns import blocks, distinct
+from kscope.model.timeline import Copy, Op
+from kscope.model.timeline_figures import CopyFigures, TopKernel
+
+_KINDS = (
+    ("communication", re.compile(r"nccl|nvshmem|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.I)),
+    ("memory", re.compile(r"gemv|dot_kernel|im2col|col2im", re.I)),
+    (
+        "compute",
+        re.compile(
+            r"gemm|cutlass|xmma|conv\d?d|convolve|convolution|cudnn.*(fprop|dgrad|wgrad)|winograd|flash|fmha|attention"
+            r"|wgmma|[hi]mma|matmul|nvjet|sm\d+_.*(tensorop|s\d+gemm)|triton_.*_(mm|bmm|addmm|dot)|_(mm|bmm)_kernel"
+            r"|^bmm_",
+            re.I,
+        ),
+    ),
+    (
+        "memory",
+        re.compile(
+            r"elementwise|copy|reduce|softmax|norm|embedding|index|gather|scatter|transpose|\bcat|fill|memset|pool"
+            r"|dropout|bias|activation|gelu|silu|relu|adam|sgd|multi_tensor|foreach|rotary|triton_(poi|red|per)|saxpy"
+            r"|axpy|cast|pad|roll|topk|sort|scan|stencil|triad|nchwToNhwc|nhwcToNchw",
+            re.I,
+        ),
+    ),
+)
+_DIRECTIONS: dict[int, str] = {Copy.HTOD: "host to device", Copy.DTOH: "device to host", Copy.DTOD: "device to device",
+                               Copy.HTOH: "host to host", Copy.PTOP: "peer to peer"}  # fmt: skip
+
+
+def kind_of(name: str) -> str:
+    """ "compute" (multiplies matrices, by its name), "memory" (moves data), "communication" or "unknown"."""
+    return next((kind for kind, words in _KINDS if words.search(name)), "unknown")
+
+
+def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
+    """Kernels of the window by name and launch shape, most time first. starved: operations before a late launch."""
+    timeline = facts.timeline
+    ops = timeline.ops
+    low, high, _ = facts.window
+    size = int(facts.shapes.max(initial=-1)) + 1
+    examples, counts = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+    total, hidden = np.zeros(size), np.zeros(size)  # whole numbers, which doubles hold
+    for part in reversed(list(blocks(len(ops), size))):
+        start, end = ops.start[part], ops.end[part]
+        rows = np.flatnonzero((ops.kind[part] == Op.KERNEL) & (end > low) & (start < high))
+        shape, length = facts.shapes[part][rows], (end - start)[rows].astype(float)
+        examples[shape[::-1]] = rows[::-1] + part.start  # the first launch of each
+        counts += np.bincount(shape, minlength=size)
+        total += np.bincount(shape, weights=length, minlength=size)
+        hidden += np.bincount(shape, weights=length * starved[part][rows], minlength=size)
+    groups = np.column_stack([c[examples] for c in (ops.name, *ops.grid, *ops.block)])
+    whole = max(float(total.sum()), 1.0)
+    out = []
+    for i in np.argsort(-total, kind="stable").tolist():
+        if not counts[i]:
+            continue
+        time = float(total[i])
+        name, gx, gy, gz, bx, by, bz = (int(v) for v in groups[i])
+        title = timeline.names[name]
+        out.append(
+            TopKernel(
+                name=title, count=int(counts[i]), total_us=round(time / 1e3, 3),
+                mean_us=round(time / 1e3 / int(counts[i]), 3), share=round(min(time / whole, 1.0), 6),
+                kind=kind_of(title), grid=(gx, gy, gz), block=(bx, by, bz),
+                operators=fused(title), source=timeline.sources.get(name, ""),
+                hidden=round(min(float(hidden[i]) / time, 1.0), 4) if time else 0.0,
+            )
+        )  # fmt: skip
+    return out
+
+
+def copies(facts: TimelineFacts) -> list[CopyFigures]:
+    """Copies of the window by direction, most time first."""
+    ops = facts.timeline.ops
+    low, high, _ = facts.window
+    works = {d: facts.chosen(d, Op.KERNEL, Op.GRAPH) for d in distinct(ops.device)[0].tolist()}
+    worked = {d: covered(ops.start, ops.end, low, high, work) for d, work in works.items()}
+    out = []
+    for direction in distinct(ops.copy[ops.kind == Op.MEMCPY])[0].tolist():
+        rows = np.flatnonzero((ops.kind == Op.MEMCPY) & (ops.copy == direction) & (ops.end > low) & (ops.start < high))
+        if not len(rows):
+            continue
+        length = int((ops.end[rows] - ops.start[rows]).sum())
+        size = int(ops.bytes[rows].sum())
+        pageable = int((ops.bytes[rows] * ops.pageable[rows]).sum())
+        overlapped = 0
+        for device in distinct(ops.device[rows])[0].tolist():
+            mine = rows[ops.device[rows] == device]
+            moved = union(ops.start[mine], ops.end[mine], low, high).length
+            either = works[device].copy()
+            either[mine] = True
+            overlapped += worked[device] + moved - covered(ops.start, ops.end, low, high, either)
+        out.append(
+            CopyFigures(
+                direction=_DIRECTIONS.get(direction, "unknown"),
+                count=len(rows), bytes=size, us=round(length / 1e3, 3), gb_per_s=round(size / max(length, 1), 3),
+                pageable_pct=round(100 * pageable / size, 2) if size else 0.0,
+                overlapped_pct=round(min(100 * overlapped / max(length, 1), 100.0), 2),
+            )
+        )  # fmt: skip
+    return sorted(out, key=lambda c: -c.us)

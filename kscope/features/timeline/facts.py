@@ -1,0 +1,95 @@
+"""All features of one timeline, for rules and the engine: each is computed on first use."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from kscope.features.timeline import busy_time
+from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, PROFILER, Causes
+from kscope.features.timeline.intervals import Cover, union
+from kscope.features.timeline.launch_sequences import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
+from kscope.features.timeline.launches import TimelineFacts
+from kscope.features.timeline.torch_compile import Compiled, find_compiled
+from kscope.model.columns import column
+from kscope.model.timeline import Timeline
+from kscope.model.timeline_figures import CopyFigures, TopKernel
+
+
+class TimelineView:
+    """What rules see of a timeline. Shares are of the window without the profiler's own part."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self.timeline = timeline
+        self.facts = TimelineFacts(timeline)
+        self.causes = Causes(self.facts)
+        self.sequences = Sequences(self.facts, self.causes)
+
+    @cached_property
+    def kernels(self) -> list[TopKernel]:
+        return busy_time.top_kernels(self.facts, self.causes.starved)
+
+    @cached_property
+    def copies(self) -> list[CopyFigures]:
+        return busy_time.copies(self.facts)
+
+    @cached_property
+    def compiled(self) -> Compiled | None:
+        """What torch.compile did; None where the recording shows nothing of it."""
+        return find_compiled(self.facts)
+
+    def idle_within(self, cover: Cover) -> float:
+        """Share of the window in which the GPU was idle, by causes of the program, during these times."""
+        found = self.causes.gaps
+        mine = ~np.isin(found.cause, [CAUSES.index(c) for c in NOT_IDLE])
+        return float(cover.within(found.start[mine], found.end[mine]).sum()) / self.causes.whole
+
+    def idle_during(self, spans: list[tuple[int, int]]) -> float:
+        """The same for intervals (start, end), in order."""
+        return self.idle_within(union(column([s for s, _ in spans]), column([e for _, e in spans])))
+
+    def share(self, *causes: str) -> float:
+        return self.causes.share(*causes)
+
+    def us(self, *causes: str) -> float:
+        """Idle time of these causes in us, mean over the devices."""
+        return sum(self.causes.gaps.time(c) for c in causes) / 1e3 / max(len(self.facts.devices), 1)
+
+    @cached_property
+    def span_us(self) -> float:
+        """The window without the profiler's part, us."""
+        return self.facts.span / 1e3 - self.us(PROFILER)
+
+    def a_step(self, us: float) -> str:
+        """A time as people think of it: a step, where there are steps, else in all. Like "1.2 ms a step"."""
+        steps = self.facts.steps
+        whole = steps is None or steps.periodic
+        value = us if whole or steps is None else us / len(steps.start)
+        text = f"{value / 1e3:.1f} ms" if value >= 1e3 else f"{value:.0f} us"
+        return f"{text} {'in all' if whole else 'a step'}"
+
+    @cached_property
+    def recording_share(self) -> float:
+        """Share of the window that the torch profiler's recording of host events takes on the busiest thread; 0 for
+        Nsight Systems, whose cost was not measured."""
+        timeline = self.timeline
+        if timeline.kind != "kineto" or not len(timeline.calls):
+            return 0.0
+        low, high, _ = self.facts.window
+        busiest = np.argmax(np.bincount(timeline.calls.thread))
+        cost = 0
+        for spans, each in ((timeline.calls, RECORDED_CALL_NS), (timeline.operators, RECORDED_OPERATOR_NS)):
+            mine = spans.start[spans.thread == busiest]
+            cost += each * int(((mine >= low) & (mine < high)).sum())
+        return min(cost / 1e3 / max(self.span_us, 1e-3), 1.0)
+
+    def calls_named(self, what: str) -> list[tuple[str, int, float]]:
+        """API calls of a class ("sync", "copy", "alloc", "graph") in the window: (name, count, us), most time first."""
+        calls, names = self.timeline.calls, self.timeline.names
+        low, high, _ = self.facts.window
+        rows = np.flatnonzero(self.causes.calls[what] & (calls.end > low) & (calls.start < high))
+        found, inverse, counts = np.unique(calls.name[rows], return_inverse=True, return_counts=True)
+        time = np.bincount(inverse, weights=(calls.end - calls.start)[rows], minlength=len(found)) / 1e3
+        out = [(names[int(n)], int(c), float(t)) for n, c, t in zip(found, counts, time, strict=True)]
+        return sorted(out, key=lambda row: -row[2])

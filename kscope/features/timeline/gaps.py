@@ -1,0 +1,318 @@
+"""Why a GPU was idle: each gap between its operations to one cause, judged by what the thread did that issued the
+operation at the gap's end. Times in ns.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cached_property
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from kscope.features.timeline.intervals import Cover, gaps, places, reached, union
+from kscope.features.timeline.launches import Mask, TimelineFacts
+from kscope.features.timeline.steps import NUMBER
+from kscope.features.timeline.torch_compile import COMPILING
+from kscope.model.columns import Column, blocks, column, constant, is_constant
+from kscope.model.timeline import Op
+
+LAUNCH, GRAPH, SYNC, COPY, HOST, DATA, ALLOC, LOADING, QUEUED, UNKNOWN, LOST, INSIDE, PROFILER = CAUSES = (
+    "launch", "graph_launch", "synchronization", "blocking_copy", "host", "data_loading", "allocation", "code_loading",
+    "queued", "unknown", "graph_not_recorded", "inside_graph", "profiler",
+)  # fmt: skip
+NOT_IDLE = (INSIDE, PROFILER, LOST)
+"""Causes that are no idle time of the program: between the nodes of one graph launch, in the profiler itself, and
+where a graph ran whose kernels were not recorded. "queued" is the device's own: the operation had arrived before the
+gap began (its call was over, and a launch's flight behind it), and waited for its turn, another stream or device."""
+
+_SYNC_CALL = r"Synchronize(_ptsz|_ptds)?(_v\d+)?$"
+_COPY_CALL = r"^cu(da)?Memcpy"
+_ALLOC_CALL = (
+    r"^cu(da)?(Malloc|Free|Mem(Alloc|Free|Create|Map|Unmap|HostAlloc)|Host(Alloc|Register|Unregister))(?!.*Async)"
+)
+_DATA = r"(?i)data_?loader|dataset|next_batch|load_batch|fetch_batch|collate"
+_STRETCH_NS, _STRETCH_MOST_NS = 100_000, 1_000_000
+_STRETCH_LAUNCHES = 10  # a host stretch this many times as long as the usual launch interval is no launching
+_LOADING_NS = 1_000_000  # a launch call that takes this long while the GPU is idle loads or compiles code
+_PLACES = 4000  # gaps that are searched for what the host was doing
+
+
+class Gaps(Struct, frozen=True, dict=True):
+    """Gaps of all devices; `cause` indexes CAUSES. own: the part that is the profiler's. thread: of the host, or -1.
+    op: the operation that ends the gap, -1 at the end of the window; last: the one before it."""
+
+    start: Column
+    end: Column
+    own: Column
+    cause: Column
+    thread: Column
+    device: Column
+    op: Column
+    last: Column
+
+    def time(self, cause: str) -> int:
+        """Idle time of a cause, ns, summed over devices."""
+        return self._totals[0][CAUSES.index(cause)]
+
+    def count(self, cause: str) -> int:
+        return self._totals[1][CAUSES.index(cause)]
+
+    @cached_property
+    def _totals(self) -> tuple[list[int], list[int]]:
+        """(idle time, number of gaps) by cause."""
+        time, count = np.zeros(len(CAUSES), dtype=np.int64), np.zeros(len(CAUSES), dtype=np.int64)
+        for rows in blocks(len(self.start)):
+            cause = self.cause[rows]
+            count += np.bincount(cause, minlength=len(CAUSES))
+            # exact: doubles hold the sums of a block
+            idle = self.end[rows] - self.start[rows] - self.own[rows]
+            time += np.bincount(cause, weights=idle, minlength=len(CAUSES)).astype(np.int64)
+        time[CAUSES.index(PROFILER)] = self.own.sum()
+        return time.tolist(), count.tolist()
+
+
+class Causes:
+    """The gaps of a timeline inside its window, with their causes and shares of the window."""
+
+    def __init__(self, facts: TimelineFacts) -> None:
+        self.facts = facts
+
+    @cached_property
+    def gaps(self) -> Gaps:
+        parts = [self._device(d) for d in self.facts.devices]
+        if not parts:
+            none = column([])
+            return Gaps(*(none,) * len(Gaps.__struct_fields__))
+        if len(parts) == 1:
+            return parts[0]
+        return Gaps(*(np.concatenate([getattr(p, f) for p in parts]) for f in Gaps.__struct_fields__))
+
+    @cached_property
+    def whole(self) -> int:
+        """The window of all devices without what is the profiler's, ns: what shares are of."""
+        return max(self.facts.span * max(len(self.facts.devices), 1) - self.gaps.time(PROFILER), 1)
+
+    @cached_property
+    def starved(self) -> NDArray[np.bool_]:
+        """Operations after which their device waits for a launch: were they shorter, it would wait longer."""
+        found = self.gaps
+        late = (found.cause == CAUSES.index(LAUNCH)) | (found.cause == CAUSES.index(GRAPH))
+        out = np.zeros(len(self.facts.timeline.ops), dtype=bool)
+        out[found.last[late]] = True
+        return out
+
+    def share(self, *causes: str) -> float:
+        """Share of the window (without the profiler's part) that is idle for these causes."""
+        return sum(self.gaps.time(c) for c in causes) / self.whole
+
+    @cached_property
+    def work(self) -> float:
+        """Share of the window in which kernels ran, the inside of graphs included."""
+        facts = self.facts
+        busy = facts.work_share * facts.span * max(len(facts.devices), 1)
+        return min((busy + self.gaps.time(INSIDE)) / self.whole, 1.0)
+
+    @cached_property
+    def copying(self) -> float:
+        """Share of the window in which only copies ran."""
+        facts = self.facts
+        only = (facts.busy_share - facts.work_share) * facts.span * max(len(facts.devices), 1)
+        return only / self.whole
+
+    @cached_property
+    def calls(self) -> dict[str, NDArray[np.bool_]]:
+        """Masks over the API calls: sync, copy, alloc, graph."""
+        name = self.facts.timeline.calls.name
+        patterns = {"sync": _SYNC_CALL, "copy": _COPY_CALL, "alloc": _ALLOC_CALL, "graph": r"GraphLaunch"}
+        return {what: self.facts.named(pattern)[name] for what, pattern in patterns.items()}
+
+    def _cover(self, what: str, thread: int) -> Cover:
+        """When a thread was in API calls of a class, or in any."""
+        if (what, thread) not in self._covers:
+            calls = self.facts.timeline.calls
+            mask = None if is_constant(calls.thread) else calls.thread == thread
+            if what != "any":
+                mask = self.calls[what] if mask is None else mask & self.calls[what]
+            start, end = (calls.start, calls.end) if mask is None else (calls.start[mask], calls.end[mask])
+            self._covers[what, thread] = union(start, end)
+        return self._covers[what, thread]
+
+    @cached_property
+    def _covers(self) -> dict[tuple[str, int], Cover]:
+        return {}
+
+    def _device(self, device: int) -> Gaps:
+        """The gaps of one device, block by block: what is computed for them on the way would take many times the
+        memory of the gaps."""
+        facts = self.facts
+        timeline, (low, high, _) = facts.timeline, facts.window
+        start, end = gaps(facts.cover(device), low, high)
+        mine = None if is_constant(timeline.ops.device) else np.flatnonzero(timeline.ops.device == device)
+        begins, ends = (c if mine is None else c[mine] for c in (timeline.ops.start, timeline.ops.end))
+        reach = reached(ends)
+        profiler = union(timeline.overhead.start, timeline.overhead.end)
+        cause = np.empty(len(start), dtype=np.int8)
+        thread, op, last = (np.empty(len(start), dtype=np.int32) for _ in range(3))
+        own = np.zeros(len(start), dtype=np.int64)  # hardly touched
+        for rows in blocks(len(start)):
+            s, e = start[rows], end[rows]
+            after = places(begins, e)
+            exists = after < len(begins)
+            following, before = np.minimum(after, len(begins) - 1), np.minimum(places(reach, s), len(begins) - 1)
+            if mine is not None:
+                following, before = mine[following], mine[before]
+            call = np.where(exists, facts.call_of[following], -1)
+            # after the last operation: the thread that issued it
+            host = np.where(call >= 0, call, facts.call_of[before])
+            thread[rows] = np.where(host >= 0, timeline.calls.thread[host] if len(timeline.calls) else -1, -1)
+            if (spent := profiler.within(s, e)).any():
+                own[rows] = np.minimum(spent, e - s)
+            cause[rows] = self._block(s, e, call, thread[rows], exists, following, before)
+            op[rows], last[rows] = np.where(exists, following, -1), before
+        cause[self._blind(start, end)] = CAUSES.index(LOST)
+        self._name_data(start, end, thread, cause)
+        return Gaps(start, end, own, cause, thread, constant(device, len(start)), op, last)
+
+    def _block(
+        self, start: Column, end: Column, call: Column, thread: Column, exists: Mask, following: Column, last: Column
+    ) -> Column:
+        """Causes of some gaps, by the operations around them."""
+        ops = self.facts.timeline.ops
+        cause = self._causes(start, end, call, thread, exists, ops.kind[following] == Op.MEMCPY)
+        same = exists & (ops.correlation[following] == ops.correlation[last]) & (ops.correlation[following] > 0)
+        same &= ops.process[following] == ops.process[last]
+        if same.any():
+            graph = same
+            if len(self.facts.timeline.calls):
+                graph = (ops.graph[following] != 0) | (call >= 0) & self.calls["graph"][call]
+            cause[same & graph] = CAUSES.index(INSIDE)
+        return cause
+
+    def _causes(
+        self, start: Column, end: Column, call: Column, thread: Column, exists: Mask, copies: Mask
+    ) -> Column:
+        """Time of each gap by what the thread did, and the cause with the most of it."""
+        facts, calls = self.facts, self.facts.timeline.calls
+        cause = np.full(len(start), CAUSES.index(UNKNOWN), dtype=np.int64)
+        interval = facts.launches.interval_us * 1e3 if facts.launches else 0.0
+        stretch = min(max(_STRETCH_NS, _STRETCH_LAUNCHES * interval), _STRETCH_MOST_NS)
+        for one in np.unique(thread[thread >= 0]).tolist():
+            rows = np.flatnonzero((thread == one) & ((call >= 0) | ~exists))
+            s, e, its = start[rows], end[rows], call[rows]
+            issue = np.where(its >= 0, np.clip(calls.start[its], s, e), e)
+            launching = e - issue
+            graph = (its >= 0) & self.calls["graph"][its]
+            in_sync, in_alloc, in_copy, in_any = (
+                self._cover(what, one).within(s, issue) for what in ("sync", "alloc", "copy", "any")
+            )
+            between = issue - s - in_any
+            # the host waited for the GPU when it ran dry: whatever follows restarts an empty queue
+            drained = self._cover("sync", one).holds(s)
+            is_copy = copies[rows]
+            long = between >= stretch
+            launch = launching * ~is_copy + (in_any - in_sync - in_alloc - in_copy) + between * ~long
+            table = (  # in the order of CAUSES
+                np.where(graph, 0, launch), np.where(graph, launch, 0),
+                in_sync + np.where(drained & ~long, launch + launching * is_copy, 0),
+                in_copy + launching * is_copy, np.where(long, between, 0), None, in_alloc,
+            )  # fmt: skip
+            most, main = table[0].copy(), np.zeros(len(rows), dtype=np.int64)
+            for number, time in enumerate(table):
+                if time is not None:
+                    main[time > most] = number
+                    np.maximum(most, time, out=most)
+            cause[rows] = main
+            cause[rows[drained & ~long]] = CAUSES.index(SYNC)
+            loading = (launching >= _LOADING_NS) & (2 * launching >= e - s) & ~is_copy & ~graph
+            cause[rows[loading]] = CAUSES.index(LOADING)
+            arrives = np.clip(calls.start[its] + facts.flight, s, e)
+            done = (its >= 0) & (calls.end[its] <= s) & (2 * (arrives - s) < e - s)
+            cause[rows[done]] = CAUSES.index(QUEUED)
+        return cause
+
+    def _blind(self, start: Column, end: Column) -> NDArray[np.bool_]:
+        """Gaps in which a graph may have run unrecorded: from its launch to the next synchronisation."""
+        calls, lost = self.facts.timeline.calls, self.facts.lost_graphs
+        if not len(lost):
+            return np.zeros(len(start), dtype=bool)
+        syncs = np.sort(calls.end[self.calls["sync"]])
+        until = np.append(syncs, np.iinfo(np.int64).max)[np.searchsorted(syncs, calls.end[lost])]
+        blind = union(calls.start[lost], until)
+        return blind.within(start, end) > 0
+
+    def _name_data(self, start: Column, end: Column, thread: Column, cause: Column) -> None:
+        """Host time under a range of a data loader is data loading; under torch.compile at work, compiling code."""
+        timeline = self.facts.timeline
+        for pattern, meant in ((_DATA, DATA), (COMPILING, LOADING)):
+            named = self.facts.named(pattern)
+            for spans in (timeline.ranges, timeline.operators):
+                mask = named[spans.name]
+                for one in np.unique(spans.thread[mask]).tolist():
+                    mine = mask & (spans.thread == one)
+                    inside = union(spans.start[mine], spans.end[mine]).within(start, end)
+                    hit = (cause == CAUSES.index(HOST)) & (thread == one) & (inside * 2 >= end - start)
+                    cause[hit] = CAUSES.index(meant)
+
+    def _stem(self, name: str) -> str:
+        """The steps' common name for one of them, so that their times add up."""
+        steps = self.facts.steps
+        stem = NUMBER.sub("#", name)
+        return stem if steps is not None and stem == steps.name else name
+
+    def places(self, cause: str) -> list[tuple[str, int]]:
+        """What the host was in during the gaps of a cause (innermost range or operator), most time first, ns."""
+        if cause not in self._places:
+            self._places[cause] = self._find_places(CAUSES.index(cause))
+        return self._places[cause]
+
+    @cached_property
+    def _places(self) -> dict[str, list[tuple[str, int]]]:
+        return {}
+
+    def _find_places(self, cause: int) -> list[tuple[str, int]]:
+        timeline, found = self.facts.timeline, self.gaps
+        rows = np.flatnonzero((found.cause == cause) & (found.thread >= 0))
+        rows = rows[_longest(found.end[rows] - found.start[rows] - found.own[rows], _PLACES)]
+        length = found.end[rows] - found.start[rows] - found.own[rows]
+        time: Counter[str] = Counter()
+        for one in np.unique(found.thread[rows]).tolist():
+            of_it = found.thread[rows] == one
+            mine = rows[of_it]
+            # judged a little before the next operation is issued: there the host still does what it is late with
+            middle = (found.start[mine] + found.end[mine]) // 2
+            name = np.full(len(mine), -1, dtype=np.int64)
+            for spans in (timeline.operators, timeline.ranges):
+                mask = spans.thread == one
+                inner = _innermost(spans.start[mask], spans.end[mask], middle)
+                hit = (name < 0) & (inner >= 0)
+                name[hit] = spans.name[mask][inner[hit]]
+            for at, idle in zip(name.tolist(), length[of_it].tolist(), strict=True):
+                if at >= 0:
+                    time[self._stem(timeline.names[at])] += idle
+        return time.most_common()
+
+
+def _innermost(start: Column, end: Column, t: Column) -> Column:
+    """Index of the latest of nested intervals that holds each time, -1 where none does."""
+    out = np.full(len(t), -1, dtype=np.int64)
+    at = np.searchsorted(start, t, side="right") - 1
+    for _ in range(256):  # outwards: siblings that ended before are passed over
+        open_ = np.flatnonzero((out < 0) & (at >= 0))
+        if not len(open_):
+            break
+        hit = end[at[open_]] >= t[open_]
+        out[open_[hit]] = at[open_[hit]]
+        at[open_[~hit]] -= 1
+    return out
+
+
+def _longest(length: Column, most: int) -> Column:
+    """Indices of the longest so many, longest first, equal ones in their order."""
+    rows = np.arange(len(length))
+    if len(length) > most:
+        least = np.partition(length, len(length) - most)[len(length) - most]
+        above, equal = np.flatnonzero(length > least), np.flatnonzero(length == least)
+        rows = np.sort(np.append(above, equal[: most - len(above)]))
+    return rows[np.argsort(-length[rows], kind="stable")]

@@ -1,0 +1,1 @@
+"""What people look at: annotated code, charts, columns."""

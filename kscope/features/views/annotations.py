@@ -1,0 +1,220 @@
+"""Beside each instruction what an expert would note: role, access, whom it waits for, where a branch goes, which loop
+it is in, live registers. Linear in the number of instructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kscope.features.sass.accesses import Access, accesses
+from kscope.features.sass.scoreboards import Wait, waits
+from kscope.isa.purpose import constant_of, role_of, words
+
+if TYPE_CHECKING:
+    from kscope.features.sass.cfg import Cfg
+    from kscope.isa.opcodes import OpClass
+    from kscope.model.program import Instruction, Program
+
+_REGISTER = re.compile(r"^U?R\d+")
+_HEX = re.compile(r"^-?0x[0-9a-f]+$")
+SPIN, SERIAL = "spin", "lane by lane"
+_LINKS = frozenset({"BSSY", "SSY"})
+
+
+class Annotation(Struct, frozen=True):
+    """What is to say about one instruction.
+
+    `role`: one of kscope.isa.purpose.ROLES. `words`: its meaning where the name does not tell. `pipe`: what
+    executes it. `latency`: cycles to a usable result where that is fixed, None where a scoreboard says
+    (`scoreboard`: "long" for L1TEX, "short" for MIO) or nothing waits for it. `waits`: see
+    kscope.features.sass.scoreboards. `flow`: where control goes. `loop`: number of the innermost loop (see
+    `loop_numbers`), None outside. `live`: general registers live at it, None where not computed.
+    """
+
+    role: str
+    words: str
+    pipe: str
+    latency: float | None
+    scoreboard: str | None
+    access: Access | None
+    waits: tuple[Wait, ...]
+    flow: str
+    depth: int
+    loop: int | None
+    live: int | None
+
+
+def annotate(
+    program: Program,
+    cfg: Cfg,
+    classes: Sequence[OpClass],
+    *,
+    live: Sequence[int] | None = None,
+    spilling: bool | None = None,
+) -> list[Annotation]:
+    """Annotations of all instructions, in program order. `live`: live registers by instruction, if known;
+    `spilling`: see `accesses`."""
+    waited = waits(program, cfg, classes)
+    touched = accesses(program, classes, spilling=spilling)
+    numbers = loop_numbers(cfg)
+    groups = _group_waits(program.instructions)
+    flows = _flows(program, cfg, numbers, loop_kinds(program, cfg, classes))
+    roles = {id(op): role_of(op) for op in {id(op): op for op in classes}.values()}
+    out = []
+    for i, (ins, op) in enumerate(zip(program.instructions, classes, strict=True)):
+        constant = constant_of(ins) is not None
+        fixed = op.known and op.scoreboard is None and bool(ins.defs) and "wgmma" not in op.kind
+        loop = cfg.loop_of[i]
+        out.append(
+            Annotation(
+                role="move" if constant else roles[id(op)], words=groups.get(i) or words(ins, op), pipe=op.pipe,
+                latency=op.latency if fixed else None,
+                scoreboard=op.scoreboard if ins.defs else None, access=touched[i], waits=waited[i],
+                flow=flows.get(i, ""), depth=cfg.depth[i], loop=numbers[loop] if loop is not None else None,
+                live=live[i] if live is not None else None,
+            )
+        )  # fmt: skip
+    return out
+
+
+def _group_waits(code: Sequence[Instruction]) -> dict[int, str]:
+    """What a DEPBAR on groups waits for: cp.async's or the bulk copies', by what else the code has."""
+    opcodes = {ins.opcode for ins in code}
+    copies, bulk = "LDGDEPBAR" in opcodes, "UTMACMDFLUSH" in opcodes
+    if copies == bulk:
+        return {}
+    name = "cp.async.wait_group" if copies else "cp.async.bulk.wait_group"
+    out = {}
+    for ins in code:
+        if ins.opcode == "DEPBAR" and "LE" in ins.mods and len(ins.operands) == 2 and _HEX.match(ins.operands[1]):
+            left = int(ins.operands[1], 16)
+            out[ins.index] = f"{name} {left}: " + (f"all but the last {left}" if left else "all groups")
+    return out
+
+
+def loop_numbers(cfg: Cfg) -> list[int]:
+    """For each loop of the graph the number that listings show, from 1 in the order of their headers' addresses."""
+    order = sorted(range(len(cfg.loops)), key=lambda n: (cfg.blocks[cfg.loops[n].header].start, cfg.loops[n].depth))
+    numbers = [0] * len(order)
+    for place, loop in enumerate(order, 1):
+        numbers[loop] = place
+    return numbers
+
+
+def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[int, str]) -> dict[int, str]:
+    """Where each control instruction leads, by index."""
+    heads = {loop.header: n for n, loop in enumerate(cfg.loops)}
+    code = program.instructions
+    out: dict[int, str] = {}
+    called: dict[int, list[int]] = {}
+    for call, target in cfg.calls.items():
+        called.setdefault(target, []).append(call)
+    names = dict(program.symbols)
+    for number, block in enumerate(cfg.blocks):
+        last = block.end - 1
+        ins = code[last]
+        if ins.opcode in ("BRA", "JMP", "BRX", "BRXU", "JMX", "JMXU"):
+            into = _into(cfg, numbers, number, heads, kinds)
+            out[last] = _branch(program, cfg, numbers, number) or into
+        elif ins.opcode == "CALL":
+            out[last] = _callee(ins)
+            if last in cfg.calls:
+                entry = code[cfg.calls[last]].pc
+                out[last] = f"calls {names.get(entry) or f'{entry:04x}'}"
+    for target, calls in called.items():
+        if target not in out:
+            out[target] = f"called from {_list([code[c].pc for c in sorted(calls)])}"
+    for i, ins in enumerate(code):
+        if ins.opcode in _LINKS and ins.operands and _HEX.match(ins.operands[-1]):
+            out[i] = f"lanes meet again at {int(ins.operands[-1], 16):04x}"
+    return out
+
+
+def _callee(ins: Instruction) -> str:
+    """What a call out of the function leads to: before linking (nvcc -rdc) the operand is the callee's symbol."""
+    registers = any(_REGISTER.match(o) for o in ins.operands)
+    symbol = ins.operands[-1].strip("`()") if ins.operands and not registers else ""
+    return f"calls {symbol}, linked from elsewhere" if symbol and not _HEX.match(symbol) else "calls through a register"
+
+
+def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> str:
+    code, block = program.instructions, cfg.blocks[number]
+    ins = code[block.end - 1]
+    indirect = ins.opcode not in ("BRA", "JMP")  # may name the block behind it, too
+    falls = [] if indirect else [s for s in block.successors if cfg.blocks[s].start == block.end]
+    jumps = [s for s in block.successors if s not in falls] or [s for s in falls if s == number]
+    if not jumps:
+        if ins.pc in cfg.unresolved:
+            return "indirect: targets not known"
+        return "" if falls else "padding"
+    if len(jumps) > 1 or indirect:
+        guess = " (guessed)" if ins.pc in cfg.guessed else ""
+        return f"switch to {_list([code[cfg.blocks[s].start].pc for s in jumps])}{guess}"
+    target = jumps[0]
+    if target == number and block.end - block.start == 1:
+        return "padding"
+    within = cfg.loop_of[block.end - 1]
+    loop: int | None = within
+    while loop is not None:
+        if cfg.loops[loop].header == target:
+            return f"next round of loop {numbers[loop]}"
+        loop = cfg.loops[loop].parent
+    if within is not None and target not in cfg.loops[within].blocks:
+        outer = cfg.loops[within].parent
+        while outer is not None and target not in cfg.loops[outer].blocks:
+            within, outer = outer, cfg.loops[outer].parent
+        return f"leaves loop {numbers[within]}"
+    return ""
+
+
+def _into(
+    cfg: Cfg, numbers: Sequence[int], number: int, heads: Mapping[int, int], kinds: Mapping[int, str]
+) -> str:
+    """Which loop a forward branch enters, if any."""
+    block = cfg.blocks[number]
+    for successor in block.successors:
+        loop = heads.get(successor)
+        if loop is not None and cfg.blocks[successor].start != block.end and number not in cfg.loops[loop].blocks:
+            return f"to loop {numbers[loop]}" + (f" ({kinds[loop]})" if loop in kinds else "")
+    return ""
+
+
+def _list(pcs: Sequence[int], most: int = 6) -> str:
+    shown = ", ".join(f"{pc:04x}" for pc in pcs[:most])
+    return shown + (f" and {len(pcs) - most} more" if len(pcs) > most else "")
+
+
+def loop_kinds(program: Program, cfg: Cfg, classes: Sequence[OpClass]) -> Mapping[int, str]:
+    """Loops that are no loop of the source, by number of the graph: "spin" (waits for an mbarrier, or for memory that
+    others write, and does nothing else) and "lane by lane" (the compiler could not prove an operand uniform: ELECT,
+    the instruction, BRA.U.ANY)."""
+    out: dict[int, str] = {}
+    code = program.instructions
+    for n, loop in enumerate(cfg.loops):
+        if not loop.innermost:
+            continue
+        opcodes = {code[i].opcode for i in loop.instructions}
+        if "ELECT" in opcodes and any(_is_serial(code[i]) for i in loop.instructions):
+            out[n] = SERIAL
+        elif len(loop.instructions) <= 16 and _spins(code, classes, loop.instructions):
+            out[n] = SPIN
+    return out
+
+
+def _is_serial(ins: Instruction) -> bool:
+    return ins.opcode == "BRA" and ins.mods[:2] == ("U", "ANY")
+
+
+def _spins(code: Sequence[Instruction], classes: Sequence[OpClass], inside: Sequence[int]) -> bool:
+    polls = False
+    for i in inside:
+        ins, op = code[i], classes[i]
+        phase = ins.opcode == "SYNCS" and "PHASECHK" in ins.mods
+        if phase or op.access == "atomic" or (op.access == "load" and "STRONG" in ins.mods):
+            polls = True
+        elif op.access is not None or "tensor" in op.kind or "mbarrier" in op.kind or "fp32" in op.kind:
+            return False
+    return polls

@@ -1,0 +1,251 @@
+"""Charts of one kernel: roofs by memory level, the memory chart, occupancy steps, PM-sampled series.
+
+Roofs of L2 and L1 are those of Nsight Compute's own hierarchical rooflines (SpeedOfLight_Hierarchical*RooflineChart):
+L2 by the cycles of its crossbar port, L1 by the write-back of loads, each times its width in bytes. Stores and bulk
+copies (TMA), which write back nothing, are added to L1: without them its dot stands where no kernel is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from kscope.features.counters.traffic import SECTOR
+from kscope.features.facts import Facts
+from kscope.features.specialized.phases import BEGUN, DEEP, Activity, Phases
+from kscope.model.detail import (
+    Ceiling,
+    Level,
+    Link,
+    MemoryChart,
+    Node,
+    OccupancyDetail,
+    PmDetail,
+    Roofs,
+    Series,
+    Steps,
+)
+from kscope.model.kernel import Metrics
+
+BINS = 400
+L2_BYTES, L1_BYTES = 32, 128  # a crossbar port a cycle, write-back of one SM a cycle
+LEAST_BINS = 4
+SLACK = 0.02  # of a bin: samples are a few nanoseconds off their raster, and each belongs into a bin of its own
+
+_TITLES = (
+    ("sm__cycles_active", "SM active"), ("pipe_tensor_cycles_active", "tensor pipe"), ("pipe_fma_", "FMA pipe"),
+    ("pipe_alu_", "ALU pipe"), ("pipe_fp64", "FP64 pipe"), ("pipe_xu", "XU pipe"),
+    ("sm__inst_executed_realtime", "issue slots"), ("mem_tensor", "TMEM"), ("l1tex__throughput", "L1"),
+    ("lts__throughput", "L2"), ("dramc__throughput", "device memory"), ("dram__throughput", "device memory"),
+)  # fmt: skip
+
+
+def roofs(facts: Facts) -> Roofs | None:
+    """None where the report has neither traffic nor operations."""
+    point, m = facts.roofline, facts.kernel.metrics
+    if point is None:
+        return None
+    seconds = (facts.kernel.duration_ns or 0.0) / 1e9
+    levels = []
+
+    def level(name: str, moved: float | None, width: float | None, clock: float | None) -> None:
+        if moved and seconds:
+            peak = width * clock if width and clock else None
+            levels.append(Level(name=name, bytes_per_s=moved / seconds, peak=peak))
+
+    writeback = m.get("l1tex__lsu_writeback_active_mem_lgds.sum")
+    stored = m.total(*(f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_st.sum" for space in ("global", "local"))) * SECTOR
+    level(
+        "L1", (writeback or 0.0) * L1_BYTES + stored + facts.traffic.tma_bytes,
+        m.get("derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained"),
+        m.get("l1tex__cycles_elapsed.avg.per_second"),
+    )  # fmt: skip
+    port = m.get("lts__lts2xbar_cycles_active.sum.per_second")
+    level(
+        "L2", port * L2_BYTES * seconds if port else None,
+        m.get("derived__lts__lts2xbar_bytes.sum.peak_sustained"), m.get("lts__cycles_elapsed.avg.per_second"),
+    )  # fmt: skip
+    if point.bytes_per_s:
+        levels.append(Level(name="DRAM", bytes_per_s=point.bytes_per_s, peak=point.bandwidth))
+    ceilings = [Ceiling(precision=c.precision, flops=c.flops, peak=c.peak) for c in point.ceilings]
+    return Roofs(levels=levels, ceilings=ceilings)
+
+
+def memory_chart(facts: Facts) -> MemoryChart | None:
+    """Traffic between the boxes of Nsight Compute's memory chart; links without traffic are left out."""
+    m, t = facts.kernel.metrics, facts.traffic
+    if m.get("lts__t_sectors.sum") is None and m.get("dram__bytes_read.sum") is None:
+        return None
+    links: list[Link] = []
+
+    def link(source: str, target: str, value: float | None, unit: str = "B", note: str = "") -> None:
+        if value:
+            links.append(Link(source=source, target=target, value=value, unit=unit, note=note))
+
+    _instructions(m, link)
+    lsu = "l1tex__t_sectors_pipe_lsu_mem_{}_op_{}.sum"
+    for space in ("global", "local"):
+        link("l1", space, _bytes(m.get(lsu.format(space, "ld"))))
+        link(space, "l1", _bytes(m.get(lsu.format(space, "st"))))
+    wavefronts = m.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
+    link("l2", "l1", m.get("l1tex__m_xbar2l1tex_read_bytes.sum"))
+    link("l1", "l2", m.get("l1tex__m_l1tex2xbar_write_bytes.sum"))
+    link("dram", "l2", m.get("dram__bytes_read.sum"))
+    link("l2", "dram", m.get("dram__bytes_write.sum"))
+    link("sysmem", "l2", _bytes(t.sysmem_sectors))
+    link("peer", "l2", _bytes(t.peer_sectors))
+    busy = {name: round(100 * unit.busy, 2) for name, unit in facts.units.items()}
+    ideal = facts.code.column("memory_l1_wavefronts_shared_ideal") if facts.code is not None else None
+    excess = wavefronts / sum(ideal) if wavefronts and ideal and sum(ideal) else None
+    nodes = [
+        Node(id="l1", title="L1 / TEX cache", hit_pct=_percent(t.l1_hit), busy_pct=busy.get("l1")),
+        Node(id="shared", title="Shared memory",
+             note=f"{excess:.1f}x the wavefronts of no conflict" if excess and excess > 1.05 else ""),
+        Node(id="l2", title="L2 cache", hit_pct=_percent(t.l2_hit), busy_pct=busy.get("l2")),
+        Node(id="dram", title="Device memory", busy_pct=busy.get("dram")),
+    ]  # fmt: skip
+    if wavefronts:
+        links.append(Link(source="shared", target="l1", value=wavefronts, unit="wavefronts"))
+    return MemoryChart(nodes=nodes, links=links)
+
+
+def _instructions(m: Metrics, link: object) -> None:
+    assert callable(link)
+    name = "smsp__sass_inst_executed_op_{}.sum"
+    for space in ("global", "local", "shared"):
+        load, store = m.get(name.format(f"{space}_ld")), m.get(name.format(f"{space}_st"))
+        note = f"{_count(load)} loads, {_count(store)} stores" if load and store else "loads" if load else "stores"
+        link("kernel", space, (load or 0.0) + (store or 0.0), "inst", note)
+    bulk = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
+    link("l2", "tma", m.get(bulk))
+    link("tma", "l2", m.total(*(f"l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_{op}.sum" for op in ("st", "red"))))
+    bulk_instructions = m.get("sm__inst_executed_pipe_tma.sum")
+    link("kernel", "tma", bulk_instructions or m.total(name.format("tma_ld"), name.format("tma_st")), "inst")
+
+
+def _count(value: float) -> str:
+    for scale, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if value >= scale:
+            return f"{value / scale:.3g} {suffix}"
+    return f"{value:.0f} "
+
+
+def _bytes(sectors: float | None) -> float | None:
+    return sectors * SECTOR if sectors else None
+
+
+def _percent(share: float | None) -> float | None:
+    return round(100 * share, 2) if share is not None else None
+
+
+def occupancy(facts: Facts) -> OccupancyDetail | None:
+    """None where the report has no occupancy section."""
+    found, launch = facts.occupancy, facts.kernel.launch
+    if found is None:
+        return None
+    now = {
+        "registers": (launch.registers, "registers a thread"),
+        "shared memory": (launch.shared_static + launch.shared_dynamic, "bytes a block"),
+        "block size": (launch.threads, "threads a block"),
+    }
+    charts = facts.kernel.charts
+    steps = [
+        Steps(resource=name, unit=now[name][1], now=now[name][0], at=list(at), warps=[int(w) for w in warps])
+        for name, (at, warps) in (charts.occupancy if charts is not None else {}).items()
+    ]
+    return OccupancyDetail(
+        maximum=found.maximum, theoretical=found.theoretical, achieved=found.achieved,
+        warps_per_block=launch.warps, limits=dict(facts.launch.limits), steps=steps,
+    )  # fmt: skip
+
+
+def pm(facts: Facts) -> PmDetail | None:
+    """PM-sampled series on common bins over the time in which SMs had work. None where there are none, or fewer than
+    LEAST_BINS samples. Series of other passes than the activity's are cut at their own length."""
+    charts = facts.kernel.charts
+    if charts is None or not charts.series:
+        return None
+    activity = next((s for name, s in charts.series.items() if "sm__cycles_active.avg" in name), None)
+    if activity is None:
+        return None
+    stamps, values = activity
+    busy = [i for i, v in enumerate(values) if v > 0]
+    if len(busy) < LEAST_BINS:
+        return None
+    first, last = busy[0], busy[-1]
+    start, end = stamps[first], stamps[min(last + 1, len(stamps) - 1)]
+    step = (stamps[-1] - stamps[0]) / max(len(stamps) - 1, 1)
+    count = min(BINS, last - first + 1)
+    width = (end - start) / count
+    full = max(values)
+    series = []
+    waits: dict[str, list[float]] = {}
+    for name, (t, v) in charts.series.items():
+        if "warps_issue_stalled_" in name:
+            reason = name.rsplit("warps_issue_stalled_", 1)[1].partition(".")[0]
+            waits[reason] = _binned(t, v, _onset(v, t), width, count)
+            continue
+        title = next((title for part, title in _TITLES if part in name), None)
+        if title is None or not any(v):
+            continue
+        scale = 100 / full if "sm__cycles_active" in name else 1.0
+        begin = start if len(t) == len(stamps) and t[-1] == stamps[-1] else _onset(v, t)  # of another pass
+        column = [round(x * scale, 1) for x in _binned(t, v, begin, width, count)]
+        series.append(Series(name=name, title=title, group="unit", values=column))
+    order = {title: i for i, (_, title) in enumerate(_TITLES)}
+    series.sort(key=lambda s: order[s.title])
+    found = PmDetail(bin_ns=width, sampled_ns=step, series=[*series, *_waits(waits, count)])
+    specialized = facts.specialization
+    phases = specialized.phases if specialized is not None and specialized.resolved else None
+    if phases is None:
+        return found
+    assert specialized is not None and specialized.activity is not None
+    return msgspec.structs.replace(
+        found, fill_ns=1e3 * phases.fill, drain_ns=1e3 * phases.drain, bubbles=_bubbles(specialized.activity, phases),
+    )  # fmt: skip
+
+
+def _bubbles(activity: Activity, phases: Phases) -> list[tuple[float, float]]:
+    """Where on the axis the bubbles are (ns), as many as the figures count. One begins where its first bin does and
+    ends where the unit is back at its plateau, the next one begins, or the drain does."""
+    values, level, full = activity.lines[phases.unit].values, phases.level, activity.full
+    reached = [i for i, v in enumerate(values) if v >= BEGUN * level * full[i] and v > 0]
+    begins = [reached[0] + 1 + round((b.start - phases.fill) / activity.bin) for b in phases.bubbles]
+    out = []
+    for begin, following in zip(begins, [*begins[1:], reached[-1]], strict=True):
+        end = begin + 1
+        while end < following and level * full[end] - values[end] > DEEP * level:
+            end += 1
+        out.append((begin * activity.bin * 1e3, end * activity.bin * 1e3))
+    return out
+
+
+def _waits(columns: Mapping[str, list[float]], count: int) -> Iterable[Series]:
+    """Stalled warps by reason, as shares of all stalled warps of a bin: passes differ, so they never add up exactly."""
+    whole = [sum(c[i] for c in columns.values()) for i in range(count)]
+    ranked = sorted(columns.items(), key=lambda row: -sum(row[1]))
+    for reason, column in ranked:
+        if sum(column) > 0.005 * sum(whole):
+            values = [round(100 * x / w, 1) if w else 0.0 for x, w in zip(column, whole, strict=True)]
+            yield Series(name=reason, title=reason.replace("_", " "), group="wait", values=values)
+
+
+def _onset(values: Sequence[float], stamps: Sequence[int]) -> int:
+    """When a series starts to be other than zero: passes have their own clocks."""
+    return stamps[next((i for i, v in enumerate(values) if v > 0), 0)]
+
+
+def _binned(stamps: Sequence[int], values: Sequence[float], start: float, width: float, count: int) -> list[float]:
+    """Means of the samples in each bin; an empty bin repeats the one before."""
+    sums, counts = [0.0] * count, [0] * count
+    per = 1 / width if width else 0.0
+    for t, v in zip(stamps, values, strict=True):
+        at = int((t - start) * per + SLACK)
+        if 0 <= at < count and t >= start:
+            sums[at] += v
+            counts[at] += 1
+    out: list[float] = []
+    for s, n in zip(sums, counts, strict=True):
+        out.append(s / n if n else (out[-1] if out else 0.0))
+    return out

@@ -1,0 +1,116 @@
+"""Machine code as columns for the source view: of a profiled kernel, or of a binary that nobody ran."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from kscope.features.facts import Facts
+from kscope.features.sass.columns import Column
+from kscope.features.sass.listing import Listing, Structure
+from kscope.features.views.annotations import annotate
+from kscope.features.views.notes import notes
+from kscope.isa.control import words
+from kscope.model.detail import CodeDetail, LoopDetail
+from kscope.model.program import Program
+from kscope.parsers.ncu.embedded_code import with_image
+
+LARGEST_SOURCE = 400_000  # characters of one file; headers of libraries beyond it are left out
+
+
+def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
+    """None where the report has no SASS. report: its plain file, for what the embedded image knows of the code."""
+    code = facts.code
+    if code is None:
+        return None
+    kernel, bare = facts.kernel, bare_detail(code.structure, report)
+    return msgspec.structs.replace(
+        bare,
+        function=code.function,
+        samples=[int(x) for x in code.samples],
+        executed=[int(x) for x in code.executed],
+        lanes=[round(t / e, 1) if e else 0.0 for t, e in zip(code.threads, code.executed, strict=True)],
+        stalls={reason: _sparse(column) for reason, column in code.stall.items() if any(column)},
+        blamed=_sparse([round(x, 1) for x in code.blamed]),
+        sources={f: kernel.sources[f] for f in bare.files if 0 < len(kernel.sources.get(f, "")) <= LARGEST_SOURCE},
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=16)  # a report's launches share their functions
+def bare_detail(structure: Structure, report: str) -> CodeDetail:
+    """The part of `code_detail` that follows from the code alone."""
+    program = structure.program
+    return listing_detail(Listing(program, structure=structure), with_image(program, report) if report else None)
+
+
+def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
+    """Code alone: no samples, no executions, no sources. program: the same code with scheduling fields, if known."""
+    program = program or code.program
+    instructions = program.instructions
+    noted = annotate(program, code.cfg, code.classes)
+    named = (name for ins in instructions for name in (ins.file, *(site.file for site in ins.inlined)) if name)
+    files = list(dict.fromkeys(named))
+    place = {name: i for i, name in enumerate(files)}
+    nothing = [0] * len(instructions)
+    loops = [
+        LoopDetail(
+            first=min(one.instructions), last=max(one.instructions), depth=one.depth,
+            parent=-1 if one.parent is None else one.parent, size=len(one.instructions),
+        )
+        for one in code.cfg.loops
+    ]  # fmt: skip
+    spaces: dict[str, list[int]] = {}
+    for i, op in enumerate(code.classes):
+        if op.access is not None and op.space is not None:
+            spaces.setdefault(f"{op.space} {op.access}", []).append(i)
+    return CodeDetail(
+        function=code.function,
+        pcs=[ins.pc for ins in instructions],
+        sass=[ins.text for ins in instructions],
+        files=files,
+        file=[place[ins.file] if ins.file else -1 for ins in instructions],
+        line=[ins.line or 0 for ins in instructions],
+        samples=nothing,
+        executed=nothing,
+        lanes=[0.0] * len(instructions),
+        loop=[-1 if number is None else number for number in code.cfg.loop_of],
+        loops=loops,
+        stalls={},
+        blamed=[],
+        bytes=_sparse([float(op.bytes) for op in code.classes]),
+        jumps=_jumps(code),
+        spaces=spaces,
+        live=code.liveness.counts(),
+        control=_control(program),
+        notes=[
+            (i, note) for i, one in enumerate(noted) for note in notes(program, i, one) if not note.endswith("B/lane")
+        ],
+        inlined=[
+            [i, *(v for site in ins.inlined for v in (place[site.file], site.line))]
+            for i, ins in enumerate(instructions) if ins.inlined
+        ],
+    )  # fmt: skip
+
+
+def _control(program: Program) -> list[str]:
+    """The scheduling fields in words; empty where only text is known."""
+    controls = [ins.control for ins in program.instructions]
+    texts = {control: words(control) if control is not None else "" for control in set(controls)}
+    return [texts[control] for control in controls] if any(texts.values()) else []
+
+
+def _sparse(column: Column) -> list[int]:
+    return [int(v) for i, x in enumerate(column) if x >= 1 for v in (i, round(x))]
+
+
+def _jumps(code: Listing) -> list[int]:
+    """Branch and target as indices, flat."""
+    blocks = code.cfg.blocks
+    out: list[int] = []
+    for block in blocks:
+        last = block.end - 1
+        for successor in block.successors:
+            if blocks[successor].start != block.end:
+                out += [last, blocks[successor].start]
+    return out

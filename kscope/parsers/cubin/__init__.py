@@ -1,0 +1,1 @@
+"""Machine code of any file to Programs: ELF, line tables, disassembly by NVIDIA's tools."""

@@ -1,0 +1,57 @@
+"""What passes between the reader's process and its parent beside plain kernels: the order, gaps, what comes late."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+TYPE_CHECKING = False  # see kscope.parsers.ncu.worker
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+class Want:
+    """What to decode beside names, launch and whole-kernel metrics. `timelines`: PM-sampled series, which only kernels
+    with asynchronous copies or products have read; `charts`: what only charts show (kscope.parsers.ncu.charts)."""
+
+    def __init__(
+        self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
+        timelines: bool = True, charts: bool = False,
+    ) -> None:  # fmt: skip
+        self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
+        self.timelines = timelines
+        self.charts = charts
+
+
+class Skipped:
+    """One kernel that could not be read, while others could."""
+
+    def __init__(self, index: int, message: str) -> None:
+        self.index, self.message = index, message
+
+
+class LateSources(Mapping[str, str]):
+    """Source texts of one kernel, which arrive behind it: read from the pipe when first asked for."""
+
+    def __init__(self, receive: Callable[[], dict[str, str]]) -> None:
+        self._receive = receive
+        self._texts: dict[str, str] | None = None
+
+    def texts(self) -> dict[str, str]:
+        if self._texts is None:
+            self._texts = self._receive()
+        return self._texts
+
+    def __enter__(self) -> LateSources:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.texts()  # before the frames that follow
+
+    def __getitem__(self, file: str) -> str:
+        return self.texts()[file]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.texts())
+
+    def __len__(self) -> int:
+        return len(self.texts())

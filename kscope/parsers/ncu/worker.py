@@ -1,0 +1,293 @@
+"""Runs the native .ncu-rep reader in a process of its own and hands its values over a pipe.
+
+Three reasons: a fault of native code on a damaged file must not take the analysis down (it becomes one line about
+one kernel); the native library never frees a decoded kernel, so a reader that has grown past a bound is replaced by
+a fresh one and long reports stay within it; and while it decodes, the parent imports the rules.
+
+Frames on the pipe are marshal values, which carry data only: (tag, ...).
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import struct
+import sys
+
+from kscope.model.errors import KscopeError, one_line
+from kscope.parsers.ncu.frames import LateSources, Skipped, Want
+
+TYPE_CHECKING = False  # everything imported here delays the reader: typing alone takes 9 ms
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable, Iterator
+    from typing import IO, Any, BinaryIO
+
+    from kscope.parsers.ncu.native import Raw
+    from kscope.parsers.ncu.sass_cache import SassCache
+
+    Row = tuple[int, str, str | None, int | None]
+    """One instruction of SASS: offset from the entry, text, source file, line."""
+
+MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced
+SILENCE = 300.0  # seconds without a frame after which a reader is given up
+RECOLLECT = "copy or record it again"
+__all__ = ["LateSources", "Reader", "Skipped", "Want", "extract_all", "serve"]
+
+
+class Reader:
+    """A started reader process of one report. Starting early lets the parent import while it decodes."""
+
+    def __init__(self, path: str, want: Want, display: str | None = None) -> None:
+        """path: the plain file to read; display: its name in messages."""
+        self._path, self._want, self._display = path, want, display or path
+        self.count: int | None = None
+        self._start(0)
+
+    def _start(self, first: int) -> None:
+        self._next = first
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe: IO[bytes]
+        if hasattr(os, "fork"):
+            read_end, write_end = os.pipe()
+            _widen(write_end)
+            pid = os.fork()
+            if pid == 0:
+                os.close(read_end)
+                _child(self._path, first, self._want, os.fdopen(write_end, "wb"))
+            os.close(write_end)
+            self._pid, self._pipe = pid, os.fdopen(read_end, "rb")
+        else:
+            import subprocess
+
+            arguments = [sys.executable, "-m", "kscope.parsers.ncu.worker", self._path, str(first)]
+            self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            assert self._process.stdout is not None
+            self._pid, self._pipe = self._process.pid, self._process.stdout
+
+    @property
+    def path(self) -> str:
+        """The plain file that is read."""
+        return self._path
+
+    def kernels(self, expect: Callable[[str, int, list[Row]], None] | None = None) -> Iterator[Raw | Skipped]:
+        """Raw kernels in file order. Raises KscopeError when the report as a whole cannot be read.
+
+        expect: called with (mangled name, sm, rows of SASS) of a kernel that is still being decoded, where its code is
+        known already. What it says is likely, not certain.
+        """
+        try:
+            while True:
+                tag, *rest = self._frame() or ("died",)
+                if tag == "open":
+                    self.count = rest[0]
+                elif tag == "begin":
+                    self._next = rest[0]
+                elif tag == "code":
+                    if expect is not None:
+                        expect(*rest)
+                elif tag == "kernel":
+                    with LateSources(self._sources) as sources:
+                        yield {**rest[0], "sources": sources}
+                elif tag == "skip":
+                    yield Skipped(rest[0], rest[1])
+                elif tag == "fault":
+                    raise KscopeError("unreadable", f"{self._display}: {rest[0]}", RECOLLECT)
+                elif tag == "pause":
+                    self._reap()
+                    self._start(rest[0])
+                elif tag == "done":
+                    return
+                else:
+                    how = self._reap()
+                    if self.count is None:
+                        message = f"{self._display}: NVIDIA's report reader {how}: the file is damaged"
+                        raise KscopeError("reader-crash", message, RECOLLECT)
+                    yield Skipped(self._next, f"NVIDIA's report reader {how} on kernel {self._next}")
+                    if self._next + 1 >= self.count:
+                        return
+                    self._start(self._next + 1)
+        finally:
+            self.close()
+
+    def _sources(self) -> dict[str, str]:
+        frame = self._frame() if self._pid >= 0 else ("sources", {})  # {} once it is closed
+        if frame is None:  # the library fell over them: go on behind this kernel, and ask for no more
+            self.close()
+            self._want = Want(**{**vars(self._want), "sources": False})
+            self._start(self._next + 1)
+        return dict(frame[1]) if frame is not None else {}
+
+    def _frame(self) -> tuple[Any, ...] | None:
+        head = self._read(8)
+        if len(head) < 8:
+            return None
+        body = self._read(struct.unpack("<Q", head)[0])
+        try:
+            return tuple(marshal.loads(body))
+        except (ValueError, EOFError, TypeError):
+            return None
+
+    def _read(self, size: int) -> bytes:
+        """Exactly `size` bytes, fewer at the end of the stream or after a silence that is too long."""
+        parts: list[bytes] = []
+        while size:
+            if os.name == "posix":  # select works on pipes only there
+                import select
+
+                ready, _, _ = select.select([self._pipe], [], [], SILENCE)
+                if not ready:
+                    self._kill()
+                    break
+            part = os.read(self._pipe.fileno(), min(size, 1 << 20))
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+    def _kill(self) -> None:
+        import signal
+
+        try:
+            os.kill(self._pid, signal.SIGTERM if os.name == "nt" else signal.SIGKILL)
+        except OSError:  # gone already
+            return
+
+    def _reap(self) -> str:
+        """Wait for the reader and say in words how it ended."""
+        if self._pid < 0:
+            return "stopped"
+        if self._process is not None:
+            code = self._process.wait()
+        else:
+            code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+        self._pid = -1
+        self._pipe.close()
+        if code < 0:
+            import signal
+
+            return f"crashed ({signal.Signals(-code).name})"
+        return f"ended early (status {code})"
+
+    def close(self) -> None:
+        if self._pid >= 0:
+            self._kill()
+            self._reap()
+
+
+def extract_all(path: str, want: Want, display: str | None = None) -> Iterator[Raw]:
+    """Every readable kernel of one report."""
+    for item in Reader(path, want, display).kernels():
+        if not isinstance(item, Skipped):
+            yield item
+
+
+def _child(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
+    """Body of the forked reader: never returns, so that no handler or buffer of the parent runs twice."""
+    status = 1
+    try:
+        quiet = os.open(os.devnull, os.O_WRONLY)  # the native library prints to both streams
+        os.dup2(quiet, 1)
+        os.dup2(quiet, 2)
+        serve(path, first, want, pipe)
+        status = 0
+    except BaseException:  # reported by the exit status; the parent words it
+        status = 1
+    finally:
+        os._exit(status)
+
+
+def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
+    """Decode kernels from `first` on and write frames until the end or until memory has grown past the bound."""
+
+    def send(*frame: Any) -> None:
+        body = marshal.dumps(frame)
+        pipe.write(struct.pack("<Q", len(body)))
+        pipe.write(body)
+        pipe.flush()
+
+    try:
+        actions = _open(path)
+        version = _version(path)
+    except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
+        send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
+        return
+    from kscope.parsers.ncu.native import Sources, extract
+    from kscope.parsers.ncu.sass_cache import SassCache
+
+    cache = SassCache(path)
+    sources = Sources(cache)
+    send("open", len(actions))
+    expected = _expected(path, cache, len(actions)) if want.sass else {}
+    for index in range(first, len(actions)):
+        send("begin", index)
+        if index in expected and (rows := cache.load(expected[index])) is not None:
+            send("code", expected[index], cache.target(expected[index]), [(at, *row) for at, row in rows.items()])
+        try:
+            action = actions[index]()
+            raw = extract(action, index, want, cache)
+            raw["tool_version"] = version
+        except Exception as e:
+            send("skip", index, str(e) if isinstance(e, KscopeError) else one_line(f"{type(e).__name__}: {e}"))
+        else:
+            send("kernel", raw)
+            send("sources", sources.texts(action, raw) if want.sources else {})
+        if index + 1 < len(actions) and _resident() > MEMORY_BOUND:
+            send("pause", index + 1)
+            return
+    send("done")
+
+
+def _expected(path: str, cache: SassCache, count: int) -> dict[int, str]:
+    """Kernels whose code is worth sending before they are decoded: the first launch of each function. {} where the
+    container does not tell which they are."""
+    from kscope.parsers.files.ncu_images import result_names
+
+    names = result_names(path)
+    first = {name: index for index, name in reversed(list(enumerate(names)))}
+    return {index: name for name, index in first.items() if name} if len(names) == count else {}
+
+
+def _version(path: str) -> str | None:
+    """The version of Nsight Compute that wrote the report, if its session block names it."""
+    from kscope.parsers.files import ncu_container
+
+    try:
+        with open(path, "rb") as file:
+            return ncu_container.tool_version(file, os.fstat(file.fileno()).st_size)
+    except (OSError, ncu_container.Damage):
+        return None
+
+
+def _open(path: str) -> list[Callable[[], Any]]:
+    """One function an action, so that nothing is decoded before its turn."""
+    import ncu_report
+
+    context = ncu_report.load_report(path)
+    actions: list[Callable[[], Any]] = []
+    for r in range(context.num_ranges()):
+        actions += [lambda r=r, a=a: context[r][a] for a in range(context[r].num_actions())]  # type: ignore[misc]
+    return actions
+
+
+def _widen(pipe: int) -> None:
+    """Let the reader run ahead by a kernel or two while the parent analyses."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+    except (ImportError, AttributeError, OSError):  # not Linux, or above the user's limit
+        return
+
+
+def _resident() -> int:
+    try:
+        with open("/proc/self/statm") as f:
+            return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]), Want(), sys.stdout.buffer)

@@ -1,0 +1,1 @@
+"""SASS text to instructions, and their control fields."""

@@ -1,0 +1,1 @@
+"""Recordings of whole programs: torch profiler traces and Nsight Systems exports."""

@@ -1,0 +1,196 @@
+"""Traces of the torch profiler (Kineto's Chrome trace JSON, 2021 to 2026) to a Timeline, streamed.
+
+Memory is a chunk of text and about 50 bytes an event that is kept. What the format holds, and its traps:
+parsers/kineto.md.
+"""
+
+from __future__ import annotations
+
+from array import array
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from kscope.model.columns import by_start, column, constant
+from kscope.model.errors import KscopeError, one_line
+from kscope.model.timeline import Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, spans
+from kscope.parsers.files.stream import Stream
+from kscope.parsers.timeline._names import Interner
+from kscope.parsers.timeline.chrome_events import CHUNK, Events
+
+_GPU = {"kernel": Op.KERNEL, "gpu_memcpy": Op.MEMCPY, "memcpy": Op.MEMCPY, "gpu_memset": Op.MEMSET, "memset": Op.MEMSET}
+_CALL, _OPERATOR, _RANGE, _OVERHEAD, _SYNC, _SPAN = range(10, 16)
+_CATEGORIES: dict[str, int] = {
+    **_GPU, "cuda_runtime": _CALL, "cuda_driver": _CALL, "runtime": _CALL, "cpu_op": _OPERATOR, "operator": _OPERATOR,
+    "user_annotation": _RANGE, "overhead": _OVERHEAD, "cuda_sync": _SYNC, "trace": _SPAN,
+}  # fmt: skip
+"""Lower-case category -> what its events are. Before 2022: Kernel, Memcpy, Memset, Runtime, Operator."""
+_DIRECTIONS = {"HtoD": Copy.HTOD, "DtoH": Copy.DTOH, "DtoD": Copy.DTOD, "HtoH": Copy.HTOH, "PtoP": Copy.PTOP}
+_USERS = ("ProfilerStep", "enumerate(DataLoader)", "Optimizer.")  # operators of 2021 that are ranges since
+_COMPILER = ("## Call CompiledFxGraph", "compile_id=")  # ranges of torch.compile, not of the user
+_QUEUE_FULL = "Command Buffer Full"
+_INT64 = 1 << 63
+
+
+class _Table:
+    """Columns that grow; `add` takes one value for each."""
+
+    def __init__(self, *names: str) -> None:
+        self.columns = {name: array("q") for name in names}
+        self.appends = [c.append for c in self.columns.values()]
+
+    def add(self, *values: int) -> None:
+        for append, value in zip(self.appends, values, strict=True):
+            append(value)
+
+    def spans(self) -> Spans:
+        return spans(**self.columns)
+
+
+def read(path: Path | str, chunk: int = CHUNK) -> Timeline:
+    """The Timeline of a trace. `chunk`: bytes of text to decode at a time.
+
+    A truncated file gives what is whole in it, and says so in `coverage`. Raises KscopeError (input) where the file
+    cannot be read or is no trace.
+    """
+    stream = Stream(path)
+    events = Events(stream, str(path), chunk)
+    build = _Builder()
+    for some in events:
+        build.add(some)
+    truncated = stream.cut or ("the list of events has no end" if events.truncated else "")
+    return build.timeline(str(path), events.header, truncated, events.damaged)
+
+
+class _Builder:
+    """Columns filled from events."""
+
+    def __init__(self) -> None:
+        self.names = Interner()
+        self.threads = Interner()
+        self.ops = _Table("start", "end", "kind", "name", "device", "stream", "correlation", "bytes", "copy",
+                          "pageable", "graph", "gx", "gy", "gz", "bx", "by", "bz")  # fmt: skip
+        self.calls = _Table("start", "end", "name", "thread", "correlation")
+        self.syncs, self.ranges, self.operators, self.overhead, self.full = (
+            _Table("start", "end", "name", "thread") for _ in range(5)
+        )
+        self.categories: dict[str | None, int | None] = {None: None}
+        self.sources: dict[int, str] = {}
+        self.odd = 0
+        self.graph_rows = 0
+
+    def add(self, events: list[Any]) -> None:
+        categories = self.categories
+        for event in events:
+            if event.ph != "X":
+                continue
+            try:
+                what = categories[event.cat]
+            except KeyError:
+                what = categories[event.cat] = _CATEGORIES.get(event.cat.lower())
+            if what is None or what == _SPAN:
+                continue
+            try:
+                self._event(what, event)
+            except (TypeError, ValueError, OverflowError, ArithmeticError):
+                self.odd += 1
+
+    def _event(self, what: int, event: Any) -> None:
+        ts, dur = event.ts, event.dur
+        start = ts * 1000 if type(ts) is int else _ns(ts)
+        end = start + (dur * 1000 if type(dur) is int else _ns(dur))
+        if not -_INT64 < start <= end < _INT64:
+            raise ValueError("an event that ends before it starts")
+        text = event.name or ""
+        name = self.names[text]
+        if what <= Op.GRAPH:
+            self._op(what, event, start, end, text)
+            return
+        pid, tid = event.pid, event.tid
+        thread = self.threads[(str(pid), str(tid))]
+        if what == _CALL:
+            args = event.args
+            correlation = args.correlation if args is not None else None
+            self.calls.add(start, end, name, thread, correlation if type(correlation) is int else 0)
+        elif what == _OPERATOR:
+            table = self.ranges if text.startswith(_USERS) else self.operators
+            table.add(start, end, name, thread)
+            if event.args is not None and event.args.kernel_file is not None:
+                self.sources.setdefault(name, one_line(str(event.args.kernel_file))[:500])
+        elif what == _RANGE:
+            table = self.operators if any(word in text for word in _COMPILER) else self.ranges
+            table.add(start, end, name, thread)
+        elif what == _SYNC:
+            self.syncs.add(start, end, name, thread)
+        else:
+            loading = text.endswith("Loading")  # of code, by the program: not the profiler's doing
+            table = self.full if text == _QUEUE_FULL else self.operators if loading else self.overhead
+            table.add(start, end, name, thread)
+
+    def _op(self, what: int, event: Any, start: int, end: int, text: str) -> None:
+        args = event.args
+        device, stream, correlation, size, graph = event.pid, event.tid, 0, 0, 0
+        grid: tuple[int, int, int] = (0, 0, 0)
+        block = grid
+        if args is not None:
+            device = args.device if args.device is not None else device
+            stream = args.stream if args.stream is not None else stream
+            correlation, size = _int(args.correlation), _int(args.bytes)
+            graph = _int(args.graph or args.graph_id)
+            grid, block = _dim(args.grid), _dim(args.block)
+        direction, pageable = Copy.UNKNOWN, 0
+        if what == Op.MEMCPY:
+            direction = next((d for word, d in _DIRECTIONS.items() if word in text), Copy.UNKNOWN)
+            pageable = int("Pageable" in text)
+        self.ops.add(start, end, what, self.names[text], _int(device), _int(stream), correlation, size, direction,
+                     pageable, graph, *grid, *block)  # fmt: skip
+
+    def timeline(self, path: str, header: dict[str, Any], truncated: str, damaged: int) -> Timeline:
+        """The columns as a Timeline. Raises KscopeError where the trace holds no event of a known kind."""
+        tables = (self.ops, self.calls, self.ranges, self.operators)
+        if not any(len(t.columns["start"]) for t in tables):
+            why = f" ({truncated})" if truncated else ""
+            message = f"{path}: no event of a program in this trace{why}"
+            raise KscopeError("no-events", message, "record with activities=[ProfilerActivity.CPU, ...CUDA]")
+        raw = by_start({name: column(values) for name, values in self.ops.columns.items()})
+        size = len(raw["start"])
+        grid, block = ((raw.pop(f"{what}x"), raw.pop(f"{what}y"), raw.pop(f"{what}z")) for what in "gb")
+        calls = by_start({name: column(values) for name, values in self.calls.columns.items()})
+        return Timeline(
+            path=path, kind="kineto", tool_version=None, names=tuple(self.names), devices=_devices(header),
+            ops=GpuOps(**raw, process=constant(0, size), grid=grid, block=block),
+            calls=Calls(**calls, process=constant(0, len(calls["start"]))),
+            syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=self.operators.spans(),
+            overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
+            coverage=Coverage(
+                truncated=truncated, damaged=damaged + self.odd, gpu_rows=size > 0, api_rows=len(calls["start"]) > 0
+            ),
+        )  # fmt: skip
+
+
+def _ns(us: int | float | Decimal) -> int:
+    """Nanoseconds of microseconds, without the rounding that makes durations negative. Raises TypeError for None."""
+    whole = int(us)
+    return whole * 1000 + round((us - whole) * 1000)
+
+
+def _int(value: Any) -> int:
+    """A device, stream or size: an integer, or the digits of "stream 7"; 0 for anything else."""
+    if type(value) is int:
+        return value if -_INT64 < value < _INT64 else 0
+    if isinstance(value, str):
+        digits = value.rpartition(" ")[2]
+        return int(digits) if digits.isdecimal() and len(digits) < 19 else 0
+    return 0
+
+
+def _dim(value: Any) -> tuple[int, int, int]:
+    if isinstance(value, list) and len(value) == 3:
+        return _int(value[0]), _int(value[1]), _int(value[2])
+    return 0, 0, 0
+
+
+def _devices(header: dict[str, Any]) -> dict[int, str]:
+    found = header.get("deviceProperties")
+    rows = [r for r in found if isinstance(r, dict)] if isinstance(found, list) else []
+    return {r["id"]: one_line(str(r.get("name", ""))) for r in rows if type(r.get("id")) is int}

@@ -1,0 +1,134 @@
+"""The tables of an SQLite export as columns: from the file's pages where that can be, else through sqlite3."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import numpy as np
+
+from kscope.model.columns import Column, constant
+from kscope.model.errors import KscopeError
+from kscope.parsers.timeline.sqlite_pages import Pages, Unusual
+
+_ROWS = 20_000
+_WIDE = ("start", "end", "bytes", "globalPid", "globalTid", "graphNodeId", "graphId")
+
+
+@contextlib.contextmanager
+def open_tables(plain: str, path: Path | str) -> Iterator[Tables]:
+    """The tables of the file `plain`; `path` is what errors call it. Raises KscopeError (input)."""
+    with (
+        _named(plain, path) as name,
+        contextlib.closing(_connect(name, path)) as db,
+        _pages(name) as pages,
+    ):
+        yield Tables(db, pages)
+
+
+@contextlib.contextmanager
+def _named(plain: str, path: Path | str) -> Iterator[str]:
+    """A file with a name of its own: SQLite cannot open what `open_input` unpacked into a file without one."""
+    if plain == str(path):
+        yield plain
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+            target = Path(folder, "export.sqlite")
+            shutil.copyfile(plain, target)
+            yield str(target)
+    except OSError as e:
+        message = f"{path}: cannot be unpacked ({e.strerror})"
+        raise KscopeError("too-large", message, "make room, or set TMPDIR") from None
+
+
+def _connect(plain: str, path: Path | str) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(f"file:{quote(str(Path(plain).absolute()))}?mode=ro&immutable=1", uri=True)
+        db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        db.execute("PRAGMA trusted_schema=OFF")
+        db.execute("PRAGMA mmap_size=1073741824")
+    except sqlite3.Error as e:
+        raise KscopeError("unreadable", f"{path}: cannot be opened ({e})", "check the file") from None
+    return db
+
+
+@contextlib.contextmanager
+def _pages(plain: str) -> Iterator[Pages | None]:
+    """The pages of the file for reading without sqlite3; None where they are not to be read so."""
+    try:
+        pages = Pages(Path(plain))
+    except (Unusual, OSError):
+        yield None
+        return
+    with pages:
+        yield pages
+
+
+class Tables:
+    """Tables of one database, by name. db: the connection, for queries of other kinds."""
+
+    def __init__(self, db: sqlite3.Connection, pages: Pages | None) -> None:
+        self.db = db
+        self.pages = pages
+        # no views: those are programs
+        self.roots: dict[str, int] = dict(db.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
+
+    def has(self, table: str) -> set[str]:
+        """Names of a table's columns; empty where there is no such table."""
+        if table not in self.roots:
+            return set()
+        return {row[1] for row in self.db.execute(f'PRAGMA table_info("{table}")')}
+
+    def columns(self, table: str, wanted: Sequence[str], known: str = "") -> dict[str, Column]:
+        """Integer columns by name; zeros for a column that this version does not have, or that is NULL. Without the
+        rows in which `known` is NULL. A column of one value may be a view of it: none may be written to."""
+        there = self.has(table)
+        chosen = [name for name in wanted if name in there]
+        found = self._from_pages(table, chosen, known) if chosen else []
+        found = self._from_rows(table, chosen, known) if found is None else found
+        # what is reckoned with is wide, what only tells apart as narrow as it can be
+        out = {n: v.astype(np.int64, copy=False) if n in _WIDE else v for n, v in zip(chosen, found, strict=True)}
+        size = len(found[0]) if found else 0
+        return {name: out[name] if name in out else constant(0, size) for name in wanted}
+
+    def _from_pages(self, table: str, chosen: Sequence[str], known: str) -> list[Column] | None:
+        """The columns from the pages of the file; None where sqlite3 has to read them."""
+        if self.pages is None:
+            return None
+        about = list(self.db.execute(f'PRAGMA table_xinfo("{table}")'))
+        names = [name for _, name, *_ in about]
+        computed = any(hidden for *_, hidden in about)
+        row_ids = {name for _, name, _, _, _, key, _ in about if key}  # these are not in the records
+        if computed or row_ids.intersection(chosen) or (known and known not in names):
+            return None
+        places = [names.index(name) for name in chosen]
+        try:
+            return self.pages.integers(self.roots[table], places, [names.index(known)] if known else [])
+        except (Unusual, OSError):
+            return None
+
+    def _from_rows(self, table: str, chosen: Sequence[str], known: str) -> list[Column]:
+        parts: list[Column] = []
+        never_null = {row[1] for row in self.db.execute(f'PRAGMA table_info("{table}")') if row[3]}
+        values = [f'"{name}"' if name in never_null else f'ifnull("{name}", 0)' for name in chosen]
+        for rows in self.rows(table, values, f"WHERE {known} IS NOT NULL" if known else ""):
+            flat = np.fromiter(itertools.chain.from_iterable(rows), dtype=np.int64, count=len(rows) * len(chosen))
+            parts.append(flat.reshape(len(rows), len(chosen)))
+        data = np.concatenate(parts) if parts else np.zeros((0, len(chosen)), dtype=np.int64)
+        return [np.ascontiguousarray(data[:, i]) for i in range(len(chosen))]
+
+    def rows(self, table: str, chosen: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
+        """Expressions over the rows of a table, many rows at a time."""
+        if not chosen:
+            return
+        cursor = self.db.execute(f'SELECT {", ".join(chosen)} FROM "{table}" {where}')
+        while rows := cursor.fetchmany(_ROWS):
+            yield rows

@@ -1,0 +1,1 @@
+"""What warps recorded of themselves."""

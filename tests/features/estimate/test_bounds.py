@@ -1,0 +1,225 @@
+"""What a fix can gain: promises that no unit of the chip contradicts, for any kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.features.counters.launch import Geometry
+from kscope.features.counters.stalls import StallMix
+from kscope.features.counters.units import Part, Unit
+from kscope.features.estimate.bounds import RISE, Bounds
+from kscope.features.estimate.latency_floor import LatencyPath
+from kscope.features.facts import Facts
+from kscope.features.sass.warp_simulation import Walk
+from kscope.model.analysis import Estimate, KernelAnalysis
+from tests.support import reports
+
+DEMANDS = ("sectors", "requests", "wavefronts", "instructions")
+ROUNDING = 1.002  # speed-ups are given with three decimals
+share = st.floats(0, 1)
+part = st.builds(lambda d, b: Part(d, b, d), st.sampled_from(DEMANDS), share)
+
+
+def unit(name: str, attainable: float, parts: list[Part]) -> Unit:
+    ordered = tuple(sorted(parts, key=lambda p: -p.busy))
+    return Unit(name, name.upper(), "memory", "l1_throughput", attainable, ordered)
+
+
+def geometry(outside: float = 0.0) -> Geometry:
+    return Geometry(
+        blocks=1000, warps_per_block=8, sms=100, blocks_per_sm=4, limits={}, waves=2.5, cycles=1e6,
+        active=1 - outside, active_max=1 - outside, duration_us=500.0,
+    )  # fmt: skip
+
+
+def bounds(*units: Unit, floor: float | None = None, outside: float = 0.0) -> Bounds:
+    path = LatencyPath(1000.0, floor, Walk(1000.0, (), [], 0.0, ())) if floor is not None else None
+    return Bounds({u.name: u for u in units}, StallMix({"wait": 1.0}, 100, True, 10.0), geometry(outside), path)
+
+
+any_units = st.lists(st.tuples(st.floats(0.5, 1), st.lists(part, min_size=1, max_size=4)), max_size=4).map(
+    lambda rows: [unit(f"u{i}", attainable, parts) for i, (attainable, parts) in enumerate(rows)]
+)
+any_bounds = st.builds(
+    lambda units, floor, outside: bounds(*units, floor=floor, outside=outside),
+    any_units, st.none() | st.floats(0, 1.5), st.floats(0, 0.9),
+)  # fmt: skip
+scales = st.dictionaries(st.sampled_from(DEMANDS), share)
+
+
+def check(e: Estimate) -> None:
+    assert 1 <= e.low <= e.speedup <= e.high
+    assert e.capped_by and e.kind == "modelled"
+
+
+def remaining_load(b: Bounds, scale: dict[str, float]) -> float:
+    return max((u.load_after(scale) for u in b.units.values()), default=0.0)
+
+
+@given(any_bounds, share, share, scales)
+def test_relieve_is_ordered_and_capped(b: Bounds, touched: float, remaining: float, scale: dict[str, float]) -> None:
+    e = b.relieve(touched, remaining, scale)
+    check(e)
+    load = remaining_load(b, scale)
+    assert e.speedup * min(1.0, load) <= ROUNDING, "a unit would have to work faster than it can"
+
+
+@given(any_bounds, st.floats(1, 100), scales)
+def test_overlap_is_ordered_and_capped(b: Bounds, factor: float, scale: dict[str, float]) -> None:
+    e = b.overlap(factor, scale)
+    check(e)
+    assert e.speedup * min(1.0, remaining_load(b, scale)) <= ROUNDING
+    assert e.speedup <= factor * ROUNDING or remaining_load(b, scale) < remaining_load(b, {})
+
+
+@given(any_bounds, st.floats(1, 200))
+def test_balance_is_ordered_and_capped(b: Bounds, factor: float) -> None:
+    e = b.balance(factor, "whole waves")
+    check(e)
+    assert e.speedup <= factor * ROUNDING
+    assert e.speedup * min(1.0, remaining_load(b, {})) <= ROUNDING
+
+
+@given(any_bounds, share, share, st.floats(0, 0.5), scales)
+def test_relieve_grows_with_what_it_touches(
+    b: Bounds, one: float, other: float, remaining: float, scale: dict[str, float]
+) -> None:
+    """As long as it removes more of what it touches than queueing removes of the rest (at most half)."""
+    less, more = sorted((one, other))
+    assert b.relieve(less, remaining, scale).speedup <= b.relieve(more, remaining, scale).speedup + 0.001
+
+
+@given(any_bounds, share, share, share, scales)
+def test_relieve_grows_with_what_it_removes(
+    b: Bounds, touched: float, one: float, other: float, scale: dict[str, float]
+) -> None:
+    fewer, more = sorted((one, other))
+    assert b.relieve(touched, more, scale).speedup <= b.relieve(touched, fewer, scale).speedup + 0.001
+
+
+@given(any_bounds, st.floats(1, 50), st.floats(1, 50))
+def test_overlap_grows_with_what_is_in_flight(b: Bounds, one: float, other: float) -> None:
+    less, more = sorted((one, other))
+    assert b.overlap(less).speedup <= b.overlap(more).speedup + 0.001
+
+
+@given(any_bounds)
+def test_nothing_done_gains_nothing(b: Bounds) -> None:
+    assert b.overlap(1).speedup == 1
+    assert b.balance(1, "x").speedup == 1
+    assert b.relieve(0, 1, {}).speedup == 1
+    assert b.relieve(0.5, 1, {}).speedup == 1, "nothing of it goes"
+
+
+@given(any_bounds, share, share, st.floats(1, 100), st.floats(0.5, 1), scales)
+def test_nothing_is_promised_where_a_unit_stays_full(
+    b: Bounds, touched: float, remaining: float, factor: float, attainable: float, scale: dict[str, float]
+) -> None:
+    full = unit("full", attainable, [Part("untouched", attainable, "m")])
+    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.path)
+    for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
+        assert e.speedup == pytest.approx(1, abs=0.002)
+
+
+def test_amdahl() -> None:
+    """No unit, no floor: half of the time gone is twice as fast; three quarters of a half, 1.6 times."""
+    assert bounds().relieve(0.5, 0.0, {}).speedup == pytest.approx(2, rel=0.01)
+    assert bounds().relieve(0.5, 0.25, {}).speedup == pytest.approx(1.6, rel=0.01)
+
+
+def test_a_unit_full_of_stores_is_their_time() -> None:
+    """No warp waits at a store: with a tenth of the samples they may still be what fills the unit, and all waits."""
+    l2 = unit("l2", 1.0, [Part("writes", 1.0, "m")])
+    scale = {"writes": 0.1}
+    by_samples = bounds(l2).relieve(0.1, 0.1, scale).speedup
+    assert by_samples < 1.6 and bounds(l2).relieve(0.1, 0.1, scale, posted=1.0).speedup == pytest.approx(10, rel=0.05)
+    idle = unit("l2", 1.0, [Part("writes", 0.3, "m")])
+    assert bounds(idle).relieve(0.1, 0.1, scale, posted=1.0).speedup == bounds(idle).relieve(0.1, 0.1, scale).speedup
+
+
+def test_what_a_fix_brings_to_another_unit_caps_it() -> None:
+    capped = bounds().relieve(1.0, 0.0, {}, brings=(0.25, "device memory"))
+    assert capped.speedup <= 4 * ROUNDING and capped.capped_by == "device memory"
+
+
+def test_both_kinds_of_fix_add_up_caps_alike() -> None:
+    """Latency as long as the load of a unit: the same time whichever of the two a fix changed."""
+    half = unit("l2", 1.0, [Part("sectors", 0.5, "m")])
+    waiting = (1 - 0.5**3) ** (1 / 3)
+    after = 1 / bounds(half).overlap(waiting / 0.5).speedup
+    assert after == pytest.approx((2 * 0.5**3) ** (1 / 3) + 0.001, abs=0.002)
+
+
+def test_the_cap_is_named() -> None:
+    l1 = unit("l1", 1.0, [Part("wavefronts", 0.9, "m"), Part("requests", 0.5, "m")])
+    l2 = unit("l2", 1.0, [Part("sectors", 0.6, "m")])
+    gone = bounds(l1, l2).relieve(0.95, 0.0, {"wavefronts": 0.1})
+    assert gone.capped_by == "L2"
+    assert 1.4 < gone.speedup <= ROUNDING / 0.6
+    assert bounds(l1, l2).relieve(0.95, 0.0, {}).capped_by == "L1", "its wavefronts are still there"
+    assert bounds(l1, l2, floor=0.8).relieve(0.95, 0.0, {"wavefronts": 0.1}).capped_by.startswith("latency")
+
+
+def test_time_outside_the_blocks_is_not_relieved() -> None:
+    """Launch cost: 60 % of the time no SM works, so that nothing inside can give more than 1 / 0.6."""
+    assert bounds(outside=0.6).relieve(1.0, 0.0, {}).speedup <= 1 / 0.6 + 0.001
+    assert bounds(outside=0.6).overlap(100).speedup <= 1 / 0.6 + 0.001
+
+
+@pytest.mark.parametrize("case", reports.cases())
+def test_on_captures(case: str, facts: Callable[[str], Facts]) -> None:
+    """The same on real kernels: no fix that leaves the demands alone beats the fullest unit."""
+    f = facts(case)
+    assert f.busiest is not None
+    b, load = f.bounds, f.busiest.load
+    for e in (b.relieve(0.9, 0.0, {}), b.overlap(8), b.balance(8, "x")):
+        check(e)
+        assert e.speedup <= ROUNDING / load
+    assert 0 <= b.floor <= 1
+
+
+def test_no_kernel_is_shorter_than_its_start(facts: Callable[[str], Facts]) -> None:
+    """However many SMs share the work, a first and a last block remain."""
+    f = facts("launch_bound.tiny")
+    assert f.launch.cycles is not None
+    assert f.bounds.overlap(1e6).high <= f.launch.cycles / 1000 * RISE * ROUNDING
+
+
+@pytest.mark.parametrize(("case", "least"), [("conv1x1.constant", 10), ("lut256.constant", 3)])
+def test_all_that_queues_for_a_full_constant_cache_is_relieved(
+    case: str, least: float, diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    """Measured: 15.6x and 4.0x. The queue held back every memory instruction, not only the constant loads."""
+    first = diagnosis(case).findings[0]
+    assert first.code == "MEM111" and first.estimate is not None and first.estimate.speedup > least
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "measured"),
+    [
+        ("scale_add.host_input", "MEM110", 35.5),  # L2 counts the bus as activity of its own
+        ("gemm_f32.naive", "MEM101", 12.6),  # L1 gives wavefronts back, sixteen for one, not sectors
+        ("atomics.slow", "MEM109", 77.6),  # all lanes of all warps at one address: one atomic a block
+        ("int_division.slow", "CMP205", 4.3),  # the choice of the short division goes with it
+        ("row_stats.thread", "MEM101", 7.7),
+    ],
+)
+def test_promise_is_near_the_measured_gain(
+    case: str, code: str, measured: float, diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    estimate = next(f.estimate for f in diagnosis(case).findings if f.code == code)
+    assert estimate is not None and measured / 1.4 < estimate.speedup < measured * 1.4
+    assert estimate.low < measured < estimate.high
+
+
+def test_the_path_without_all_is_short(facts: Callable[[str], Facts]) -> None:
+    f = facts("spill.slow")
+    assert f.code is not None
+    local = f.code.where(lambda ins, op: op.space == "local")
+    assert f.path_without([]) == pytest.approx(1.0)
+    assert 0 <= f.path_without(range(len(f.code))) < 0.01
+    assert f.path_without(local) < f.path_without(local, 0.5) < 1

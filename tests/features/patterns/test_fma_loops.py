@@ -1,0 +1,58 @@
+"""Loops that are matrix products, and the many that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
+from tests.support import reports
+
+PRODUCTS = (
+    "sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.", "lora.fma",
+)  # fmt: skip
+CORRELATIONS = ("autocorr.", "batch4.")  # sums of products of two loaded factors too
+ELEMENTWISE = ("particles.", "affine_roof.linear")  # loaded fields multiplied one by one
+NO_PRODUCT = [c for c in reports.cases() if not c.startswith(PRODUCTS + ELEMENTWISE + CORRELATIONS)]
+SGEMM = ("sgemm.naive", "sgemm.tiled", "sgemm.blocktile2d")
+
+
+def loops(facts: Facts) -> list[FmaLoop]:
+    """The products: loops whose multiply-adds have both factors loaded."""
+    assert facts.code is not None
+    return [loop for loop in fma_loops(facts.code) if loop.both]
+
+
+@pytest.mark.parametrize(
+    ("case", "words", "space"),
+    [
+        ("sgemm.naive", 2.0, "global"),  # both factors from memory for each multiply-add
+        ("sgemm.tiled", 2.0, "shared"),
+        ("sgemm.blocktile2d", 16 / 64, "shared"),  # 8 + 8 words feed 8 x 8
+    ],
+)
+def test_finds_the_product(case: str, words: float, space: str, facts: Callable[[str], Facts]) -> None:
+    f = facts(case)
+    (loop,) = loops(f)
+    code = f.code
+    assert code is not None and loop.opcode == "FFMA"
+    assert loop.fmas == pytest.approx(2048**3 / 32, rel=0.01), "every multiply-add of the product, a warp at a time"
+    assert loop.words_per_fma == pytest.approx(words, rel=0.05)
+    assert {code.classes[i].space for i in loop.loads} == {space}
+    assert {code[i].opcode for i in loop.fma_indices} == {"FFMA"}
+    inside = next(lp for lp in code.cfg.loops if loop.loads[0] in lp.instructions and lp.innermost)
+    assert set(loop.loads) | set(loop.fma_indices) <= set(inside.instructions)
+    assert 0 < loop.issue < 1
+
+
+def test_larger_tiles_issue_fewer_other_instructions(facts: Callable[[str], Facts]) -> None:
+    naive, tiled, blocked = (loops(facts(case))[0].issue for case in SGEMM)
+    assert naive < tiled < blocked
+
+
+@pytest.mark.parametrize("case", NO_PRODUCT)
+def test_none_elsewhere(case: str, facts: Callable[[str], Facts]) -> None:
+    """Streaming, reductions, stencils, chains of multiply-adds on constants: no product of two loaded factors."""
+    assert loops(facts(case)) == []

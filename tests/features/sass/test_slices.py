@@ -1,0 +1,73 @@
+"""Which grid dimensions an address depends on: what decides who shares what in a matrix product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.features.profile.code import Code
+from kscope.features.sass.slices import gathers, grid_dimensions, origins, steps_from_loaded
+
+
+def code_of(facts: Facts) -> Code:
+    assert facts.code is not None
+    return facts.code
+
+
+def globals_of(code: Code, access: str) -> list[int]:
+    return code.where(lambda ins, op: op.space == "global" and op.access == access)
+
+
+@pytest.mark.parametrize("case", ["sgemm.naive", "sgemm.tiled", "sgemm.blocktile2d"])
+def test_matrix_product(case: str, facts: Callable[[str], Facts]) -> None:
+    """A is addressed by the block's row (y) alone, B by its column (x) alone, C by both."""
+    code = code_of(facts(case))
+    loads = [grid_dimensions(code, i) for i in globals_of(code, "load")]
+    assert set(loads) == {frozenset("x"), frozenset("y")}
+    assert loads.count(frozenset("x")) == loads.count(frozenset("y")), "one of each matrix a step"
+    assert {grid_dimensions(code, i) for i in globals_of(code, "store")} == {frozenset("xy")}
+
+
+@pytest.mark.parametrize("case", ["dram_bound.triad", "narrow_loads.slow", "uncoalesced.slow", "local_array.slow"])
+def test_one_dimension(case: str, facts: Callable[[str], Facts]) -> None:
+    code = code_of(facts(case))
+    found = {grid_dimensions(code, i) for i in globals_of(code, "load") + globals_of(code, "store")}
+    assert found == {frozenset("x")}
+
+
+def test_transpose_uses_both(facts: Callable[[str], Facts]) -> None:
+    code = code_of(facts("bank_conflict.slow"))
+    for access in ("load", "store"):
+        assert {grid_dimensions(code, i) for i in globals_of(code, access)} == {frozenset("xy")}
+
+
+def test_histogram_target_is_loaded_data(facts: Callable[[str], Facts]) -> None:
+    """The bin's address comes from memory: no statement about the grid."""
+    code = code_of(facts("atomics.slow"))
+    atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
+    assert atomics
+    for i in atomics:
+        assert grid_dimensions(code, i) is None
+        assert "load" in (origins(code, i) or ())
+
+
+def test_origins_name_the_thread_too(facts: Callable[[str], Facts]) -> None:
+    code = code_of(facts("dram_bound.triad"))
+    found = origins(code, globals_of(code, "load")[0])
+    assert found is not None and {"x", "tid"} <= found
+    assert not {"y", "z", "load"} & found
+
+
+def test_sparse_rows_walk_and_gather(facts: Callable[[str], Facts]) -> None:
+    """Columns and values of a row are walked from a start that was loaded; the vector is gathered by the columns."""
+    code = facts("csr.thread").code
+    assert code is not None
+    inside = [
+        i for i in range(len(code))
+        if code.classes[i].space == "global" and code.classes[i].access == "load" and code.cfg.loop_of[i] is not None
+    ]  # fmt: skip
+    walked = [i for i in inside if steps_from_loaded(code, i)]
+    assert len(walked) >= 2 * len(inside) // 3 and len(inside) - len(walked) > 0
+    assert all(gathers(code, i) for i in inside)
