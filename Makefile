@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test fuzz check golden frontend gallery rulebook eval validate bench clean
+.PHONY: help demo test fuzz check golden names frontend gallery rulebook eval validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -16,6 +16,7 @@ help:
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
 	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
+	@echo "make names     rewrite the list of metrics that are read from reports, after code asks for new ones"
 	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
@@ -46,6 +47,9 @@ frontend:
 
 gallery: $(STAMP)
 	$(BIN)/python tools/gallery.py
+
+names: $(STAMP)
+	$(BIN)/python tools/metric_names.py
 
 rulebook: $(STAMP)
 	$(BIN)/python tools/rulebook.py

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.features.counters.launch import Geometry, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
+from kscope.features.counters.product_tile import Tile, tile
 from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
 from kscope.features.counters.traffic import SECTOR, Traffic, traffic
@@ -96,6 +97,11 @@ class Facts:
     @cached_property
     def roofline(self) -> RooflinePoint | None:
         return roofline(self.kernel)
+
+    @cached_property
+    def product_tile(self) -> Tile | None:
+        """The tile of a product on tensor cores; None of every other kernel."""
+        return tile(self.roofline, self.traffic, self.kernel.duration_ns)
 
     @cached_property
     def code(self) -> Code | None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from msgspec import Struct
 
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
+from kscope.model.metric_names import is_read
 from kscope.model.units import counted, percent
 
 __all__ = [
@@ -99,6 +100,8 @@ class Rule(AnyRule):
     def missing(self, facts: Facts) -> Missing | None:
         metrics = facts.kernel.metrics
         for need in self.needs:
+            if not all(map(is_read, need.split("|"))):
+                raise LookupError(f"{need} is not among the metrics that are read from reports: `make names`")
             if metrics.first(*need.split("|")) is None:
                 return Missing(f"{need.split('|')[0]} was not collected; profile with {self.collect}")
         if self.needs_sass and facts.kernel.program is None:

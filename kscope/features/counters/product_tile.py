@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kscope.features.counters.traffic import SECTOR
-from kscope.features.facts import Facts
+from kscope.features.counters.roofline import RooflinePoint
+from kscope.features.counters.traffic import SECTOR, Traffic
 
 WIDTHS = {"bf16": 2, "fp16": 2, "tf32": 4, "fp8": 1, "int8": 1, "fp64": 8}  # bytes of a value
 SQUARE = 128.0  # side of a tile of 128 x 128
@@ -33,14 +33,14 @@ class Tile(Struct, frozen=True):
         return self.side / self.better
 
 
-def tile(facts: Facts) -> Tile | None:
+def tile(point: RooflinePoint | None, traffic: Traffic, duration_ns: float | None) -> Tile | None:
     """None where the kernel's main work is not on tensor cores, of a known width, or nothing was counted."""
-    point, seconds = facts.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
+    seconds = (duration_ns or 0.0) / 1e9
     main = point.main if point is not None else None
     if main is None or not main.precision.startswith("tensor ") or not seconds:
         return None
     width = WIDTHS.get(main.precision.removeprefix("tensor "))
-    asked = max(facts.traffic.tma_bytes, SECTOR * facts.traffic.l2_sectors)
+    asked = max(traffic.tma_bytes, SECTOR * traffic.l2_sectors)
     if width is None or not asked:
         return None
     intensity = main.flops * seconds / asked

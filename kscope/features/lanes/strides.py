@@ -14,16 +14,12 @@ from itertools import pairwise
 from kscope.features.lanes.lane_operands import MASK
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Assumption, Lanes
-from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
-from kscope.features.profile.code import Code
-from kscope.features.sass.columns import Column
 from kscope.features.sass.listing import Listing
 
 SEEDS = (1, 2)
 BLOCKS = {"x": "SR_CTAID.X", "y": "SR_CTAID.Y", "z": "SR_CTAID.Z"}
 FILLED = 0.5  # of the bytes that a round steps over, from which the accesses of the round read on where they stopped
 SECTOR = 32
-APART = 0.7  # sectors over lanes from which every lane is somewhere else
 HALF = 1 << 31
 
 
@@ -142,23 +138,6 @@ def _difference(before: Value, after: Value) -> int | None:
     steps = {(b - a) & MASK for a, b in zip(first, then, strict=True)}
     step = steps.pop()
     return None if steps else step - (1 << 32) if step >= HALF else step
-
-
-def apart(code: Code, members: Iterable[int], sectors: Column) -> list[int]:
-    """Those of the accesses that touch about a sector for every active lane."""
-    out = []
-    for i in members:
-        runs = max(code.executed[i], 1)
-        lanes = code.threads[i] / runs if code.threads[i] else float(LANES)
-        if sectors[i] > APART * lanes * runs:
-            out.append(i)
-    return out
-
-
-def product(code: Listing, members: Iterable[int]) -> FmaLoop | None:
-    """The loop whose sums of products take a factor from these loads, the other one loaded too; None without."""
-    chosen = set(members)
-    return next((lp for lp in fma_loops(code) if lp.both and not chosen.isdisjoint(lp.loads)), None)
 
 
 def lane_stride(code: Listing, index: int, block: Sequence[int]) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec import Struct
@@ -43,6 +44,12 @@ def _fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
     found = (lp for inside, looped in regions for lp in _region(code, inside, looped))
     return tuple(sorted(found, key=lambda lp: -lp.fmas))
+
+
+def product(code: Listing, members: Iterable[int]) -> FmaLoop | None:
+    """The loop whose sums of products take a factor from these loads, the other one loaded too; None without."""
+    chosen = set(members)
+    return next((lp for lp in fma_loops(code) if lp.both and not chosen.isdisjoint(lp.loads)), None)
 
 
 def halves(code: Listing, loop: FmaLoop) -> bool:

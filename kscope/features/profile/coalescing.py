@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import SECTORS
+from kscope.features.sass.columns import Column
 from kscope.features.sass.slices import gathers
 
+APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
 ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]")
 
@@ -80,3 +83,14 @@ def _adjacent(found: list[tuple[int, int]], width: int) -> list[tuple[int, ...]]
             pieces.append([index])
         last = offset
     return [tuple(sorted(p)) for p in pieces if len(p) > 1]
+
+
+def apart(code: Code, members: Iterable[int], sectors: Column) -> list[int]:
+    """Those of the accesses that touch about a sector for every active lane."""
+    out = []
+    for i in members:
+        runs = max(code.executed[i], 1)
+        lanes = code.threads[i] / runs if code.threads[i] else 32.0
+        if sectors[i] > APART * lanes * runs:
+            out.append(i)
+    return out

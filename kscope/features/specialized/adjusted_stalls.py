@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from kscope.features.sass.columns import total
 from kscope.features.specialized.coverage import NOTHING, Share, exactly
-from kscope.features.specialized.role_time import WAITING, key_of, waiting_at
+from kscope.features.specialized.pipeline import WAITING, Pipeline, key_of, waiting_at
+from kscope.features.specialized.role_time import RoleTime
 from kscope.features.specialized.roles import PRODUCTS
 
-if TYPE_CHECKING:
-    from kscope.features.specialized.specialization import Specialization
 
-
-def adjusted_stalls(sp: Specialization) -> dict[str, Share]:
+def adjusted_stalls(sp: Pipeline, times: Iterable[RoleTime]) -> dict[str, Share]:
     """By reason: the factor on its raw share that is left when priming, drain and covered waits are taken away."""
     code = sp.code
     every = {reason: total(column) for reason, column in sp.samples.stall.items()}
     gone = dict.fromkeys(every, NOTHING)
-    for time in sp.times:
+    for time in times:
         if not time.samples:
             continue
         sites = sp.waits.of(time.role.name)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec import Struct
 
-from kscope.features.specialized.role_time import key_of, waiting_at
-
-if TYPE_CHECKING:
-    from kscope.features.specialized.specialization import Specialization
+from kscope.features.specialized.pipeline import Pipeline, key_of, waiting_at
+from kscope.features.specialized.role_time import RoleTime
 
 APART = 3.0  # bins a tile from which its bubbles show one by one
 
@@ -36,9 +32,9 @@ class Loss(Struct, frozen=True):
         return self.turnover + self.data + self.epilogue + self.loop + self.pipe
 
 
-def loss_of(sp: Specialization) -> Loss | None:
-    """None without a timeline or without samples of the main role."""
-    ph, time = sp.phases, sp.time_of(sp.main)
+def loss_of(sp: Pipeline, time: RoleTime | None) -> Loss | None:
+    """time: of the main role. None without a timeline or without samples of that role."""
+    ph = sp.phases
     duration = sp.code.kernel.duration_ns
     if ph is None or time is None or not time.samples or not duration:
         return None

@@ -14,19 +14,15 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.features.specialized.coverage import NOTHING, Share, covered, exactly
+from kscope.features.specialized.pipeline import WAITING, Pipeline, key_of, reaching, waiting_at
 from kscope.features.specialized.roles import PRODUCTS, Role
 from kscope.features.specialized.wait_sites import Wait
 
 if TYPE_CHECKING:
-    from kscope.features.profile.code import Code
-    from kscope.features.specialized.specialization import Specialization
     from kscope.model.program import Instruction
 
-WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "warpgroup_arrive", "membar", "sleeping")
-"""Reasons that count as waiting at a wait site that does more than wait."""
 AHEAD = 0.5  # share of its time that a producer waits for slots, from which its own work is not what the unit waits for
 BY_CHANCE = 0.5  # of a producer's own work falls on its unit's idle time as if they had nothing to do with each other
-SCHEDULERS = 4  # of an SM
 OUT_OF_STEP = 4  # SMs whose samples count as independent
 
 
@@ -48,27 +44,7 @@ class RoleTime(Struct, frozen=True):
     retried: Mapping[str, tuple[float, float]]
 
 
-def life_of(sp: Specialization) -> tuple[float, float]:
-    """Least and most samples of one warp that lives as long as its block. The sampler goes round the four schedulers
-    of an SM and takes one warp of each: where their warps are not equally many, those of the fuller one get
-    fewer. Where warps without a role leave at once, the others get their samples."""
-    code, role = sp.code, sp.main
-    every = max(1, code.kernel.launch.warps)
-    even = sum(sp.samples.all) / every
-    working = sum(min(r.working or r.warps or 0.0, r.warps or 0.0) for r in sp.roles.roles)
-    idle = max(0.0, every - working)
-    waiting = total(sp.samples.all, sp.roles.common - sp.before)
-    alive = every if waiting > 0.5 * idle * even else max(1.0, working)
-    mean = even * every / alive
-    if role is not None and role.warps:
-        mean = max(mean, total(sp.samples.all, role.members) / role.warps + total(sp.samples.all, sp.before) / every)
-    fewest, most = int(alive // SCHEDULERS), -int(-alive // SCHEDULERS)
-    if fewest == most or not fewest:
-        return mean, mean
-    return mean * alive / (SCHEDULERS * most), mean * alive / (SCHEDULERS * fewest)
-
-
-def noise(sp: Specialization, share: float, role: Role) -> float:
+def noise(sp: Pipeline, share: float, role: Role) -> float:
     """Two standard errors of a share of samples. SMs that run in step are sampled in the same moments, so their
     samples are not independent: what counts is the moments, and a few SMs out of step."""
     metrics, code, warps = sp.code.kernel.metrics, sp.code, _working(role)
@@ -80,7 +56,7 @@ def noise(sp: Specialization, share: float, role: Role) -> float:
     return float(2 * (max(share * (1 - share), 0.01) / max(1.0, independent)) ** 0.5)
 
 
-def role_time(sp: Specialization, role: Role) -> RoleTime:
+def role_time(sp: Pipeline, role: Role) -> RoleTime:
     whole, prologue = _whole(sp, role)
     if not whole:
         return RoleTime(role, 0.0, 0.0, 0.0, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, {}, {})
@@ -130,7 +106,7 @@ def _working(role: Role) -> float:
     return min(role.working or role.warps or 0.0, role.warps or 0.0)
 
 
-def _whole(sp: Specialization, role: Role) -> tuple[float, float]:
+def _whole(sp: Pipeline, role: Role) -> tuple[float, float]:
     """Samples of a role's time, and those of them in the common prologue."""
     code, warps = sp.code, _working(role)
     fewest, most = sp.life
@@ -138,13 +114,13 @@ def _whole(sp: Specialization, role: Role) -> tuple[float, float]:
     return min(most * warps, max(fewest * warps, total(sp.samples.all, role.members) + prologue)), prologue
 
 
-def _behind(sp: Specialization, role: Role) -> float:
+def _behind(sp: Pipeline, role: Role) -> float:
     """Share of a role's time behind its own code."""
     whole, prologue = _whole(sp, role)
     return max(0.0, 1.0 - (total(sp.samples.all, role.members) + prologue) / whole) if whole else 0.0
 
 
-def _between(sp: Specialization) -> dict[int, list[int]]:
+def _between(sp: Pipeline) -> dict[int, list[int]]:
     """By product that ends a group: from the group's WARPGROUP.ARRIVE up to it what is no product: descriptors and the
     like. An issue takes no longer than the pipe makes it."""
     code, out = sp.code, {}
@@ -156,15 +132,7 @@ def _between(sp: Specialization) -> dict[int, list[int]]:
     return out
 
 
-def waiting_at(sp: Specialization, wait: Wait) -> float:
-    """Samples that wait at a site. A product waits for its pipe in whatever queue it stands."""
-    code = sp.code
-    if code[wait.index].opcode in PRODUCTS or wait.kind == "mbarrier":
-        return total(sp.samples.all, wait.members | wait.beside)
-    return sum(total(column, wait.members) for reason, column in sp.samples.stall.items() if reason in WAITING)
-
-
-def issued(sp: Specialization, role: Role, at: Iterable[int]) -> float:
+def issued(sp: Pipeline, role: Role, at: Iterable[int]) -> float:
     """Samples of a role at some instructions that count as work, not as waiting."""
     left = {i: sp.samples.all[i] for i in at if i in role.members}
     beside = _between(sp)
@@ -180,7 +148,7 @@ def issued(sp: Specialization, role: Role, at: Iterable[int]) -> float:
 
 
 def _first_wait(
-    sp: Specialization, role: Role, sites: Iterable[Wait], waiting: Mapping[int, float], whole: float, prologue: float
+    sp: Pipeline, role: Role, sites: Iterable[Wait], waiting: Mapping[int, float], whole: float, prologue: float
 ) -> Share:
     """Samples before the role's first work, behind the prologue: for the main role the fill of the timeline, once a
     block; nobody else waits for data first, so for them the code ahead of their loop."""
@@ -200,7 +168,7 @@ def _first_wait(
     return Share(point, min(data, once) * 0.5 if sp.resolved else 0.0, min(data, 2 * point) if sp.resolved else data)
 
 
-def ahead_of_loops(sp: Specialization, role: Role) -> frozenset[int]:
+def ahead_of_loops(sp: Pipeline, role: Role) -> frozenset[int]:
     """A role's own instructions ahead of the loop in which it works."""
     cfg = sp.code.cfg
     works = [w.index for w in sp.waits.of(role.name) if cfg.loop_of[w.index] is not None]
@@ -210,7 +178,7 @@ def ahead_of_loops(sp: Specialization, role: Role) -> frozenset[int]:
     return frozenset(i for i in reaching(sp.code, works) & role.members - waits if cfg.loop_of[i] is None)
 
 
-def _drain(sp: Specialization, role: Role, behind: float) -> Share:
+def _drain(sp: Pipeline, role: Role, behind: float) -> Share:
     """Share of a role's time behind the last work of the unit for its block. Without a timeline: between nothing and
     all that is left behind its own code."""
     if sp.turns and (main := sp.main) is not None:
@@ -227,7 +195,7 @@ def _drain(sp: Specialization, role: Role, behind: float) -> Share:
     return Share(share, min(share, sp.storing / sp.tiles), share)  # at least the stores of the last tile
 
 
-def _covers(sp: Specialization, role: Role, groups: Mapping[str, float], steady: float) -> dict[str, Share]:
+def _covers(sp: Pipeline, role: Role, groups: Mapping[str, float], steady: float) -> dict[str, Share]:
     """What is covered of each group of waits of a role, by what works between the role's own priming and drain."""
     works, waits = sp.works(sp.unit), sum(groups.values())
     most = max(sp.works(u) for u in (sp.unit, "dram", "l2"))
@@ -269,24 +237,6 @@ def _retries(sites: Iterable[Wait]) -> dict[str, tuple[float, float]]:
 
 def _arrives(ins: Instruction) -> bool:
     return ins.opcode == "WARPGROUP" and "ARRIVE" in ins.mods
-
-
-def reaching(code: Code, targets: Iterable[int]) -> frozenset[int]:
-    """Instructions from which any of the targets can be reached."""
-    cfg = code.cfg
-    seen: set[int] = set()
-    stack = [cfg.block_of[t] for t in targets]
-    while stack:
-        block = stack.pop()
-        if block not in seen:
-            seen.add(block)
-            stack += cfg.blocks[block].predecessors
-    return frozenset(i for b in seen for i in range(cfg.blocks[b].start, cfg.blocks[b].end))
-
-
-def key_of(wait: Wait) -> str:
-    """The group of waits that one share of coverage holds for."""
-    return "data" if wait.unit == "memory" and wait.kind == "mbarrier" else wait.unit
 
 
 def _sum(shares: Iterable[Share]) -> Share:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kscope.features.sass.accesses import Access, accesses
+from kscope.features.sass.loop_kinds import loop_kinds
 from kscope.features.sass.scoreboards import Wait, waits
 from kscope.isa.purpose import constant_of, role_of, words
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _REGISTER = re.compile(r"^U?R\d+")
 _HEX = re.compile(r"^-?0x[0-9a-f]+$")
-SPIN, SERIAL = "spin", "lane by lane"
 _LINKS = frozenset({"BSSY", "SSY"})
 
 
@@ -185,36 +185,3 @@ def _into(
 def _list(pcs: Sequence[int], most: int = 6) -> str:
     shown = ", ".join(f"{pc:04x}" for pc in pcs[:most])
     return shown + (f" and {len(pcs) - most} more" if len(pcs) > most else "")
-
-
-def loop_kinds(program: Program, cfg: Cfg, classes: Sequence[OpClass]) -> Mapping[int, str]:
-    """Loops that are no loop of the source, by number of the graph: "spin" (waits for an mbarrier, or for memory that
-    others write, and does nothing else) and "lane by lane" (the compiler could not prove an operand uniform: ELECT,
-    the instruction, BRA.U.ANY)."""
-    out: dict[int, str] = {}
-    code = program.instructions
-    for n, loop in enumerate(cfg.loops):
-        if not loop.innermost:
-            continue
-        opcodes = {code[i].opcode for i in loop.instructions}
-        if "ELECT" in opcodes and any(_is_serial(code[i]) for i in loop.instructions):
-            out[n] = SERIAL
-        elif len(loop.instructions) <= 16 and _spins(code, classes, loop.instructions):
-            out[n] = SPIN
-    return out
-
-
-def _is_serial(ins: Instruction) -> bool:
-    return ins.opcode == "BRA" and ins.mods[:2] == ("U", "ANY")
-
-
-def _spins(code: Sequence[Instruction], classes: Sequence[OpClass], inside: Sequence[int]) -> bool:
-    polls = False
-    for i in inside:
-        ins, op = code[i], classes[i]
-        phase = ins.opcode == "SYNCS" and "PHASECHK" in ins.mods
-        if phase or op.access == "atomic" or (op.access == "load" and "STRONG" in ins.mods):
-            polls = True
-        elif op.access is not None or "tensor" in op.kind or "mbarrier" in op.kind or "fp32" in op.kind:
-            return False
-    return polls

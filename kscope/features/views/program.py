@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 from kscope.features.counters.occupancy_limits import ASSUMED_THREADS, pressure
 from kscope.features.profile.measured import Profile
 from kscope.features.sass.accesses import Access
+from kscope.features.sass.loop_kinds import SERIAL, loop_kinds
 from kscope.features.sass.loop_throughput import TITLES, loop_bound
-from kscope.features.views.annotations import SERIAL, Annotation, annotate, loop_kinds, loop_numbers
+from kscope.features.views.annotations import Annotation, annotate, loop_numbers
 from kscope.features.views.notes import notes
 from kscope.isa.purpose import handover_of
 from kscope.model.programs import (

@@ -11,15 +11,16 @@ if TYPE_CHECKING:
 
 class Want:
     """What to decode beside names, launch and whole-kernel metrics. `timelines`: PM-sampled series, which only kernels
-    with asynchronous copies or products have read; `charts`: what only charts show (kscope.parsers.ncu.charts)."""
+    with asynchronous copies or products have read; `charts`: what only charts show (kscope.parsers.ncu.charts);
+    `metrics`: every whole-kernel metric, not only those that kscope itself asks for."""
 
     def __init__(
         self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
-        timelines: bool = True, charts: bool = False,
+        timelines: bool = True, charts: bool = False, metrics: bool = False,
     ) -> None:  # fmt: skip
         self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
         self.timelines = timelines
-        self.charts = charts
+        self.charts, self.metrics = charts, metrics
 
 
 class Skipped:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import re
 from array import array
-from functools import cache
 
 from kscope.model.errors import KscopeError
+from kscope.model.metric_names import is_read
 from kscope.parsers.ncu.metric_values import direct_calls
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from kscope.parsers.ncu.frames import Want
     from kscope.parsers.ncu.sass_cache import SassCache
-    from kscope.parsers.ncu.worker import Want
 
 Raw = dict[str, "Any"]
 """Plain values of one IAction; the keys are the fields of kscope.model.kernel.Kernel."""
@@ -69,7 +69,8 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
             notes.append(f"{what} could not be read: {e or type(e).__name__}")
             return default
 
-    name, metrics = part("name", lambda: action.name(), ""), part("metrics", lambda: _metrics(action), ({}, {}))
+    name = part("name", lambda: action.name(), "")
+    metrics = part("metrics", lambda: _metrics(action, want.metrics), ({}, {}))
     if name is None and not metrics[0]:
         raise KscopeError("damaged", "it decodes to nothing", "the file is damaged, or has changed meanwhile")
     mangled = part("mangled name", lambda: action.name(action.NameBase_MANGLED), "")
@@ -101,35 +102,14 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
     }
 
 
-UNREAD_STARTS = ("nvl", "numa", "pcie", "lrc", "gcc", "group:", "breakdown:", "profiler__", "pmsampling:")
-UNREAD_PARTS = (
-    ".max.", ".min.", "_evict_", "TriageCompute", "maximum_surface", "maximum_texture", "gpu_pci", "mem_surface",
-    "mem_texture", "srcunit_gcc", "srcunit_ltcfabric", "sparsity_on",
-)  # fmt: skip
-"""Names that no rule and no report reads, half of all: spread of derived rates over units, eviction classes, texture
-traffic, time lines (read apart), link tables."""
-SPREAD = "sm__inst_executed.max.per_cycle_elapsed"
-"""The one spread that is read: instructions of the SM that executes most."""
-
-
-@cache
-def _unread(name: str) -> bool:
-    """Also the rates of tensor paths other than their sums."""
-    return name != SPREAD and (
-        name.startswith(UNREAD_STARTS)
-        or any(map(name.__contains__, UNREAD_PARTS))
-        or ("ops_path" in name and ".sum" not in name)
-    )
-
-
-def _metrics(action: Any) -> tuple[dict[str, float], dict[str, str]]:
-    """(numbers, texts) of the whole-kernel metrics."""
+def _metrics(action: Any, every: bool) -> tuple[dict[str, float], dict[str, str]]:
+    """(numbers, texts) of the whole-kernel metrics that kscope asks for somewhere, or of all."""
     numbers: dict[str, float] = {}
     texts: dict[str, str] = {}
     direct = direct_calls()
     texts_kind, none = direct.string, direct.none
     for name in action.metric_names():
-        if _unread(name):
+        if not (every or is_read(name)):
             continue
         metric = action.metric_by_name(name)
         handle = direct.handle(metric)

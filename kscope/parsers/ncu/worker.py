@@ -58,9 +58,11 @@ class Reader:
             os.close(write_end)
             self._pid, self._pipe = pid, os.fdopen(read_end, "rb")
         else:
+            import json
             import subprocess
 
             arguments = [sys.executable, "-m", "kscope.parsers.ncu.worker", self._path, str(first)]
+            arguments.append(json.dumps(vars(self._want)))
             self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             assert self._process.stdout is not None
             self._pid, self._pipe = self._process.pid, self._process.stdout
@@ -184,7 +186,8 @@ def extract_all(path: str, want: Want, display: str | None = None) -> Iterator[R
 
 
 def _child(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
-    """Body of the forked reader: never returns, so that no handler or buffer of the parent runs twice."""
+    """Body of the reader: never returns, so that after a fork no handler or buffer of the parent runs twice. Standard
+    output becomes silent, so `pipe` has to be another descriptor."""
     status = 1
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)  # the native library prints to both streams
@@ -290,4 +293,6 @@ def _resident() -> int:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1], int(sys.argv[2]), Want(), sys.stdout.buffer)
+    import json
+
+    _child(sys.argv[1], int(sys.argv[2]), Want(**json.loads(sys.argv[3])), os.fdopen(os.dup(1), "wb"))

@@ -52,7 +52,6 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.product_tile import tile
 from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
 from kscope.features.profile.code import Code
@@ -99,7 +98,7 @@ class PipeSaturated(Rule):
             return PASSED  # a counter that nobody explains says busy, all of L2's ports have room
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
-        unit = "tiles" if full.name == "l2" and tile(facts) is not None else full.name
+        unit = "tiles" if full.name == "l2" and facts.product_tile is not None else full.name
         found = self.finding(
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(

@@ -64,7 +64,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.counters.product_tile import tile
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
@@ -141,7 +140,7 @@ class SerializedWgmma(Rule):
             "wait for all but the newest group (wgmma.wait_group 1)" if drained else "",
             "unrolling over K, less address arithmetic between products",
         ]
-        now = tile(facts)  # another warpgroup or a wider product is a larger tile, which asks L2 for less
+        now = facts.product_tile  # another warpgroup or a wider product is a larger tile, which asks L2 for less
         larger = now is not None and (groups < 2 or 0 < widest < 256)
         scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept) if now and larger else {}
         return self.finding(

@@ -52,7 +52,6 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.product_tile import tile
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
@@ -79,7 +78,7 @@ class TailEffect(Rule):
         if lost < 1.05:
             return PASSED
         last = launch.waves - int(launch.waves)
-        estimate, product, sure = facts.bounds.balance(lost, "whole waves"), tile(facts) is not None, 0.85
+        estimate, product, sure = facts.bounds.balance(lost, "whole waves"), facts.product_tile is not None, 0.85
         if product:
             smaller = facts.bounds.balance(lost, "whole waves", dict.fromkeys(("l2_sectors", "l2_requests"), HALVED))
             if smaller.speedup >= PAYS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscope.features.sass.listing import Listing
-from kscope.features.views.annotations import SERIAL, loop_kinds
+from kscope.features.sass.loop_kinds import SERIAL, loop_kinds
 from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.latency.lane_serial_bulk_copy import COPIES, LaneSerialBulkCopy
 from kscope.rules.lint import Lint

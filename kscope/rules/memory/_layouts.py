@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.features.lanes.strides import Walks, apart, product
+from kscope.features.lanes.strides import Walks
+from kscope.features.patterns.fma_loops import product
+from kscope.features.profile.coalescing import apart
 from kscope.features.sass.columns import Column
 
 MOST = 16  # accesses looked at, those that are waited for most

@@ -67,7 +67,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.product_tile import SQUARE, tile
+from kscope.features.counters.product_tile import SQUARE
 from kscope.features.facts import Facts
 from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
 from kscope.features.patterns.slicing import feeding
@@ -136,7 +136,7 @@ class LowDataReuse(Rule):
 
     def _tiles(self, facts: Facts) -> Outcome:
         """Products on tensor cores whose tiles ask L2 for more than it delivers in the time of the products."""
-        l2, tensor, now = facts.units.get("l2"), facts.units.get("tensor"), tile(facts)
+        l2, tensor, now = facts.units.get("l2"), facts.units.get("tensor"), facts.product_tile
         if l2 is None or tensor is None or now is None or l2.load < BUSY or tensor.load > 0.9 * l2.load:
             return PASSED
         if now.kept > 0.9 or facts.l2_passes or not facts.held_up("l2"):

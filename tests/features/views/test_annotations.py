@@ -11,7 +11,8 @@ from kscope.engine.lint import lint
 from kscope.features.patterns.local_memory import spills_and_arrays
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.listing import Listing
-from kscope.features.views.annotations import annotate, loop_kinds, loop_numbers
+from kscope.features.sass.loop_kinds import loop_kinds
+from kscope.features.views.annotations import annotate, loop_numbers
 from kscope.features.views.program import access_table, spill_counts
 from kscope.parsers.cubin.programs import read_programs
 from tests.features.listings import NESTED, program

@@ -1,0 +1,46 @@
+"""Loops of the machine code that are no loop of the source: spinning, and one lane after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kscope.features.sass.cfg import Cfg
+    from kscope.isa.opcodes import OpClass
+    from kscope.model.program import Instruction, Program
+
+SPIN, SERIAL = "spin", "lane by lane"
+
+
+def loop_kinds(program: Program, cfg: Cfg, classes: Sequence[OpClass]) -> Mapping[int, str]:
+    """Loops that are no loop of the source, by number of the graph: "spin" (waits for an mbarrier, or for memory that
+    others write, and does nothing else) and "lane by lane" (the compiler could not prove an operand uniform: ELECT,
+    the instruction, BRA.U.ANY)."""
+    out: dict[int, str] = {}
+    code = program.instructions
+    for n, loop in enumerate(cfg.loops):
+        if not loop.innermost:
+            continue
+        opcodes = {code[i].opcode for i in loop.instructions}
+        if "ELECT" in opcodes and any(_is_serial(code[i]) for i in loop.instructions):
+            out[n] = SERIAL
+        elif len(loop.instructions) <= 16 and _spins(code, classes, loop.instructions):
+            out[n] = SPIN
+    return out
+
+
+def _is_serial(ins: Instruction) -> bool:
+    return ins.opcode == "BRA" and ins.mods[:2] == ("U", "ANY")
+
+
+def _spins(code: Sequence[Instruction], classes: Sequence[OpClass], inside: Sequence[int]) -> bool:
+    polls = False
+    for i in inside:
+        ins, op = code[i], classes[i]
+        phase = ins.opcode == "SYNCS" and "PHASECHK" in ins.mods
+        if phase or op.access == "atomic" or (op.access == "load" and "STRONG" in ins.mods):
+            polls = True
+        elif op.access is not None or "tensor" in op.kind or "mbarrier" in op.kind or "fp32" in op.kind:
+            return False
+    return polls

@@ -1,0 +1,30 @@
+"""The reader's process: the same kernels however it is started."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscope.parsers.ncu.worker import Reader, Skipped, Want
+from tests.support.reports import plain
+
+
+def read(path: Path, want: Want) -> list[dict[str, Any]]:
+    with contextlib.closing(Reader(str(path), want)) as reader:
+        raws = (raw for raw in reader.kernels() if not isinstance(raw, Skipped))
+        return [{**raw, "sources": dict(raw["sources"])} for raw in raws]
+
+
+@pytest.mark.parametrize("want", [Want(charts=True), Want(nvidia=False, timelines=False), Want(metrics=True)])
+def test_a_reader_without_fork_keeps_its_options(want: Want, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where processes cannot be forked the reader is a new interpreter: it decodes what was asked for, all the same."""
+    report = tmp_path / "report.ncu-rep"
+    report.write_bytes(plain("tma_scale.stages2"))
+    forked = read(report, want)
+    monkeypatch.delattr(os, "fork")
+    assert read(report, want) == forked
+    assert forked and bool(forked[0]["charts"]) == want.charts and bool(forked[0]["nvidia"]) == want.nvidia
