@@ -4,8 +4,8 @@
 
 A report of Nsight Compute holds some 2,300 metrics; decoding one costs time, and rules and features ask for a few
 hundred. Whatever they name is read, nothing is dropped by the look of its name: so a rule never says "was not
-collected" of a metric that the report holds. Names come from string constants, f-strings and format strings (a placeholder
-stands for any part of a name) and the TOML files of kscope/arch.
+collected" of a metric that the report holds. Names come from string constants, f-strings and format strings (a
+placeholder stands for any part of a name) and the TOML files of kscope/arch.
 """
 
 from __future__ import annotations

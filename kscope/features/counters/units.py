@@ -8,6 +8,7 @@ the estimate of what stops the kernel next must know the difference.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal, cast
 
 from msgspec import Struct
 
@@ -20,6 +21,16 @@ SAME = 0.005  # relative difference up to which two counters of one report are t
 ACTIVE = ".avg.pct_of_peak_sustained_active"
 SECTOR = 32  # bytes
 HELD = 0.35  # of the bytes written, up to which what L2 took beyond them is what it holds at the end
+
+Demand = Literal[
+    "alu", "atomics", "branches", "constants", "dram_bytes", "dshared", "fma", "fmaheavy", "fp64", "instructions",
+    "l1_banks", "l1_wavefronts", "l1_writeback", "l2_requests", "l2_sectors", "l2_writes", "lsu_instructions",
+    "mio_instructions", "tensor", "tex", "xu",
+]  # fmt: skip
+"""What the parts of units count (kscope/arch/units.toml): what a fix can ask less of. `l2_internal` is not among them:
+it moves with the mean of sectors and requests."""
+Scale = Mapping[Demand, float]
+"""Factors that a fix has on demands; what is not named stays as it is."""
 
 
 class Part(Struct, frozen=True):
@@ -54,15 +65,15 @@ class Unit(Struct, frozen=True):
         """Load of the fullest part with a name: the overall counter of L2 (`l2_internal`) leaves open what is busy."""
         return max((p.busy for p in self.parts if p.demand != "l2_internal"), default=0.0) / self.attainable
 
-    def load_after(self, scale: Mapping[str, float]) -> float:
+    def load_after(self, scale: Scale) -> float:
         """Load if each part's demand were multiplied by scale[demand] (1 where absent), same kernel time."""
         return max(p.busy * _factor(scale, p.demand) for p in self.parts) / self.attainable
 
 
-def _factor(scale: Mapping[str, float], demand: str) -> float:
+def _factor(scale: Scale, demand: str) -> float:
     if demand == "l2_internal":  # see kscope/arch/units.toml
         return (scale.get("l2_sectors", 1.0) + scale.get("l2_requests", 1.0)) / 2
-    return scale.get(demand, 1.0)
+    return scale.get(cast(Demand, demand), 1.0)
 
 
 def units(metrics: Metrics) -> dict[str, Unit]:

@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from kscope.features.counters.launch import Geometry
 from kscope.features.counters.stalls import StallMix
-from kscope.features.counters.units import Unit
+from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
 from kscope.model.analysis import Estimate
 
@@ -70,7 +70,7 @@ class Bounds(Struct, frozen=True):
         launch = self.launch
         return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
 
-    def next_limit(self, scale: Mapping[str, float], skip: tuple[str, ...] = ()) -> tuple[float, str]:
+    def next_limit(self, scale: Scale, skip: tuple[str, ...] = ()) -> tuple[float, str]:
         """Load and title of the fullest unit when demands are scaled."""
         loads = [(u.load_after(scale), u.title) for n, u in self.units.items() if n not in skip]
         return max(loads, default=(0.0, REST))
@@ -79,7 +79,7 @@ class Bounds(Struct, frozen=True):
         self,
         touched: float,
         remaining: float,
-        scale: Mapping[str, float],
+        scale: Scale,
         *,
         latency: float = 1.0,
         posted: float = 0.0,
@@ -112,7 +112,7 @@ class Bounds(Struct, frozen=True):
         return _estimate(after, hardest, cap)
 
     def overlap(
-        self, factor: float, scale: Mapping[str, float] | None = None, passes: float = 1.0, chain: float = 0.0
+        self, factor: float, scale: Scale | None = None, passes: float = 1.0, chain: float = 0.0
     ) -> Estimate:
         """factor: how many times more work is in flight; the waiting part of the time shrinks by it. passes: starts
         that the kernel then needs, 2 where blocks must be joined by a second kernel or wait for each other. chain:
@@ -129,7 +129,7 @@ class Bounds(Struct, frozen=True):
             cap = CHAIN
         return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain), cap)
 
-    def balance(self, factor: float, cap: str, scale: Mapping[str, float] | None = None) -> Estimate:
+    def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
         what smaller pieces of work ask more of them."""
         load, name = self.next_limit(scale or {})

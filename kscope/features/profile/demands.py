@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kscope.features.counters.units import Demand
 from kscope.features.profile.code import Code
 from kscope.features.sass.columns import Column, total
 
-PIPES: dict[str, tuple[str, ...]] = {
+PIPES: dict[Demand, tuple[str, ...]] = {
     "fma": ("fma", "fmaheavy", "fp16"), "alu": ("alu",), "xu": ("xu",),
     "fp64": ("fp64",),
     "tensor": ("tensor",), "branches": ("cbu",), "constants": ("adu",), "lsu_instructions": ("lsu",),
@@ -17,7 +18,7 @@ HEAVY = {"fmaheavy": 1.0, "fp16": 1.0, "fma": 0.5}
 """Weights on the heavy half of the FMA pipe: integer multiplies run there alone, FFMA on either half."""
 
 
-def left(code: Code, members: Iterable[int], remaining: float) -> dict[str, float]:
+def left(code: Code, members: Iterable[int], remaining: float) -> dict[Demand, float]:
     """Factor on each demand inside the SM when only `remaining` (0..1) of these instructions is left. Demands on L2
     and device memory are not among them: they depend on what the caches catch."""
     chosen = list(members)
@@ -36,7 +37,7 @@ def left(code: Code, members: Iterable[int], remaining: float) -> dict[str, floa
         return total(column, [i for i in chosen if i in inside]) / every if every else 0.0
 
     memory = code.where(lambda ins, op: op.access is not None and op.pipe == "lsu")
-    shares = {demand: of_pipes(dict.fromkeys(pipes, 1.0)) for demand, pipes in PIPES.items()}
+    shares: dict[Demand, float] = {demand: of_pipes(dict.fromkeys(pipes, 1.0)) for demand, pipes in PIPES.items()}
     shares["fmaheavy"] = of_pipes(HEAVY)
     shares["instructions"] = code.issue_share(chosen)
     shares["l1_wavefronts"] = shares["l1_banks"] = of(code.costs, memory)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.units import Scale
 from kscope.features.estimate.bounds import RISE
 from kscope.model.analysis import Estimate, Evidence
 from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from kscope.features.facts import Facts
     from kscope.features.profile.code import Code
@@ -88,7 +89,7 @@ def gain(
     *,
     sure: float,
     high: float | None = None,
-    scale: Mapping[str, float] | None = None,
+    scale: Scale | None = None,
 ) -> Estimate:
     """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
     all of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's

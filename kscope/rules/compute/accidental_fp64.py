@@ -61,6 +61,7 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Scale
 from kscope.features.facts import Facts
 from kscope.features.patterns.math_functions import DOUBLE
 from kscope.features.sass.columns import total
@@ -97,7 +98,8 @@ class AccidentalFp64(Rule):
         rate = code.classes[int(double[0])].issue
         kept = 1 / (max(1.0, rate) * SHORTER)
         fp64 = facts.units.get("fp64")
-        scale = {"fp64": 0.0, "instructions": 1 - issue * (1 - kept), "xu": 0.6, "branches": 0.5, "tensor": 0.0}
+        rest = 1 - issue * (1 - kept)
+        scale: Scale = {"fp64": 0.0, "instructions": rest, "xu": 0.6, "branches": 0.5, "tensor": 0.0}
         return self.finding(
             why=(
                 f"{total(code.executed, double):,.0f} FP64 instructions work on values converted from float "

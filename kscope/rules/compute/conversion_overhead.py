@@ -63,6 +63,7 @@ CUDA C++ Programming Guide, throughput of native arithmetic instructions (type c
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.patterns.math_functions import CONVERSIONS, conversions
 from kscope.features.sass.columns import total
@@ -88,7 +89,7 @@ class ConversionOverhead(Rule):
         if issue < 0.1 and load * part < 0.5:
             return PASSED
         share = max(issue, code.blamed_share(members))
-        scale = {"instructions": 1 - 0.6 * issue, "xu": 1 - 0.75 * part}
+        scale: dict[Demand, float] = {"instructions": 1 - 0.6 * issue, "xu": 1 - 0.75 * part}
         return self.finding(
             why=(
                 f"{total(code.executed, members):,.0f} conversions are {percent(issue)} of all instructions; the XU "

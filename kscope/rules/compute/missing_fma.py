@@ -56,6 +56,7 @@ CUDA Floating Point and IEEE 754 guide, The Fused Multiply-Add.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Scale
 from kscope.features.facts import Facts
 from kscope.features.patterns.math_functions import PAIRS, unfused
 from kscope.features.sass.columns import total
@@ -78,7 +79,8 @@ class MissingFma(Rule):
             return PASSED
         share = code.blamed_share(pairs)
         fma = facts.kernel.metrics.get("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed") or 0.0
-        scale = {"instructions": 1 - issue, "fma": 0.5 if not fma else 0.75, "fmaheavy": 0.5 if not fma else 0.75}
+        kept = 0.5 if not fma else 0.75
+        scale: Scale = {"instructions": 1 - issue, "fma": kept, "fmaheavy": kept}
         return self.finding(
             why=(
                 f"{total(code.executed, pairs):,.0f} {code[pairs[0]].opcode} feed one {PAIRS[code[pairs[0]].opcode]} "

@@ -64,6 +64,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.units import Scale
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
@@ -142,7 +143,9 @@ class SerializedWgmma(Rule):
         ]
         now = facts.product_tile  # another warpgroup or a wider product is a larger tile, which asks L2 for less
         larger = now is not None and (groups < 2 or 0 < widest < 256)
-        scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept) if now and larger else {}
+        scale: Scale = {}
+        if now and larger:
+            scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
         return self.finding(
             title="The tensor pipe idles between groups of products",
             why=(

@@ -53,6 +53,7 @@ CUDA C++ Best Practices Guide, Thread and Block Heuristics.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Scale
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, measured, percent
 
@@ -78,8 +79,9 @@ class BlockSize(Rule):
             return PASSED
         title, fix = None, "a multiple of 32 threads, 128 or 256 a block"
         if wasted >= 0.03:
-            scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), 1 - wasted)
-            estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=1 - wasted)
+            kept = 1 - wasted
+            scale: Scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), kept)
+            estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=kept)
             warps = counted(launch.warps_per_block, "warp")
             why = f"{counted(threads, 'thread')} fill {warps}: {percent(wasted)} of the lanes never work."
         else:

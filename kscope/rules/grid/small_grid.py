@@ -58,6 +58,7 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Demand
 from kscope.features.estimate.bounds import CHAIN
 from kscope.features.facts import Facts
 from kscope.features.patterns.loop_parallelism import Pieces, pieces
@@ -132,7 +133,7 @@ class SmallGrid(Rule):
         behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]
         if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
             return facts.bounds.overlap(factor, chain=chain), divided
-        scale = dict.fromkeys(
+        scale: dict[Demand, float] = dict.fromkeys(
             ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (factor - 1) * sectors_share(code, behind)
         )
         if divided is not None and divided.twice:

@@ -53,6 +53,7 @@ CUDA C++ Best Practices Guide, Branching and Divergence.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
@@ -88,7 +89,7 @@ class WarpDivergence(Rule):
             return PASSED
         kept = total(threads, narrow) / (full * total(executed, narrow))
         full_warps, kept = kept, kept + (1 - kept) * LEFT
-        scale = dict.fromkeys(
+        scale: dict[Demand, float] = dict.fromkeys(
             ("instructions", "fma", "fmaheavy", "alu", "xu", "branches", "fp64"), 1 - issue * (1 - kept)
         )
         branches = code.where(lambda ins, op: "branch" in op.kind)

@@ -61,6 +61,7 @@ CUDA C++ Best Practices Guide, Constant Memory.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import total
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
@@ -108,7 +109,7 @@ class DivergentConstantAccess(Rule):
             confidence=0.75,
         )
 
-    def _scale(self, facts: Facts, executed: float, requests: float) -> dict[str, float]:
+    def _scale(self, facts: Facts, executed: float, requests: float) -> dict[Demand, float]:
         """Each round goes through the memory-instruction queue again; as loads of L1 or shared memory they are one
         instruction of the load/store unit each."""
         code = facts.code

@@ -50,6 +50,7 @@ CUDA C++ Best Practices Guide, Zero Copy; Kernel Profiling Guide, L2 apertures.
 from __future__ import annotations
 
 from kscope.features.counters.traffic import SECTOR
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
@@ -93,7 +94,7 @@ class HostMemoryAccess(Rule):
             confidence=0.9,
         )
 
-    def _bus(self, facts: Facts) -> dict[str, float]:
+    def _bus(self, facts: Facts) -> dict[Demand, float]:
         """L2's internal activity counts the transfers over the bus too: elsewhere it equals the tag requests, what is
         above them goes with the bus."""
         m = facts.kernel.metrics

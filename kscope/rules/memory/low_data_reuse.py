@@ -68,6 +68,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.counters.product_tile import SQUARE
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
 from kscope.features.patterns.slicing import feeding
@@ -147,7 +148,7 @@ class LowDataReuse(Rule):
             lambda ins, op: op.pipe == "tma" or (op.space == "global" and op.access in ("load", "async_copy"))
         )
         waiting = facts.stalls.of("long_scoreboard", "barrier")
-        scale = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
+        scale: dict[Demand, float] = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
         return self.finding(
             title="Product tiles ask L2 for too many bytes",
             why=(

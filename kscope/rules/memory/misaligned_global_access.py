@@ -53,6 +53,7 @@ CUDA C++ Best Practices Guide, A Sequential but Misaligned Access Pattern.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.lanes.strides import astride
 from kscope.features.profile.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
@@ -89,7 +90,7 @@ class MisalignedGlobalAccess(ExcessRule):
         padded = astride(code, off.worst, facts.kernel.launch.block)
         beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / off.every
         requests, writes = self._requests(facts, stores)
-        scale = {
+        scale: dict[Demand, float] = {
             "l1_wavefronts": off.kept, "l2_sectors": beyond, "l2_requests": min(beyond, requests), "l2_writes": writes,
             "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / off.every,
         }  # fmt: skip

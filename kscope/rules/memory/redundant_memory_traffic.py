@@ -77,6 +77,7 @@ from __future__ import annotations
 
 import math
 
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.lanes.strides import Walks
 from kscope.features.patterns.strong_loads import latency_left, shared_by_blocks
@@ -148,7 +149,7 @@ class RedundantMemoryTraffic(Rule):
         kept = (distinct + written) / (read + written)
         share = code.blamed_share(repeated)
         fewer = max(kept, distinct / asked)
-        scale = {"dram_bytes": kept, "l2_sectors": fewer, "l2_requests": fewer}
+        scale: dict[Demand, float] = {"dram_bytes": kept, "l2_sectors": fewer, "l2_requests": fewer}
         return self.finding(
             why=(
                 f"the loads cover about {distinct / 1e6:,.0f} MB of distinct data, device memory delivered "

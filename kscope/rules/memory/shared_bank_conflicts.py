@@ -65,6 +65,7 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
+from kscope.features.counters.units import Demand
 from kscope.features.facts import Facts
 from kscope.features.lanes.strides import astride, lane_stride
 from kscope.features.profile.code import Code
@@ -94,7 +95,7 @@ class SharedBankConflicts(ExcessRule):
         if bad is None:
             return PASSED
         every = max(facts.traffic.l1_wavefronts or 0.0, bad.every)
-        scale = {"l1_wavefronts": max(0.0, 1 - (bad.actual - bad.ideal) / every)}
+        scale: dict[Demand, float] = {"l1_wavefronts": max(0.0, 1 - (bad.actual - bad.ideal) / every)}
         ways = actual[bad.worst] / max(ideal[bad.worst], 1)
         return self.finding(
             title=f"{code[bad.worst].name} replays {ways:.0f} times on bank conflicts",

@@ -66,6 +66,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.counters.traffic import SECTOR
+from kscope.features.counters.units import Demand
 from kscope.features.estimate.bounds import REST, YIELD, smooth
 from kscope.features.facts import Facts
 from kscope.features.profile.excess import (
@@ -143,7 +144,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,
         )
 
-    def _relieved(self, facts: Facts, bad: Excess, scale: dict[str, float]) -> Estimate:
+    def _relieved(self, facts: Facts, bad: Excess, scale: dict[Demand, float]) -> Estimate:
         """Waits for a full L1 shrink with its wavefronts, others with the sectors."""
         full = facts.busiest is not None and facts.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
@@ -169,7 +170,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             confidence=FAINT,
         )
 
-    def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: Excess) -> dict[str, float]:
+    def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: Excess) -> dict[Demand, float]:
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
         code, traffic, m = facts.code, facts.traffic, facts.kernel.metrics
@@ -205,7 +206,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         point = self._relieved(facts, part, self._scale(facts, touched, reached, part))
         return msgspec.structs.replace(point, high=max(best.high, point.high))
 
-    def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[str, float]) -> Estimate:
+    def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[Demand, float]) -> Estimate:
         """Coalesced and spread over the device: the product, as far as the units allow."""
         bounds, outside = facts.bounds, facts.launch.outside
         load, name = bounds.next_limit(scale)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from kscope.arch import table
-from kscope.features.counters.units import ACTIVE, ELAPSED, Part, Unit, busiest, units
+from kscope.features.counters.units import ACTIVE, ELAPSED, Demand, Part, Unit, busiest, units
 from kscope.features.facts import Facts
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.kernel import Metrics
@@ -175,3 +176,9 @@ def test_device_memory_attains_less_where_it_is_written(
         "lts__t_sectors_srcunit_tex_op_write.sum": given * 1e6 / 32,
     }
     assert units(Metrics(values, {}))["dram"].attainable == pytest.approx(attainable)
+
+
+def test_every_demand_is_a_name_that_mypy_knows() -> None:
+    """A demand that no unit has would be no effect, in silence."""
+    of_units = {demand for spec in table("units").values() for demand in spec["parts"].values()}
+    assert of_units - {"l2_internal"} == set(get_args(Demand))
