@@ -15,17 +15,21 @@ PACKED = (".gz", ".xz", ".zst")
 
 def is_code(path: str) -> bool:
     """Whether a file is machine code rather than a report or recording: by its first bytes, or, packed, its name."""
+    from kscope.model.errors import KscopeError
     from kscope.parsers.files.inputs import HEAD, sniff
+    from kscope.parsers.files.regular_files import opened
 
     name = Path(path).name.lower()
     for suffix in PACKED:
         name = name.removesuffix(suffix)
     if name.endswith(SUFFIXES):
         return True
+    if path == "-":
+        return False
     try:
-        with open(path, "rb") as file:
+        with opened(Path(path)) as file:
             head = file.read(HEAD)
-    except OSError:
+    except (KscopeError, OSError):
         return False  # whoever opens it says what is wrong
     return sniff(head) in ("elf", "fatbin") or head.startswith((b"!<arch>\n", b"MZ"))
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding
+    from kscope.model.analysis import Finding, SkippedInput
 
 
 def page(
@@ -29,6 +30,7 @@ def page(
             raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {has}")
         return render("html", analysis, Options(detail=detail)), [k.findings for k in analysis.kernels]
 
+    from kscope.cli.analyze import left_out
     from kscope.engine.program_detail import program_details
     from kscope.engine.programs import binary_analysis, sources_below
     from kscope.parsers.cubin.programs import read_programs
@@ -37,5 +39,9 @@ def page(
     lines = sources_below(source_root) if source_root is not None else None
     cubins = read_programs(path, arch, function)
     analysis = binary_analysis(path, cubins, annotate=False)
-    text = render_programs(path, program_details(cubins, analysis, lines))
+    skipped: list[SkippedInput] = []
+    details = program_details(cubins, analysis, lines, skipped)
+    for skip in [*analysis.skipped, *skipped]:  # the page has no place for them
+        print(f"kscope: skipped {left_out(skip)}", file=sys.stderr)
+    text = render_programs(path, details)
     return text, [f.findings for program in analysis.programs for f in program.functions]

@@ -86,7 +86,7 @@ def analyze(
 
     if output:
         for skip in analysis.skipped:  # in the report as well, which may not be read before it is passed on
-            print(f"kscope: skipped {_left_out(skip)}", file=sys.stderr)
+            print(f"kscope: skipped {left_out(skip)}", file=sys.stderr)
         _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget, detail=detail)),
                            force=force)  # fmt: skip
     else:
@@ -98,7 +98,8 @@ def analyze(
     return int(_met(analysis, codes, severity))
 
 
-def _left_out(skip: SkippedInput) -> str:
+def left_out(skip: SkippedInput) -> str:
+    """What was skipped, and why, as the rest of a line on standard error."""
     from kscope.model.errors import one_line
 
     name, message = one_line(skip.input), one_line(skip.message)

@@ -51,8 +51,11 @@ def diff(
 
     from kscope.engine.compare import compare, slowest
     from kscope.engine.run import analyze_paths
+    from kscope.model.errors import fenced
 
-    comparison = compare(*(analyze_paths([side], kernel=kernel) for side in (before, after)))
+    sides = [analyze_paths([side], kernel=kernel) for side in (before, after)]
+    with fenced(f"{before}, {after}"):
+        comparison = compare(*sides)
 
     from kscope.model.comparison import comparison_json
     from kscope.reports import Options

@@ -56,10 +56,17 @@ def trace(
 
 
 def _shown(path: str, format_: str, kinds: tuple[str, ...], *, to_file: bool, no_color: bool) -> str:
+    from kscope.model.errors import fenced
     from kscope.parsers.warp_trace import files
-    from kscope.reports import trace as report
 
     traces = [_with_kinds(one, kinds) for one in files.read(path)]
+    with fenced(path):
+        return _formatted(traces, path, format_, to_file=to_file, no_color=no_color)
+
+
+def _formatted(traces: list[KernelTrace], path: str, format_: str, *, to_file: bool, no_color: bool) -> str:
+    from kscope.reports import trace as report
+
     if format_ == "json":
         return report.to_json(traces, path)
     if format_ == "chrome":

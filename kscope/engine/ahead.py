@@ -6,6 +6,7 @@ Imports next to nothing, on purpose: what is imported before the reader starts d
 from __future__ import annotations
 
 import os
+import stat
 
 from kscope.parsers.ncu.worker import Reader, Want
 
@@ -19,7 +20,7 @@ def start(path: str, *, charts: bool = False) -> None:
     try:
         about = os.stat(path)
         path.encode("utf-8")  # the native reader takes no other names: such files are opened in their turn
-        if about.st_ino:
+        if about.st_ino and stat.S_ISREG(about.st_mode):  # a pipe is not opened, what a device says never ends
             _started[about.st_dev, about.st_ino, charts] = Reader(path, Want(charts=charts))
     except (OSError, ValueError):
         return

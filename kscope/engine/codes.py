@@ -26,7 +26,7 @@ class Codes:
 
     def expect(self, name: str, sm: int, rows: list[Row]) -> None:
         """Work on code that is likely to be asked for (`Reader.kernels`): what nearly every kernel needs of it."""
-        with contextlib.suppress(ValueError, KeyError, IndexError):  # said in its turn, where it is asked for
+        with contextlib.suppress(Exception):  # said in its turn, where it is asked for
             structure = self.structure(self.parse(name, sm, rows))
             structure.work_ahead()
             if self._draws:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kscope.engine.rank import ranked
 from kscope.model.analysis import Finding, NotApplicable, RuleError
-from kscope.model.errors import one_line
+from kscope.model.errors import one_line, show_traceback
 from kscope.rules.base import Missing, Outcome
 
 
@@ -25,7 +25,8 @@ def judged(
     checks: Iterable[tuple[str, Callable[[], Outcome]]],
     order: Callable[[Sequence[Finding]], list[Finding]] = ranked,
 ) -> Outcomes:
-    """Run (code, check) pairs. A rule that raises becomes an error and never costs the others. `order`: best first."""
+    """Run (code, check) pairs. A rule that raises becomes an error and never costs the others; KSCOPE_DEBUG=1
+    prints its traceback. `order`: best first."""
     findings: list[Finding] = []
     passed: list[str] = []
     missing: list[NotApplicable] = []
@@ -34,6 +35,7 @@ def judged(
         try:
             outcome = check()
         except Exception as e:
+            show_traceback(e)
             errors.append(RuleError(code=code, message=one_line(f"{type(e).__name__}: {e}")))
             continue
         if isinstance(outcome, Finding):

@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from kscope.engine.programs import Lines
 from kscope.features.sass.listing import Listing
 from kscope.features.views.source import listing_detail
-from kscope.model.analysis import Analysis, FunctionAnalysis
+from kscope.model.analysis import Analysis, FunctionAnalysis, ProgramAnalysis, SkippedInput
 from kscope.model.detail import CodeDetail, FunctionDetail, ProgramDetail
-from kscope.model.program import Cubin
+from kscope.model.errors import AGAIN, KscopeError, in_words, one_line, show_traceback
+from kscope.model.program import Cubin, Program
 
 
-def program_details(cubins: Sequence[Cubin], analysis: Analysis, lines: Lines | None = None) -> list[ProgramDetail]:
-    """analysis: `binary_analysis` of the same images, for its findings and figures. lines: text of source files."""
+def program_details(
+    cubins: Sequence[Cubin], analysis: Analysis, lines: Lines | None = None, skipped: list[SkippedInput] | None = None
+) -> list[ProgramDetail]:
+    """analysis: `binary_analysis` of the same images, for its findings and figures. lines: text of source files.
+    skipped: takes the functions that cannot be drawn; raises KscopeError where none can."""
+    skipped = [] if skipped is None else skipped
     out = []
     for cubin, program in zip(cubins, analysis.programs, strict=True):
         functions = []
-        for code, about in zip(cubin.functions, program.functions, strict=True):
-            detail = listing_detail(Listing(code))
+        for code, about in _analysed(cubin, program):
+            try:
+                detail = listing_detail(Listing(code))
+            except Exception as error:
+                show_traceback(error)
+                what = f"function {one_line(code.name)}"
+                skipped.append(SkippedInput(input=program.input, what=what, message=in_words(error)))
+                continue
             functions.append(
                 FunctionDetail(
                     name=about.name, demangled=about.demangled, facts=_facts(about), findings=about.findings,
@@ -28,7 +39,20 @@ def program_details(cubins: Sequence[Cubin], analysis: Analysis, lines: Lines | 
                 )
             )  # fmt: skip
         out.append(ProgramDetail(input=program.input, arch=program.arch, functions=functions))
+    if skipped and not any(program.functions for program in out):
+        first = f"{skipped[0].what}: {skipped[0].message}"
+        raise KscopeError("unanalysable", f"{skipped[0].input}: none of its functions can be drawn ({first})", AGAIN)
     return out
+
+
+def _analysed(cubin: Cubin, program: ProgramAnalysis) -> Iterator[tuple[Program, FunctionAnalysis]]:
+    """Functions with their analyses; without those that could not be analysed, so have none."""
+    abouts = iter(program.functions)
+    about = next(abouts, None)
+    for code in cubin.functions:
+        if about is not None and about.name == code.name and about.instructions == len(code):
+            yield code, about
+            about = next(abouts, None)
 
 
 def _with_sources(code: CodeDetail, lines: Lines | None) -> CodeDetail:

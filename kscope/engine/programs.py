@@ -27,7 +27,7 @@ from kscope.model.analysis import (
     ProgramAnalysis,
     SkippedInput,
 )
-from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.model.errors import AGAIN, EXIT_USAGE, KscopeError, fenced, in_words, one_line, show_traceback
 from kscope.model.kernel import Kernel
 from kscope.model.program import Cubin
 from kscope.parsers.files.inputs import open_input
@@ -39,17 +39,28 @@ _SPILLING = "sass__inst_executed_register_spilling"
 
 
 def binary_analysis(path: str, cubins: Sequence[Cubin], *, annotate: bool, lines: Lines | None = None) -> Analysis:
-    """What can be said about functions that nobody ran. Without `annotate`, counts and loops alone."""
-    programs = [
-        ProgramAnalysis(
-            input=path, arch=cubin.arch, member=cubin.member, toolkit=cubin.toolkit,
-            functions=[
-                _function(Listing(program), annotate=annotate, lines=lines) for program in cubin.functions
-            ],
+    """What can be said about functions that nobody ran. Without `annotate`, counts and loops alone. A function that
+    cannot be analysed is in `skipped`; raises KscopeError where none can."""
+    programs: list[ProgramAnalysis] = []
+    skipped: list[SkippedInput] = []
+    for cubin in cubins:
+        functions = []
+        for program in cubin.functions:
+            try:
+                functions.append(_function(Listing(program), annotate=annotate, lines=lines))
+            except Exception as error:
+                show_traceback(error)
+                what = f"function {one_line(program.name)}"
+                skipped.append(SkippedInput(input=path, what=what, message=in_words(error)))
+        programs.append(
+            ProgramAnalysis(
+                input=path, arch=cubin.arch, member=cubin.member, toolkit=cubin.toolkit, functions=functions
+            )
         )
-        for cubin in cubins
-    ]  # fmt: skip
-    return Analysis(kscope=__version__, inputs=[Input(path=path, kind="cubin")], programs=programs)
+    if skipped and not any(program.functions for program in programs):
+        first = f"{skipped[0].what}: {skipped[0].message}"
+        raise KscopeError("unanalysable", f"{path}: none of its functions can be analysed ({first})", AGAIN)
+    return Analysis(kscope=__version__, inputs=[Input(path=path, kind="cubin")], programs=programs, skipped=skipped)
 
 
 def _function(code: Listing, *, annotate: bool, lines: Lines | None) -> FunctionAnalysis:
@@ -98,8 +109,8 @@ def report_analysis(
     best: dict[str, tuple[float, int, KernelAnalysis, FunctionAnalysis, str]] = {}
     launches: dict[str, int] = {}
     skipped: list[SkippedInput] = []
-    version = None
-    with open_input(path) as real, contextlib.closing(Reader(real, Want(), path)) as reader:
+    version, sound = None, 0
+    with fenced(path), open_input(path) as real, contextlib.closing(Reader(real, Want(), path)) as reader:
         from kscope.parsers.ncu.embedded_code import with_image
         from kscope.parsers.ncu.kernels import to_kernel
 
@@ -108,26 +119,32 @@ def report_analysis(
                 skipped.append(SkippedInput(input=path, what=f"kernel {raw.index}", message=raw.message))
                 continue
             version = raw.get("tool_version") or version
-            kernel = to_kernel(raw, path)
-            if not any(wanted.search(n) for n in (kernel.demangled, kernel.name, kernel.mangled)):
-                continue
-            if not for_target(kernel.device.sm, arch):
-                others.add(f"sm_{kernel.device.sm}")
-                continue
-            key = kernel.mangled or kernel.demangled
-            launches[key] = launches.get(key, 0) + 1
-            took = kernel.duration_ns or 0.0
-            if kernel.program is None or (key in best and best[key][0] >= took):
-                continue
-            kernel = structs.replace(kernel, program=with_image(kernel.program, real))
-            analysis = analyze_kernel(kernel, f"0.{kernel.index}")
-            joined = _joined(kernel, analysis, annotate=annotate, lines=lines)
-            target = kernel.program.arch if kernel.program is not None else ""
-            best[key] = (took, kernel.index, analysis, joined, target or f"sm_{kernel.device.sm}")
-    if not best and others:
-        raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {', '.join(sorted(others))}")
+            try:
+                kernel = to_kernel(raw, path)
+                sound += 1
+                if not any(wanted.search(n) for n in (kernel.demangled, kernel.name, kernel.mangled)):
+                    continue
+                if not for_target(kernel.device.sm, arch):
+                    others.add(f"sm_{kernel.device.sm}")
+                    continue
+                key = kernel.mangled or kernel.demangled
+                launches[key] = launches.get(key, 0) + 1
+                took = kernel.duration_ns or 0.0
+                if kernel.program is None or (key in best and best[key][0] >= took):
+                    continue
+                program = with_image(kernel.program, real)
+                kernel = structs.replace(kernel, program=program)
+                analysis = analyze_kernel(kernel, f"0.{kernel.index}")
+                joined = _joined(kernel, analysis, annotate=annotate, lines=lines)
+                best[key] = (took, kernel.index, analysis, joined, program.arch or f"sm_{kernel.device.sm}")
+            except KscopeError:
+                raise
+            except Exception as error:
+                show_traceback(error)
+                sound -= 1
+                skipped.append(SkippedInput(input=path, what=f"kernel {raw['index']}", message=in_words(error)))
     if not best:
-        raise _nothing(path, function, bool(launches))
+        raise _nothing(path, arch, function, others, skipped if sound <= 0 else [], launched=bool(launches))
     ranked = sorted(best.items(), key=lambda kv: (-kv[1][0], kv[1][1]))
     functions = [_counted(joined, launches[key]) for key, (_, _, _, joined, _) in ranked]
     return Analysis(
@@ -148,7 +165,16 @@ def for_target(sm: int, arch: str | None) -> bool:
     return wanted is None or wanted.removeprefix("sm_").rstrip("af") == str(sm)
 
 
-def _nothing(path: str, function: str | None, launched: bool) -> KscopeError:
+def _nothing(
+    path: str, arch: str | None, function: str | None, others: set[str], faulty: Sequence[SkippedInput], *,
+    launched: bool,
+) -> KscopeError:  # fmt: skip
+    """Why a report has no code to show. faulty: its kernels, where none can be analysed."""
+    if others:
+        return KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {', '.join(sorted(others))}")
+    if faulty:
+        first = f"{faulty[0].what}: {faulty[0].message}"
+        return KscopeError("unanalysable", f"{path}: none of its kernels can be analysed ({first})", AGAIN)
     if launched:
         hint = "profile again with ncu --import-source yes, or with a section that reads SASS (SourceCounters)"
         return KscopeError("no-sass", f"{path}: the report holds no machine code of its kernels", hint)

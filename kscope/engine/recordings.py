@@ -10,7 +10,7 @@ import msgspec
 
 from kscope.model.analysis import Input, TimelineAnalysis
 from kscope.model.detail import Detail
-from kscope.model.errors import KscopeError
+from kscope.model.errors import KscopeError, fault
 from kscope.model.timeline import Timeline
 
 KERNELS = 50
@@ -41,13 +41,13 @@ def analyze_recordings(
             progress(str(path), 0, None)
         try:
             timeline = _reader(kind)(path)
-        except KscopeError as e:
-            faults.append((str(path), e))
+            view = TimelineView(timeline)
+            one = analyze_view(view, codes)
+            if detail is not None:
+                detail.timelines.append(timeline_detail(view, len(found)))
+        except Exception as e:
+            faults.append((str(path), fault(path, e)))
             continue
-        view = TimelineView(timeline)
-        one = analyze_view(view, codes)
-        if detail is not None:
-            detail.timelines.append(timeline_detail(view, len(found)))
         if wanted is not None:
             one = msgspec.structs.replace(one, top_kernels=[k for k in one.top_kernels if wanted.search(k.name)])
         found.append(one if every else shortened(one, top))

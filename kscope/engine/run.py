@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 from kscope import __version__
 from kscope.engine import ahead
-from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.model.errors import EXIT_USAGE, KscopeError, fault, in_words, show_traceback
 from kscope.parsers.files.inputs import collect, open_input
-from kscope.parsers.ncu.worker import Reader, Skipped, Want
+from kscope.parsers.ncu.worker import Reader, Want
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Input, KernelAnalysis, SkippedInput
-    from kscope.model.detail import Detail, KernelDetail
+    from kscope.model.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
+    from kscope.model.detail import Detail
 
 Progress = Callable[[str, int, "int | None"], None]
 """Called with (input, kernels done, kernels in it or None)."""
@@ -38,8 +38,8 @@ def analyze_paths(
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
     the longest N. detail: filled with what charts and listings show (kscope.model.detail). With several inputs, one
-    that cannot be read is listed in `skipped` and the others go on; raises KscopeError when nothing can be read, and
-    for a lone unreadable input.
+    that cannot be read, or that kscope itself falls over, is listed in `skipped` and the others go on, and so is a
+    kernel of a report; raises KscopeError when nothing can be read, and for a lone unreadable input.
     """
     wanted = re.compile(kernel) if kernel else None
     faults: list[tuple[str, KscopeError]] = []
@@ -76,25 +76,33 @@ def _with_timelines(
     )
     if not reports and not timelines:
         raise more[0][1]
-    if reports:
-        _prepare(draws=detail is not None)
-        try:
-            with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
-                kernels = _analyze(readers, codes, wanted, None, progress, [*faults, *more], detail)
-        except KscopeError as e:
-            if not timelines or e.status == EXIT_USAGE:
-                raise
-            more.append((", ".join(str(path) for path, _ in reports), e))
-            timelines = [shortened(t, top) for t in timelines]
-            return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped([*faults, *more]))
-        from kscope.engine.join import join_all
+    skipped = [*faults, *more]
+    if not reports:
+        return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped(skipped))
+    _prepare(draws=detail is not None)
+    with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
+        kernels = _analyze(readers, codes, wanted, None, progress, skipped, detail, alone=not timelines)
+    joined, timelines, left_out = _joined(timelines, kernels.kernels)
+    return msgspec.structs.replace(
+        kernels, inputs=[*kernels.inputs, *read], kernels=kernels.kernels[:top] if top else kernels.kernels,
+        timelines=[shortened(t, top) for t in timelines], joined=joined, skipped=[*kernels.skipped, *left_out],
+    )  # fmt: skip
 
-        joined, timelines = join_all(timelines, kernels.kernels)
-        return msgspec.structs.replace(
-            kernels, inputs=[*kernels.inputs, *read], kernels=kernels.kernels[:top] if top else kernels.kernels,
-            timelines=[shortened(t, top) for t in timelines], joined=joined,
-        )  # fmt: skip
-    return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped([*faults, *more]))
+
+def _joined(
+    timelines: list[TimelineAnalysis], kernels: Sequence[KernelAnalysis]
+) -> tuple[list[JoinedAnalysis], list[TimelineAnalysis], list[SkippedInput]]:
+    """`join_all`; where that fails each stays as it was, and the third says so."""
+    if not kernels or not timelines:
+        return [], timelines, []
+    from kscope.engine.join import join_all
+    from kscope.model.analysis import SkippedInput
+
+    try:
+        return *join_all(timelines, kernels), []
+    except Exception as e:
+        show_traceback(e)
+        return [], timelines, [SkippedInput(input=timelines[0].input, what="join", message=in_words(e))]
 
 
 def _skipped(faults: Sequence[tuple[str, KscopeError]]) -> list[SkippedInput]:
@@ -109,8 +117,8 @@ def _collect(paths: Sequence[str | Path], faults: list[tuple[str, KscopeError]])
     for path in paths:
         try:
             found += [f for f in collect([path], faults) if f not in found]
-        except KscopeError as e:
-            faults.append((str(path), e))
+        except Exception as e:
+            faults.append((str(path), fault(path, e)))
     if not found:
         raise faults[0][1] if faults else KscopeError("usage", "no input", "name a report or a folder", EXIT_USAGE)
     return found
@@ -126,8 +134,8 @@ def _started(
                 started = ahead.take(real, charts=charts) if real == str(path) else None
                 with contextlib.closing(started or Reader(real, Want(charts=charts), str(path))) as reader:
                     yield str(path), reader
-        except KscopeError as e:
-            yield str(path), e
+        except Exception as e:
+            yield str(path), fault(path, e)
 
 
 def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | None:
@@ -164,52 +172,35 @@ def _analyze(
     progress: Progress | None,
     before: Sequence[tuple[str, KscopeError]],
     detail: Detail | None,
+    alone: bool = True,
 ) -> Analysis:
-    from kscope.engine.codes import Codes
+    """alone: raises where none of the reports can be read; there is nothing else to analyse."""
     from kscope.engine.group import fold
-    from kscope.engine.kernel import analyze_kernel
-    from kscope.model.analysis import Analysis, Input, SkippedInput
-    from kscope.parsers.ncu.kernels import to_kernel
+    from kscope.engine.kernel_reports import Read, analyze_report
+    from kscope.model.analysis import Analysis, SkippedInput
 
-    inputs: list[Input] = []
-    found: list[KernelAnalysis] = []
+    into = Read(codes, wanted, progress, None if detail is None else [])
     skipped = _skipped(before)
     faults: list[KscopeError] = []
-    details: list[KernelDetail] | None = None if detail is None else []
     for number, (path, reader) in enumerate(readers):
-        version = None
         try:
             if isinstance(reader, KscopeError):
                 raise reader
-            known = Codes(reader.path, draws=detail is not None)
-            for done, raw in enumerate(reader.kernels(known.expect if wanted is None else None), 1):
-                if isinstance(raw, Skipped):
-                    skipped.append(SkippedInput(input=path, what=f"kernel {raw.index}", message=raw.message))
-                else:
-                    version = raw.get("tool_version") or version
-                    names = (raw["demangled"] or "", raw["name"] or "")
-                    if wanted is None or any(wanted.search(n) for n in names):
-                        ident = f"{number}.{raw['index']}"
-                        one = to_kernel(raw, path, known.parse)
-                        structure = known.structure(one.program) if one.program is not None else None
-                        found.append(analyze_kernel(one, ident, codes, details, reader.path, structure))
-                if progress is not None:
-                    progress(path, done, reader.count)
-            if reader.count == 0:
-                raise KscopeError("no-kernels", f"{path}: the report holds no kernel", "profile one that launches any")
-            inputs.append(Input(path=path, kind="ncu", tool_version=version))
-        except KscopeError as e:
-            faults.append(e)
-            skipped.append(SkippedInput(input=path, what="report", message=str(e).removeprefix(f"{path}: ")))
-    if faults and not inputs:
+            skipped += analyze_report(path, number, reader, into)
+        except Exception as e:
+            faults.append(fault(path, e))
+            skipped.append(
+                SkippedInput(input=path, what="report", message=str(faults[-1]).removeprefix(f"{path}: "))
+            )
+    if faults and alone and not into.inputs:
         raise faults[0]
-    kernels = fold(found)
-    if wanted is not None and not kernels:
+    kernels = fold(into.kernels)
+    if wanted is not None and not kernels and into.inputs:
         raise KscopeError(
             "no-match", f"no kernel matches {wanted.pattern!r}", "run without --kernel to see their names", EXIT_USAGE
         )
     kernels = kernels[:top] if top else kernels
-    if detail is not None and details is not None:
+    if detail is not None and into.details is not None:
         shown = {k.id for k in kernels}
-        detail.kernels.extend(d for d in details if d.id in shown)
-    return Analysis(kscope=__version__, inputs=inputs, kernels=kernels, skipped=skipped)
+        detail.kernels.extend(d for d in into.details if d.id in shown)
+    return Analysis(kscope=__version__, inputs=into.inputs, kernels=kernels, skipped=skipped)

@@ -13,6 +13,7 @@ from kscope.features.sass.align import Pair, align, code_of
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Input
 from kscope.model.comparison import Change
+from kscope.model.errors import AGAIN, KscopeError, in_words, show_traceback
 from kscope.model.program import Cubin, Instruction, Program
 from kscope.model.sass_diff import FunctionDiff, SassComparison, SassLine
 
@@ -35,16 +36,26 @@ def sass_diff(before: str, after: str, old: Sequence[Cubin], new: Sequence[Cubin
         lost = sorted({c.arch for c in old} ^ set(targets))
         if lost:
             notes.append(f"on one side only: {', '.join(lost)}")
-    functions, left, right = [], [], []
+    functions: list[FunctionDiff] = []
+    left: list[str] = []
+    right: list[str] = []
+    failed: list[str] = []
     for a, b in pairs:
         matched, alone_a, alone_b = match(a.functions, b.functions)
-        functions += [_function(x, y, by) for x, y, by in matched]
+        for x, y, by in matched:
+            try:
+                functions.append(_function(x, y, by))
+            except Exception as error:
+                show_traceback(error)
+                failed.append(f"{_shown(y)} cannot be compared: {in_words(error)}")
         left += alone_a
         right += alone_b
+    if failed and not functions:
+        raise KscopeError("unanalysable", f"{before}, {after}: {failed[0]}", AGAIN)
     functions.sort(key=lambda f: f.identical)
     return SassComparison(
         kscope=__version__, before=Input(path=before, kind="cubin"), after=Input(path=after, kind="cubin"),
-        functions=functions, only_before=left, only_after=right, notes=notes,
+        functions=functions, only_before=left, only_after=right, notes=[*notes, *failed],
     )  # fmt: skip
 
 

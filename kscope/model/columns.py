@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,6 +36,13 @@ def constant(value: int, size: int) -> Column:
 def is_constant(values: Column) -> bool:
     """Whether a column is a view of one value."""
     return len(values) > 0 and values.strides[0] == 0
+
+
+def even(table: Mapping[str, Any]) -> None:
+    """Raises ValueError where the columns of a table differ in length: its rows would be mixed up."""
+    lengths = {name: len(values) for name, values in table.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns of one table differ in length: {lengths}")
 
 
 def taken(values: Column, rows: Any) -> Column:
@@ -129,7 +136,9 @@ def _index(values: Column) -> Column:
 
 def in_order(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
     """The columns of several tables as one table in the order of `start` (stable, ties by `end`). The tables are used
-    up: their columns are let go one by one."""
+    up: their columns are let go one by one. Raises ValueError where columns of one table differ in length."""
+    for part in parts:
+        even(part)
     parts = [p for p in parts if len(p["start"])] or list(parts[:1])
     if len(parts) > 1 and (merged := _merged(parts)) is not None:
         return merged

@@ -113,6 +113,12 @@ class Counters(Struct, frozen=True):
     offsets: Sequence[int]
     by_name: Mapping[str, Sequence[float]]
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where a counter has not one value for each offset."""
+        for name, values in self.by_name.items():
+            if len(values) != len(self.offsets):
+                raise ValueError(f"{len(values)} values of {name} at {len(self.offsets)} instructions")
+
     @property
     def pcs(self) -> np.ndarray[Any, Any]:
         import numpy as np

@@ -9,7 +9,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from kscope.model.columns import Column, by_start, column
+from kscope.model.columns import Column, by_start, column, even
+
+LATEST = 1 << 62
+"""Nanoseconds on either side of 0 that a time may lie from it (146 years): differences of two fit in 64 bits."""
 
 
 class Op(IntEnum):
@@ -55,6 +58,9 @@ class GpuOps(Struct, frozen=True):
     grid: tuple[Column, Column, Column]
     block: tuple[Column, Column, Column]
 
+    def __post_init__(self) -> None:
+        _closed(self)
+
     def __len__(self) -> int:
         return len(self.start)
 
@@ -69,6 +75,9 @@ class Calls(Struct, frozen=True):
     process: Column
     correlation: Column
 
+    def __post_init__(self) -> None:
+        _closed(self)
+
     def __len__(self) -> int:
         return len(self.start)
 
@@ -81,8 +90,23 @@ class Spans(Struct, frozen=True):
     name: Column
     thread: Column
 
+    def __post_init__(self) -> None:
+        _closed(self)
+
     def __len__(self) -> int:
         return len(self.start)
+
+
+def _closed(table: GpuOps | Calls | Spans) -> None:
+    """Raises ValueError for columns that differ in length, and for times that cannot be reckoned with."""
+    columns: dict[str, Any] = {}
+    for name in table.__struct_fields__:
+        value = getattr(table, name)
+        parts = value if isinstance(value, tuple) else (value,)
+        columns.update({f"{name}{i}": part for i, part in enumerate(parts)})
+    even(columns)
+    if len(table) and not (int(table.start.min()) > -LATEST and int(table.end.max()) < LATEST):
+        raise ValueError("times of more than 146 years")
 
 
 class Coverage(Struct, frozen=True):

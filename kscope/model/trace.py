@@ -3,6 +3,8 @@ I/O; the same for kscope_trace.cuh and for other recorders."""
 
 from __future__ import annotations
 
+from math import isfinite
+
 from msgspec import Struct
 
 WAIT, WORK, EPILOGUE, SPIN, ISSUE, OTHER = "wait", "work", "epilogue", "spin", "issue", ""
@@ -60,6 +62,14 @@ class KernelTrace(Struct, frozen=True):
     unmatched: int = 0
     """Begins without an end, and ends without a begin: records that the ring had overwritten, or a mistake in the
     marks."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where the columns differ in length, or a time is no finite number."""
+        lengths = {len(c) for c in (self.warp, self.scope, self.begin, self.end, self.payload)}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of one trace differ in length: {sorted(lengths)}")
+        if not all(map(isfinite, (*self.begin, *self.end))):
+            raise ValueError("a time that is no finite number")
 
     def __len__(self) -> int:
         return len(self.warp)

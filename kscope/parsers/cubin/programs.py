@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kscope.model.errors import KscopeError
+from kscope.model.errors import KscopeError, fenced
 from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
 from kscope.parsers.cubin import elf, fatbin
 from kscope.parsers.cubin.demangle import demangle
@@ -32,7 +32,7 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
     Raises KscopeError: status 3 for a file that holds no machine code or damaged one, 4 for a missing tool.
     """
     path = Path(path)
-    with open_input(path) as plain:
+    with fenced(path), open_input(path) as plain:
         if plain.startswith("/proc/self/fd/"):  # an unpacked file without a name: NVIDIA's tools open it too
             plain = f"/proc/{os.getpid()}/{plain.removeprefix('/proc/self/')}"
         source = _Source(path, Path(plain), target_of(arch), re.compile(function or ""))

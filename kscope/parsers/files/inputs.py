@@ -7,20 +7,18 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
-from functools import cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kscope.model.errors import KscopeError
+from kscope.model.errors import KscopeError, fenced
 from kscope.parsers.files import ncu_container
-from kscope.parsers.files.decompress import AGAIN, cut, has_proc, memory_file, pieces, stream_errors, unpack
+from kscope.parsers.files.decompress import AGAIN, cut, has_proc, pieces, stream_errors, unpack
 from kscope.parsers.files.decompress import limit as unpack_limit
+from kscope.parsers.files.regular_files import STDIN, opened, regular, stat_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-STDIN = Path("-")
 HEAD = 160 << 10
 """Bytes that tell the kind of a file: a first zstd block is up to 128 KB."""
 
@@ -96,14 +94,15 @@ def collect(
         if path == STDIN:
             found.setdefault("-", (path, kind_of(path)))
             continue
-        if not stat.S_ISDIR(_stat(path).st_mode):
+        if not stat.S_ISDIR(stat_of(path).st_mode):
             found.setdefault(_identity(path), (path, kind_of(path)))
             continue
         faults: list[tuple[str, KscopeError]] = []
         good = 0
         for member in _reports(path):
             try:
-                kind = kind_of(member)
+                with fenced(member):
+                    kind = kind_of(member)
             except KscopeError as e:
                 if skipped is None:
                     raise
@@ -237,65 +236,12 @@ def _is_timeline(path: Path, files: list[str]) -> bool:
         with opened(path) as file:
             head = file.read(HEAD)
     except (KscopeError, OSError):
-        return False
+        return True  # whoever reads it says what is wrong
     kind = sniff(head)
-    return b'"traceEvents"' in (_peel(head, kind) if kind in ("gzip", "xz", "zstd") else head)
-
-
-def regular(path: Path) -> None:
-    """Refuse what is not a file: opening a pipe would wait for a writer."""
-    if path == STDIN:
-        return
-    mode = _stat(path).st_mode
-    if not stat.S_ISREG(mode):
-        what = "a folder" if stat.S_ISDIR(mode) else "a pipe, socket or device"
-        raise KscopeError("not-a-file", f"{path}: {what}, not a file", "save the report to a file and name that")
-
-
-def _stat(path: Path) -> os.stat_result:
-    try:
-        return path.stat()
-    except FileNotFoundError:
-        raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path") from None
-    except PermissionError:
-        raise _denied(path) from None
-    except (OSError, ValueError) as e:  # a loop of links, a name that is too long, a null byte
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        raise KscopeError("missing-file", f"{path}: cannot be opened ({reason})", "check the path") from None
-
-
-def opened(path: Path) -> IO[bytes]:
-    """The file's bytes from their start; standard input, which can be read only once, from a copy of it."""
-    if path == STDIN:
-        file = os.fdopen(os.dup(_standard_input().fileno()), "rb")
-        file.seek(0)
-        return file
-    try:
-        return path.open("rb")
-    except FileNotFoundError:
-        raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path") from None
-    except PermissionError:
-        raise _denied(path) from None
-    except OSError as e:
-        raise KscopeError("unreadable", f"{path}: cannot be read ({e.strerror})", "check the path") from None
-
-
-@cache
-def _standard_input() -> IO[bytes]:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise KscopeError("missing-file", "-: nothing is piped to standard input", "name a file, or pipe one")
-    copy, size, bound = memory_file(), 0, unpack_limit()
-    while piece := sys.stdin.buffer.read(1 << 20):
-        size += len(piece)
-        if size > bound:
-            raise KscopeError("too-large", f"-: more than {bound:,} bytes", "raise KSCOPE_UNPACK_LIMIT (bytes)")
-        copy.write(piece)
-    copy.flush()
-    return copy
-
-
-def _denied(path: Path) -> KscopeError:
-    return KscopeError("no-permission", f"{path}: no permission to read it", "chmod +r it, or run as its owner")
+    if kind not in ("gzip", "xz", "zstd"):
+        return b'"traceEvents"' in head
+    peeled = _peel(head, kind)
+    return not peeled or b'"traceEvents"' in peeled
 
 
 def _identity(path: Path) -> tuple[int, int] | str:

@@ -10,6 +10,7 @@ from typing import IO, cast
 
 from kscope.model.errors import KscopeError
 from kscope.parsers.files import decompress, inputs
+from kscope.parsers.files.regular_files import opened
 
 PIECE = 1 << 20
 LAYERS = 3
@@ -25,9 +26,8 @@ class Stream:
 
     def __iter__(self) -> Iterator[bytes]:
         """Pieces of about PIECE bytes or less. Raises KscopeError (input) where the file cannot be opened."""
-        inputs.regular(self.path)
         with contextlib.ExitStack() as stack:
-            file: _Source = _Source(iter(partial(stack.enter_context(inputs.opened(self.path)).read, PIECE), b""))
+            file: _Source = _Source(iter(partial(stack.enter_context(opened(self.path)).read, PIECE), b""))
             for _ in range(LAYERS):
                 kind = inputs.sniff(file.peek(inputs.HEAD))
                 if kind not in ("gzip", "xz", "zstd"):

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kscope.model.errors import in_words, show_traceback
 from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
 from kscope.model.program import Program
 from kscope.parsers.sass.instructions import parse_program
@@ -29,8 +30,9 @@ def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
     if raw["rows"]:
         try:
             program = parse(raw["mangled"] or raw["name"], device.sm, raw["rows"])
-        except (ValueError, KeyError, IndexError) as e:
-            notes.append(f"SASS could not be parsed ({type(e).__name__}: {e})")
+        except Exception as e:
+            show_traceback(e)
+            notes.append(f"SASS could not be parsed ({in_words(e)})")
     return Kernel(
         index=raw["index"],
         name=raw["name"],

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import msgspec
@@ -25,6 +25,32 @@ _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|id|s|bp)"\s*
 _TEXT_BORDER = re.compile(_BORDER.pattern.decode())
 _GAP = re.compile(r"[\s,]*")
 _TRIES = 8
+_DIGITS = 20  # of an integer of 64 bits, with its sign
+
+
+class _Text(str):
+    """Text whose lines nobody counts: json's exception does for every fault, from the start of the text. A text of
+    faults would take time that grows with its square."""
+
+    __slots__ = ()
+
+    def count(self, *_: Any) -> int:
+        return 0
+
+    def rfind(self, *_: Any) -> int:
+        return -1
+
+
+def _decimal(text: str) -> Decimal:
+    """A number as written, without what making a Python integer of it would take; NaN for an exponent beyond all."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        return Decimal("NaN")
+
+
+def _integer(text: str) -> int | Decimal:
+    return int(text) if len(text) <= _DIGITS else _decimal(text)
 
 
 class Args(msgspec.Struct, gc=False):
@@ -142,7 +168,7 @@ class Events:
     def _keys(self, text: bytes) -> None:
         try:
             found = msgspec.json.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return  # only names of devices and versions are lost
         if isinstance(found, dict):
             self.header.update(found)
@@ -157,15 +183,15 @@ class Events:
                 events: list[Any] = _fast.decode(text)
                 if any(type(e.ts) is float and e.ts >= EXACT_US for e in events):
                     events = _exact.decode(text)
-            except (msgspec.DecodeError, UnicodeDecodeError):  # the second for a name that is no UTF-8
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a name that is no UTF-8; deep nesting
                 continue
             return events, border.end()
         return None
 
     def _one_by_one(self, buffer: bytearray) -> tuple[list[Any], int, bool]:
         """Whole events of the buffer, the bytes used, and whether the list of events ended there."""
-        text = buffer.decode("utf-8", "surrogateescape")
-        decoder = json.JSONDecoder(strict=False, parse_float=Decimal)
+        text = _Text(buffer.decode("utf-8", "surrogateescape"))
+        decoder = json.JSONDecoder(strict=False, parse_float=_decimal, parse_int=_integer)
         events: list[Any] = []
         at, ended = 0, False
         while True:

@@ -13,7 +13,7 @@ from typing import Any
 
 from kscope.model.columns import by_start, column, constant
 from kscope.model.errors import KscopeError, one_line
-from kscope.model.timeline import Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, spans
+from kscope.model.timeline import LATEST, Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, spans
 from kscope.parsers.files.stream import Stream
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.chrome_events import CHUNK, Events
@@ -40,8 +40,17 @@ class _Table:
         self.appends = [c.append for c in self.columns.values()]
 
     def add(self, *values: int) -> None:
-        for append, value in zip(self.appends, values, strict=True):
-            append(value)
+        """All of a row or, where a value is no integer of 64 bits, nothing of it: raises OverflowError, TypeError."""
+        if len(values) != len(self.appends):
+            raise ValueError(f"{len(values)} values for {len(self.appends)} columns")
+        try:
+            for append, value in zip(self.appends, values, strict=False):
+                append(value)
+        except (OverflowError, TypeError):
+            size = min(map(len, self.columns.values()))
+            for column in self.columns.values():
+                del column[size:]
+            raise
 
     def spans(self) -> Spans:
         return spans(**self.columns)
@@ -99,8 +108,8 @@ class _Builder:
         ts, dur = event.ts, event.dur
         start = ts * 1000 if type(ts) is int else _ns(ts)
         end = start + (dur * 1000 if type(dur) is int else _ns(dur))
-        if not -_INT64 < start <= end < _INT64:
-            raise ValueError("an event that ends before it starts")
+        if not -LATEST < start <= end < LATEST:
+            raise ValueError("an event that ends before it starts, or lies out of all time")
         text = event.name or ""
         name = self.names[text]
         if what <= Op.GRAPH:
@@ -110,8 +119,7 @@ class _Builder:
         thread = self.threads[(str(pid), str(tid))]
         if what == _CALL:
             args = event.args
-            correlation = args.correlation if args is not None else None
-            self.calls.add(start, end, name, thread, correlation if type(correlation) is int else 0)
+            self.calls.add(start, end, name, thread, _int(args.correlation) if args is not None else 0)
         elif what == _OPERATOR:
             table = self.ranges if text.startswith(_USERS) else self.operators
             table.add(start, end, name, thread)
@@ -169,7 +177,10 @@ class _Builder:
 
 
 def _ns(us: int | float | Decimal) -> int:
-    """Nanoseconds of microseconds, without the rounding that makes durations negative. Raises TypeError for None."""
+    """Nanoseconds of microseconds, without the rounding that makes durations negative. Raises TypeError for None,
+    ValueError for what is out of range, before an integer is made of it: that of 1e9999999 takes minutes."""
+    if not -LATEST < us < LATEST:
+        raise ValueError("a time out of range")
     whole = int(us)
     return whole * 1000 + round((us - whole) * 1000)
 
@@ -193,4 +204,4 @@ def _dim(value: Any) -> tuple[int, int, int]:
 def _devices(header: dict[str, Any]) -> dict[int, str]:
     found = header.get("deviceProperties")
     rows = [r for r in found if isinstance(r, dict)] if isinstance(found, list) else []
-    return {r["id"]: one_line(str(r.get("name", ""))) for r in rows if type(r.get("id")) is int}
+    return {_int(r["id"]): one_line(str(r.get("name", ""))) for r in rows if type(r.get("id")) is int}

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from kscope.model.columns import Column, constant
+from kscope.model.columns import Column, constant, even
 from kscope.model.errors import KscopeError
 from kscope.parsers.timeline.sqlite_pages import Pages, Unusual
 
@@ -96,6 +96,7 @@ class Tables:
         found = self._from_rows(table, chosen, known) if found is None else found
         # what is reckoned with is wide, what only tells apart as narrow as it can be
         out = {n: v.astype(np.int64, copy=False) if n in _WIDE else v for n, v in zip(chosen, found, strict=True)}
+        even(out)
         size = len(found[0]) if found else 0
         return {name: out[name] if name in out else constant(0, size) for name in wanted}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kscope.model.errors import KscopeError
+from kscope.model.errors import KscopeError, fenced
 from kscope.model.trace import KernelTrace
 from kscope.parsers.files.ncu_container import MAGIC as NCU
 from kscope.parsers.files.stream import Stream
@@ -16,6 +16,11 @@ LIMIT = 1 << 30
 def read(path: Path | str) -> tuple[KernelTrace, ...]:
     """The traces in a file, plain or packed (gzip, xz, zstd), one a kernel. Raises KscopeError (input) where it is of
     another kind, damaged or not whole."""
+    with fenced(path):
+        return _read(path)
+
+
+def _read(path: Path | str) -> tuple[KernelTrace, ...]:
     stream, data = Stream(path), bytearray()
     for piece in stream:
         data += piece

@@ -67,7 +67,7 @@ def parse(data: bytes, name: str) -> KernelTrace:
         _truncated(name)
     try:
         head = msgspec.json.decode(data[16 : 16 + size], type=_Head)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise KscopeError("damaged", f"{name}: header: {one_line(str(error))}", "record it again") from None
     rings = list(_rings(data, 16 + size, warps, name))
     if not rings:

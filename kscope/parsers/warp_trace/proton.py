@@ -8,7 +8,7 @@ from collections import defaultdict
 
 import msgspec
 
-from kscope.model.errors import KscopeError, one_line
+from kscope.model.errors import KscopeError, in_words, one_line
 from kscope.model.trace import KernelTrace, Scope, TraceWarp
 
 _PLACE = re.compile(r"(.*) Core(\d+) CTA(\d+)", re.DOTALL)
@@ -38,6 +38,8 @@ def parse(data: bytes, name: str) -> tuple[KernelTrace, ...]:
         events = msgspec.json.decode(data, type=_File).traceEvents
     except msgspec.ValidationError:
         events = []
+    except RecursionError as error:
+        raise KscopeError("damaged", f"{name}: {in_words(error)}", "record it again") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise KscopeError("damaged", f"{name}: {one_line(str(error))}", "copy it again, or record it again") from None
     kernels: dict[str, dict[tuple[int, int, int], list[_Event]]] = defaultdict(lambda: defaultdict(list))
