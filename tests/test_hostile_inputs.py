@@ -22,7 +22,8 @@ from kscope.engine import kernel as engine_kernel
 from kscope.engine.run import analyze_paths
 from kscope.model.analysis import to_json
 from kscope.model.columns import column, in_order
-from kscope.model.errors import KscopeError, fenced
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fenced
 from kscope.model.kernel import Counters
 from kscope.model.timeline import Calls, spans
 from kscope.parsers.files.regular_files import opened

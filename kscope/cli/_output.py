@@ -7,13 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.model.errors import EXIT_USAGE, KscopeError, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
 NARROW, PIPE, WIDE = 60, 80, 100
+
+
+def say(text: str) -> None:
+    """One line on standard error: nothing in it moves a cursor, and what the stream cannot encode is replaced. The one
+    way to standard error: messages hold names of files and of what is in them."""
+    encoding = sys.stderr.encoding or "utf-8"
+    print(one_line(text).encode(encoding, "replace").decode(encoding), file=sys.stderr)
 
 
 def check_target(path: Path, inputs: Sequence[str], *, force: bool, option: str = "-o") -> None:
@@ -44,7 +51,7 @@ def write_file(path: Path, text: str, *, force: bool) -> None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise KscopeError("unwritable", f"{path}: {reason}", "choose another place for -o", EXIT_USAGE) from None
-    print(f"Wrote {path}", file=sys.stderr)
+    say(f"Wrote {path}")
 
 
 def _create(path: Path, data: bytes) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from kscope.cli import _probe
+from kscope.cli._output import say
 from kscope.model.errors import EXIT_INPUT, EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
 from kscope.parsers import toolchain
 
@@ -85,7 +86,7 @@ def _torch(command: list[str], plan: Plan) -> Recorded:
         raise KscopeError("launcher", message, "put kscope run around the command of one rank", EXIT_USAGE)
     cuda = gpu_here()
     if not cuda:
-        print(f"kscope: no NVIDIA GPU here: only the host's part is recorded ({_GET_GPU})", file=sys.stderr)
+        say(f"kscope: no NVIDIA GPU here: only the host's part is recorded ({_GET_GPU})")
     config = {
         "out": str(plan.out.absolute()), "steps": plan.steps, "warmup": plan.warmup, "after": plan.after,
         "seconds": plan.seconds, "whole": plan.whole, "stop": plan.stop, "cuda": cuda, "shapes": True,

@@ -58,9 +58,9 @@ def compared(
     comparison = sass_diff(before, after, *(read_programs(side, arch, function) for side in (before, after)))
     failed = met((f.new for f in comparison.functions), limits)
     if format_ == "json":
-        from kscope.model.sass_diff import sass_diff_json
+        from kscope.reports.jsonv1 import encode
 
-        return sass_diff_json(comparison).decode() + "\n", failed
+        return encode(comparison).decode(), failed
     if format_ == "html":
         from kscope.reports import html
 

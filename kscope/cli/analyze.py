@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,13 +79,13 @@ def analyze(
         from kscope.reports.plot import draw
 
         draw(analysis, detail, plot)
-        print(f"Wrote {plot}", file=sys.stderr)
+        _output.say(f"Wrote {plot}")
 
     from kscope.reports import Options, render
 
     if output:
         for skip in analysis.skipped:  # in the report as well, which may not be read before it is passed on
-            print(f"kscope: skipped {left_out(skip)}", file=sys.stderr)
+            _output.say(f"kscope: skipped {left_out(skip)}")
         _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget, detail=detail)),
                            force=force)  # fmt: skip
     else:
@@ -104,9 +103,7 @@ def left_out(skip: SkippedInput) -> str:
 
     name, message = one_line(skip.input), one_line(skip.message)
     part = "" if skip.what == "report" else f"{one_line(skip.what)}: "
-    text = f"{name}: {part}{message.removeprefix(f'{name}: ')}"
-    encoding = sys.stderr.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
+    return f"{name}: {part}{message.removeprefix(f'{name}: ')}"
 
 
 def _check_plot(plot: Path, paths: Sequence[str], *, force: bool) -> None:

@@ -51,18 +51,19 @@ def diff(
 
     from kscope.engine.compare import compare, slowest
     from kscope.engine.run import analyze_paths
-    from kscope.model.errors import fenced
+    from kscope.model.faults import fenced
 
     sides = [analyze_paths([side], kernel=kernel) for side in (before, after)]
     with fenced(f"{before}, {after}"):
         comparison = compare(*sides)
 
-    from kscope.model.comparison import comparison_json
     from kscope.reports import Options
     from kscope.reports.diff import render_md, render_text
 
     if format_ == "json":
-        text = comparison_json(comparison).decode() + "\n"
+        from kscope.reports.jsonv1 import encode
+
+        text = encode(comparison).decode()
     elif format_ == "html":
         from kscope.reports.html import render_diff
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib
+import io
 import os
 import sys
 from itertools import pairwise
@@ -74,13 +75,16 @@ def _run(argv: list[str], *, json_errors: bool) -> int:
         if json_errors:
             _report_json("usage", error.format_message(), "kscope --help")
         else:
-            error.show()
+            shown = io.StringIO()
+            error.show(file=shown)
+            for line in shown.getvalue().rstrip("\n").split("\n"):
+                _say(line)
         return EXIT_USAGE
     except KscopeError as error:
         if json_errors:
             _report_json(error.code, error.message, error.hint)
         else:
-            print(_printable(f"kscope: {error}"), file=sys.stderr)
+            _say(f"kscope: {error}")
         return error.status
     except (click.Abort, KeyboardInterrupt):
         return EXIT_INTERRUPTED
@@ -101,7 +105,7 @@ def _unwritable(reason: str, *, json_errors: bool) -> int:
     if json_errors:
         _report_json("unwritable", message, hint)
     else:
-        print(f"kscope: {message}; {hint}", file=sys.stderr)
+        _say(f"kscope: {message}; {hint}")
     return EXIT_USAGE
 
 
@@ -116,8 +120,14 @@ def _internal(error: Exception, *, json_errors: bool) -> int:
     if json_errors:
         _report_json("internal", what, hint)
     else:
-        print(_printable(f"kscope: internal error ({what}): {hint}"), file=sys.stderr)
+        _say(f"kscope: internal error ({what}): {hint}")
     return EXIT_INTERNAL
+
+
+def _say(text: str) -> None:
+    from kscope.cli._output import say  # --help imports no module of a command
+
+    say(text)
 
 
 def _wants_json(argv: list[str]) -> bool:
@@ -128,10 +138,4 @@ def _wants_json(argv: list[str]) -> bool:
 def _report_json(code: str, message: str, hint: str) -> None:
     import json
 
-    print(json.dumps({"error": {"code": code, "message": one_line(message), "hint": hint}}), file=sys.stderr)
-
-
-def _printable(text: str) -> str:
-    """What the stream cannot encode is replaced: an error message must never fail itself."""
-    encoding = sys.stderr.encoding or "utf-8"
-    return text.encode(encoding, "replace").decode(encoding)
+    _say(json.dumps({"error": {"code": code, "message": one_line(message), "hint": hint}}))

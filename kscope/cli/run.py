@@ -70,7 +70,7 @@ def run(
     import shlex
 
     from kscope.cli import _output, _record
-    from kscope.model.errors import EXIT_INPUT, KscopeError, one_line
+    from kscope.model.errors import EXIT_INPUT, KscopeError
 
     if output:
         _output.check_target(output, (), force=force)
@@ -97,13 +97,13 @@ def run(
         )  # fmt: skip
         found = _record.record(tool, list(command), plan)
         kept = f"recorded to {record}" if record else "recorded (--record FILE keeps it)"
-        print(f"kscope: {kept} with {tool}: {one_line(found.what)}", file=sys.stderr)
+        _output.say(f"kscope: {kept} with {tool}: {found.what}")
         detail = _detail(draws=format_ == "html")
         try:
             analysis = analyze_paths([found.path], detail=detail)
         except KscopeError as e:
             if found.status:
-                print(f"kscope: the program ended with {_record.ending(found.status)}", file=sys.stderr)
+                _output.say(f"kscope: the program ended with {_record.ending(found.status)}")
             raise e
     if output:
         text = render(format_, analysis, Options(verbose=verbose, detail=detail))
@@ -117,6 +117,6 @@ def run(
         _output.write_stdout(render(format_, analysis, shown), stream)
     if found.status:
         ended = f"the program ended with {_record.ending(found.status)}: what it did until then is analysed"
-        print(f"kscope: {ended}", file=sys.stderr)
+        _output.say(f"kscope: {ended}")
         return EXIT_INPUT
     return int(_met(analysis, codes, severity))

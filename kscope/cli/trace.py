@@ -56,7 +56,7 @@ def trace(
 
 
 def _shown(path: str, format_: str, kinds: tuple[str, ...], *, to_file: bool, no_color: bool) -> str:
-    from kscope.model.errors import fenced
+    from kscope.model.faults import fenced
     from kscope.parsers.warp_trace import files
 
     traces = [_with_kinds(one, kinds) for one in files.read(path)]
@@ -84,6 +84,7 @@ def _formatted(traces: list[KernelTrace], path: str, format_: str, *, to_file: b
 def _with_kinds(trace: KernelTrace, kinds: tuple[str, ...]) -> KernelTrace:
     import msgspec
 
+    from kscope.model.quoted import quoted
     from kscope.model.trace import KINDS, UNITS
 
     scopes = {scope.name: scope for scope in trace.scopes}
@@ -91,7 +92,8 @@ def _with_kinds(trace: KernelTrace, kinds: tuple[str, ...]) -> KernelTrace:
         name, _, what = text.rpartition("=")
         kind, _, unit = what.partition(":")
         if name not in scopes:
-            raise click.BadParameter(f"no scope {name!r}; there are: {', '.join(scopes)}", param_hint="--kind")
+            known = ", ".join(map(quoted, scopes))
+            raise click.BadParameter(f"no scope {name!r}; there are: {known}", param_hint="--kind")
         if kind not in KINDS or unit not in UNITS:
             raise click.BadParameter(f"{what!r} is no KIND[:UNIT]", param_hint="--kind")
         scopes[name] = msgspec.structs.replace(scopes[name], kind=kind, on=unit)

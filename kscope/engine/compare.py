@@ -8,6 +8,7 @@ from kscope import __version__
 from kscope.engine.verdict import WORDS
 from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
 from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
+from kscope.model.quoted import quoted
 
 NOISE = 0.02
 """Times of one kernel under the profiler differ by about this much from run to run; less is `no change`."""
@@ -228,9 +229,10 @@ def _notes(before: Analysis, after: Analysis, pairs: Sequence[KernelPair]) -> li
     notes = []
     devices = [sorted({k.device.name for k in side.kernels}) for side in (before, after)]
     if devices[0] != devices[1] and all(devices):
-        notes.append(f"different GPUs: {', '.join(devices[0])} before, {', '.join(devices[1])} after")
+        old, new = (", ".join(map(quoted, side)) for side in devices)
+        notes.append(f"different GPUs: {old} before, {new} after")
     if len(pairs) > 1 and (guessed := [p for p in pairs if p.matched_by == "elimination"]):
-        a, b = _name(guessed[0].before), _name(guessed[0].after)
+        a, b = quoted(_name(guessed[0].before)), quoted(_name(guessed[0].after))
         notes.append(f"{a} and {b} were paired because nothing else was left; their names differ")
     if before.timelines and after.timelines and len(before.timelines) != len(after.timelines):
         count = f"{len(before.timelines)} and {len(after.timelines)}"

@@ -28,6 +28,7 @@ from kscope.model.analysis import (
     Verdict,
 )
 from kscope.model.errors import one_line
+from kscope.model.quoted import quoted
 from kscope.model.timeline_figures import TopKernel
 from kscope.model.units import percent
 
@@ -199,7 +200,8 @@ def _busy(rows: Sequence[JoinedKernel], matched: float) -> str:
             sums[key] = sums.get(key, 0.0) + row.share
     first = sorted(sums, key=lambda key: -sums[key])[:3]
     parts = [
-        f"{percent(sums[name, regime, by])} {'is ' if not i else ''}{name}, {regime}-bound on {LIMITERS.get(by, by)}"
+        f"{percent(sums[name, regime, by])} {'is ' if not i else ''}{quoted(name)}, {regime}-bound on "
+        f"{LIMITERS.get(by, by)}"
         for i, (name, regime, by) in enumerate(first)
         if not i or sums[name, regime, by] >= 0.05
     ]

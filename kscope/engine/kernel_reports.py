@@ -9,7 +9,8 @@ from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
 from kscope.model.analysis import Input, KernelAnalysis, SkippedInput
 from kscope.model.detail import KernelDetail
-from kscope.model.errors import KscopeError, fault, in_words, show_traceback
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fault, in_words, show_traceback
 from kscope.parsers.ncu.kernels import to_kernel
 from kscope.parsers.ncu.worker import RECOLLECT, Reader, Skipped
 

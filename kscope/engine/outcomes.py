@@ -8,7 +8,8 @@ from msgspec import Struct
 
 from kscope.engine.rank import ranked
 from kscope.model.analysis import Finding, NotApplicable, RuleError
-from kscope.model.errors import one_line, show_traceback
+from kscope.model.errors import one_line
+from kscope.model.faults import show_traceback
 from kscope.rules.base import Missing, Outcome
 
 

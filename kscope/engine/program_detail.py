@@ -11,7 +11,8 @@ from kscope.features.sass.listing import Listing
 from kscope.features.views.source import listing_detail
 from kscope.model.analysis import Analysis, FunctionAnalysis, ProgramAnalysis, SkippedInput
 from kscope.model.detail import CodeDetail, FunctionDetail, ProgramDetail
-from kscope.model.errors import AGAIN, KscopeError, in_words, one_line, show_traceback
+from kscope.model.errors import KscopeError, one_line
+from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.program import Cubin, Program
 
 

@@ -27,7 +27,8 @@ from kscope.model.analysis import (
     ProgramAnalysis,
     SkippedInput,
 )
-from kscope.model.errors import AGAIN, EXIT_USAGE, KscopeError, fenced, in_words, one_line, show_traceback
+from kscope.model.errors import EXIT_USAGE, KscopeError, one_line
+from kscope.model.faults import AGAIN, fenced, in_words, show_traceback
 from kscope.model.kernel import Kernel
 from kscope.model.program import Cubin
 from kscope.parsers.files.inputs import open_input

@@ -10,7 +10,8 @@ import msgspec
 
 from kscope.model.analysis import Input, TimelineAnalysis
 from kscope.model.detail import Detail
-from kscope.model.errors import KscopeError, fault
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fault
 from kscope.model.timeline import Timeline
 
 KERNELS = 50

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from kscope import __version__
 from kscope.engine import ahead
-from kscope.model.errors import EXIT_USAGE, KscopeError, fault, in_words, show_traceback
+from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.model.faults import fault, in_words, show_traceback
 from kscope.parsers.files.inputs import collect, open_input
 from kscope.parsers.ncu.worker import Reader, Want
 

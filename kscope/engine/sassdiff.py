@@ -13,7 +13,8 @@ from kscope.features.sass.align import Pair, align, code_of
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Input
 from kscope.model.comparison import Change
-from kscope.model.errors import AGAIN, KscopeError, in_words, show_traceback
+from kscope.model.errors import KscopeError
+from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.program import Cubin, Instruction, Program
 from kscope.model.sass_diff import FunctionDiff, SassComparison, SassLine
 

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-
-TYPE_CHECKING = False  # the typing module takes 9 ms, and the first reader starts behind this module
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+import re
 
 EXIT_OK = 0
 EXIT_THRESHOLD = 1
 EXIT_USAGE = 2
 EXIT_INPUT = 3
 EXIT_TOOL = 4
-
-AGAIN = "copy it again, or make it again; if it is sound please report, with the traceback of KSCOPE_DEBUG=1"
-_LONGEST = 300  # characters of a foreign message: some quote what they fell over
 
 
 class KscopeError(Exception):
@@ -42,46 +33,22 @@ class KscopeError(Exception):
         return KscopeError, (self.code, self.message, self.hint, self.status)
 
 
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+"""What Python calls printable and nobody sees: fillers, joiners, variation selectors (Unicode's
+Default_Ignorable_Code_Point without what `isprintable` refuses already) and the empty Braille pattern. They can carry
+a message to a language model."""
+
+
 def one_line(text: str) -> str:
-    """Printable text on one line: reports are untrusted, and a control character could rewrite a terminal."""
+    """Text to be seen, on one line: reports are untrusted, a control character could rewrite a terminal, and what is
+    invisible could speak to a language model."""
+    return printable(text).strip()
+
+
+def printable(text: str) -> str:
+    """The same with a space for every character that cannot be seen; outer spaces stay."""
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
-    return text.strip()
-
-
-@contextlib.contextmanager
-def fenced(path: Path | str) -> Iterator[None]:
-    """Whatever goes wrong inside is a fault of this input: a KscopeError passes, any other exception becomes one
-    (status 3). Interrupts and exits pass."""
-    try:
-        yield
-    except KscopeError:
-        raise
-    except Exception as error:
-        raise fault(path, error) from error
-
-
-def fault(path: Path | str, error: Exception) -> KscopeError:
-    """What a reader or analysis that fell over an input says of it: the file, and the exception in words. With
-    KSCOPE_DEBUG=1 the traceback goes to standard error."""
-    if isinstance(error, KscopeError):
-        return error
-    show_traceback(error)
-    return KscopeError("unanalysable", f"{path}: cannot be analysed ({in_words(error)})", AGAIN)
-
-
-def in_words(error: Exception) -> str:
-    """An exception as part of a line."""
-    if isinstance(error, MemoryError):
-        return "it asks for more memory than there is"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return one_line(f"{type(error).__name__}: {error}")[:_LONGEST]
-
-
-def show_traceback(error: BaseException) -> None:
-    """Print where an exception that is kept as a line came from, where KSCOPE_DEBUG=1 asks for it."""
-    if os.environ.get("KSCOPE_DEBUG") == "1":
-        import traceback
-
-        traceback.print_exception(error)
+    return text if text.isascii() else _UNSEEN.sub(" ", text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.quoted import quoted
 from kscope.reports import words
 from kscope.reports._llm_parts import Block, said
 from kscope.reports.escape import code, prose
@@ -27,9 +28,9 @@ def _badge(joined: JoinedAnalysis) -> tuple[str, str, str]:
 
 
 def _about(joined: JoinedAnalysis) -> str:
-    reports = ", ".join(one_line(words.basename(r)) for r in joined.reports)
+    reports = ", ".join(quoted(words.basename(r)) for r in joined.reports)
     return (
-        f"{one_line(words.basename(joined.input))} with {reports}: window {words.time(joined.span_us)}, kernels run "
+        f"{quoted(words.basename(joined.input))} with {reports}: window {words.time(joined.span_us)}, kernels run "
         f"{joined.kernels_pct:.1f} % of it less the profiler's part, {joined.matched_pct:.0f} % of their time has "
         "counters"
     )
@@ -58,7 +59,7 @@ def _parts(suggestion: JoinedSuggestion) -> str:
 def _unused(joined: JoinedAnalysis) -> str:
     if not joined.unused:
         return ""
-    names = ", ".join(words.shorten(n, 40) for n in joined.unused[:UNUSED_SHOWN])
+    names = ", ".join(quoted(words.shorten(n, 40)) for n in joined.unused[:UNUSED_SHOWN])
     more = f" and {len(joined.unused) - UNUSED_SHOWN} more" if len(joined.unused) > UNUSED_SHOWN else ""
     return f"profiled, but not in the timeline: {names}{more}"
 
@@ -105,7 +106,7 @@ def sections(joined: JoinedAnalysis) -> list[str]:
     from kscope.reports.markdown import table
 
     word, sentence, _ = _badge(joined)
-    parts = ["## The program", f"**{word}** {prose(sentence)}", f"{prose(_about(joined))}."]
+    parts = ["## The program", f"**{prose(word)}** {prose(sentence)}", f"{prose(_about(joined))}."]
     rows = [[words.percent(k.share), words.time(k.total_us), str(k.count),
              code(words.shorten(k.name, 80), table=True), f"grid {words.dims(k.grid)} block {words.dims(k.block)}",
              prose(_bound(k))] for k in joined.kernels[:20]]  # fmt: skip
@@ -126,7 +127,7 @@ def blocks(joined: JoinedAnalysis, index: int) -> list[Block]:
     base = index * 100
     word, sentence, _ = _badge(joined)
     title = "## The program: timeline and counters joined"
-    out = [Block(base, "verdicts", title, f"**{word}** {said(sentence)}")]
+    out = [Block(base, "verdicts", title, f"**{said(word)}** {said(sentence)}")]
     out.append(Block(base + 1, "measurements", title, f"- {said(_about(joined))}"))
     for rank, kernel in enumerate(joined.kernels[:KERNELS_SHOWN]):
         name = code(words.middle(kernel.name, 80))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kscope.model.errors import one_line
-from kscope.reports import words
+from kscope.reports import escape, words
 from kscope.reports.escape import code, fence
 
 if TYPE_CHECKING:
@@ -45,13 +45,13 @@ def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
     ]
 
 
-def said(text: str) -> str:
-    """Prose of the analysis, which may carry names from the report: one line, no fence, no HTML, bounded."""
-    text = one_line(text).replace("`", "'").replace("<", "&lt;")
-    return text if len(text) <= TEXT_LIMIT else text[: TEXT_LIMIT - 3] + "..."
+def said(text: str, limit: int = TEXT_LIMIT) -> str:
+    """A sentence of the analysis, with the names in it as code spans."""
+    return escape.said(text, limit)
 
 
-def _quote(text: str) -> str:
+def span(text: str) -> str:
+    """A foreign text of its own: a bounded code span."""
     return code(words.middle(one_line(text), NAME_LIMIT))
 
 
@@ -62,20 +62,20 @@ def _title(index: int, part: str) -> str:
 def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     heading = _title(index, "verdict")
     word, sentence = words.badge(kernel)
-    name = _quote(words.shorten(kernel.demangled or kernel.name, 100))
-    about = f"Kernel {name}, {words.time(kernel.duration_us)}. {word} {said(sentence)}"
+    name = span(words.shorten(kernel.demangled or kernel.name, 100))
+    about = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(word)} {said(sentence)}"
     limits = f"Limiter: {kernel.verdict.limiter}, confidence {kernel.verdict.confidence:.2f}."
     if kernel.headroom:
         bound = words.times(kernel.headroom.speedup_bound)
         limits += f" Headroom: {bound} at most, bounded by {said(kernel.headroom.bounded_by)}."
     blocks = [Block(base, "verdicts", heading, about), Block(base + 3, "limiters", heading, limits)]
-    shape = f"On {_quote(words.device(kernel))}, {words.launch(kernel)}."
+    shape = f"On {span(words.device(kernel))}, {words.launch(kernel)}."
     if many := words.repeats(kernel):
         shape += f" {many}."
     if kernel.workload != "kernel":
-        shape += f" Profiled as one {_quote(kernel.workload)}, not as single kernels."
+        shape += f" Profiled as one {span(kernel.workload)}, not as single kernels."
     if kernel.nvtx:
-        shape += f" NVTX {_quote(' / '.join(kernel.nvtx))}."
+        shape += f" NVTX {span(' / '.join(kernel.nvtx))}."
     return [*blocks, Block(base + 6, "launch shapes", heading, shape)]
 
 
@@ -86,7 +86,7 @@ def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         line = f"- gpu__time_duration.sum = {words.number(kernel.duration_us)} us"
         blocks.append(Block(base + 4, "measurements", heading, line))
     for rank, unit in enumerate(sorted(kernel.utilization, key=lambda u: -u.pct)[:UNITS_SHOWN]):
-        line = f"- {_quote(f'{unit.metric} = {unit.pct:.3g} %')} ({said(unit.unit)})"
+        line = f"- {span(f'{unit.metric} = {unit.pct:.3g} %')} ({said(unit.unit)})"
         blocks.append(Block(base + 3 + rank, "measurements", heading, line))
     if roof := kernel.roofline:
         line = f"- roofline: {roof.pct_of_roof:.3g} % of the roof, {said(words.rates(roof))}"
@@ -113,7 +113,7 @@ def _pipeline(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
 def _stall(stall: Stall) -> str:
     moved = abs(stall.share_raw - stall.share_adjusted) >= 0.01
     adjusted = f" (adjusted {words.percent(stall.share_adjusted)})" if moved else ""
-    return f"{said(stall.reason)[:40]} {words.percent(stall.share_raw)}{adjusted}"
+    return f"{code(words.middle(one_line(stall.reason), 40))} {words.percent(stall.share_raw)}{adjusted}"
 
 
 def _hot(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
@@ -149,7 +149,7 @@ def findings(kernel: KernelAnalysis | TimelineAnalysis, base: int, heading: str)
         blocks.append(Block(base + 70, "minor findings", heading, f"Minor: {listed}."))
     if nvidia := getattr(kernel, "nvidia", []):
         top = sorted(nvidia, key=lambda n: -(n.speedup_pct or 0.0))
-        listed = ", ".join(_quote(n.rule) + (f" {n.speedup_pct:.0f} %" if n.speedup_pct is not None else "")
+        listed = ", ".join(span(n.rule) + (f" {n.speedup_pct:.0f} %" if n.speedup_pct is not None else "")
                            for n in top[:8])  # fmt: skip
         text = f"NVIDIA's own rules say (their estimates, unverified): {listed}."
         blocks.append(Block(base + 80, "NVIDIA's findings", heading, text))
@@ -162,19 +162,19 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
     head = [f"{rank + 1}. {finding.code} {said(finding.rule)} ({finding.severity}): {gain}"]
     evidence = []
     for item in finding.evidence[:8]:
-        note = f" ({said(item.note)[:120]})" if item.note else ""
-        evidence.append(f"   - evidence {_quote(words.evidence(item))}{note}")
+        note = f" ({said(item.note, 120)})" if item.note else ""
+        evidence.append(f"   - evidence {span(words.evidence(item))}{note}")
     places, previous = [], None
     for place in finding.locations[:3]:
         share = f" {words.percent(place.share)} of samples" if place.share is not None else ""
-        source = f" {_quote(place.source)}" if place.source and place.source != previous else ""
+        source = f" {span(place.source)}" if place.source and place.source != previous else ""
         previous = place.source
-        places.append(f"   - at {_quote(words.place(place))} {_quote(place.sass or place.opcode)}{share}{source}")
+        places.append(f"   - at {span(words.place(place))} {span(place.sass or place.opcode)}{share}{source}")
     if more := max(len(finding.locations) - 3, 0):
         places.append(f"   - and {more} more")
     tail = [f"   - means {said(finding.why or finding.title)}"]
     if finding.overlaps:
-        tail.append(f"   - explains the same samples as {said(', '.join(finding.overlaps))}")
+        tail.append(f"   - explains the same samples as {', '.join(finding.overlaps)}")
     if finding.fix:
         tail.append(f"   - fix {said(finding.fix)}")
     blocks = [Block(priority, "findings", heading, "\n".join(head + evidence[:2]))]
@@ -187,13 +187,13 @@ def _unknown(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     heading = _title(index, "not known")
     grouped: dict[str, list[str]] = {}
     for item in kernel.not_applicable:
-        grouped.setdefault(said(item.why)[:200], []).append(item.code)
+        grouped.setdefault(said(item.why, 200), []).append(item.code)
     lines = [f"- {', '.join(codes)}: {why}" for why, codes in grouped.items()]
     blocks = [Block(base + 14, "missing inputs", heading, line) for line in lines]
     for error in kernel.errors:
-        blocks.append(Block(base + 15, "failed rules", heading, f"- {error.code} failed: {said(error.message)[:200]}"))
+        blocks.append(Block(base + 15, "failed rules", heading, f"- {error.code} failed: {span(error.message)}"))
     for note in kernel.notes:
-        blocks.append(Block(base + 14, "notes", heading, f"- {said(note)[:300]}"))
+        blocks.append(Block(base + 14, "notes", heading, f"- {said(note, 300)}"))
     if not blocks:
         blocks.append(Block(base + 40, "notes", heading, "- Every rule had its inputs."))
     return blocks

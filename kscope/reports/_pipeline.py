@@ -111,7 +111,7 @@ def hidden(kernel: KernelAnalysis) -> str:
     """Raw beside adjusted stalls where coverage moves them."""
     moved = [s for s in kernel.stalls if s.share_raw - s.share_adjusted >= MOVED]
     return ", ".join(
-        f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)} -> {words.percent(s.share_adjusted)} "
+        f"{words.reason(s.reason)} {words.percent(s.share_raw)} -> {words.percent(s.share_adjusted)} "
         f"({100 * s.low:.0f}-{100 * s.high:.0f})"
         for s in sorted(moved, key=lambda s: s.share_adjusted - s.share_raw)[:4]
     )
@@ -203,7 +203,7 @@ def markdown(kernel: KernelAnalysis) -> list[str]:
     out.append(table([*COLUMNS, "bounds"], body, right=range(1, 7)))
     out.append("Percent of each role's time.")
     counts = [f"{prose(r.role)}: {prose(text)}" for r in ws.roles if (text := retries(r))]
-    remarks = [f"{lead}: {prose(text)}" for lead, text in _remarks(kernel, ws)]
+    remarks = [f"{prose(lead)}: {prose(text)}" for lead, text in _remarks(kernel, ws)]
     out.append(bullets([*counts, *remarks, f"tier {ws.tier}: {TIERS[ws.tier]}"]))
     return out
 

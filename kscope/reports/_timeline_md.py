@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.units import counted
 from kscope.reports import words
-from kscope.reports._llm_parts import Block, findings, said
+from kscope.reports._llm_parts import Block, findings, said, span
 from kscope.reports._timeline_text import CAUSES, about, badge, figures, generated
 from kscope.reports.escape import code, prose
 
@@ -23,7 +23,7 @@ def sections(timeline: TimelineAnalysis, *, verbose: bool) -> list[str]:
     from kscope.reports.markdown import bullets, suggestions, table
 
     word, sentence, _ = badge(timeline)
-    parts = [f"## {code(timeline.input)}", f"**{word}** {prose(sentence)}", f"{prose(about(timeline))}."]
+    parts = [f"## {code(timeline.input)}", f"**{prose(word)}** {prose(sentence)}", f"{prose(about(timeline))}."]
     if timeline.idle:
         rows = [[prose(CAUSES.get(i.cause, i.cause)), f"{i.pct:.1f} %", words.time(i.us), str(i.gaps), _during(i)]
                 for i in timeline.idle]  # fmt: skip
@@ -37,14 +37,14 @@ def sections(timeline: TimelineAnalysis, *, verbose: bool) -> list[str]:
         parts += ["### Kernels by time", table(head, rows, (0, 1, 2, 3))]
     made = [k for k in kernels if k.operators or k.source]
     if made:
-        rows = [[code(words.shorten(k.name, 80), table=True), prose(", ".join(k.operators)),
+        rows = [[code(words.shorten(k.name, 80), table=True), ", ".join(code(name, table=True) for name in k.operators),
                  code(k.source, table=True) if k.source else ""] for k in made]  # fmt: skip
         parts += ["### Kernels that torch.compile generated", table(["kernel", "fuses", "source"], rows)]
     parts.append(bullets(prose(line) for line in figures(timeline)))
     parts += suggestions(timeline)
     parts.append(f"Rules passed: {len(timeline.passed)}, not applicable: {len(timeline.not_applicable)}.")
     parts.append(bullets(f"{n.code} not applicable: {prose(n.why)}" for n in timeline.not_applicable))
-    parts.append(bullets(f"{e.code} failed: {prose(e.message)}" for e in timeline.errors))
+    parts.append(bullets(f"{e.code} failed: {code(e.message)}" for e in timeline.errors))
     parts.append(bullets(f"Note: {prose(note)}" for note in timeline.coverage.notes))
     return parts
 
@@ -57,11 +57,11 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
         return f"## Timeline {index + 1}: {part}"
 
     word, sentence, _ = badge(timeline)
-    out = [Block(base, "verdicts", title("verdict"), f"{code(timeline.input)}: **{word}** {said(sentence)}")]
+    out = [Block(base, "verdicts", title("verdict"), f"{span(timeline.input)}: **{said(word)}** {said(sentence)}")]
     out.append(Block(base + 1, "measurements", title("measured"), f"- {said(about(timeline))}"))
     out.append(Block(base + 1, "measurements", title("measured"), f"- gpu_busy_pct {timeline.gpu_busy_pct:.2f}"))
     for row in timeline.idle:
-        text = f"- idle `{row.cause}` {row.pct:.2f} % {words.time(row.us)}, {counted(row.gaps, 'gap')}{_among(row)}"
+        text = f"- idle {code(row.cause)} {row.pct:.2f} % {words.time(row.us)}, {counted(row.gaps, 'gap')}{_among(row)}"
         out.append(Block(base + 3, "idle causes", title("measured"), text))
     for line in figures(timeline):
         out.append(Block(base + 4, "figures", title("measured"), f"- {said(line)}"))
@@ -72,11 +72,11 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
         out.append(Block(base + 5 + rank * 4, "kernels", title("kernels by time"), text))
     out += findings(timeline, base, title("findings, best first (gains never add up)"))
     for item in timeline.not_applicable:
-        out.append(Block(base + 14, "missing inputs", title("not known"), f"- {item.code}: {said(item.why)[:200]}"))
+        out.append(Block(base + 14, "missing inputs", title("not known"), f"- {item.code}: {said(item.why, 200)}"))
     for error in timeline.errors:
-        out.append(Block(base + 15, "failed rules", title("not known"), f"- {error.code}: {said(error.message)[:200]}"))
+        out.append(Block(base + 15, "failed rules", title("not known"), f"- {error.code}: {span(error.message)}"))
     for note in timeline.coverage.notes:
-        out.append(Block(base + 14, "notes", title("not known"), f"- {said(note)[:300]}"))
+        out.append(Block(base + 14, "notes", title("not known"), f"- {said(note, 300)}"))
     alone = "- What binds a single kernel: profile it with ncu --set full."
     out.append(Block(base + 14, "notes", title("not known"), alone))
     return out

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.quoted import quoted
 from kscope.model.units import counted
 from kscope.reports import words
 from kscope.reports._suggestions import suggestions
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from kscope.model.timeline_figures import TopKernel
 
 IDLE_SHOWN = 5
+PATH = 160  # characters of a path in a sentence: its end says most
 KERNELS_SHOWN = 6
 _MOVES = {"memory": "data", "compute": "math", "communication": "comm"}
 _NOT_IDLE = {
@@ -50,9 +52,10 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
     """Lines of figures beside the tables: steps, launches, copies."""
     out = []
     if (steps := timeline.steps) is not None:
+        name = "found by their period" if steps.periodic else quoted(steps.name)
         out.append(
             f"{counted(steps.count, 'step')} of {words.time(steps.median_us)} ({words.time(steps.min_us)} to "
-            f"{words.time(steps.max_us)}; {one_line(steps.name)}), each {counted(steps.kernels, 'GPU operation')} and "
+            f"{words.time(steps.max_us)}; {name}), each {counted(steps.kernels, 'GPU operation')} and "
             f"{counted(steps.synchronizations, 'synchronisation')}"
         )
     if (launches := timeline.launches) is not None:
@@ -66,7 +69,7 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
         work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
         out.append(
             f"torch.compile: {counted(compiled.graphs_per_step, 'compiled graph', '.3g')} a step, regions "
-            + ", ".join(f"{one_line(name)} x{count}" for name, count in list(compiled.regions.items())[:6])
+            + ", ".join(f"{quoted(name)} x{count:d}" for name, count in list(compiled.regions.items())[:6])
             + (work if compiled.compilations else "")
         )
     for copy in timeline.copies:
@@ -80,15 +83,15 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
 
 def generated(kernel: TopKernel) -> str:
     """What a kernel of torch.compile fuses, and the file of its source."""
-    parts = [f"fuses {one_line(', '.join(kernel.operators))}"] if kernel.operators else []
-    parts += [one_line(kernel.source)] if kernel.source else []
+    parts = [f"fuses {', '.join(map(quoted, kernel.operators))}"] if kernel.operators else []
+    parts += [quoted(kernel.source, PATH)] if kernel.source else []
     return "; ".join(parts)
 
 
 def about(timeline: TimelineAnalysis) -> str:
     """What was looked at: window, devices, GPU busy share."""
-    devices = ", ".join(f"{one_line(d.name) or 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last operation"
-                        for d in timeline.devices)  # fmt: skip
+    devices = ", ".join(f"{quoted(d.name) if d.name else 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last "
+                        "operation" for d in timeline.devices)  # fmt: skip
     own = profiled(timeline)
     part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if own else ""
     return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"

@@ -165,8 +165,8 @@ def render_md(comparison: Comparison, options: Options) -> str:
     if comparison.speedup:
         parts.append(f"**{faster(comparison.speedup)}** over {len(comparison.pairs)} kernels on both sides.")
     rows = [
-        [code(_name(p, 60)), words.time(p.before.duration_us), words.time(p.after.duration_us), ratio(p.speedup),
-         prose(p.sentence), " ".join(p.fixed), " ".join(p.new)]
+        [code(_name(p, 60), table=True), words.time(p.before.duration_us), words.time(p.after.duration_us),
+         ratio(p.speedup), prose(p.sentence), " ".join(p.fixed), " ".join(p.new)]
         for p in comparison.pairs
     ]  # fmt: skip
     if rows:
@@ -184,7 +184,7 @@ def render_md(comparison: Comparison, options: Options) -> str:
         parts.append(prose(timeline.sentence))
         figures = [[prose(c.what), value(c.before, c), value(c.after, c)] for c in timeline.changes]
         parts.append(table(("", "before", "after"), figures, (1, 2)) if figures else "")
-    lost = [("Only before", comparison.only_before), ("Only after", comparison.only_after)]
-    parts += [f"{label}: {', '.join(map(code, names))}" for label, names in lost if names]
+    parts.append(f"Only before: {', '.join(map(code, comparison.only_before))}" if comparison.only_before else "")
+    parts.append(f"Only after: {', '.join(map(code, comparison.only_after))}" if comparison.only_after else "")
     parts.append(bullets(prose(note) for note in comparison.notes))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,9 @@ import msgspec
 
 from kscope.model.analysis import Analysis, Input
 from kscope.model.detail import Detail
-from kscope.model.errors import one_line
 from kscope.reports import words
 from kscope.reports._reasons import REASONS
+from kscope.reports.escape import html_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +77,7 @@ def render_diff(comparison: Comparison) -> str:
         "pages": {}, "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS}, "names": names,
     }  # fmt: skip
     pairs: list[KernelPair | TimelinePair] = [*comparison.pairs, *comparison.timelines]
-    return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{_text(p.sentence)}</p>" for p in pairs), payload)
+    return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{html_text(p.sentence)}</p>" for p in pairs), payload)
 
 
 def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
@@ -89,7 +88,7 @@ def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
         "detail": Detail(programs=list(programs)), "pages": _pages({f.code for f in found}),
         "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
-    names = [f"<li>{_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
+    names = [f"<li>{html_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
     return page(f"{words.basename(path)} - kscope", f"<ul>{''.join(names)}</ul>", payload)
 
 
@@ -103,7 +102,8 @@ def render_sass_diff(comparison: SassComparison) -> str:
         "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     shown = [
-        f"<li>{_text(f.demangled)}: {f.removed} removed, {f.added} added, {f.changed} changed, {f.same} the same</li>"
+        f"<li>{html_text(f.demangled)}: {f.removed} removed, {f.added} added, {f.changed} changed, {f.same} the same"
+        "</li>"
         for f in comparison.functions
     ]
     return page(f"{' and '.join(names)} - kscope", f"<ul>{''.join(shown)}</ul>", payload)
@@ -116,7 +116,7 @@ def page(heading: str, body: str, payload: Any) -> str:
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     return PAGE.format(
-        policy=policy, version=html.escape(_version()), title=html.escape(one_line(heading)), style=style, static=body,
+        policy=policy, version=html_text(_version()), title=html_text(heading), style=style, static=body,
         data=embed(payload), script=script,
     )  # fmt: skip
 
@@ -150,12 +150,12 @@ def static(analysis: Analysis) -> str:
     out = ["<h1>kscope</h1>", "<noscript><p>Charts and code need JavaScript; nothing is loaded.</p></noscript>"]
     for timeline in analysis.timelines:
         text = timeline.verdict.sentence if timeline.verdict is not None else timeline.abstained
-        out += [f"<h2>{_text(words.basename(timeline.input))}</h2>", f"<p>{_text(text)}</p>"]
+        out += [f"<h2>{html_text(words.basename(timeline.input))}</h2>", f"<p>{html_text(text)}</p>"]
         out.append(_findings(timeline.findings))
     kernels = words.by_time(analysis.kernels)
     for kernel in kernels[:LISTED]:
-        name = _text(words.without_parameters(kernel.demangled or kernel.name))
-        out += [f"<h2>{name}</h2>", f"<p>{_text(kernel.verdict.sentence)}</p>", _findings(kernel.findings)]
+        name = html_text(words.without_parameters(kernel.demangled or kernel.name))
+        out += [f"<h2>{name}</h2>", f"<p>{html_text(kernel.verdict.sentence)}</p>", _findings(kernel.findings)]
     if left := len(kernels) - LISTED:
         out.append(f"<p>and {left} more</p>" if left > 0 else "")
     return "\n".join(line for line in out if line)
@@ -163,15 +163,12 @@ def static(analysis: Analysis) -> str:
 
 def _findings(findings: list[Finding]) -> str:
     items = [
-        f"<li>{_text(f.code)} {_text(f.title)}: {_text(words.expectation(f.estimate))}. {_text(f.fix)}</li>"
+        f"<li>{html_text(f.code)} {html_text(f.title)}: {html_text(words.expectation(f.estimate))}. {html_text(f.fix)}"
+        "</li>"
         for f in findings
         if f.severity != "info"
     ]
     return f"<ol>{''.join(items)}</ol>" if items else ""
-
-
-def _text(text: str) -> str:
-    return html.escape(one_line(text))
 
 
 def rule_pages(analysis: Analysis) -> dict[str, str]:

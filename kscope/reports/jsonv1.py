@@ -6,19 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kscope.model.analysis import to_json
+from kscope.reports.escape import json_line
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
+    from kscope.model.comparison import Comparison
+    from kscope.model.sass_diff import SassComparison
     from kscope.reports import Options
 
 
-def encode(analysis: Analysis) -> bytes:
-    """One line of UTF-8 JSON and a newline."""
+def encode(view: Analysis | Comparison | SassComparison) -> bytes:
+    """One line of UTF-8 JSON and a newline. Non-finite numbers become null: JSON has none."""
     try:
-        return to_json(analysis) + b"\n"
+        encoded = msgspec.json.encode(view)
     except UnicodeEncodeError:  # a file name that is not UTF-8 arrives with lone surrogates
-        return msgspec.json.encode(encodable(msgspec.to_builtins(analysis))) + b"\n"
+        encoded = msgspec.json.encode(encodable(msgspec.to_builtins(view)))
+    return json_line(encoded) + b"\n"
 
 
 def render(analysis: Analysis, options: Options) -> str:

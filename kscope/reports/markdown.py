@@ -22,7 +22,7 @@ _TOOL = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}
 def render(analysis: Analysis, options: Options) -> str:
     """The report, ending in a newline. `options.verbose` adds what passed and what could not be checked."""
     kernels = words.by_time(analysis.kernels)
-    read = ", ".join(code(i.path) + (f" ({_TOOL.get(i.kind, '')} {prose(i.tool_version)})" if i.tool_version else "")
+    read = ", ".join(code(i.path) + (f" ({_TOOL.get(i.kind, '')} {code(i.tool_version)})" if i.tool_version else "")
                      for i in analysis.inputs)  # fmt: skip
     parts = ["# kscope report", f"kscope {prose(analysis.kscope)}, from {read or 'no input'}."]
     for joined in analysis.joined:
@@ -40,7 +40,7 @@ def render(analysis: Analysis, options: Options) -> str:
     if not kernels and not analysis.timelines:
         parts.append("No kernels to show.")
     if analysis.skipped:
-        parts += ["## Skipped", bullets(f"{code(s.input)}: {prose(s.what)}: {prose(s.message)}"
+        parts += ["## Skipped", bullets(f"{code(s.input)}: {code(s.what)}: {code(s.message)}"
                                          for s in analysis.skipped)]  # fmt: skip
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -80,16 +80,16 @@ def _kernel(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
     word, sentence = words.badge(kernel)
     name = _name(kernel)
     short = words.shorten(name, 80)
-    about = f"{words.time(kernel.duration_us)} on {prose(words.device(kernel))}, {words.launch(kernel)}"
+    about = f"{words.time(kernel.duration_us)} on {code(words.device(kernel))}, {words.launch(kernel)}"
     if many := words.repeats(kernel):
         about += f"; {many}"
-    parts = [f"## {code(short)}", f"**{word}** {prose(sentence)}", f"{about}."]
+    parts = [f"## {code(short)}", f"**{prose(word)}** {prose(sentence)}", f"{about}."]
     if "..." in short:
         parts.append(f"Full name: {code(name)}")
     if kernel.nvtx:
         parts.append(f"NVTX: {code(' / '.join(kernel.nvtx))}")
     if kernel.workload != "kernel":
-        parts.append(f"Profiled as one {prose(kernel.workload)}, not as single kernels.")
+        parts.append(f"Profiled as one {code(kernel.workload)}, not as single kernels.")
     if kernel.warp_specialization is not None:
         from kscope.reports._pipeline import markdown as pipeline
 
@@ -110,7 +110,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
             text += f", {roof.intensity:.3g} FLOP/B against a ridge of {roof.ridge:.3g}"
         parts.append(text + ".")
     if kernel.stalls:
-        rows = [[prose(s.reason.replace("_", " ")), words.percent(s.share_raw), words.percent(s.share_adjusted)]
+        rows = [[prose(words.reason(s.reason)), words.percent(s.share_raw), words.percent(s.share_adjusted)]
                 for s in sorted(kernel.stalls, key=lambda s: -s.share_adjusted)]  # fmt: skip
         parts += ["### What warps wait for", table(["wait", "raw", "adjusted"], rows, right=(1, 2))]
     if kernel.hot:
@@ -150,7 +150,7 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
         items += [f"{more} more places"] if more > 0 else []
     parts.append(bullets(items))
     if finding.overlaps:
-        parts.append(f"Explains the same samples as {prose(', '.join(finding.overlaps))}: the gains do not add.")
+        parts.append(f"Explains the same samples as {', '.join(finding.overlaps)}: the gains do not add.")
     if finding.fix:
         parts.append(f"**Fix:** {prose(finding.fix)}")
     return parts
@@ -161,9 +161,10 @@ def _rest(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
     if verbose:
         parts.append(f"Passed: {', '.join(kernel.passed)}." if kernel.passed else "")
         parts.append(bullets(f"{n.code} not applicable: {prose(n.why)}" for n in kernel.not_applicable))
-    parts.append(bullets(f"{e.code} failed: {prose(e.message)}" for e in kernel.errors))
+    parts.append(bullets(f"{e.code} failed: {code(e.message)}" for e in kernel.errors))
     if kernel.nvidia:
-        rows = [[prose(n.rule), prose(n.title), f"{n.speedup_pct:.0f} %" if n.speedup_pct is not None else ""]
+        rows = [[code(n.rule, table=True), code(n.title, table=True),
+                 f"{n.speedup_pct:.0f} %" if n.speedup_pct is not None else ""]
                 for n in sorted(kernel.nvidia, key=lambda n: -(n.speedup_pct or 0.0))]  # fmt: skip
         parts += ["### NVIDIA's own rules", table(["rule", "title", "their estimate"], rows, right=(2,))]
     parts.append(bullets(f"Note: {prose(note)}" for note in kernel.notes))

@@ -3,11 +3,10 @@ notebook is kept, mailed and sanitised, so everything is inline and small."""
 
 from __future__ import annotations
 
-import html
 from typing import TYPE_CHECKING, Any
 
-from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports.escape import html_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,15 +39,17 @@ def _entry(name: str, note: str, regime: str, sentence: str, findings: list[Find
     rows = []
     for finding in [f for f in findings if f.severity != "info"][:SUGGESTED]:
         rows.append(
-            f"<tr><td><code>{_text(finding.code)}</code></td><td style='text-align:left'>{_text(finding.title)}</td>"
-            f"<td>{_text(words.expectation(finding.estimate))}</td>"
-            f"<td style='text-align:left'>{_text(_place(finding))}</td></tr>"
+            f"<tr><td><code>{html_text(finding.code)}</code></td>"
+            f"<td style='text-align:left'>{html_text(finding.title)}</td>"
+            f"<td>{html_text(words.expectation(finding.estimate))}</td>"
+            f"<td style='text-align:left'>{html_text(_place(finding))}</td></tr>"
         )
     table = f"<table><tbody>{''.join(rows)}</tbody></table>" if rows else ""
     border = COLOURS.get(regime, "#5a6172")
     return (
-        f"<div style='border-left:4px solid {border};padding:2px 12px;margin:8px 0'><code><b>{_text(name)}</b></code> "
-        f"<small>{_text(note)}</small><p style='margin:4px 0'>{_text(sentence)}</p>{table}</div>"
+        f"<div style='border-left:4px solid {border};padding:2px 12px;margin:8px 0'>"
+        f"<code><b>{html_text(name)}</b></code> <small>{html_text(note)}</small>"
+        f"<p style='margin:4px 0'>{html_text(sentence)}</p>{table}</div>"
     )
 
 
@@ -57,10 +58,6 @@ def _place(finding: Finding) -> str:
         return ""
     first = finding.locations[0]
     return f"{words.place(first)}  {first.sass or first.opcode}"
-
-
-def _text(text: str) -> str:
-    return html.escape(one_line(text))
 
 
 def to_dataframe(analysis: Analysis) -> pd.DataFrame:

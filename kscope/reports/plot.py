@@ -3,6 +3,7 @@ matplotlib, which is imported only here."""
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,8 @@ def draw(analysis: Analysis, detail: Detail | None, path: Path) -> None:
         raise KscopeError("no-kernels", "nothing to plot", "the input holds no kernel and no GPU operation")
     metadata = {"Date": None} if path.suffix == ".svg" else {"CreationDate": None} if path.suffix == ".pdf" else {}
     try:
-        figure.savefig(path, dpi=160, bbox_inches="tight", metadata=metadata)
+        with warnings.catch_warnings(action="ignore"):  # of letters that the font lacks: a box says it
+            figure.savefig(path, dpi=160, bbox_inches="tight", metadata=metadata)
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise KscopeError("unwritable", f"{path}: {reason}", "choose another place for --plot", EXIT_USAGE) from None
@@ -74,6 +76,11 @@ def _kernels(kernels: Sequence[KernelAnalysis], detail: Detail | None) -> Any:
 
 def _name(kernel: KernelAnalysis) -> str:
     return words.shorten(words.without_parameters(kernel.demangled or kernel.name), 90)
+
+
+def _label(text: str) -> str:
+    """A foreign text of a length that leaves room for the axes."""
+    return words.middle(one_line(text), 40)
 
 
 def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail | None) -> None:
@@ -97,7 +104,7 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
         axes.plot([flops / moved], [flops], "o", color=colour, markersize=7 if name == "DRAM" else 5, label=label)
     start = min(ridges) if ridges else low
     axes.plot([start, high], [peak, peak], color=INK, linewidth=1.2)
-    axes.annotate(f"{one_line(point.precision)} {words.si(peak, 'FLOP/s')}", (high, peak), ha="right", va="bottom",
+    axes.annotate(f"{_label(point.precision)} {words.si(peak, 'FLOP/s')}", (high, peak), ha="right", va="bottom",
                   fontsize=8, xytext=(0, 2), textcoords="offset points")  # fmt: skip
     _moves(axes, first, point.intensity, flops, (point.peak_bytes_per_s, peak), (high / low) ** APART)
     for other in kernels[1:KERNELS]:
@@ -111,7 +118,7 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
         axis.set_major_formatter(lambda value, _: words.si(value, "").strip())
         axis.set_minor_formatter(lambda value, _: "")
     axes.grid(True, which="major", color="#dfe2e9", linewidth=0.6)
-    axes.set_title(f"roofline, {words.device(first)}", fontsize=9, loc="left", color=DIM)
+    axes.set_title(f"roofline, {_label(words.device(first))}", fontsize=9, loc="left", color=DIM)
     # Below the axes: dots and arrows may be anywhere in it.
     axes.legend(fontsize=7.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
 
@@ -156,7 +163,8 @@ def _bandwidth(axes: Any, kernel: KernelAnalysis, roofs: Roofs | None) -> None:
     axes.axvline(100, color=DIM, linewidth=0.8, linestyle="--")
     axes.set_xticks([0, 20, 40, 60, 80, 100])
     axes.set_xlabel("% of peak bandwidth")
-    axes.set_title(f"bandwidth, {words.device(kernel)} (no floating-point work)", fontsize=9, loc="left", color=DIM)
+    title = f"bandwidth, {_label(words.device(kernel))} (no floating-point work)"
+    axes.set_title(title, fontsize=9, loc="left", color=DIM)
 
 
 def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
@@ -166,7 +174,7 @@ def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no warp states in the report", ha="center", color=DIM)
         return
-    names = [s.reason.replace("_", " ") for s in reversed(rows)]
+    names = [_label(s.reason).replace("_", " ") for s in reversed(rows)]
     raw = [100 * s.share_raw for s in reversed(rows)]
     adjusted = [100 * s.share_adjusted for s in reversed(rows)]
     if any(abs(a - b) > 0.05 for a, b in zip(raw, adjusted, strict=True)):
@@ -193,9 +201,9 @@ def _timeline(timeline: TimelineAnalysis) -> Any:
     figure = Figure(figsize=(7, 2.8), layout="constrained")
     axes = figure.subplots()
     rows = [i for i in timeline.idle if i.pct >= 0.1]
-    names = ["GPU busy", *(CAUSES.get(i.cause, i.cause) for i in rows)]
+    names = ["GPU busy", *(CAUSES.get(i.cause, _label(i.cause)) for i in rows)]
     values = [timeline.gpu_busy_pct, *(i.pct for i in rows)]
     axes.barh(names[::-1], values[::-1], color=([BARS] * len(rows) + [GAIN]))
     axes.set_xlabel(f"% of the window ({words.time(timeline.span_us)})")
-    axes.set_title(words.basename(one_line(timeline.input)), fontsize=10, fontweight="bold", loc="left")
+    axes.set_title(_label(words.basename(timeline.input)), fontsize=10, fontweight="bold", loc="left")
     return figure

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports.escape import message
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis, Estimate, Finding, JoinedAnalysis, JoinedSuggestion, Location
@@ -45,7 +46,7 @@ def render(analysis: Analysis, options: Options) -> str:
             "invocations": [{
                 "executionSuccessful": True,
                 "toolExecutionNotifications": [
-                    {"level": "warning", "message": {"text": f"{one_line(s.input)}: {one_line(s.message)}"}}
+                    {"level": "warning", "message": {"text": message(f"{s.input}: {s.message}")}}
                     for s in analysis.skipped
                 ],
             }],
@@ -116,14 +117,14 @@ def _message(name: str, what: str, estimate: Estimate | None, fix: str) -> str:
     """Sentences, each with one full stop."""
     gain = words.expectation(estimate)
     parts = [f"{name}: {one_line(what)}", gain[:1].upper() + gain[1:]] + ([f"Next: {one_line(fix)}"] if fix else [])
-    return " ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts)
+    return message(" ".join(part if part.endswith((".", "?", "!")) else f"{part}." for part in parts))
 
 
 def _place(name: str, location: Location) -> dict[str, Any]:
     sass = one_line(location.sass or location.opcode)
     place: dict[str, Any] = {
         "logicalLocations": [{"fullyQualifiedName": name, "kind": "function"}],
-        "message": {"text": f"{location.pc:#06x}  {sass}"},
+        "message": {"text": message(f"{location.pc:#06x}  {sass}")},
     }
     if location.file and location.line:
         place["physicalLocation"] = {

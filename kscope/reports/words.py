@@ -6,7 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.quoted import quoted
 from kscope.model.units import counted
+from kscope.reports._reasons import REASONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,11 @@ def badge(kernel: KernelAnalysis) -> tuple[str, str]:
     return f"{word}-BOUND", f"{joint} {limiter(verdict.limiter)}: {sentence}"
 
 
+def reason(name: str) -> str:
+    """A warp state in words; its name comes from a metric of the report, and one that is not known is quoted."""
+    return name.replace("_", " ") if name in REASONS else quoted(name, 40)
+
+
 def total_us(kernel: KernelAnalysis) -> float:
     """Time of all identical launches together, 0 where the report has none."""
     return kernel.repeats.total_us if kernel.repeats else kernel.duration_us or 0.0
@@ -61,12 +68,10 @@ def time(us: float | None) -> str:
     return f"{us * 1e3:.0f} ns"
 
 
-def number(value: float | str | None) -> str:
+def number(value: float | None) -> str:
     """A measured value: thousands separated, four significant digits, None as `not collected`."""
     if value is None:
         return "not collected"
-    if isinstance(value, str):
-        return one_line(value)
     if value != value or value in (float("inf"), float("-inf")):
         return "not a number"
     if value == int(value) or abs(value) >= 1e4:
@@ -125,7 +130,8 @@ def expectation(estimate: Estimate | None) -> str:
 def evidence(item: Evidence) -> str:
     """`metric = value unit`, the form in which every number is quoted."""
     unit = one_line(item.unit)
-    return f"{one_line(item.metric)} = {number(item.value)}{' ' + unit if unit else ''}"
+    value = one_line(item.value) if isinstance(item.value, str) else number(item.value)
+    return f"{one_line(item.metric)} = {value}{' ' + unit if unit else ''}"
 
 
 def place(location: Location, *, full: bool = False) -> str:

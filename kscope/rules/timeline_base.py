@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from kscope.model.analysis import Estimate, Evidence, Finding, Regime
-from kscope.model.errors import one_line
+from kscope.model.quoted import quoted
 from kscope.rules.base import AnyRule, Missing, Outcome, derived
 
 __all__ = ["TimelineRule", "derived", "gain", "quoted"]
@@ -53,12 +53,6 @@ class TimelineRule(AnyRule):
             rule=self.slug, code=self.code, title=title, regime=self.regime, estimate=estimate, evidence=evidence,
             why=why, fix=fix, confidence=round(confidence, 2),
         )  # fmt: skip
-
-
-def quoted(name: str) -> str:
-    """A name of the recording inside a sentence: short, and marked as somebody else's words."""
-    plain = one_line(name).replace("`", "'").replace('"', "'")
-    return f'"{plain[:57]}..."' if len(plain) > 60 else f'"{plain}"'
 
 
 def gain(removed: float, low: float, high: float, capped_by: str) -> Estimate:

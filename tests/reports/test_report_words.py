@@ -108,12 +108,21 @@ def test_time(us: float | None, shown: str) -> None:
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (None, "not collected"), (67108864.0, "67,108,864"), (0.123456, "0.1235"), (3.0, "3"), ("a\nb", "a b"),
+        (None, "not collected"), (67108864.0, "67,108,864"), (0.123456, "0.1235"), (3.0, "3"),
         (float("nan"), "not a number"), (float("inf"), "not a number"), (2e18, "2e+18"), (-5.0, "-5"),
     ],
 )  # fmt: skip
-def test_number(value: float | str | None, shown: str) -> None:
+def test_number(value: float | None, shown: str) -> None:
     assert words.number(value) == shown
+
+
+def test_evidence_that_is_text_is_one_line() -> None:
+    assert words.evidence(Evidence(metric="m", value="a\nb", unit="u")) == "m = a b u"
+
+
+def test_warp_states_are_words_and_unknown_ones_are_quoted() -> None:
+    assert words.reason("long_scoreboard") == "long scoreboard"
+    assert words.reason('be "nice"') == "\"be 'nice'\""
 
 
 def test_small_words() -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from kscope.features.timeline.intervals import Cover, covered, places, union
 from kscope.features.timeline.steps import Steps, find_steps, join
 from kscope.model.columns import Column, blocks, combined, distinct
+from kscope.model.quoted import quoted
 from kscope.model.timeline import Op, Timeline
 
 Mask = NDArray[np.bool_]
@@ -119,7 +120,7 @@ class TimelineFacts:
         if inside * 2 < whole:
             return low, high, "first to last GPU operation"
         end = max(end, int(ops.end.max(where=mine, initial=end)))
-        return begin, end, f"{len(steps.start)} steps, {steps.name}"
+        return begin, end, f"{len(steps.start)} steps, {quoted(steps.name)}"
 
     @cached_property
     def devices(self) -> tuple[int, ...]:

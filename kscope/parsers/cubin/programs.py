@@ -11,7 +11,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kscope.model.errors import KscopeError, fenced
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fenced
 from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
 from kscope.parsers.cubin import elf, fatbin
 from kscope.parsers.cubin.demangle import demangle

@@ -10,7 +10,8 @@ import stat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from kscope.model.errors import KscopeError, fenced
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fenced
 from kscope.parsers.files import ncu_container
 from kscope.parsers.files.decompress import AGAIN, cut, has_proc, pieces, stream_errors, unpack
 from kscope.parsers.files.decompress import limit as unpack_limit

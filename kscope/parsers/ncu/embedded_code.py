@@ -22,7 +22,7 @@ def with_image(program: Program, report: str) -> Program:
     image, function = found
     controls = control_fields.controls(function.code)
     code = program.instructions
-    if not code or not all(0 <= ins.pc // control_fields.BYTES < len(controls) for ins in code):  # rows of a damaged report
+    if not code or not all(0 <= ins.pc // control_fields.BYTES < len(controls) for ins in code):
         return program
     instructions = tuple(
         structs.replace(ins, control=controls[ins.pc // control_fields.BYTES], inlined=_inlined(ins, function))

@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kscope.model.errors import in_words, show_traceback
+from kscope.model.faults import in_words, show_traceback
 from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
 from kscope.model.program import Program
 from kscope.parsers.sass.instructions import parse_program

@@ -15,6 +15,7 @@ from array import array
 
 from kscope.model.errors import KscopeError
 from kscope.model.metric_names import is_read
+from kscope.model.quoted import quoted
 from kscope.parsers.ncu.metric_values import direct_calls
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
@@ -66,7 +67,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         try:
             return read()
         except Exception as e:  # the native wrapper raises bare RuntimeError, ValueError, KeyError, ...
-            notes.append(f"{what} could not be read: {e or type(e).__name__}")
+            notes.append(f"{what} could not be read: {quoted(str(e) or type(e).__name__)}")
             return default
 
     name = part("name", lambda: action.name(), "")

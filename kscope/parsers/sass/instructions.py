@@ -23,6 +23,8 @@ from kscope.model.program import (
 )
 
 # nvdisasm's comments and scheduling notes: `;`, `(*"BRANCH_TARGETS .L_x_1"*)`, `&req={1}`, `?trans7`, `/* ... */`.
+MNEMONIC = 64  # characters kept of an opcode with its modifiers; the longest of our captures has 35
+_FOREIGN = re.compile(r"[^A-Z0-9_.x]")
 _TAIL = re.compile(r"\s*(?:;|\(\*|/\*|\s[&?]\w|\s&).*$", re.DOTALL)
 _PLAIN = re.compile(r"[^;&?*{}]*").fullmatch  # nothing to strip: the usual case
 _REGISTER = re.compile(r"^[-+!~|]*(UR|UP|R|P)(\d+)(?![\w\[])")
@@ -88,6 +90,7 @@ def decode(raw: str) -> Decoded:
         guard = number if number >= 0 else None
         never = guard is None and negated
     head, _, rest = body.lstrip().partition(" ")
+    head = _FOREIGN.sub("?", head[:MNEMONIC])  # sentences name opcodes: nothing else may come that way
     opcode, *mods = head.split(".")
     operands = _split(opcode, rest)
     shape = shape_of(head)

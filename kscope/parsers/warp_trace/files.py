@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kscope.model.errors import KscopeError, fenced
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fenced
 from kscope.model.trace import KernelTrace
 from kscope.parsers.files.ncu_container import MAGIC as NCU
 from kscope.parsers.files.stream import Stream

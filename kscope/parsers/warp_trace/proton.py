@@ -8,7 +8,8 @@ from collections import defaultdict
 
 import msgspec
 
-from kscope.model.errors import KscopeError, in_words, one_line
+from kscope.model.errors import KscopeError, one_line
+from kscope.model.faults import in_words
 from kscope.model.trace import KernelTrace, Scope, TraceWarp
 
 _PLACE = re.compile(r"(.*) Core(\d+) CTA(\d+)", re.DOTALL)

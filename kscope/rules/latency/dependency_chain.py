@@ -62,6 +62,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.features.patterns.dependency_chains import carried
+from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 PARALLEL = 4.0  # accumulators after the change: the latency of an FMA in cycles
@@ -94,9 +95,9 @@ class DependencyChain(Rule):
         estimate = facts.bounds.overlap(1 / (1 - part + part / PARALLEL))
         return self.finding(
             why=(
-                f"{len(chain)} instructions of the loop form a carried chain, starting with {code[chain[0]].text}: "
-                f"{percent(share)} of warp time is waiting for a fixed latency, and the schedulers issue in "
-                f"{issuing or 0:.0f} % of their cycles."
+                f"{len(chain)} instructions of the loop form a carried chain, starting with "
+                f"{quoted(code[chain[0]].text)}: {percent(share)} of warp time is waiting for a fixed latency, "
+                f"and the schedulers issue in {issuing or 0:.0f} % of their cycles."
             ),
             fix="independent accumulators (4 or more), combined after the loop; unroll and reassociate; more warps",
             evidence=[

@@ -6,6 +6,7 @@ from kscope.features.patterns.math_functions import math_calls, reduces
 from kscope.features.patterns.slicing import computation
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
+from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.slow_math_functions import LONG, SlowMathFunctions
 from kscope.rules.lint import Lint, where_in_loops
@@ -30,7 +31,8 @@ class SlowMathFunctionsLint(Lint):
             why=(
                 f"{counted(len(members), 'instruction')}, {where_in_loops(code, members)}, compute "
                 f"{counted(len(seeds), 'math function')} or parts of them: accurate versions with range "
-                f"reduction ({code[reductions[0]].text}) and slow paths, {percent(share)} of the function by weight."
+                f"reduction ({quoted(code[reductions[0]].text)}) and slow paths, {percent(share)} of the function by "
+                "weight."
             ),
             fix="__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
             evidence=[
