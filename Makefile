@@ -41,6 +41,7 @@ check: $(STAMP)
 golden: $(STAMP)
 	$(BIN)/python tools/golden.py
 	$(BIN)/python tools/golden_sass.py
+	$(BIN)/python tools/golden_gates.py
 
 frontend:
 	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, SkippedInput
+    from kscope.model.analysis import Analysis, SkippedInput
 
 
 def page(
     path: str, *, is_report: bool, arch: str | None, function: str | None, source_root: Path | None
-) -> tuple[str, list[list[Finding]]]:
-    """(the page, findings by function). Raises KscopeError where the input cannot be read."""
+) -> tuple[str, Analysis]:
+    """(the page, what it shows). Raises KscopeError where the input cannot be read."""
     from kscope.model.detail import Detail
     from kscope.reports import Options, render
 
@@ -28,8 +27,11 @@ def page(
         if there and not any(for_target(int(sm), arch) for sm in there):
             has = ", ".join(f"sm_{sm}" for sm in there)
             raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {has}")
-        return render("html", analysis, Options(detail=detail)), [k.findings for k in analysis.kernels]
+        return render("html", analysis, Options(detail=detail)), analysis
 
+    from msgspec import structs
+
+    from kscope.cli import _output
     from kscope.cli.analyze import left_out
     from kscope.engine.program_detail import program_details
     from kscope.engine.programs import binary_analysis, sources_below
@@ -42,6 +44,5 @@ def page(
     skipped: list[SkippedInput] = []
     details = program_details(cubins, analysis, lines, skipped)
     for skip in [*analysis.skipped, *skipped]:  # the page has no place for them
-        print(f"kscope: skipped {left_out(skip)}", file=sys.stderr)
-    text = render_programs(path, details)
-    return text, [f.findings for program in analysis.programs for f in program.functions]
+        _output.say(f"kscope: skipped {left_out(skip)}")
+    return render_programs(path, details), structs.replace(analysis, skipped=[*analysis.skipped, *skipped])

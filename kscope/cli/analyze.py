@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli import _gate
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, SkippedInput
+    from kscope.model.analysis import SkippedInput
     from kscope.model.detail import Detail
 
 FORMATS = ("text", "json", "md", "llm", "html", "sarif")
-SEVERITIES = ("info", "minor", "major", "critical")
 
 
 @click.command()
@@ -30,8 +31,8 @@ SEVERITIES = ("info", "minor", "major", "critical")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path),
               help="Draw roofline and warp states into FILE (.png, .svg, .pdf) too; needs matplotlib.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-@click.option("--fail-on", metavar="RULE|SEVERITY", multiple=True,
-              help="Exit 1 when this rule fires, or anything of at least this severity: minor, major, critical.")
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, help=_gate.FAIL_ON)
+@click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
 @click.option("--budget", metavar="TOKENS", type=click.IntRange(min=100), default=2000, show_default=True,
               help="Size of the llm format, at 4 characters a token.")
 @click.option("-v", "--verbose", is_flag=True, help="All kernels, all evidence, what passed, what was not applicable.")
@@ -39,16 +40,18 @@ SEVERITIES = ("info", "minor", "major", "critical")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of --format json and exit.")
 def analyze(
     paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
-    format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...], budget: int,
-    verbose: bool, no_color: bool, schema: bool,
+    format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...],
+    baseline: Path | None, budget: int, verbose: bool, no_color: bool, schema: bool,
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
     PATH is an .ncu-rep or .ncu-repz, an Nsight Systems .sqlite (a .nsys-rep where nsys is installed), a torch profiler
     trace .json (all also as .gz, .xz, .zst), or a folder of them.
 
-    Exit status: 0 analysed, 1 --fail-on was met, 2 wrong usage, 3 unreadable input, 4 missing tool.
-    """
+    A gate prints one line a violation on standard error: FAIL MEM103 transpose_plain tiles.cu:16 0x0290
+
+    Exit status: 0 analysed, 1 --fail-on was met, 2 wrong usage (also a --kernel that matches nothing), 3 unreadable
+    input, or a --fail-on that could not look, 4 missing tool."""
     if schema:
         return _print_schema()
     if not paths:
@@ -63,7 +66,7 @@ def analyze(
         _output.check_target(output, paths, force=force)
     if plot:
         _check_plot(plot, paths, force=force)
-    codes, severity = _thresholds(fail_on)
+    gate = _gate.Gate(fail_on, baseline)
     selected, ignored = _codes(select), _codes(ignore)
 
     from kscope.cli._progress import progress_bar
@@ -94,7 +97,7 @@ def analyze(
             verbose=verbose, budget=budget, detail=detail,
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, options))
-    return int(_met(analysis, codes, severity))
+    return gate.of(analysis)
 
 
 def left_out(skip: SkippedInput) -> str:
@@ -161,19 +164,3 @@ def _codes(names: tuple[str, ...]) -> list[str]:
     from kscope.rules.registry import matching
 
     return sorted(frozenset().union(*(matching(word) for word in words)))
-
-
-def _thresholds(fail_on: tuple[str, ...]) -> tuple[list[str], int | None]:
-    """--fail-on as rule codes and the lowest severity that fails (an index into SEVERITIES)."""
-    names = [part.strip() for value in fail_on for part in value.split(",") if part.strip()]
-    levels = [SEVERITIES.index(name.lower()) for name in names if name.lower() in SEVERITIES]
-    codes = _codes(tuple(name for name in names if name.lower() not in SEVERITIES))
-    return codes, min(levels, default=None)
-
-
-def _met(analysis: Analysis, codes: list[str], severity: int | None) -> bool:
-    """Whether a finding meets a threshold: a rule named counts at any severity."""
-    findings = [f for kernel in analysis.kernels for f in kernel.findings]
-    findings += [f for timeline in analysis.timelines for f in timeline.findings]
-    severe = severity is not None and any(SEVERITIES.index(f.severity) >= severity for f in findings)
-    return severe or any(f.code in codes for f in findings)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from kscope.cli.analyze import FORMATS, _check_regex, _detail, _format_of, _met, _thresholds
+from kscope.cli import _gate
+from kscope.cli.analyze import FORMATS, _check_regex, _detail, _format_of
 
 TOOLS = ("torch", "nsys", "ncu")
 
@@ -40,13 +41,15 @@ TOOLS = ("torch", "nsys", "ncu")
 @click.option("--launches", metavar="N", type=click.IntRange(min=1), default=50, show_default=True,
               help="ncu: launches to profile.")
 @click.option("--options", metavar="TEXT", default="", help="More options for nsys or ncu, as one word.")
-@click.option("--fail-on", metavar="RULE|SEVERITY", multiple=True, help="As in kscope analyze.")
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, help="As in kscope analyze.")
+@click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help="As in kscope analyze.")
 @click.option("-v", "--verbose", is_flag=True, help="As in kscope analyze.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def run(
     command: tuple[str, ...], tool: str | None, record: Path | None, output: Path | None, format_: str | None,
     force: bool, warmup: int, steps: int, after: float, seconds: float, whole: bool, stop: bool, kernel: str | None,
-    skip: int, launches: int, options: str, fail_on: tuple[str, ...], verbose: bool, no_color: bool,
+    skip: int, launches: int, options: str, fail_on: tuple[str, ...], baseline: Path | None,
+    verbose: bool, no_color: bool,
 ) -> int:  # fmt: skip
     """Record a program with what the rules need, then diagnose it.
 
@@ -57,7 +60,7 @@ def run(
     kscope run --tool ncu --kernel gemm -- ./app   # counters of up to 50 launches
 
     Exit status: 0 recorded and analysed, 1 --fail-on was met, 2 wrong usage, 3 nothing was recorded or the program
-    failed (what it did until then is analysed), 4 a tool, a GPU or a permission is missing.
+    failed (what it did until then is analysed) or --fail-on could not look, 4 a tool, a GPU or a permission is missing.
     """
     _check_regex(kernel)
     stdout = str(output) == "-"
@@ -65,7 +68,7 @@ def run(
     format_ = format_ or _format_of(output)
     if format_ != "text" and output is None and not stdout:
         raise click.UsageError(f"--format {format_} needs -o FILE (or -o -): standard output is the program's.")
-    codes, severity = _thresholds(fail_on)
+    gate = _gate.Gate(fail_on, baseline)
 
     import shlex
 
@@ -119,4 +122,4 @@ def run(
         ended = f"the program ended with {_record.ending(found.status)}: what it did until then is analysed"
         _output.say(f"kscope: {ended}")
         return EXIT_INPUT
-    return int(_met(analysis, codes, severity))
+    return gate.of(analysis)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli import _gate
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kscope.model.analysis import Analysis
 
 FORMATS = ("text", "json", "html")
@@ -29,8 +34,10 @@ WIDTH_IN_PIPE, WIDEST = 120, 200
 @click.option("--top", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many of a report's hottest instructions come first.")
 @click.option("--diff", "differ", is_flag=True, help="Compare PATH with OTHER, registers and addresses renamed.")
-@click.option("--fail-on", metavar="RULE|SEVERITY", multiple=True,
-              help="Exit 1 on such a finding (with --diff: one that only OTHER has): MEM104, register-spills, major.")
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True,
+              help=f"{_gate.FAIL_ON} With --diff: findings that only OTHER has.")
+@click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
+@click.option("--match", "rules", metavar="OLD=NEW", multiple=True, help="With --diff: as in kscope diff.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
@@ -38,43 +45,47 @@ WIDTH_IN_PIPE, WIDEST = 120, 200
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def sass(
     path: str, other: str | None, arch: str | None, function: str | None, annotate: bool, control: bool, source: bool,
-    source_root: Path | None, top: int, differ: bool, fail_on: tuple[str, ...], format_: str | None,
-    output: Path | None, force: bool, width: int | None, no_color: bool,
+    source_root: Path | None, top: int, differ: bool, fail_on: tuple[str, ...], baseline: Path | None,
+    rules: tuple[str, ...], format_: str | None, output: Path | None, force: bool, width: int | None, no_color: bool,
 ) -> int:  # fmt: skip
     """Show the machine code of a binary: listing, loops, resources, what each instruction waits for.
 
     PATH is a .cubin, an .o, .a, .so or executable with device code, the text of nvdisasm or cuobjdump -sass, or an
     .ncu-rep: its code is joined with what the profiler counted at each instruction, the hottest first.
 
-    Exit status: 0 shown, 1 --fail-on was met, 2 wrong usage, 3 unreadable input, 4 missing tool.
+    A gate prints one line a violation on standard error: FAIL MEM103 transpose_plain tiles.cu:16 0x0290
+
+    Exit status: 0 shown, 1 --fail-on was met, 2 wrong usage (also a --function that matches nothing), 3 unreadable
+    input, or a --fail-on that could not look, 4 missing tool.
     """
     _check_regex(function)
     output = None if str(output) == "-" else output
     format_ = format_ or _format_of(output)
 
     from kscope.cli import _output
-    from kscope.cli._sass_diff import met, thresholds
-
     if differ and other is None:
         raise click.UsageError("--diff compares two files: kscope sass BEFORE AFTER --diff")
+    if rules and other is None:
+        raise click.UsageError("--match is for --diff: it pairs functions of two files.")
     if output:
         _output.check_target(output, [path, other] if other else [path], force=force)
-    limits = thresholds(fail_on)
-    failed = False
+    gate = _gate.Gate(fail_on, baseline)
+    failing: Callable[[], int] = int  # nothing that a gate looks at
     if other is not None:
         from kscope.cli._sass_diff import compared
 
-        text, failed = compared(
-            path, other, arch=arch, function=function, format_=format_, limits=limits, width=width or _width(),
+        text, comparison = compared(
+            path, other, arch=arch, function=function, format_=format_, width=width or _width(),
             color=not output and _output.stdout_color(no_color), unicode=bool(output) or _output.stdout_unicode(),
+            rules=_gate.rules(rules),
         )  # fmt: skip
+        failing = partial(gate.of_new, comparison)
     elif format_ == "html":
         from kscope.cli._sass_html import page
 
-        text, found = page(
-            path, is_report=_is_report(path), arch=arch, function=function, source_root=source_root
-        )
-        failed = met(found, limits)
+        report = _is_report(path)
+        text, analysis = page(path, is_report=report, arch=arch, function=function, source_root=source_root)
+        failing = partial(gate.of, analysis)
     elif not fail_on and not annotate and format_ == "text" and not _is_report(path):
         text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     else:
@@ -84,14 +95,14 @@ def sass(
             source=annotate or source or source_root is not None, top=top, annotate=annotate, width=width,
             no_color=no_color,
         )  # fmt: skip
-        failed = met((f.findings for program in analysis.programs for f in program.functions), limits)
+        failing = partial(gate.of, analysis)
         if not annotate and format_ == "text" and not analysis.kernels:
             text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     if output:
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-    return int(failed)
+    return failing()
 
 
 def _check_regex(function: str | None) -> None:

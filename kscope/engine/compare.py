@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Iterable, Sequence
 
 from kscope import __version__
+from kscope.engine.credit import went
+from kscope.engine.pairing import GUESSES, Rule, name_of, pair
 from kscope.engine.verdict import WORDS
+from kscope.features.profile.footprint import Footprint, Footprints
 from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
 from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
 from kscope.model.quoted import quoted
@@ -13,30 +16,49 @@ from kscope.model.quoted import quoted
 NOISE = 0.02
 """Times of one kernel under the profiler differ by about this much from run to run; less is `no change`."""
 
-Key = Callable[[KernelAnalysis], Hashable]
+DEVICES = "different GPUs: "
+GUESSED = "a guess, since {}: {}"
+_WHY: dict[MatchedBy, str] = {
+    "elimination": "these two alone were left",
+    "position": "as many were left on both sides, paired in order",
+}
 
 
-def compare(before: Analysis, after: Analysis) -> Comparison:
-    """Pair the kernels of two analyses and say what changed. Kernels in the order of the time they took before."""
-    pairs, left, right = _paired(before.kernels, after.kernels)
-    found = [_pair(a, b, how) for a, b, how in pairs]
-    old = sum(_time(p.before) for p in found if p.speedup)
-    new = sum(_time(p.after) for p in found if p.speedup)
+def compare(
+    before: Analysis,
+    after: Analysis,
+    rules: Sequence[Rule] = (),
+    prints: tuple[Footprints, Footprints] | None = None,
+) -> Comparison:
+    """Pair the kernels of two analyses and say what changed. Kernels in the order of the time they took before.
+
+    rules: pairs by hand. prints: footprints of both sides (`analyze_paths`); without them no kernels are paired by
+    their code, and every finding that the new version passes counts as fixed. Raises KscopeError (status 2) where a
+    rule finds no kernel.
+    """
+    old_prints, new_prints = (side.by_kernel for side in prints) if prints else ({}, {})
+    pairs, left, right = pair(before.kernels, after.kernels, rules, old_prints, new_prints)
+    found = [_pair(a, b, how, old_prints.get(a.id), new_prints.get(b.id)) for a, b, how in pairs]
+    sure = [p for p in found if p.speedup and not p.guess]
+    old, new = sum(_time(p.before) for p in sure), sum(_time(p.after) for p in sure)
     timelines = []
     if len(before.timelines) == len(after.timelines):
         timelines = [_timeline(a, b) for a, b in zip(before.timelines, after.timelines, strict=True)]
     return Comparison(
         kscope=__version__, before=before.inputs, after=after.inputs, pairs=found, timelines=timelines,
-        only_before=[_name(k) for k in left], only_after=[_name(k) for k in right],
+        only_before=[name_of(k) for k in left], only_after=[name_of(k) for k in right],
         speedup=old / new if new else None, skipped=[*before.skipped, *after.skipped],
         notes=_notes(before, after, found),
     )  # fmt: skip
 
 
-def slowest(comparison: Comparison) -> float:
-    """The smallest speed-up of any pair, kernels and timelines: below 1 something became slower. 1 without pairs."""
-    kernels = [p.speedup for p in comparison.pairs if p.speedup]
-    return min([*kernels, *(p.speedup for p in comparison.timelines if p.speedup)], default=1.0)
+def comparable(pair: KernelPair | TimelinePair) -> bool:
+    """Whether a pair tells what became slower: both times are known, of what ran on a GPU, and it is no guess."""
+    if not pair.speedup:
+        return False
+    if isinstance(pair, KernelPair):
+        return not pair.guess
+    return bool(pair.before.coverage.operations and pair.after.coverage.operations)
 
 
 def _time(kernel: KernelAnalysis) -> float:
@@ -44,53 +66,27 @@ def _time(kernel: KernelAnalysis) -> float:
     return kernel.duration_us or 0.0
 
 
-def _name(kernel: KernelAnalysis) -> str:
-    return kernel.demangled or kernel.name
-
-
-def _bare(kernel: KernelAnalysis) -> str:
-    """The name without template arguments, parameters and return type: what stays when a version is tuned."""
-    return _name(kernel).split("(")[0].split("<")[0].split(" ")[-1]
-
-
-def _paired(
-    before: Sequence[KernelAnalysis], after: Sequence[KernelAnalysis]
-) -> tuple[list[tuple[KernelAnalysis, KernelAnalysis, MatchedBy]], list[KernelAnalysis], list[KernelAnalysis]]:
-    """Pairs and what is left on either side. A key pairs kernels only where it names as many on both sides: the n-th
-    with the n-th, in order of time."""
-    keys: list[tuple[MatchedBy, Key]] = [
-        ("name and launch", lambda k: (_name(k), k.launch.grid, k.launch.block, tuple(k.nvtx))),
-        ("name", _name),
-        ("name without arguments", _bare),
-        ("elimination", lambda k: ""),
-    ]
-    left, right = list(before), list(after)
-    pairs: list[tuple[KernelAnalysis, KernelAnalysis, MatchedBy]] = []
-    for how, key in keys:
-        for value in dict.fromkeys(key(k) for k in left):
-            a, b = [k for k in left if key(k) == value], [k for k in right if key(k) == value]
-            if len(a) != len(b) or (how == "elimination" and len(a) != 1):
-                continue
-            pairs += [(x, y, how) for x, y in zip(a, b, strict=True)]
-            left, right = [k for k in left if k not in a], [k for k in right if k not in b]
-    place = {id(k): i for i, k in enumerate(before)}
-    return sorted(pairs, key=lambda p: place[id(p[0])]), left, right
-
-
-def _pair(before: KernelAnalysis, after: KernelAnalysis, how: MatchedBy) -> KernelPair:
+def _pair(
+    before: KernelAnalysis, after: KernelAnalysis, how: MatchedBy, old: Footprint | None, new: Footprint | None
+) -> KernelPair:
+    guess = how in GUESSES
     speedup = _time(before) / _time(after) if _time(before) and _time(after) else None
-    old, new = _real(before.findings), _real(after.findings)
+    was, now = _real(before.findings), _real(after.findings)
     blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
-    gone = [f for f in old if f.code not in {g.code for g in after.findings}]
-    fixed = [f for f in gone if f.code not in blind]
+    left = [f for f in was if f.code not in {g.code for g in after.findings}]
+    silent = [f for f in left if f.code not in blind]
+    told = old is not None and new is not None
+    fixed = [f for f in silent if not told or went(f, (before, after, old, new))]
+    sentence = _sentence(before, after, speedup)
     return KernelPair(
-        before=before, after=after, matched_by=how, speedup=speedup,
-        sentence=_sentence(before, after, speedup),
-        fixed=[f.code for f in fixed], unknown=[f.code for f in gone if f.code in blind],
-        new=[f.code for f in new if f.code not in {g.code for g in before.findings}],
-        remaining=[f.code for f in new if f.code in {g.code for g in before.findings}],
-        promises=_promises(fixed, speedup), changes=_changes(before, after),
-        next=new[0] if new else None,
+        before=before, after=after, matched_by=how, speedup=speedup, guess=guess,
+        sentence=GUESSED.format(_WHY[how], sentence) if guess else sentence,
+        fixed=[f.code for f in fixed], gone=[f.code for f in silent if f not in fixed],
+        unknown=[f.code for f in left if f.code in blind],
+        new=[f.code for f in now if f.code not in {g.code for g in before.findings}],
+        remaining=[f.code for f in now if f.code in {g.code for g in before.findings}],
+        promises=[] if guess else _promises(fixed, speedup), changes=_changes(before, after),
+        next=now[0] if now else None,
     )  # fmt: skip
 
 
@@ -113,6 +109,7 @@ def _promises(fixed: Sequence[Finding], speedup: float | None) -> list[Promise]:
             Promise(
                 code=finding.code, rule=finding.rule, speedup=e.speedup, low=e.low, high=e.high, measured=speedup,
                 alone=alone, outcome=_outcome(speedup, e.low, e.high),
+                shared_with=[f.code for f in fixed if f is not finding],
             )
         )
     return out
@@ -215,25 +212,39 @@ def _timeline(before: TimelineAnalysis, after: TimelineAnalysis) -> TimelinePair
             continue
         a, b = idle[0].get(cause, 0.0), idle[1].get(cause, 0.0)
         rows.append(Change(what=f"idle: {_words(cause)}", unit="%", before=a, after=b))
+    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
     regimes = [t.verdict.regime if t.verdict else "no verdict" for t in (before, after)]
     moved = f"still {regimes[1]}" if regimes[0] == regimes[1] else f"from {regimes[0]} to {regimes[1]}"
     return TimelinePair(
         before=before, after=after, per=per, speedup=speedup, sentence=f"{_faster(speedup)} a {per}, {moved}",
-        fixed=[c for c in codes[0] if c not in codes[1]], new=[c for c in codes[1] if c not in codes[0]],
+        fixed=[c for c in codes[0] if c not in codes[1] and c not in blind],
+        unknown=[c for c in codes[0] if c not in codes[1] and c in blind],
+        new=[c for c in codes[1] if c not in codes[0]],
         remaining=[c for c in codes[1] if c in codes[0]], changes=[row for row in rows if _moved(row)],
     )  # fmt: skip
+
+
+def devices_differ(comparison: Comparison) -> str:
+    """`different GPUs: A before, B after`, of what was compared; empty where they are the same or unknown."""
+    return next((note for note in comparison.notes if note.startswith(DEVICES)), "")
+
+
+def _devices(kernels: Iterable[KernelAnalysis], timelines: Iterable[TimelineAnalysis]) -> list[str]:
+    return sorted({k.device.name for k in kernels} | {d.name for t in timelines for d in t.devices if d.name})
 
 
 def _notes(before: Analysis, after: Analysis, pairs: Sequence[KernelPair]) -> list[str]:
     """What makes the comparison doubtful."""
     notes = []
-    devices = [sorted({k.device.name for k in side.kernels}) for side in (before, after)]
+    devices = [_devices(side.kernels, side.timelines) for side in (before, after)]
     if devices[0] != devices[1] and all(devices):
         old, new = (", ".join(map(quoted, side)) for side in devices)
-        notes.append(f"different GPUs: {old} before, {new} after")
-    if len(pairs) > 1 and (guessed := [p for p in pairs if p.matched_by == "elimination"]):
-        a, b = quoted(_name(guessed[0].before)), quoted(_name(guessed[0].after))
-        notes.append(f"{a} and {b} were paired because nothing else was left; their names differ")
+        notes.append(f"{DEVICES}{old} before, {new} after")
+    if guessed := [p for p in pairs if p.guess]:
+        a, b = quoted(name_of(guessed[0].before)), quoted(name_of(guessed[0].after))
+        more = f" and {len(guessed) - 1} more" if len(guessed) > 1 else ""
+        why = "nothing but their place pairs them: no promise is held against that"
+        notes.append(f"{a} and {b}{more}: {why}; --match OLD=NEW says which became which")
     if before.timelines and after.timelines and len(before.timelines) != len(after.timelines):
         count = f"{len(before.timelines)} and {len(after.timelines)}"
         notes.append(f"the two sides hold {count} recordings, which were not paired: compare one with one")

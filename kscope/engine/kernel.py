@@ -29,6 +29,7 @@ from kscope.rules.registry import all_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from kscope.features.profile.footprint import Footprints
     from kscope.features.sass.listing import Structure
     from kscope.model.detail import KernelDetail
 
@@ -37,11 +38,11 @@ HOT = 12
 
 def analyze_kernel(
     kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None,
-    report: str = "", structure: Structure | None = None,
+    report: str = "", structure: Structure | None = None, footprints: Footprints | None = None,
 ) -> KernelAnalysis:  # fmt: skip
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
     kernel's detail is put, if it is wanted; report: the plain file that it was read from; structure: of the kernel's
-    program, if it is known already."""
+    program, if it is known already; footprints: where the kernel's is put, for a comparison."""
     facts = Facts(kernel, structure)
     said = judged(
         (rule.code, partial(rule().run, facts))
@@ -54,6 +55,8 @@ def analyze_kernel(
         from kscope.features.views.kernel import kernel_detail
 
         details.append(kernel_detail(facts, ident, report))
+    if footprints is not None:
+        footprints.add(ident, facts, findings)
     launch, device = kernel.launch, kernel.device
     return KernelAnalysis(
         id=ident,

@@ -24,7 +24,7 @@ def canonical(name: str) -> str:
     text = _LITERAL.sub(r"\1", text)
     text = re.sub(r"\b(?:true|false)\b", lambda m: _TRUTH[m[0]], text)
     text = re.sub(r"\bconst\b|\benum\b|\bstruct\b|\bclass\b", "", text)
-    text = _without_parameters(re.sub(r"\s+", " ", text).strip())
+    text = without_parameters(re.sub(r"\s+", " ", text).strip())
     return _without_return(text).replace(" ", "")
 
 
@@ -47,7 +47,8 @@ def bare(name: str) -> bool:
     return name.startswith("_Z") or not re.search(r"[<(:]", name)
 
 
-def _without_parameters(text: str) -> str:
+def without_parameters(text: str) -> str:
+    """A demangled name without the parameter list that ends it."""
     if not text.endswith(")"):
         return text
     depth = 0

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
+from kscope.features.profile.footprint import Footprints
 from kscope.model.analysis import Input, KernelAnalysis, SkippedInput
 from kscope.model.detail import KernelDetail
 from kscope.model.errors import KscopeError
@@ -17,7 +18,7 @@ from kscope.parsers.ncu.worker import RECOLLECT, Reader, Skipped
 
 class Read:
     """What is wanted of reports, and what was found in those so far: `inputs`, `kernels`, `details` (None where they
-    are not wanted)."""
+    are not wanted). footprints: filled with what a comparison needs of the kernels."""
 
     def __init__(
         self,
@@ -25,8 +26,10 @@ class Read:
         wanted: re.Pattern[str] | None,
         progress: Callable[[str, int, int | None], None] | None,
         details: list[KernelDetail] | None,
+        footprints: Footprints | None,
     ) -> None:
-        self.codes, self.wanted, self.progress, self.details = codes, wanted, progress, details
+        self.codes, self.wanted, self.progress = codes, wanted, progress
+        self.details, self.footprints = details, footprints
         self.inputs: list[Input] = []
         self.kernels: list[KernelAnalysis] = []
 
@@ -61,7 +64,9 @@ def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[S
                     one = to_kernel(raw, path, known.parse)
                     structure = known.structure(one.program) if one.program is not None else None
                     ident = f"{number}.{raw['index']}"
-                    found = analyze_kernel(one, ident, into.codes, into.details, reader.path, structure)
+                    found = analyze_kernel(
+                        one, ident, into.codes, into.details, reader.path, structure, into.footprints
+                    )
                     into.kernels.append(found)
                 sound += 1
             except Exception as error:

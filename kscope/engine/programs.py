@@ -180,7 +180,7 @@ def _nothing(
         hint = "profile again with ncu --import-source yes, or with a section that reads SASS (SourceCounters)"
         return KscopeError("no-sass", f"{path}: the report holds no machine code of its kernels", hint)
     if function:
-        hint = "without --function all are shown"
+        hint = "run without --function to see their names"
         return KscopeError("no-match", f"{path}: no kernel matches {function!r}", hint, EXIT_USAGE)
     return KscopeError("no-kernels", f"{path}: the report holds no kernel", "profile one that launches any")
 

@@ -18,6 +18,7 @@ from kscope.parsers.files.inputs import collect, open_input
 from kscope.parsers.ncu.worker import Reader, Want
 
 if TYPE_CHECKING:
+    from kscope.features.profile.footprint import Footprints
     from kscope.model.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
     from kscope.model.detail import Detail
 
@@ -34,25 +35,28 @@ def analyze_paths(
     top: int | None = None,
     progress: Progress | None = None,
     detail: Detail | None = None,
+    footprints: Footprints | None = None,
 ) -> Analysis:
     """Analyse reports, folders of them, or both, kernels sorted by time.
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
-    the longest N. detail: filled with what charts and listings show (kscope.model.detail). With several inputs, one
-    that cannot be read, or that kscope itself falls over, is listed in `skipped` and the others go on, and so is a
-    kernel of a report; raises KscopeError when nothing can be read, and for a lone unreadable input.
+    the longest N. detail: filled with what charts and listings show (kscope.model.detail). footprints: filled with
+    what a comparison needs of the kernels (kscope.features.profile.footprint). With several inputs, one that cannot be
+    read, or that kscope itself falls over, is listed in `skipped` and the others go on, and so is a kernel of a
+    report; raises KscopeError when nothing can be read, and for a lone unreadable input.
     """
     wanted = re.compile(kernel) if kernel else None
     faults: list[tuple[str, KscopeError]] = []
     inputs = _collect(paths, faults)
     recordings = [one for one in inputs if one[1] != "ncu"]
     if recordings:
-        return _with_timelines(inputs, recordings, _codes(select, ignore), wanted, top, progress, faults, detail)
+        return _with_timelines(inputs, recordings, _codes(select, ignore), wanted, top, progress, faults, detail,
+                               footprints)  # fmt: skip
     with contextlib.closing(_started(inputs, charts=detail is not None)) as readers:
         first = next(readers)  # decodes while the next lines import
         codes = _codes(select, ignore)
         _prepare(draws=detail is not None)
-        return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults, detail)
+        return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults, detail, footprints)
 
 
 def _with_timelines(
@@ -64,6 +68,7 @@ def _with_timelines(
     progress: Progress | None,
     faults: Sequence[tuple[str, KscopeError]],
     detail: Detail | None,
+    footprints: Footprints | None,
 ) -> Analysis:
     """Timelines, and kernel reports where there are any."""
     import msgspec
@@ -78,11 +83,16 @@ def _with_timelines(
     if not reports and not timelines:
         raise more[0][1]
     skipped = [*faults, *more]
+    ran = any(t.coverage.operations for t in timelines)  # an empty recording says so itself
+    if wanted is not None and not reports and ran and not any(t.top_kernels for t in timelines):
+        raise _no_match(wanted)
     if not reports:
         return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped(skipped))
     _prepare(draws=detail is not None)
     with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
-        kernels = _analyze(readers, codes, wanted, None, progress, skipped, detail, alone=not timelines)
+        kernels = _analyze(
+            readers, codes, wanted, None, progress, skipped, detail, footprints, alone=not timelines
+        )
     joined, timelines, left_out = _joined(timelines, kernels.kernels)
     return msgspec.structs.replace(
         kernels, inputs=[*kernels.inputs, *read], kernels=kernels.kernels[:top] if top else kernels.kernels,
@@ -104,6 +114,11 @@ def _joined(
     except Exception as e:
         show_traceback(e)
         return [], timelines, [SkippedInput(input=timelines[0].input, what="join", message=in_words(e))]
+
+
+def _no_match(wanted: re.Pattern[str]) -> KscopeError:
+    hint = "run without --kernel to see their names"
+    return KscopeError("no-match", f"no kernel matches {wanted.pattern!r}", hint, EXIT_USAGE)
 
 
 def _skipped(faults: Sequence[tuple[str, KscopeError]]) -> list[SkippedInput]:
@@ -173,6 +188,8 @@ def _analyze(
     progress: Progress | None,
     before: Sequence[tuple[str, KscopeError]],
     detail: Detail | None,
+    footprints: Footprints | None = None,
+    *,
     alone: bool = True,
 ) -> Analysis:
     """alone: raises where none of the reports can be read; there is nothing else to analyse."""
@@ -180,7 +197,7 @@ def _analyze(
     from kscope.engine.kernel_reports import Read, analyze_report
     from kscope.model.analysis import Analysis, SkippedInput
 
-    into = Read(codes, wanted, progress, None if detail is None else [])
+    into = Read(codes, wanted, progress, None if detail is None else [], footprints)
     skipped = _skipped(before)
     faults: list[KscopeError] = []
     for number, (path, reader) in enumerate(readers):
@@ -197,9 +214,7 @@ def _analyze(
         raise faults[0]
     kernels = fold(into.kernels)
     if wanted is not None and not kernels and into.inputs:
-        raise KscopeError(
-            "no-match", f"no kernel matches {wanted.pattern!r}", "run without --kernel to see their names", EXIT_USAGE
-        )
+        raise _no_match(wanted)
     kernels = kernels[:top] if top else kernels
     if detail is not None and into.details is not None:
         shown = {k.id for k in kernels}

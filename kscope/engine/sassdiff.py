@@ -8,23 +8,28 @@ from collections.abc import Sequence
 
 from kscope import __version__
 from kscope.engine.lint import lint
+from kscope.engine.pairing import Rule, filled
 from kscope.features.patterns.local_memory import spills_and_arrays
-from kscope.features.sass.align import Pair, align, code_of
+from kscope.features.sass.align import ALIKE, Pair, align, code_of, likeness, shape
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Input
 from kscope.model.comparison import Change
-from kscope.model.errors import KscopeError
+from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.program import Cubin, Instruction, Program
-from kscope.model.sass_diff import FunctionDiff, SassComparison, SassLine
+from kscope.model.quoted import quoted
+from kscope.model.sass_diff import AddedFunction, FunctionDiff, SassComparison, SassLine
 
 CONTEXT = 3  # unchanged lines around a change
-_Matched = tuple[Program, Program, str]
+_Pair = tuple[Program, Program, str]
 
 
-def sass_diff(before: str, after: str, old: Sequence[Cubin], new: Sequence[Cubin]) -> SassComparison:
+def sass_diff(
+    before: str, after: str, old: Sequence[Cubin], new: Sequence[Cubin], rules: Sequence[Rule] = ()
+) -> SassComparison:
     """Compare the machine code of two files: images of the same target with each other, of different targets where
-    each side holds one image alone."""
+    each side holds one image alone. rules: functions paired by hand. Raises KscopeError (status 2) where a rule pairs
+    nothing."""
     notes = []
     pairs: list[tuple[Cubin, Cubin]] = []
     if len(old) == len(new) == 1:
@@ -38,34 +43,50 @@ def sass_diff(before: str, after: str, old: Sequence[Cubin], new: Sequence[Cubin
         if lost:
             notes.append(f"on one side only: {', '.join(lost)}")
     functions: list[FunctionDiff] = []
-    left: list[str] = []
-    right: list[str] = []
+    by_hand: list[str] = []
+    left: list[Program] = []
+    right = [p for cubin in new if not any(cubin is b for _, b in pairs) for p in cubin.functions]
     failed: list[str] = []
     for a, b in pairs:
-        matched, alone_a, alone_b = match(a.functions, b.functions)
+        matched, alone_a, alone_b = _matched(a.functions, b.functions, rules)
         for x, y, by in matched:
             try:
                 functions.append(_function(x, y, by))
             except Exception as error:
                 show_traceback(error)
-                failed.append(f"{_shown(y)} cannot be compared: {in_words(error)}")
+                failed.append(f"{quoted(_shown(y))} cannot be compared: {in_words(error)}")
+        by_hand += [_shown(x) for x, _, by in matched if by == "by hand"]
         left += alone_a
         right += alone_b
     if failed and not functions:
         raise KscopeError("unanalysable", f"{before}, {after}: {failed[0]}", AGAIN)
+    if idle := [rule for rule in rules if not any(re.search(rule.old, name) for name in by_hand)]:
+        message = f"--match {idle[0]}: no function before and after that it names"
+        raise KscopeError("no-match", message, "kscope sass shows the names", EXIT_USAGE)
     functions.sort(key=lambda f: f.identical)
     return SassComparison(
         kscope=__version__, before=Input(path=before, kind="cubin"), after=Input(path=after, kind="cubin"),
-        functions=functions, only_before=left, only_after=right, notes=[*notes, *failed],
+        functions=functions, only_before=[_shown(p) for p in left], only_after=[_shown(q) for q in right],
+        added=[AddedFunction(name=q.name, demangled=_shown(q), arch=q.arch, findings=lint(Listing(q)).findings)
+                for q in right],
+        notes=[*notes, *failed],
     )  # fmt: skip
 
 
 def match(
-    old: Sequence[Program], new: Sequence[Program]
-) -> tuple[list[_Matched], list[str], list[str]]:
-    """Functions of both sides that are the same one: by name, by name without arguments, and the last one left."""
-    pairs: list[_Matched] = []
+    old: Sequence[Program], new: Sequence[Program], rules: Sequence[Rule] = ()
+) -> tuple[list[_Pair], list[str], list[str]]:
+    """Functions of both sides that are the same one: by hand, by name, by name without arguments, by their code, and,
+    as a guess, the last one left. Then the names of what is left on either side."""
+    pairs, left, right = _matched(old, new, rules)
+    return pairs, [_shown(p) for p in left], [_shown(q) for q in right]
+
+
+def _matched(
+    old: Sequence[Program], new: Sequence[Program], rules: Sequence[Rule]
+) -> tuple[list[_Pair], list[Program], list[Program]]:
     left, right = list(old), list(new)
+    pairs = _by_hand(left, right, rules)
     for by, key in (("name", _name), ("name without arguments", _bare)):
         names = Counter(key(p) for p in right)
         for p in list(left):
@@ -74,10 +95,37 @@ def match(
                 pairs.append((p, same[0], by))
                 left.remove(p)
                 right.remove(same[0])
+    pairs += _by_code(left, right)
     if len(left) == len(right) == 1:
         pairs.append((left[0], right[0], "elimination"))
         left, right = [], []
-    return pairs, [_shown(p) for p in left], [_shown(q) for q in right]
+    return pairs, left, right
+
+
+def _by_hand(left: list[Program], right: list[Program], rules: Sequence[Rule]) -> list[_Pair]:
+    pairs: list[_Pair] = []
+    for rule in rules:
+        for p in list(left):
+            found = re.search(rule.old, _shown(p))
+            same = [q for q in right if found and filled(rule, found).search(_shown(q))]
+            if same:
+                pairs.append((p, same[0], "by hand"))
+                left.remove(p)
+                right.remove(same[0])
+    return pairs
+
+
+def _by_code(left: list[Program], right: list[Program]) -> list[_Pair]:
+    """The most alike first; takes what it pairs from both lists."""
+    shapes = {id(p): shape(p.instructions) for p in (*left, *right)} if left and right else {}
+    scores = [(likeness(shapes[id(p)], shapes[id(q)]), p, q) for p in left for q in right]
+    pairs: list[_Pair] = []
+    for score, p, q in sorted(scores, key=lambda s: -s[0]):
+        if score >= ALIKE and any(p is x for x in left) and any(q is x for x in right):
+            pairs.append((p, q, "code"))
+            left[:] = [x for x in left if x is not p]
+            right[:] = [x for x in right if x is not q]
+    return pairs
 
 
 def _name(program: Program) -> str:

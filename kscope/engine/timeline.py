@@ -7,6 +7,7 @@ from functools import partial
 
 import numpy as np
 
+from kscope.engine import empty
 from kscope.engine.outcomes import judged
 from kscope.engine.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
@@ -163,7 +164,9 @@ def _coverage(view: TimelineView) -> TimelineCoverage:
     if facts.missing_launches > 0.01:
         share = f"{100 * facts.missing_launches:.0f} %"
         notes.append(f"{share} of the GPU operations have no API call in the recording")
-    if not len(timeline.ranges):
+    if not len(timeline.ops):
+        notes += empty.notes(timeline)
+    elif not len(timeline.ranges):
         notes.append("no ranges of the user: steps and places have no names; NVTX or record_function name them")
     return TimelineCoverage(
         window=facts.window[2], operations=len(timeline.ops), api_calls=len(timeline.calls),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kscope.engine import empty
 from kscope.features.timeline.facts import TimelineView
 from kscope.model.analysis import Limiter, Verdict
 from kscope.model.units import percent
@@ -35,7 +36,7 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     """(verdict, "") or (None, why the recording does not tell)."""
     facts = view.facts
     if not len(view.timeline.ops):
-        return None, "no GPU operation was recorded: nothing can be said about the GPU"
+        return None, empty.why(view.timeline)
     if not view.kernels and not view.timeline.coverage.graph_rows and not view.copies:
         return None, "the window holds neither kernels nor copies"
     lost = view.share("graph_not_recorded")

@@ -11,8 +11,12 @@ from kscope.model.analysis import Finding, Frozen, Input, KernelAnalysis, Skippe
 
 DIFF_SCHEMA = "kscope.diff/1"
 
-MatchedBy = Literal["name and launch", "name", "name without arguments", "elimination"]
-"""How a pair was found, surest first. elimination: the only kernel left on either side."""
+MatchedBy = Literal[
+    "by hand", "name and launch", "name", "name and signature", "name without arguments", "code",
+    "elimination", "position",
+]  # fmt: skip
+"""How a pair was found. by hand: --match. code: machine code that is alike. The last two are guesses: the only kernel
+left on either side; the n-th of as many that were left on both."""
 
 Outcome = Literal["inside", "above", "below"]
 
@@ -32,6 +36,7 @@ class Promise(Frozen, frozen=True, kw_only=True):
     measured: float
     alone: bool
     outcome: Outcome
+    shared_with: Annotated[list[str], Meta(description="codes whose repairs share the measured gain")] = []
 
 
 class Change(Frozen, frozen=True, kw_only=True):
@@ -49,13 +54,20 @@ class KernelPair(Frozen, frozen=True, kw_only=True):
     matched_by: MatchedBy
     speedup: Annotated[float | None, Meta(description="time before / time after; above 1 is faster")]
     sentence: str
-    fixed: Annotated[list[str], Meta(description="codes of findings of the old version that the new one passes")] = []
+    fixed: Annotated[
+        list[str], Meta(description="codes of findings of the old version that the new one passes, their evidence gone")
+    ] = []
     new: list[str] = []
     remaining: list[str] = []
     unknown: Annotated[list[str], Meta(description="found before; the new report cannot tell")] = []
     promises: list[Promise] = []
     changes: list[Change] = []
     next: Finding | None = None
+    guess: Annotated[bool, Meta(description="nothing but the place pairs the two: no promise is judged")] = False
+    gone: Annotated[
+        list[str],
+        Meta(description="no longer found, though what they counted did not go (or cannot be told): not credited"),
+    ] = []
 
 
 class TimelinePair(Frozen, frozen=True, kw_only=True):
@@ -68,6 +80,7 @@ class TimelinePair(Frozen, frozen=True, kw_only=True):
     new: list[str] = []
     remaining: list[str] = []
     changes: list[Change] = []
+    unknown: Annotated[list[str], Meta(description="found before; the new recording cannot tell")] = []
 
 
 class Comparison(Frozen, frozen=True, kw_only=True):
@@ -79,7 +92,7 @@ class Comparison(Frozen, frozen=True, kw_only=True):
     timelines: list[TimelinePair] = []
     only_before: Annotated[list[str], Meta(description="demangled names without a partner")] = []
     only_after: list[str] = []
-    speedup: Annotated[float | None, Meta(description="of all paired kernels together")] = None
+    speedup: Annotated[float | None, Meta(description="of all pairs of kernels together, guesses left out")] = None
     skipped: list[SkippedInput] = []
     notes: list[str] = []
 

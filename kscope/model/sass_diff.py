@@ -33,7 +33,10 @@ class FunctionDiff(Frozen, frozen=True, kw_only=True):
     demangled: str
     arch_before: str
     arch_after: str
-    matched_by: Literal["name", "name without arguments", "elimination"]
+    matched_by: Annotated[
+        Literal["by hand", "name", "name without arguments", "code", "elimination"],
+        Meta(description="elimination is a guess: these two alone were left"),
+    ]
     identical: Annotated[bool, Meta(description="the same instructions, registers and addresses renamed")]
     same: int
     changed: int
@@ -48,6 +51,15 @@ class FunctionDiff(Frozen, frozen=True, kw_only=True):
     hunks: Annotated[list[list[SassLine]], Meta(description="differing lines with some context")] = []
 
 
+class AddedFunction(Frozen, frozen=True, kw_only=True):
+    """A function that only the new side has."""
+
+    name: str
+    demangled: str
+    arch: str
+    findings: list[Finding] = []
+
+
 class SassComparison(Frozen, frozen=True, kw_only=True):
     schema: str = SASS_DIFF_SCHEMA
     kscope: str
@@ -56,6 +68,7 @@ class SassComparison(Frozen, frozen=True, kw_only=True):
     functions: list[FunctionDiff] = []
     only_before: list[str] = []
     only_after: list[str] = []
+    added: Annotated[list[AddedFunction], Meta(description="those of only_after with what is found in them")] = []
     notes: list[str] = []
 
 

@@ -122,6 +122,17 @@ class Coverage(Struct, frozen=True):
     missing: tuple[str, ...] = ()
 
 
+class Recorder(Struct, frozen=True):
+    """What a recording without GPU operations says of itself. asked: kinds of events it was to hold; trigger: what was
+    to start it, "" for the program's start; said: its diagnostics, gravest first; system: calls of the system that took
+    the most time, with how often and how many ns."""
+
+    asked: tuple[str, ...] = ()
+    trigger: str = ""
+    said: tuple[str, ...] = ()
+    system: tuple[tuple[str, int, int], ...] = ()
+
+
 class Timeline(Struct, frozen=True):
     """One recording. ranges: what the user named (NVTX, record_function); operators: the framework's (aten::mm);
     overhead: time that the profiler itself took; full: intervals in which the launch queue was full; sources: files of
@@ -141,6 +152,7 @@ class Timeline(Struct, frozen=True):
     full: Spans
     coverage: Coverage
     sources: dict[int, str] = {}
+    recorder: Recorder = Recorder()
 
 
 def spans(start: Any = (), end: Any = (), name: Any = (), thread: Any = ()) -> Spans:

@@ -142,7 +142,7 @@ def findings(kernel: KernelAnalysis | TimelineAnalysis, base: int, heading: str)
     ranked = [f for f in kernel.findings if f.severity != "info"]
     blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]
     if not ranked:
-        text = "None: no rule found a fault worth 3 % or more."
+        text = f"None: {words.nothing(kernel)}."
         blocks.append(Block(base + 2, "findings", heading, text))
     if info := [f for f in kernel.findings if f.severity == "info"]:
         listed = ", ".join(f"{f.code} {said(f.rule)}" for f in info)

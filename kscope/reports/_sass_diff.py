@@ -38,6 +38,10 @@ def render_sass_diff(comparison: SassComparison, options: Options) -> str:
     for label, lost in (("only before", comparison.only_before), ("only after", comparison.only_after)):
         if lost:
             page.paragraph(", ".join(map(one_line, lost)), lead=(f"{label}  ", "dim"), indent=4)
+    for one in comparison.added:
+        if one.findings:
+            codes = ", ".join(f.code for f in one.findings)
+            page.paragraph(f"{codes} in {one_line(one.demangled)}", lead=("new  ", one.findings[0].severity), indent=5)
     for note in comparison.notes:
         page.paragraph(one_line(note), lead=("note  ", "minor"), indent=6)
     if not comparison.functions:
@@ -52,6 +56,12 @@ def _function(page: Page, function: FunctionDiff, options: Options) -> None:
     )
     if function.before != function.after:
         page.paragraph(one_line(function.before), lead=("  was ", "dim"), indent=6, style="dim")
+    if function.matched_by == "elimination":
+        page.paragraph("these two alone were left: that they are one function is a guess; --match OLD=NEW says it",
+                       lead=("  guess  ", "minor"), indent=9)  # fmt: skip
+    elif function.matched_by in ("by hand", "code"):
+        how = "by --match" if function.matched_by == "by hand" else "by their code, which is alike"
+        page.paragraph(how, lead=("  paired  ", "dim"), indent=10, style="dim")
     for label, changes in (("", function.figures), ("mix  ", function.mix), ("memory  ", function.accesses)):
         if changes:
             page.paragraph(_changes(changes), lead=(f"  {label}", "dim"), indent=4)

@@ -24,7 +24,7 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis, *, verbos
         _suggestion(page, str(rank), finding, verbose=verbose)
     if not ranked:
         page.blank()
-        page.line(("  No suggestion: no rule found a fault worth 3 % or more.", "good"))
+        page.line((f"  No suggestion: {words.nothing(kernel)}.", "good"))
     if info and verbose:
         for finding in info:
             page.blank()

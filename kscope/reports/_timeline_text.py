@@ -90,6 +90,8 @@ def generated(kernel: TopKernel) -> str:
 
 def about(timeline: TimelineAnalysis) -> str:
     """What was looked at: window, devices, GPU busy share."""
+    if not timeline.coverage.operations:
+        return "the recording holds nothing of a GPU"
     devices = ", ".join(f"{quoted(d.name) if d.name else 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last "
                         "operation" for d in timeline.devices)  # fmt: skip
     own = profiled(timeline)

@@ -58,7 +58,7 @@ def _table(page: Page, comparison: Comparison) -> None:
         page.line(
             f"{words.time(pair.before.duration_us):>10} {words.time(pair.after.duration_us):>9}  ",
             (f"{ratio(pair.speedup):>7}", style), "  ", (pad(_name(pair, room), room), "bold"),
-            (" " + " ".join(pair.fixed), "code"),
+            (" " + ("(a guess)" if pair.guess else " ".join(pair.fixed)), "code"),
         )  # fmt: skip
 
 
@@ -72,6 +72,8 @@ def _kernel(page: Page, pair: KernelPair, *, verbose: bool) -> None:
     page.ends([(words.shorten(new, page.width - len(times) - 2), "bold")], (times, "bold"))
     if old != new:
         page.paragraph(old, lead=("  was ", "dim"), indent=6, style="dim")
+    if (how := paired(pair)) and not pair.guess:  # which the sentence says
+        page.paragraph(how, lead=("  paired ", "dim"), indent=9, style="dim")
     good = (pair.speedup or 1) >= 1
     page.paragraph(one_line(pair.sentence), lead=("  ", ""), indent=2, style="good" if good else "critical")
     page.blank()
@@ -79,6 +81,8 @@ def _kernel(page: Page, pair: KernelPair, *, verbose: bool) -> None:
         lead = f"  fixed  {promise.code} {one_line(promise.rule)}  "
         page.paragraph(kept(promise), lead=(lead, "good"), indent=9)
     _codes(page, "no longer", [c for c in pair.fixed if c not in {p.code for p in pair.promises}], "dim")
+    if pair.gone:
+        page.paragraph(f"{' '.join(pair.gone)}  {gone(pair)}", lead=("  gone  ", "dim"), indent=8, style="dim")
     _codes(page, "new", pair.new, "minor")
     _codes(page, "still there", pair.remaining, "minor")
     _codes(page, "cannot tell", pair.unknown, "dim")
@@ -95,6 +99,7 @@ def _timeline(page: Page, pair: TimelinePair) -> None:
     _codes(page, "fixed", pair.fixed, "good")
     _codes(page, "new", pair.new, "minor")
     _codes(page, "still there", pair.remaining, "minor")
+    _codes(page, "cannot tell", pair.unknown, "dim")
     _changes(page, pair.changes, verbose=True)
 
 
@@ -126,11 +131,28 @@ def most_moved(changes: Sequence[Change]) -> list[Change]:
 
 
 def kept(promise: Promise) -> str:
-    """`promised 2.2x (1.8 - 2.4), measured 2.17x: inside`."""
+    """`promised 2.2x (1.8 - 2.4), measured 2.17x: inside`. Of several repairs that share one measured gain none is said
+    to have kept its promise."""
     digits = 2 if promise.speedup < 1.95 else 1
-    range_ = f"{promise.low:.{digits}f} - {promise.high:.{digits}f}"
-    text = f"promised {words.times(promise.speedup)} ({range_}), measured {ratio(promise.measured)}: {promise.outcome}"
-    return text if promise.alone else f"{text}, but other repairs went with it"
+    text = f"promised {words.times(promise.speedup)} ({promise.low:.{digits}f} - {promise.high:.{digits}f})"
+    together = ", ".join(map(one_line, promise.shared_with))
+    if not promise.alone:
+        return f"{text}; it shares the measured {ratio(promise.measured)} with {together}"
+    said = f"{text}, measured {ratio(promise.measured)}: {promise.outcome}"
+    return f"{said}, as one repair with {together}" if together else said
+
+
+def gone(pair: KernelPair) -> str:
+    """Why findings that are no longer there are not called fixed."""
+    return "(no longer found, but what was counted for it did not go: not credited)"
+
+
+def paired(pair: KernelPair) -> str:
+    """How a pair was found, where it was not by its name."""
+    if pair.guess:
+        return "by a guess: --match OLD=NEW says which became which"
+    how = {"by hand": "by --match", "code": "by their code, which is alike"}
+    return how.get(pair.matched_by, "")
 
 
 def ratio(speedup: float | None) -> str:
@@ -173,9 +195,11 @@ def render_md(comparison: Comparison, options: Options) -> str:
         head = ("kernel", "before", "after", "speed-up", "what happened", "fixed", "new")
         parts.append(table(head, rows, (1, 2, 3)))
     for pair in comparison.pairs:
-        if pair.promises or pair.changes:
+        if pair.promises or pair.changes or pair.gone or paired(pair):
             parts.append(f"## {code(_name(pair, 80))}")
+            parts.append(f"Paired {paired(pair)}." if paired(pair) else "")
             parts.append(bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in pair.promises))
+            parts.append(f"Gone: {' '.join(pair.gone)} {gone(pair)}." if pair.gone else "")
             moved = pair.changes if options.verbose else most_moved(pair.changes)
             figures = [[prose(c.what), value(c.before, c), value(c.after, c)] for c in moved]
             parts.append(table(("", "before", "after"), figures, (1, 2)) if figures else "")

@@ -130,7 +130,7 @@ def suggestions(kernel: KernelAnalysis | TimelineAnalysis) -> list[str]:
     for rank, finding in enumerate(ranked, 1):
         parts += _suggestion(rank, finding)
     if not ranked:
-        parts.append("None: no rule found a fault worth 3 % or more.")
+        parts.append(f"None: {words.nothing(kernel)}.")
     if info:
         listed = ", ".join(f"{prose(f.rule)} ({f.code})" for f in info)
         parts.append(f"Minor or for information: {listed}.")

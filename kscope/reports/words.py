@@ -13,7 +13,15 @@ from kscope.reports._reasons import REASONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Estimate, Evidence, Headroom, KernelAnalysis, Location, Roofline
+    from kscope.model.analysis import (
+        Estimate,
+        Evidence,
+        Headroom,
+        KernelAnalysis,
+        Location,
+        Roofline,
+        TimelineAnalysis,
+    )
 
 LIMITERS = {
     "dram_bandwidth": "DRAM bandwidth", "l2_bandwidth": "L2 bandwidth", "l1_throughput": "L1 throughput",
@@ -115,6 +123,13 @@ def headroom(room: Headroom) -> str:
 
 def _digits(speedup: float) -> int:
     return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
+
+
+def nothing(kernel: KernelAnalysis | TimelineAnalysis) -> str:
+    """Why there is no suggestion."""
+    if kernel.not_applicable and not kernel.passed and not kernel.findings:
+        return "no rule had what it needs"
+    return "no rule found a fault worth 3 % or more"
 
 
 def expectation(estimate: Estimate | None) -> str:

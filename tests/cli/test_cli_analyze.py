@@ -134,7 +134,10 @@ def test_fail_on(threshold: str, status: int) -> None:
     done = kscope("analyze", CONFLICTS, "--fail-on", threshold)
     assert done.returncode == status
     assert "MEM103" in done.stdout
-    assert done.stderr == ""
+    lines = done.stderr.splitlines()
+    assert all(line.startswith("FAIL ") for line in lines) and bool(lines) == (status == 1)
+    if status:
+        assert lines[0] == "FAIL MEM103 transpose_tile<0> dev_kernels.cu:75 0x0290"
 
 
 def test_fail_on_severity_means_at_least() -> None:

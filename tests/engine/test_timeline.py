@@ -136,7 +136,8 @@ def test_folder(tmp_path: Path) -> None:
 
 def test_command(tmp_path: Path) -> None:
     done = kscope("analyze", traces.path("launch_bound"), "--fail-on", "OVH605")
-    assert done.returncode == 1 and "OVERHEAD-BOUND" in done.stdout and done.stderr == ""
+    assert done.returncode == 1 and "OVERHEAD-BOUND" in done.stdout
+    assert done.stderr == "FAIL OVH605 launch_bound.json.xz\n"
     report = tmp_path / "a.nsys-rep"
     report.write_bytes(bytes(range(200, 256)) * 9)
     done = kscope("analyze", report, env={"PATH": str(tmp_path)})

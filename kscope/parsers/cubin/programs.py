@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from kscope.model.errors import KscopeError
+from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
 from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
 from kscope.parsers.cubin import elf, fatbin
@@ -30,7 +30,8 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
     expression; `arch` (`sm_90`, `90a`) keeps the images of one target. The file may be compressed; `-` is standard
     input.
 
-    Raises KscopeError: status 3 for a file that holds no machine code or damaged one, 4 for a missing tool.
+    Raises KscopeError: status 2 where no function matches, 3 for a file that holds no machine code or damaged one, 4
+    for a missing tool.
     """
     path = Path(path)
     with fenced(path), open_input(path) as plain:
@@ -39,9 +40,11 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
         source = _Source(path, Path(plain), target_of(arch), re.compile(function or ""))
         with _uncollected():
             found = [image for image in _read(source) if image.functions]
+    if not found and function:
+        message = f"{path}: no function matches {function!r}"
+        raise KscopeError("no-match", message, "run without --function to see their names", EXIT_USAGE)
     if not found:
-        what = f"function matching {function!r}" if function else "function"
-        raise KscopeError("no-function", f"{path}: no {what} in its machine code", "without --function all are shown")
+        raise KscopeError("no-function", f"{path}: no function in its machine code", HINT)
     return found
 
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from kscope.model.columns import Column, by_start, column, constant, in_order, is_constant, renumbered, taken
 from kscope.model.errors import KscopeError, one_line
-from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Spans, Timeline, spans
+from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, Timeline, spans
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.timeline._names import Interner
+from kscope.parsers.timeline.nsys_recorder import recorder
 from kscope.parsers.timeline.nsys_tables import Tables, open_tables
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -204,7 +205,7 @@ class _Reader:
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,
             syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
-            names=tuple(self.names),
+            names=tuple(self.names), recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(
                 gpu_rows=len(ops) > 0, api_rows=len(calls) > 0, graph_rows=int((ops.kind == Op.GRAPH).sum()),
                 missing=tuple(t for t in tables if t not in self.tables.roots),

@@ -37,7 +37,7 @@ function pairTable(pairs: KernelPair[]): HTMLElement {
     body.append(h("tr", {}, h("td", { class: "num" }, time(p.before.duration_us)), h("td", { class: "num" }, time(p.after.duration_us)),
       h("td", { class: `num ${tone(p.speedup)}` }, h("b", {}, p.speedup ? times(p.speedup) : "\u2013")),
       h("th", { scope: "row" }, compact(p.after.demangled || p.after.name)), h("td", {}, badge(p.before.verdict), " \u2192 ", badge(p.after.verdict)),
-      h("td", {}, p.fixed.join(" "))));
+      h("td", {}, p.guess ? "a guess" : p.fixed.join(" "))));
   }
   const head = h("thead", {}, h("tr", {}, ...["before", "after", "speed-up", "kernel", "regime", "fixed"]
     .map((t, i) => h("th", { scope: "col", class: i < 3 ? "num" : "" }, t))));
@@ -63,8 +63,10 @@ function kernelPair(p: KernelPair): HTMLElement {
     h("div", { class: "say" }, h("h2", { class: "kernel-name" }, compact(name, 90)),
       old !== name ? h("p", { class: "dim" }, `was ${compact(old, 90)}`) : null,
       h("p", { class: `sentence ${tone(p.speedup)}` }, p.sentence),
+      paired(p) ? h("p", { class: "dim" }, `paired ${paired(p)}`) : null,
       codes("no longer", p.fixed.filter((code) => !p.promises.some((x) => x.code === code)), "fixed"), codes("new", p.new, "major"),
-      codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info")),
+      codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info"),
+      codes("gone, but what was counted for it did not go: not credited", p.gone, "info")),
     bars(p.before.duration_us, p.after.duration_us));
   if (p.promises.length) card.append(promises(p));
   if (p.changes.length) card.append(changes(p.changes));
@@ -75,16 +77,23 @@ function kernelPair(p: KernelPair): HTMLElement {
   return card;
 }
 
+function paired(p: KernelPair): string {
+  if (p.guess) return "by a guess: --match OLD=NEW says which became which";
+  return p.matched_by === "by hand" ? "by --match" : p.matched_by === "code" ? "by their code, which is alike" : "";
+}
+
 function promises(p: KernelPair): HTMLElement {
   const most = Math.max(2, ...p.promises.map((x) => Math.max(x.high, x.measured) * 1.05));
   const at = (v: number) => Math.log(Math.max(1, v)) / Math.log(most) * 100;
   const list = h("ul", { class: "promises wide" });
   for (const x of p.promises) {
-    const said = `promised ${times(x.speedup)} (${range(x.low, x.high, x.speedup)}), measured ${times(x.measured)}: ${x.outcome} the bounds`;
+    const together = x.shared_with.join(", "), range_ = `promised ${times(x.speedup)} (${range(x.low, x.high, x.speedup)})`;
+    const said = x.alone ? `${range_}, measured ${times(x.measured)}: ${x.outcome} the bounds${together ? `, as one repair with ${together}` : ""}`
+      : `${range_}; it shares the measured ${times(x.measured)} with ${together}`;
     list.append(h("li", {}, h("span", { class: "name" }, h("code", {}, x.code), ` ${x.rule}`),
       h("span", { class: "track", role: "img", "aria-label": said }, styled(h("span", { class: "bounds" }), { left: `${at(x.low)}%`, width: `${Math.max(0.6, at(x.high) - at(x.low))}%` }),
         styled(h("span", { class: "low" }), { left: `${at(x.speedup)}%` }), styled(h("span", { class: "measured" }), { left: `${at(x.measured)}%` })),
-      h("span", {}, said + (x.alone ? "" : ", but other repairs went with it"))));
+      h("span", {}, said)));
   }
   return list;
 }
@@ -110,7 +119,7 @@ function figure(value: number | null, unit: string): string {
 function timelinePair(p: TimelinePair): HTMLElement {
   const card = h("section", { class: `verdict ${p.after.verdict?.regime ?? ""}`, "aria-label": "recording" },
     h("div", { class: "say" }, h("h2", { class: "kernel-name" }, p.after.input), h("p", { class: `sentence ${tone(p.speedup)}` }, p.sentence),
-      codes("fixed", p.fixed, "fixed"), codes("new", p.new, "major"), codes("still there", p.remaining, "minor")));
+      codes("fixed", p.fixed, "fixed"), codes("new", p.new, "major"), codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info")));
   if (p.changes.length) card.append(changes(p.changes));
   return card;
 }

@@ -34,13 +34,14 @@ export function section(title: string, note: string, ...children: (Node | null)[
 
 /** Findings as Lighthouse shows opportunities. `codeLink` gives the address of a place in the code view. */
 export function suggestions(
-  data: Data, subject: { findings: Finding[] }, codeLink: ((place: Place) => string | null),
+  data: Data, subject: { findings: Finding[]; passed?: string[]; not_applicable?: unknown[] }, codeLink: ((place: Place) => string | null),
 ): HTMLElement {
   const ranked = subject.findings.filter((f) => f.severity !== "info");
   const info = subject.findings.filter((f) => f.severity === "info");
   const most = Math.max(2, ...subject.findings.map((f) => f.estimate?.high ?? 1));
   const body = h("div", { class: "opportunities" });
-  if (!ranked.length) body.append(h("p", { class: "good" }, "No suggestion: no rule found a fault worth 3 % or more."));
+  const blind = subject.not_applicable?.length && !subject.passed?.length && !subject.findings.length;
+  if (!ranked.length) body.append(h("p", { class: "good" }, `No suggestion: ${blind ? "no rule had what it needs" : "no rule found a fault worth 3 % or more"}.`));
   ranked.forEach((f, i) => body.append(opportunity(data, f, i + 1, most, codeLink, i === 0)));
   if (info.length) {
     const folded = h("details", { class: "folded" }, h("summary", {}, `${info.length} minor or for information`));

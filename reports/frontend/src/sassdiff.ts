@@ -21,6 +21,7 @@ export function sassDiffPage(data: Data, c: SassComparison, names: string[]): HT
   const rest = h("ul");
   const lists: [string, string[]][] = [["the same", same.map((f) => f.demangled)], ["only before", c.only_before], ["only after", c.only_after]];
   for (const [label, list] of lists) if (list.length) rest.append(h("li", {}, `${label}: ${list.map((n) => compact(n)).join(", ")}`));
+  for (const one of c.added) if (one.findings.length) rest.append(h("li", {}, `new in ${compact(one.demangled)}: ${one.findings.map((x) => x.code).join(", ")}`));
   for (const note of c.notes) rest.append(h("li", {}, note));
   if (rest.childElementCount) page.append(section("Not shown", "", rest));
   return page;
@@ -52,6 +53,7 @@ function card(data: Data, f: FunctionDiff, index: number): HTMLElement {
   box.classList.add("long", "sass-diff");
   box.id = `f${index}`;
   if (f.before !== f.after) box.append(h("p", { class: "dim" }, `was ${f.before}`));
+  if (f.matched_by === "elimination") box.append(h("p", { class: "dim" }, "These two alone were left: that they are one function is a guess; --match OLD=NEW says it."));
   const list = h("dl", { class: "facts" });
   const groups: [string, PairChange[]][] = [["figures", f.figures], ["mix by pipe", f.mix], ["memory accesses", f.accesses]];
   for (const [label, changes] of groups) {

@@ -105,10 +105,11 @@ export interface PairChange { what: string; unit: string; before: number | null;
 export interface KernelPair {
   before: Kernel; after: Kernel; speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[];
   unknown: string[]; changes: PairChange[]; next: Finding | null;
-  promises: { code: string; rule: string; speedup: number; low: number; high: number; measured: number; alone: boolean; outcome: string }[];
+  promises: { code: string; rule: string; speedup: number; low: number; high: number; measured: number; alone: boolean; outcome: string; shared_with: string[] }[];
+  matched_by: string; guess: boolean; gone: string[];
 }
 export interface TimelinePair {
-  before: Timeline; after: Timeline; speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[];
+  before: Timeline; after: Timeline; speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[]; unknown: string[];
   changes: PairChange[];
 }
 export interface Comparison {
@@ -123,9 +124,12 @@ export interface SassLine { kind: string; before_pc: number | null; after_pc: nu
 export interface FunctionDiff {
   before: string; after: string; demangled: string; arch_before: string; arch_after: string; identical: boolean; same: number; changed: number;
   removed: number; added: number; figures: PairChange[]; mix: PairChange[]; accesses: PairChange[]; fixed: string[]; remaining: string[];
-  new: Finding[]; hunks: SassLine[][];
+  new: Finding[]; hunks: SassLine[][]; matched_by: string;
 }
-export interface SassComparison { functions: FunctionDiff[]; only_before: string[]; only_after: string[]; notes: string[] }
+export interface SassComparison {
+  functions: FunctionDiff[]; only_before: string[]; only_after: string[]; notes: string[];
+  added: { demangled: string; findings: Finding[] }[];
+}
 export interface Data {
   comparison?: Comparison; sass?: SassComparison; analysis: Analysis; detail: { kernels?: KernelDetail[]; timelines?: TimelineDetail[]; programs?: Program[] }; pages: Record<string, string>;
   names?: string[];
