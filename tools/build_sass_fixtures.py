@@ -4,7 +4,9 @@
 
 What is compiled for which targets stands in fixtures/sass/FIXTURES.toml. The sources are copied to a neutral folder
 first, so that line information names no private path. `--check` writes nothing and exits 1 where a rebuilt cubin
-differs from the committed one (another nvcc gives other code: the version stands in the manifest).
+differs from the committed one (another nvcc gives other code: the version stands in the manifest). The libraries of
+fixtures/sass/twins (two sources of one name in one library) are made where `twins` is named; nvcc gives their objects
+new names each time, so they are not checked.
 """
 
 from __future__ import annotations
@@ -43,6 +45,22 @@ def compile_one(source: str, arch: str, folder: Path, flags: list[str]) -> bytes
     return data
 
 
+def twins(folder: Path) -> None:
+    """An archive and a shared library of two sources that are both called kernel.cu."""
+    for source in HERE.glob("twins/*/kernel.cu"):
+        (folder / source.parent.name).mkdir(exist_ok=True)
+        shutil.copy(source, folder / source.parent.name)
+        command = ["nvcc", "-arch=sm_90", "-O3", "-lineinfo", "-Xcompiler", "-fPIC", "-c", "kernel.cu"]
+        subprocess.run(command, cwd=folder / source.parent.name, check=True, timeout=600)
+    for command in (["ar", "qcs", "libtwins.a"], ["gcc", "-shared", "-nostdlib", "-s", "-o", "libtwins.so"]):
+        (folder / command[-1]).unlink(missing_ok=True)
+        subprocess.run([*command, "scale/kernel.o", "shift/kernel.o"], cwd=folder, check=True, timeout=60)
+        data = (folder / command[-1]).read_bytes()
+        if PRIVATE.search(data):
+            raise SystemExit(f"{command[-1]}: holds a private path; compile in a neutral folder")
+        (HERE / "twins" / f"{command[-1]}.xz").write_bytes(lzma.compress(data, preset=9 | lzma.PRESET_EXTREME))
+
+
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("/corpus/sass"))
@@ -55,6 +73,11 @@ def main(argv: list[str]) -> int:
         if source.suffix == ".xz":
             continue
         shutil.copy(source, options.folder)
+    if "twins" in options.wanted:
+        twins(options.folder)
+        options.wanted.remove("twins")
+        if not options.wanted:
+            return 0
     stale = []
     with ThreadPoolExecutor(2) as pool:
         pairs = units(options.wanted)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kscope.model.errors import EXIT_OK, EXIT_THRESHOLD, KscopeError, one_line
+from kscope.cli import _output
+from kscope.model.errors import EXIT_OK, EXIT_THRESHOLD, KscopeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,7 @@ class Gate:
             known = self.known
             fresh = [(s, f) for s, f in broken if not known.knows(s, f)]
             if old := len(broken) - len(fresh):
-                say(f"kscope: {old} known from {self.baseline}, let pass")
+                _output.say(f"kscope: {old} known from {self.baseline}, let pass")
             broken = fresh
         hint = "record what is missing, or take it out of the gate"
         return conclude([of_finding(s, f) for s, f in broken], unseen(found, self.limits, skipped), hint)
@@ -116,15 +116,9 @@ def conclude(broken: Sequence[Violation], reasons: Sequence[str], hint: str) -> 
     from kscope.reports.gate import blind, line
 
     for one in broken:
-        say(line(one))
+        _output.say(line(one))
     if reasons and not broken:
         raise KscopeError("gate-blind", blind(reasons), hint)
     if reasons:
-        say(f"kscope: {blind(reasons)}")
+        _output.say(f"kscope: {blind(reasons)}")
     return EXIT_THRESHOLD if broken else EXIT_OK
-
-
-def say(text: str) -> None:
-    """One line on standard error."""
-    encoding = sys.stderr.encoding or "utf-8"
-    print(one_line(text).encode(encoding, "replace").decode(encoding), file=sys.stderr)

@@ -60,7 +60,7 @@ def analyze(
     output = None if str(output) == "-" else output
     format_ = format_ or _format_of(output)
 
-    from kscope.cli import _output
+    from kscope.cli import _cache, _output
 
     if output:
         _output.check_target(output, paths, force=force)
@@ -77,6 +77,7 @@ def analyze(
         analysis = analyze_paths(
             paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail
         )
+    _cache.warn(analysis)
 
     if plot:
         from kscope.reports.plot import draw

@@ -84,15 +84,17 @@ def diff(
 
 
 def _compared(before: str, after: str, kernel: str | None, rules: Sequence[Rule]) -> Comparison:
+    from kscope.cli import _cache
     from kscope.engine.compare import compare
     from kscope.engine.run import analyze_paths
-    from kscope.features.profile.footprint import Footprints, quoted
+    from kscope.features.views.footprint import Footprints, quoted
     from kscope.model.faults import fenced
 
     old = Footprints()
     first = analyze_paths([before], kernel=kernel, footprints=old)
     new = Footprints(wanted=quoted([f for k in first.kernels for f in k.findings]))
     second = analyze_paths([after], kernel=kernel, footprints=new)
+    _cache.warn(first, second)
     with fenced(f"{before}, {after}"):
         return compare(first, second, rules, (old, new))
 
@@ -123,16 +125,16 @@ def _rendered(comparison: Comparison, format_: str, *, to_file: bool, verbose: b
 
 def _judged(comparison: Comparison, percent: float, *, allow_unmatched: bool) -> int:
     """The status of --fail-if-slower. Raises KscopeError (status 3) where it could not look."""
-    from kscope.cli import _gate
+    from kscope.cli import _gate, _output
     from kscope.engine.compare import devices_differ
     from kscope.engine.gate import not_compared, slower
     from kscope.reports.gate import blind
 
     reasons = not_compared(comparison)
     if (note := devices_differ(comparison)):
-        _gate.say(f"kscope: {note}: times of two GPUs are compared")
+        _output.say(f"kscope: {note}: times of two GPUs are compared")
     if reasons and allow_unmatched:
-        _gate.say(f"kscope: {blind(reasons)}; let pass (--allow-unmatched)")
+        _output.say(f"kscope: {blind(reasons)}; let pass (--allow-unmatched)")
         reasons = []
     hint = "--match OLD=NEW pairs kernels, --allow-unmatched lets them pass"
     return _gate.conclude(slower(comparison, percent / 100), reasons, hint)

@@ -4,46 +4,76 @@ then imports the command line: NVIDIA's library takes 0.1 s to decode a kernel, 
 
 from __future__ import annotations
 
+from kscope.cli.import_path import leave_out_current_folder
+
+# ruff: noqa: E402
+leave_out_current_folder()  # before anything is imported that the current folder may have, too
+
 import gc
+import io
 import os
 import signal
 import sys
 
 from kscope.engine import ahead
+from kscope.parsers.files import forked
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
     from typing import NoReturn
+
+ENDS = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+"""What tells the process to end: a batch system, a terminal that was closed."""
 
 
 def main() -> NoReturn:
     """The console script: kscope.cli.main with the first report opened ahead. Ends the process."""
     gc.disable()  # one command and out: what is garbage goes by its reference counts
     _open_streams()
-    signal.signal(signal.SIGTERM, _end)
-    argv = sys.argv[1:]
-    if argv[:1] == ["analyze"]:
-        report = next((a for a in argv if a.endswith(".ncu-rep")), None)
-        if report is not None:
-            ahead.start(report, charts=_draws(argv))
+    status: str | int | None
     try:
-        from kscope.cli.main import main as run
-
-        run(argv)
+        status = _run(sys.argv[1:])
     except SystemExit as end:
         status = end.code
     except KeyboardInterrupt:  # while the command line is imported
         status = 130
     finally:
-        ahead.close()
+        forked.end_all()
     _leave(status)
 
 
-def _end(number: int, _: object) -> NoReturn:
+def _run(argv: list[str]) -> NoReturn:
+    for number in ENDS:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, _end)
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    try:
+        if argv[:1] == ["analyze"]:
+            report = next((a for a in argv if a.endswith(".ncu-rep")), None)
+            if report is not None:
+                ahead.start(report, charts=_draws(argv))
+        from kscope.cli.main import main as run
+
+        run(argv)
+    finally:
+        ahead.close()
+
+
+def _end(number: int, _: object) -> None:
     """Told to end: as an exception, so that temporary files go, without the tools that threads wait for."""
-    if (tools := sys.modules.get("kscope.parsers.toolchain")) is not None:
-        tools.stop()
-    sys.exit(128 + number)
+    for other in ENDS:
+        signal.signal(other, signal.SIG_IGN)  # told once: clearing up is not interrupted
+    tools = sys.modules.get("kscope.parsers.toolchain")
+    if tools is None or tools.stop(128 + number):
+        sys.exit(128 + number)
+
+
+def _interrupt(number: int, _: object) -> None:
+    """Ctrl-C: KeyboardInterrupt, as ever, but not between the start of a tool and its being known."""
+    tools = sys.modules.get("kscope.parsers.toolchain")
+    if tools is None or tools.stop(128 + number):
+        raise KeyboardInterrupt
 
 
 def _open_streams() -> None:
@@ -57,6 +87,13 @@ def _open_streams() -> None:
                 os.dup2(opened, number)
                 os.close(opened)
             setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        # PYTHONUNBUFFERED writes through to the file, and passes over it when only a part found room
+        if isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+            whole = io.BufferedWriter(stream.buffer)
+            setattr(sys, name, io.TextIOWrapper(whole, stream.encoding, stream.errors, write_through=True,
+                                                line_buffering=True))  # fmt: skip
 
 
 def _draws(argv: list[str]) -> bool:

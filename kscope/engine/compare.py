@@ -8,7 +8,7 @@ from kscope import __version__
 from kscope.engine.credit import went
 from kscope.engine.pairing import GUESSES, Rule, name_of, pair
 from kscope.engine.verdict import WORDS
-from kscope.features.profile.footprint import Footprint, Footprints
+from kscope.features.views.footprint import Footprint, Footprints
 from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
 from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
 from kscope.model.quoted import quoted

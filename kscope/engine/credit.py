@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kscope.features.profile.footprint import IDEAL, Footprint
+from kscope.features.views.footprint import IDEAL, Footprint
 from kscope.model.analysis import Finding, KernelAnalysis
 
 WENT = 0.5

@@ -29,8 +29,8 @@ from kscope.rules.registry import all_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kscope.features.profile.footprint import Footprints
     from kscope.features.sass.listing import Structure
+    from kscope.features.views.footprint import Footprints
     from kscope.model.detail import KernelDetail
 
 HOT = 12

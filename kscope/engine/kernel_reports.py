@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
-from kscope.features.profile.footprint import Footprints
+from kscope.features.views.footprint import Footprints
 from kscope.model.analysis import Input, KernelAnalysis, SkippedInput
 from kscope.model.detail import KernelDetail
 from kscope.model.errors import KscopeError

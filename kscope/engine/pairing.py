@@ -7,8 +7,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from msgspec import Struct
 
-from kscope.features.profile.footprint import Footprint
 from kscope.features.sass.align import ALIKE, likeness
+from kscope.features.views.footprint import Footprint
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.comparison import MatchedBy
 from kscope.model.errors import EXIT_USAGE, KscopeError

@@ -18,7 +18,7 @@ from kscope.parsers.files.inputs import collect, open_input
 from kscope.parsers.ncu.worker import Reader, Want
 
 if TYPE_CHECKING:
-    from kscope.features.profile.footprint import Footprints
+    from kscope.features.views.footprint import Footprints
     from kscope.model.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
     from kscope.model.detail import Detail
 
@@ -41,7 +41,7 @@ def analyze_paths(
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
     the longest N. detail: filled with what charts and listings show (kscope.model.detail). footprints: filled with
-    what a comparison needs of the kernels (kscope.features.profile.footprint). With several inputs, one that cannot be
+    what a comparison needs of the kernels (kscope.features.views.footprint). With several inputs, one that cannot be
     read, or that kscope itself falls over, is listed in `skipped` and the others go on, and so is a kernel of a
     report; raises KscopeError when nothing can be read, and for a lone unreadable input.
     """

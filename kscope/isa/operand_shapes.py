@@ -58,7 +58,8 @@ _BITS = {"TF32": 32, "S8": 8, "U8": 8, "S4": 4, "U4": 4, "E4M3": 8, "E5M2": 8, "
          "F16": 16, "BF16": 16}  # fmt: skip
 _MMA_BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
 _DIGITS = re.compile(r"^\d{3,6}$")
-_TIMES = re.compile(r"^(\d+)x(\d+)x(\d+)$")
+_TIMES = re.compile(r"^(\d{1,3})x(\d{1,3})x(\d{1,3})$")
+_LONGEST = 512  # of a side of a tensor instruction's tile: more than any has, so that no text asks for more registers
 _SCALAR = re.compile(r"^U(IADD3|IMAD|LEA|LOP3|ISETP|PLOP3|PSETP|SHF|SEL|MOV|FSETP|I2F|F2F|F2I|IMNMX|VIMNMX|FFMA|FADD|"
                      r"FMUL|PRMT|FLO|POPC|BREV|BMSK|SGXT|IABS|FSEL|P2UR|FMNMX|I2FP|F2FP|VIADD|IADD)$")  # fmt: skip
 
@@ -73,10 +74,10 @@ def mma_shape(opcode: str, mods: tuple[str, ...]) -> tuple[int, int, int] | None
     for mod in mods:
         match = _TIMES.match(mod)
         if match:
-            return int(match[1]), int(match[2]), int(match[3])
+            return min(int(match[1]), _LONGEST), min(int(match[2]), _LONGEST), min(int(match[3]), _LONGEST)
         if _DIGITS.match(mod) and opcode in _MMA_BITS:
             m, rest = (16, mod[2:]) if mod.startswith("16") else (8, mod[1:])
-            return m, int(rest[0]), int(rest[1:] or 0)
+            return m, int(rest[0]), min(int(rest[1:] or 0), _LONGEST)
     return None
 
 
@@ -141,7 +142,7 @@ def _matrices(mods: tuple[str, ...]) -> int:
 
 def _tensor_memory(mods: tuple[str, ...]) -> int:
     """Registers of LDTM.x4, LDTM.16dp256bit.x2: repetitions times 32-bit words a lane."""
-    times = next((int(m[1:]) for m in mods if re.fullmatch(r"x\d+", m)), 1)
+    times = next((int(m[1:]) for m in mods if re.fullmatch(r"x\d{1,3}", m)), 1)
     per = 4 if any("256" in m for m in mods) else 2 if any("128" in m for m in mods) else 1
     return times * per
 

@@ -1,8 +1,9 @@
 """NVIDIA's binary tools: where nvdisasm and cuobjdump are, what they can read, and how they are run.
 
 Looked for in this order: the environment (KSCOPE_NVDISASM, NVDISASM_PATH and so on), PATH, CUDA_HOME and CUDA_PATH,
-/usr/local/cuda, NVIDIA's Python wheels (dependencies of kscope where they exist), Triton's copies. Programs are run
-without a shell, with a time limit, in an empty temporary folder.
+/usr/local/cuda, NVIDIA's Python wheels (dependencies of kscope where they exist), Triton's copies. Never in the current
+folder, which has what others put there: empty and relative entries of PATH are passed over. Programs are run without a
+shell, with a time limit, in an empty temporary folder.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import sysconfig
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -54,9 +58,12 @@ def candidates(name: str) -> Iterator[Path]:
     """Every copy of a program, the preferred one first. A copy named by the environment is believed to be there."""
     for variable in (f"KSCOPE_{name.upper()}", f"{name.upper()}_PATH"):
         if named := os.environ.get(variable):
-            yield Path(named) / name if Path(named).is_dir() else Path(named)
-    if found := shutil.which(name):
-        yield Path(found)
+            given = Path(named).absolute()  # tools run in a folder of their own
+            yield given / name if given.is_dir() else given
+    for entry in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        # not which(name): that reads an empty entry as the current folder, and on Windows looks there first
+        if os.path.isabs(entry) and (found := shutil.which(os.path.join(entry, name))):
+            yield Path(found)
     for folder in _folders():
         for file in (folder / name, folder / f"{name}.exe"):
             if file.is_file() and os.access(file, os.X_OK):
@@ -65,12 +72,29 @@ def candidates(name: str) -> Iterator[Path]:
 
 def _folders() -> Iterator[Path]:
     roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    yield from (Path(root) / "bin" for root in roots if root)
+    yield from (Path(root) / "bin" for root in roots if root and os.path.isabs(root))
     yield from sorted(Path("/opt/nvidia").glob("nsight-*/*/"), reverse=True)
     for package, pattern in (("nvidia", "*/bin"), ("triton", "backends/nvidia/bin")):
         spec = importlib.util.find_spec(package)
         for place in (spec.submodule_search_locations or []) if spec else []:
-            yield from sorted(Path(place).glob(pattern), reverse=True)
+            if _installed(Path(place)):
+                yield from sorted(Path(place).glob(pattern), reverse=True)
+
+
+def _installed(package: Path) -> bool:
+    """Whether a package is an installed one, not a folder of that name in the current one: notebooks import from
+    there."""
+    if not package.is_absolute():
+        return False
+    installed = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
+    return package.parent != _current() or str(package.parent) in installed
+
+
+def _current() -> Path | None:
+    try:
+        return Path.cwd()
+    except OSError:  # removed
+        return None
 
 
 def locate(name: str) -> Path | None:
@@ -144,8 +168,10 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 
 _running: set[subprocess.Popen[bytes]] = set()
-_ending: list[bool] = []
-"""Not empty once the process was told to end: a tool that another thread starts at that moment ends as well."""
+_starting: list[bool] = []
+"""Not empty while the main thread starts a tool that is not among those that run yet."""
+_ending: list[int] = []
+"""The exit status once the process was told to end: a tool that is started at that moment ends as well."""
 
 
 def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, folder: Path | None = None) -> Output:
@@ -154,13 +180,7 @@ def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, f
     seconds = seconds or (int(limit) if limit.isdecimal() else SECONDS)
     with tempfile.TemporaryDirectory(prefix="kscope-") as empty:
         try:
-            process = subprocess.Popen(
-                [str(tool.path), *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                cwd=folder or empty, env=environment(),
-            )  # fmt: skip
-            _running.add(process)
-            if _ending:
-                process.kill()
+            process = _start([str(tool.path), *arguments], folder or Path(empty))
             try:
                 out, errors = process.communicate(timeout=seconds)
             finally:
@@ -177,11 +197,36 @@ def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, f
     return Output(process.returncode, out, last_line(errors))
 
 
-def stop() -> None:
-    """End the tools that run, in whatever thread: the process is told to end."""
-    _ending.append(True)
+def _start(command: list[str], folder: Path) -> subprocess.Popen[bytes]:
+    """A program, known to `stop` from its first moment on."""
+    variables = environment()
+    main = threading.current_thread() is threading.main_thread()
+    if main:
+        _starting.append(True)
+    try:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder, env=variables
+        )
+        _running.add(process)
+    finally:
+        if main:
+            _starting.clear()
+        if _ending:
+            for one in list(_running):
+                one.kill()
+                one.wait()
+            if main:  # the handler of the signal left it to us
+                sys.exit(_ending[0])
+    return process
+
+
+def stop(status: int) -> bool:
+    """End the tools that run, in whatever thread: the process is told to end, with this exit status. False while the
+    main thread is about to start one, which ends the process itself as soon as it has."""
+    _ending.append(status)
     for process in list(_running):
         process.kill()
+    return not _starting
 
 
 def environment() -> dict[str, str]:

@@ -55,6 +55,29 @@ def test_closed_input_and_error_streams(tmp_path: Path) -> None:
     assert plain.returncode == 0 and "MEM103" in plain.stdout
 
 
+LIMITED = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+os.execv(sys.executable, [sys.executable, "-m", "kscope", *sys.argv[1:]])
+"""
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["analyze", "--schema"], ["rules"]], ids=" ".join)
+def test_a_disk_that_is_full_after_a_part(unbuffered: str, words: list[str], tmp_path: Path) -> None:
+    """Half a report with exit status 0 would pass for a whole one. Without buffers Python does not look how much of a
+    write found room."""
+    with (tmp_path / "out").open("wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-c", LIMITED, *words], stdout=out, stderr=subprocess.PIPE, text=True, timeout=120,
+            env=environment({"PYTHONUNBUFFERED": unbuffered}), check=False,
+        )  # fmt: skip
+    assert done.returncode == 2 and (tmp_path / "out").stat().st_size == 4096
+    assert done.stderr == (
+        "kscope: standard output cannot be written: File too large; write to a file elsewhere with -o\n"
+    )
+
+
 WRITE = """
 import resource, sys
 from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 from kscope.engine.compare import compare
 from kscope.engine.pairing import Rule, pair, parse_rule
 from kscope.engine.run import analyze_paths
-from kscope.features.profile.footprint import Footprints, quoted
+from kscope.features.views.footprint import Footprints, quoted
 from kscope.model.analysis import Analysis, KernelAnalysis
 from kscope.model.comparison import Comparison
 from kscope.reports import Options

@@ -88,3 +88,28 @@ def test_tools_run_in_an_empty_folder_that_is_gone_afterwards(tmp_path: Path) ->
     folder, locale = toolchain.run(tool, []).stdout.decode().split()
     assert locale == "C"
     assert not os.path.exists(folder)
+
+
+@pytest.mark.parametrize("entry", ["", ".", "bin"])
+def test_the_current_folder_is_never_searched(entry: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither through an empty nor through a relative entry of PATH, nor as a package of the name of NVIDIA's."""
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path, tmp_path / "bin", tmp_path / "nvidia" / "cu99" / "bin"):
+        folder.mkdir(parents=True, exist_ok=True)
+        program(folder, "nvdisasm", "echo V99.0.0")
+    monkeypatch.setenv("PATH", f"{entry}{os.pathsep}/bin")
+    monkeypatch.setenv("CUDA_HOME", entry)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = list(toolchain.candidates("nvdisasm"))
+    assert found and all(path.is_absolute() and tmp_path not in path.parents for path in found)
+    named = program(tmp_path / "named", "nvdisasm", "echo V13.1.2")
+    monkeypatch.setenv("PATH", f"{entry}{os.pathsep}{named.parent}")
+    assert toolchain.locate("nvdisasm") == named, "a folder that is named is searched"
+
+
+def test_a_tool_that_the_environment_names_relatively(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs, although tools run in a folder of their own: whoever named it meant it."""
+    monkeypatch.chdir(tmp_path)
+    program(tmp_path, "nvdisasm", "echo V13.1.2")
+    monkeypatch.setenv("KSCOPE_NVDISASM", "./nvdisasm")
+    assert str(toolchain.find("nvdisasm")) == "nvdisasm 13.1.2"

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from kscope.features.lanes.lane_operands import distance
 from kscope.features.sass.defuse import DefUse
 from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, Instruction, Program
 
 DEPTH = 60
-_REGISTER = re.compile(r"^(-?)(UR|R)(\d+)(?:\.reuse)?$")
+_REGISTER = re.compile(r"^(-?)(UR|R)(\d{1,3})(?:\.reuse)?$")
 _NUMBER = re.compile(r"^-?0x[0-9a-f]+$|^-?\d+$")
-_TERM = re.compile(r"(-?)(?:(UR|R)(\d+)(?:\.\w+)*|(0x[0-9a-f]+)|(URZ|RZ))")
+_TERM = re.compile(r"(-?)(?:(UR|R)(\d{1,3})(?:\.\w+)*|(0x[0-9a-f]+)|(URZ|RZ))")
 _ZERO = ("RZ", "URZ", "-RZ", "-URZ")
 
 
@@ -32,20 +33,26 @@ class Sum(Struct, frozen=True):
     def plus(self, other: Sum, factor: int = 1) -> Sum:
         terms = dict(self.terms)
         for name, coefficient in other.terms.items():
-            terms[name] = terms.get(name, 0) + factor * coefficient
+            terms[name] = _wrapped(terms.get(name, 0) + factor * coefficient)
         return Sum(
-            self.constant + factor * other.constant,
+            _wrapped(self.constant + factor * other.constant),
             {n: c for n, c in terms.items() if c},
             self.varying or other.varying,
         )
 
     def times(self, factor: int) -> Sum:
-        return Sum(self.constant * factor, {n: c * factor for n, c in self.terms.items()}, self.varying)
+        terms = {n: _wrapped(c * factor) for n, c in self.terms.items()}
+        return Sum(_wrapped(self.constant * factor), terms, self.varying)
 
     @property
     def strides(self) -> frozenset[int]:
         """Coefficients of its symbols: 8 where consecutive barriers are indexed."""
         return frozenset(self.terms.values())
+
+
+def _wrapped(number: int) -> int:
+    """In 64 bits, as registers wrap: a chain of squares would double its length each time."""
+    return number if -(1 << 63) <= number < 1 << 63 else (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class Affine:
@@ -128,12 +135,12 @@ class Affine:
                 return self._multiply(ins, sources, depth)
             if op in ("IADD3", "VIADD", "IADD", "VIADD3"):
                 return self._sum(ins, sources, depth)
-            if op == "LEA" and len(sources) >= 3 and _NUMBER.match(sources[-1]):
+            if op == "LEA" and len(sources) >= 3 and (bits := distance(sources[-1])) is not None:
                 first, second = self._of(ins, sources[0], depth), self._of(ins, sources[1], depth)
-                return first.times(1 << int(sources[-1], 0)).plus(second) if first and second else None
-            if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and _NUMBER.match(sources[1]):
+                return first.times(1 << bits).plus(second) if first and second else None
+            if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and (bits := distance(sources[1])) is not None:
                 first = self._of(ins, sources[0], depth)
-                return first.times(1 << int(sources[1], 0)) if first else None
+                return first.times(1 << bits) if first else None
             if op == "PRMT" and len(sources) == 3 and sources[1] == "0x654":
                 return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
         return None

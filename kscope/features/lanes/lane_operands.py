@@ -11,10 +11,11 @@ from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, UNIFORM_PREDICATE
 
 MASK = (1 << 32) - 1
 CONSTANT = re.compile(r"^c\[0x([0-9a-f]+)\]\[0x([0-9a-f]+)\]$")
-REGISTER = re.compile(r"^(UR|UP|R|P)(\d+)$")
-_BASE = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d+)((?:\.\w+)*)")
+REGISTER = re.compile(r"^(UR|UP|R|P)(\d{1,3})$")
+_BASE = re.compile(r"(?<![A-Za-z0-9_])(UR|R)(\d{1,3})((?:\.\w+)*)")
 _MEMORY = re.compile(r"\[([^\[\]]*)\]")
 _OFFSET = re.compile(r"([-+])0x([0-9a-f]+)(?!\w)")
+_SIGNS = ("-", "~", "!")
 _BASES = {"R": 0, "UR": UNIFORM_BASE, "P": PREDICATE_BASE, "UP": UNIFORM_PREDICATE_BASE}
 
 
@@ -23,6 +24,8 @@ def parsed(text: str) -> tuple[str, str, int]:
     """A source operand as (kind, text, number): a number, a register, a word of a constant bank (its decimal number is
     the text), or the negation or inversion (by a mask) of an operand; kind "" if it is none of these."""
     text = text.removesuffix(".reuse")
+    if text[:1] in _SIGNS and text[1:2] in _SIGNS:  # no listing has two, and a million would be as deep
+        return "", "", 0
     if text.startswith("-") and not text.startswith("-0x"):
         return "-", text[1:], 0
     if text.startswith(("~", "!")):
@@ -39,6 +42,15 @@ def parsed(text: str) -> tuple[str, str, int]:
         return "", "", 0
 
 
+def distance(text: str) -> int | None:
+    """How far an operand written as a constant shifts 32 bits; None where it is no such constant."""
+    try:
+        bits = int(text, 0)
+    except ValueError:
+        return None
+    return bits if 0 <= bits < 32 else None
+
+
 @lru_cache(maxsize=1 << 14)
 def brackets(operands: tuple[str, ...]) -> tuple[tuple[tuple[tuple[int, int], ...], int], ...]:
     """The memory operands of an instruction: registers with their scales, and the sum of the constants."""
@@ -49,7 +61,7 @@ def brackets(operands: tuple[str, ...]) -> tuple[tuple[tuple[tuple[int, int], ..
         for found in _MEMORY.finditer(operand[operand.rfind("][") + 1 :]):
             bases = []
             for kind, number, marks in _BASE.findall(found[1]):
-                scale = re.search(r"\.X(\d+)", marks)
+                scale = re.search(r"\.X(\d{1,2})(?!\d)", marks)
                 bases.append((_BASES[kind] + int(number), int(scale[1]) if scale else 1))
             offsets = _OFFSET.findall(found[1]) or re.findall(r"^()0x([0-9a-f]+)", found[1])
             out.append((tuple(bases), sum(int(digits, 16) * (-1 if sign == "-" else 1) for sign, digits in offsets)))

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kscope.features.lanes.lane_operands import CONSTANT, MASK, REGISTER
+from kscope.features.lanes.lane_operands import CONSTANT, MASK, REGISTER, distance
 from kscope.model.program import PREDICATE_BASE, Instruction
 
 if TYPE_CHECKING:
@@ -97,10 +97,12 @@ def _lea(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     if "HI" in ins.mods:
         if len(ins.operands) < at + 4 or "SX32" in ins.mods:
             return None
-        left = int(ins.operands[at + 3], 0)
+        left = distance(ins.operands[at + 3])
+        if left is None:
+            return None
         return each(lambda x, y, h: ((((h << 32 | x) << left) >> 32) + y) & MASK, a, b, v.operand(i, at + 2))
-    shift = int(ins.operands[at + 2], 0) if len(ins.operands) > at + 2 else 0
-    return each(lambda x, y: ((x << shift) + y) & MASK, a, b)
+    shift = distance(ins.operands[at + 2]) if len(ins.operands) > at + 2 else 0
+    return each(lambda x, y: ((x << shift) + y) & MASK, a, b) if shift is not None else None
 
 
 def _lop3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:

@@ -185,4 +185,4 @@ def _unpacks(code: Listing, index: int) -> bool:
 def _register(operand: str) -> int | None:
     """Number of a plain vector register operand (R12, -R12, |R12|, R12.reuse), None for anything else."""
     text = operand.lstrip("-|~+").rstrip("|").split(".")[0]
-    return int(text[1:]) if text.startswith("R") and text[1:].isdigit() else None
+    return int(text[1:]) if text.startswith("R") and text[1:].isdecimal() else None

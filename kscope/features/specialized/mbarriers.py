@@ -30,7 +30,7 @@ class BarrierSlots:
         if operand is None:
             return None
         digits = operand[3:].partition("]")[0].partition("+")[0].partition(".")[0]
-        found = self.affine.register(i, UNIFORM_BASE + int(digits) + 1) if digits.isdigit() else None
+        found = self.affine.register(i, UNIFORM_BASE + int(digits) + 1) if digits.isdecimal() else None
         return found.constant if found is not None and _settled(found) else None
 
     def _groups(self) -> list[int]:
@@ -76,7 +76,7 @@ class BarrierSlots:
         for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "ARRIVE" in ins.mods):
             ins = code[i]
             last = ins.operands[-1] if ins.operands else "RZ"
-            if not last.startswith("R") or last == "RZ" or not last[1:].isdigit():
+            if not last.startswith("R") or last == "RZ" or not last[1:].isdecimal():
                 continue
             found = self.affine.register(i, int(last[1:]))
             if not found.terms and found.constant > 0:

@@ -117,7 +117,7 @@ def _from_container(source: _Source) -> Iterator[Cubin]:
     chosen = [name for name, target in there if source.takes(target)]
     if not chosen:
         raise source.no_target([target for _, target in there])
-    for name, image in fatbin.extract(source.path, source.plain, chosen):
+    for name, image in fatbin.extract(source.path, source.plain, chosen, [name for name, _ in there]):
         yield _from_cubin(source, name, image)
 
 

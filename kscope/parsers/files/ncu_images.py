@@ -35,6 +35,7 @@ def result_names(report: str) -> list[str]:
     try:
         with open(report, "rb") as f:
             found = [b for b in ncu_container.blocks(f, os.fstat(f.fileno()).st_size) if b.results]
+            # mapped, since names are a sliver of it: in the reader's process, whose end is one line about one report
             data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
         for block in found:
             for message in _messages(data[block.payload : block.end]):
@@ -56,10 +57,10 @@ def embedded_images(report: str) -> dict[bytes, memoryview]:
         with open(report, "rb") as f:
             size = os.fstat(f.fileno()).st_size
             found = [b for b in ncu_container.blocks(f, size) if not b.results and b.end > b.payload]
-            data = memoryview(mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ))
-        for block in found:
-            for image in _images(data[block.payload : block.end]):
-                images[blake2b(image, digest_size=20).digest()] = image
+            for block in found:  # read, not mapped: a file that is cut short meanwhile would end the process
+                f.seek(block.payload)
+                for image in _images(memoryview(f.read(block.end - block.payload))):
+                    images[blake2b(image, digest_size=20).digest()] = image
     except (OSError, ValueError, IndexError, struct.error, ncu_container.Damage):
         return {}
     return images

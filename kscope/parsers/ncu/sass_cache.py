@@ -6,7 +6,7 @@ kernel is answered from the cache, and a recompiled one never is. Where that ima
 images with a function of the same name, a container that reads differently), nothing is cached.
 
 KSCOPE_CACHE_DIR names another folder (default: $XDG_CACHE_HOME/kscope or ~/.cache/kscope); KSCOPE_CACHE_DIR= (empty)
-turns the cache off.
+turns the cache off. So does a folder that others can write to: what it says becomes a verdict.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ import os
 from hashlib import blake2b
 from pathlib import Path
 
+from kscope.parsers.files import cachefiles
 from kscope.parsers.files.ncu_images import embedded_images, target
 
 Row = tuple[str, "str | None", "int | None"]
 """SASS text, source file and line."""
-VERSION = b"3"  # part of the key: raise it when the stored text changes
+VERSION = b"4"  # part of the key: raise it when the stored text changes
 KEEP = 4096  # files; the older half goes when there are more
 
 
@@ -42,6 +43,8 @@ class SassCache:
 
     def __init__(self, report: str, folder: Path | None = None) -> None:
         self._folder = folder or cache_dir()
+        if self._folder is not None and cachefiles.trouble(self._folder):
+            self._folder = None
         self._report = report
         self._images: dict[bytes, memoryview] | None = None
         self._holding: dict[str, bytes | None] = {}
@@ -55,17 +58,18 @@ class SassCache:
 
     def _read(self, function: str) -> dict[int, Row] | None:
         file = self._file(function)
-        if file is None:
+        content = cachefiles.read(file) if file is not None else None
+        if content is None:
             return None
         try:
-            count, *rest = file.read_text(encoding="utf-8").split("\n")
+            count, *rest = content.decode("utf-8").split("\n")
             files: list[str | None] = [*rest[: int(count)], None]
             offsets, numbers, lines = (list(map(int, row.split())) for row in rest[int(count) : int(count) + 3])
             texts = rest[int(count) + 3 : -1]
             places = zip(texts, map(files.__getitem__, numbers), (n or None for n in lines), strict=True)
             return dict(zip(offsets, places, strict=True)) or None
-        except (OSError, ValueError, IndexError):
-            return None  # absent or damaged: disassemble again
+        except (ValueError, IndexError):
+            return None  # of another version: disassemble again
 
     def store(self, function: str, rows: dict[int, Row]) -> None:
         """Best effort: a read-only home or a full disk costs only time."""
@@ -74,18 +78,14 @@ class SassCache:
         numbers = {name: i for i, name in enumerate(dict.fromkeys(name for _, name, _ in rows.values() if name))}
         if file is None or "\n" in "".join([*numbers, *(text for text, _, _ in rows.values())]):
             return
+        columns = (
+            rows, (numbers[name] if name else -1 for _, name, _ in rows.values()),
+            (line or 0 for _, _, line in rows.values()),
+        )  # fmt: skip
+        head = [str(len(numbers)), *numbers, *(" ".join(map(str, column)) for column in columns)]
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            temporary = file.with_suffix(f".{os.getpid()}.tmp")
-            columns = (
-                rows, (numbers[name] if name else -1 for _, name, _ in rows.values()),
-                (line or 0 for _, _, line in rows.values()),
-            )  # fmt: skip
-            head = [str(len(numbers)), *numbers, *(" ".join(map(str, column)) for column in columns)]
-            content = "\n".join([*head, *(text for text, _, _ in rows.values()), ""])
-            temporary.write_text(content, encoding="utf-8", newline="\n")
-            temporary.replace(file)
-            _prune(file.parent)
+            cachefiles.write(file, "\n".join([*head, *(text for text, _, _ in rows.values()), ""]).encode("utf-8"))
+            cachefiles.prune(file.parent, "sass-", KEEP)
         except (OSError, UnicodeEncodeError):
             return
 
@@ -111,9 +111,3 @@ class SassCache:
             self._holding[function] = found[0] if len(found) == 1 else None
         return self._holding[function]
 
-
-def _prune(folder: Path) -> None:
-    files = list(folder.glob("sass-*.txt"))
-    if len(files) > KEEP:
-        for file in sorted(files, key=lambda f: f.stat().st_mtime)[: KEEP // 2]:
-            file.unlink(missing_ok=True)

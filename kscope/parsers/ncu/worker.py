@@ -15,6 +15,7 @@ import struct
 import sys
 
 from kscope.model.errors import KscopeError, one_line
+from kscope.parsers.files import forked
 from kscope.parsers.ncu.frames import LateSources, Skipped, Want
 
 TYPE_CHECKING = False  # everything imported here delays the reader: typing alone takes 9 ms
@@ -51,17 +52,18 @@ class Reader:
         if hasattr(os, "fork"):
             read_end, write_end = os.pipe()
             _widen(write_end)
-            pid = os.fork()
-            if pid == 0:
+            self._pid = forked.fork()
+            if self._pid == 0:
                 os.close(read_end)
                 _child(self._path, first, self._want, os.fdopen(write_end, "wb"))
             os.close(write_end)
-            self._pid, self._pipe = pid, os.fdopen(read_end, "rb")
+            self._pipe = os.fdopen(read_end, "rb")
         else:
             import json
             import subprocess
 
-            arguments = [sys.executable, "-m", "kscope.parsers.ncu.worker", self._path, str(first)]
+            # -P: not what a file in the current folder calls itself
+            arguments = [sys.executable, "-P", "-m", "kscope.parsers.ncu.worker", self._path, str(first)]
             arguments.append(json.dumps(vars(self._want)))
             self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
             assert self._process.stdout is not None
@@ -164,6 +166,7 @@ class Reader:
             code = self._process.wait()
         else:
             code = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+            forked.reaped(self._pid)
         self._pid = -1
         self._pipe.close()
         if code < 0:

@@ -27,12 +27,14 @@ MNEMONIC = 64  # characters kept of an opcode with its modifiers; the longest of
 _FOREIGN = re.compile(r"[^A-Z0-9_.x]")
 _TAIL = re.compile(r"\s*(?:;|\(\*|/\*|\s[&?]\w|\s&).*$", re.DOTALL)
 _PLAIN = re.compile(r"[^;&?*{}]*").fullmatch  # nothing to strip: the usual case
-_REGISTER = re.compile(r"^[-+!~|]*(UR|UP|R|P)(\d+)(?![\w\[])")
-_ADDRESS = re.compile(r"\b(UR|UP|R|P)(\d+)((?:\.(?:64|U32|S32|X\d+))*)")
-_DESCRIPTOR = re.compile(r"\b(desc|gdesc|cx)\[UR(\d+)\]")
+_REGISTER = re.compile(r"^[-+!~|]*(UR|UP|R|P)(\d{1,3})(?![\w\[])")
+_ADDRESS = re.compile(r"\b(UR|UP|R|P)(\d{1,3})((?:\.(?:64|U32|S32|X\d+))*)")
+_DESCRIPTOR = re.compile(r"\b(desc|gdesc|cx)\[UR(\d{1,3})\]")
 _TARGETS = re.compile(r"BRANCH_TARGETS\s+([^\"*)]+)")
 _LABEL = re.compile(r"`?\(([^)]+)\)")
 _HEX = re.compile(r"^-?0x[0-9a-f]+$")
+_LARGE = re.compile(r"\b(UR|UP|R|P)(\d+)(?![\w$])|0x[0-9a-fA-F]{17,}|\d{33,}")
+_COUNTS = {"R": 256, "UR": 256, "P": 8, "UP": 8}  # eight bits name a register, three a predicate
 _BASES = {"R": 0, "UR": UNIFORM_BASE, "P": PREDICATE_BASE, "UP": UNIFORM_PREDICATE_BASE}
 _ALL_PREDICATES = tuple(range(PREDICATE_BASE, PREDICATE_BASE + 7))
 _BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "BSSY", "BRXU", "WARPSYNC", "LEPC", "SSY"})
@@ -70,6 +72,15 @@ def _address(text: str, width: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _possible(match: re.Match[str]) -> str:
+    """A register or a number of an operand as it is, without its digits where no machine has it: sets of registers are
+    as large as the largest one, and what is reckoned with as long as what stands in the text."""
+    kind, digits = match[1], match[2]
+    if kind is None:
+        return "?"
+    return match[0] if len(digits) < 4 and int(digits) < _COUNTS[kind] else f"{kind}?"
+
+
 Decoded = tuple[str, tuple[str, ...], int | None, bool, tuple[str, ...], tuple[int, ...], tuple[int, ...], str]
 
 
@@ -86,13 +97,13 @@ def decode(raw: str) -> Decoded:
     if body.startswith("@"):
         mark, _, body = body.partition(" ")
         negated = mark.startswith("@!")
-        _, number, _, _ = _operand(mark[1:])
+        _, number, _, _ = _operand(_LARGE.sub(_possible, mark[1:]))
         guard = number if number >= 0 else None
         never = guard is None and negated
     head, _, rest = body.lstrip().partition(" ")
     head = _FOREIGN.sub("?", head[:MNEMONIC])  # sentences name opcodes: nothing else may come that way
     opcode, *mods = head.split(".")
-    operands = _split(opcode, rest)
+    operands = _split(opcode, _LARGE.sub(_possible, rest))
     shape = shape_of(head)
     if shape.texture:
         shape = _texture(shape, operands)

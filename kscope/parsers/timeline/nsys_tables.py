@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import shutil
 import sqlite3
+import stat
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,10 +16,19 @@ from urllib.parse import quote
 import numpy as np
 
 from kscope.model.columns import Column, constant, even
-from kscope.model.errors import KscopeError
+from kscope.model.errors import KscopeError, one_line
 from kscope.parsers.timeline.sqlite_pages import Pages, Unusual
 
-_ROWS = 20_000
+_ROWS = 1_000
+LONGEST = 1 << 20
+"""Bytes of a text or blob that is read; names of kernels have up to some 10 KB."""
+_STEPS = 100_000  # of SQLite's machine between two looks at what it has done
+_STEPS_A_BYTE, _STEPS_AT_LEAST = 20, 50_000_000
+"""Work allowed on a file of so many bytes. A row of 20 columns takes 60 steps and 20 bytes or more; pages that point at
+one another can make endless rows of a few bytes."""
+_TEXT_A_BYTE, _TEXT_AT_LEAST = 4, 64 << 20
+"""Bytes of text allowed, for the same reason: each text is read by one query or two."""
+_HOT = bytes.fromhex("d9d505f920a163d7")  # the head of a journal that has to be played back
 _WIDE = ("start", "end", "bytes", "globalPid", "globalTid", "graphNodeId", "graphId")
 
 
@@ -36,28 +46,75 @@ def open_tables(plain: str, path: Path | str) -> Iterator[Tables]:
 @contextlib.contextmanager
 def _named(plain: str, path: Path | str) -> Iterator[str]:
     """A file with a name of its own: SQLite cannot open what `open_input` unpacked into a file without one."""
-    if plain == str(path):
+    log = _unfinished(Path(plain)) if plain == str(path) else None
+    if plain == str(path) and log is None:
         yield plain
         return
     try:
         with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
             target = Path(folder, "export.sqlite")
             shutil.copyfile(plain, target)
+            if log is not None:  # SQLite applies it to the copy: next to the file nothing is written
+                shutil.copyfile(log, f"{target}-wal")
+                with contextlib.closing(sqlite3.connect(target)) as db:
+                    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             yield str(target)
     except OSError as e:
         message = f"{path}: cannot be unpacked ({e.strerror})"
         raise KscopeError("too-large", message, "make room, or set TMPDIR") from None
 
 
+def _unfinished(plain: Path) -> Path | None:
+    """The write-ahead log beside a database, whose rows are not in the file yet. Raises KscopeError for a transaction
+    that was never finished: a journal names further files, which are not to be touched."""
+    journal = plain.with_name(f"{plain.name}-journal")
+    with contextlib.suppress(OSError):
+        if stat.S_ISREG(journal.stat().st_mode):
+            with journal.open("rb") as file:
+                if file.read(len(_HOT)) == _HOT:
+                    message = f"{plain}: a write to it was never finished ({journal.name} lies beside it)"
+                    raise KscopeError("unfinished", message, "open it once with sqlite3, or export it again")
+    log = plain.with_name(f"{plain.name}-wal")
+    try:
+        about = log.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(about.st_mode):
+        message = f"{plain}: {log.name} beside it is no file, and may hold rows of it"
+        raise KscopeError("unfinished", message, "remove it, or export again")
+    return log if about.st_size else None
+
+
 def _connect(plain: str, path: Path | str) -> sqlite3.Connection:
     try:
         db = sqlite3.connect(f"file:{quote(str(Path(plain).absolute()))}?mode=ro&immutable=1", uri=True)
-        db.text_factory = lambda raw: raw.decode("utf-8", "replace")
+        _limit(db, Path(plain).stat().st_size)
         db.execute("PRAGMA trusted_schema=OFF")
-        db.execute("PRAGMA mmap_size=1073741824")
+        db.execute("PRAGMA mmap_size=0")  # a mapped file that another process cuts short ends this one
     except sqlite3.Error as e:
         raise KscopeError("unreadable", f"{path}: cannot be opened ({e})", "check the file") from None
     return db
+
+
+def _limit(db: sqlite3.Connection, size: int) -> None:
+    """Bound the memory and the work that a file of so many bytes can ask for. Limits of this connection alone: the heap
+    limits of SQLite are the process's, and whoever calls kscope from a program of theirs may have databases too."""
+    db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+    db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    left = [max(_TEXT_AT_LEAST, _TEXT_A_BYTE * size), max(_STEPS_AT_LEAST, _STEPS_A_BYTE * size)]
+
+    def text(raw: bytes) -> str:
+        left[0] -= len(raw)
+        if left[0] < 0:
+            raise sqlite3.DataError("more text than the file has room for")
+        return raw.decode("utf-8", "replace")
+
+    def spent() -> bool:
+        left[1] -= _STEPS
+        return left[1] < 0
+
+    db.text_factory = text
+    db.set_progress_handler(spent, _STEPS)
 
 
 @contextlib.contextmanager
@@ -79,7 +136,12 @@ class Tables:
         self.db = db
         self.pages = pages
         # no views: those are programs
-        self.roots: dict[str, int] = dict(db.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'"))
+        found = db.execute("SELECT name, rootpage FROM sqlite_master WHERE type = 'table'").fetchall()
+        computed = "SELECT 1 FROM pragma_table_xinfo(?) WHERE hidden"
+        for name, root in found:  # nor can what is computed be trusted to be small
+            if not root or db.execute(computed, (name,)).fetchall():
+                raise ValueError(f"{one_line(str(name))} is computed, which no export is")
+        self.roots: dict[str, int] = dict(found)
 
     def has(self, table: str) -> set[str]:
         """Names of a table's columns; empty where there is no such table."""

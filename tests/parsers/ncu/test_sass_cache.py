@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from kscope.model.kernel import Kernel
-from kscope.parsers.files import ncu_images
+from kscope.parsers.files import cachefiles, ncu_images
 from kscope.parsers.ncu import sass_cache, worker
 from kscope.parsers.ncu.kernels import read_kernels, to_kernel
+from tests.cli.running import kscope, python
 from tests.support import reports
 
 CASE = "bank_conflict.slow"
@@ -40,6 +43,13 @@ def read(path: Path) -> dict[int, Text]:
     return rows(kernel)
 
 
+def entry(file: Path) -> str:
+    """The content of an entry, without its checksum."""
+    content = cachefiles.read(file)
+    assert content is not None
+    return content.decode()
+
+
 def files(folder: Path) -> list[Path]:
     return sorted(p for p in folder.rglob("*") if p.is_file())
 
@@ -63,9 +73,9 @@ def test_warm_does_not_disassemble(report: Callable[[str], Path], folder: Path) 
     """What is in the file is what comes out: the disassembler was not asked."""
     cold = read(report(CASE))
     (file,) = files(folder)
-    content = file.read_text()
+    content = entry(file)
     opcode = next(word for word in content.split() if word.startswith("LDG"))
-    file.write_text(content.replace(opcode, "LDG.E.64"))
+    cachefiles.write(file, content.replace(opcode, "LDG.E.64").encode())
     assert opcode != "LDG.E.64"
     warm = read(report(CASE))
     assert {pc: (t.replace(opcode, "LDG.E.64"), *at) for pc, (t, *at) in cold.items()} == warm != cold
@@ -93,7 +103,8 @@ def test_another_build_of_the_kernel(report: Callable[[str], Path], folder: Path
     """One byte of the embedded image differs: another key, so the old text is not used."""
     read(report(CASE))
     (first,) = files(folder)
-    first.write_text(first.read_text().replace("\t", "\tWRONG "))
+    cachefiles.write(first, entry(first).replace("LDG", "WRONG").encode())
+    assert any("WRONG" in text for text, _, _ in read(report(CASE)).values())
     data = bytearray(reports.plain(CASE))
     table = next(b for b, _ in reports.parts(bytes(data))[1] if not b.results and b.end > b.payload)
     image = data.index(b"\x7fELF", table.payload)
@@ -226,6 +237,143 @@ def test_pruning(report: Callable[[str], Path], folder: Path, monkeypatch: pytes
     assert {f"sass-{age:02}.txt" for age in range(5)} < left, "the younger half"
     assert not {f"sass-{age:02}.txt" for age in range(5, 10)} & left, "the older half"
     assert "notes.txt" in left and len(left) == 7
+
+
+@pytest.mark.parametrize("change", ["edited", "renamed"])
+def test_an_entry_that_is_not_as_it_was_written(change: str, report: Callable[[str], Path], folder: Path) -> None:
+    """Its checksum tells: the verdict is about the code of the report, whatever stands in the cache."""
+    cold = read(report(CASE))
+    (file,) = files(folder)
+    good = file.read_bytes()
+    if change == "edited":
+        file.write_bytes(good.replace(b"LDG.E", b"NOP", 1))
+    else:
+        other = folder / "sass-0.txt"
+        cachefiles.write(other, good.partition(b"\n")[2].replace(b"LDG.E", b"NOP"))
+        other.replace(file)
+    assert file.read_bytes() != good
+    assert read(report(CASE)) == cold and file.read_bytes() == good
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777])
+def test_a_folder_that_others_can_write_is_not_used(mode: int, report: Callable[[str], Path], folder: Path) -> None:
+    cold = read(report(CASE))
+    (file,) = files(folder)
+    lie = entry(file).replace("LDG.E", "NOP").encode()
+    cachefiles.write(file, lie)
+    folder.chmod(mode)
+    assert read(report(CASE)) == cold
+    assert entry(file).encode() == lie, "nor is anything written there"
+    assert "others can write to it; chmod go-w" in cachefiles.trouble(folder)
+    for words in (("analyze", str(report(CASE))), ("diff", str(report(CASE)), str(report(CASE)))):
+        done = kscope(*words)
+        assert done.returncode == 0
+        assert done.stderr == (
+            f"kscope: the cache of disassembled code is not used: {folder}: others can write to it; chmod go-w it\n"
+        )
+    folder.chmod(0o700)
+    assert read(report(CASE)) != cold and kscope("analyze", report(CASE)).stderr == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_another_user_is_not_used(report: Callable[[str], Path], folder: Path) -> None:
+    read(report(CASE))
+    os.chown(folder, 12345, 12345)
+    assert "belongs to another user" in cachefiles.trouble(folder)
+    (file,) = files(folder)
+    file.unlink()
+    read(report(CASE))
+    assert files(folder) == []
+
+
+def test_a_new_folder_is_ours_alone_whatever_the_umask(report: Callable[[str], Path], folder: Path) -> None:
+    before = os.umask(0)
+    try:
+        read(report(CASE))
+    finally:
+        os.umask(before)
+    assert folder.stat().st_mode & 0o777 == 0o700 and files(folder)[0].stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX files")
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder", "huge"])
+def test_special_files_in_place_of_an_entry(kind: str, report: Callable[[str], Path], folder: Path) -> None:
+    """Nothing waits for them, follows them or reads them; where that can be they give way to an entry."""
+    cold = read(report(CASE))
+    (file,) = files(folder)
+    good = file.read_bytes()
+    file.unlink()
+    target = folder / "target"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "link":
+        target.write_bytes(good)
+        file.symlink_to(target)
+    elif kind == "folder":
+        file.mkdir()
+    else:
+        with file.open("wb") as opened:
+            opened.truncate(1 << 40)
+    assert read(report(CASE)) == cold
+    if kind == "folder":
+        assert file.is_dir() and files(folder) == []
+    else:
+        assert not file.is_symlink() and file.read_bytes() == good
+        assert kind != "link" or target.read_bytes() == good
+
+
+@pytest.mark.parametrize("way", ["_linked", "_renamed"])
+def test_both_ways_to_write(way: str, tmp_path: Path) -> None:
+    """Whole, over what is there, and with nothing else left in the folder; on a full disk as it was before."""
+    file = tmp_path / "sass-1.txt"
+    for content in (b"one", b"two" * 9999):
+        if getattr(cachefiles, way)(file, content) is False:
+            pytest.skip("no files without names here")
+        assert file.read_bytes() == content and files(tmp_path) == [file]
+
+
+FULL = """
+import resource, sys
+from pathlib import Path
+from kscope.parsers.files import cachefiles
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+for way in (cachefiles._linked, cachefiles._renamed):
+    try:
+        way(Path(sys.argv[1]), bytes(50_000))
+    except OSError as error:
+        print(error.strerror)
+"""
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    file = tmp_path / "sass-1.txt"
+    file.write_bytes(b"before")
+    assert python("-c", FULL, file).stdout == "File too large\n" * 2
+    assert files(tmp_path) == [file] and file.read_bytes() == b"before"
+
+
+def test_what_killed_processes_left_goes(folder: Path) -> None:
+    """Not what another one may be writing this moment, nor what is not ours."""
+    folder.mkdir()
+    old, new, other = (folder / name for name in ("sass-1.77.tmp", "sass-2.78.tmp", "notes.tmp"))
+    for path in (old, new, other):
+        path.write_bytes(b"")
+        os.utime(path, (time.time() - (60 if path is new else 2 * cachefiles.STALE),) * 2)
+    cachefiles.prune(folder, "sass-", 10)
+    assert files(folder) == [other, new]
+
+
+def test_a_cold_cache_and_many_processes(report: Callable[[str], Path], folder: Path) -> None:
+    """Twelve at once: all say the same, one whole entry, nothing else."""
+    command = [sys.executable, "-m", "kscope", "analyze", str(report(CASE)), "--format", "json"]
+    started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(12)]
+    done = [(*process.communicate(timeout=120), process.returncode) for process in started]
+    assert {status for *_, status in done} == {0} and {errors for _, errors, _ in done} == {b""}
+    assert len({out for out, *_ in done}) == 1
+    (file,) = files(folder)
+    warm = kscope("analyze", report(CASE), "--format", "json")
+    assert warm.stdout.encode() == done[0][0] and cachefiles.read(file)
 
 
 def test_parallel_writers(report: Callable[[str], Path], folder: Path) -> None:
