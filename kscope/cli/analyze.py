@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kscope.model.analysis import SkippedInput
     from kscope.model.detail import Detail
+    from kscope.napkin.problem import Problem
 
 FORMATS = ("text", "json", "md", "llm", "html", "sarif")
 
@@ -35,13 +36,16 @@ FORMATS = ("text", "json", "md", "llm", "html", "sarif")
 @click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
 @click.option("--budget", metavar="TOKENS", type=click.IntRange(min=100), default=2000, show_default=True,
               help="Size of the llm format, at 4 characters a token.")
+@click.option("--problem", metavar="PROBLEM",
+              help="What the kernel was to solve, as in `kscope napkin`, such as \"gemm 4096 4096 4096 bf16\": compares"
+                   " bytes and FLOP done with those needed.")
 @click.option("-v", "--verbose", is_flag=True, help="All kernels, all evidence, what passed, what was not applicable.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of --format json and exit.")
 def analyze(
     paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
     format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...],
-    baseline: Path | None, budget: int, verbose: bool, no_color: bool, schema: bool,
+    baseline: Path | None, budget: int, problem: str | None, verbose: bool, no_color: bool, schema: bool,
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
@@ -68,6 +72,7 @@ def analyze(
         _check_plot(plot, paths, force=force)
     gate = _gate.Gate(fail_on, baseline)
     selected, ignored = _codes(select), _codes(ignore)
+    asked = _problem(problem)
 
     from kscope.cli._progress import progress_bar
     from kscope.engine.run import analyze_paths
@@ -75,8 +80,9 @@ def analyze(
     detail = _detail(draws=format_ == "html" or plot is not None)
     with progress_bar() or nullcontext() as report:
         analysis = analyze_paths(
-            paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail
-        )
+            paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail,
+            problem=asked,
+        )  # fmt: skip
     _cache.warn(analysis)
 
     if plot:
@@ -99,6 +105,15 @@ def analyze(
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, options))
     return gate.of(analysis)
+
+
+def _problem(words: str | None) -> Problem | None:
+    """Raises KscopeError (status 2) for what is no problem."""
+    if words is None:
+        return None
+    from kscope.napkin.problem import build
+
+    return build(words)
 
 
 def left_out(skip: SkippedInput) -> str:

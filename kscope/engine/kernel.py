@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
+from msgspec import UNSET
+
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide
@@ -29,9 +31,13 @@ from kscope.rules.registry import all_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from msgspec import UnsetType
+
     from kscope.features.sass.listing import Structure
     from kscope.features.views.footprint import Footprints
+    from kscope.model.analysis import Headroom, ProblemFit
     from kscope.model.detail import KernelDetail
+    from kscope.napkin.problem import Problem
 
 HOT = 12
 
@@ -39,10 +45,12 @@ HOT = 12
 def analyze_kernel(
     kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None,
     report: str = "", structure: Structure | None = None, footprints: Footprints | None = None,
+    problem: Problem | None = None,
 ) -> KernelAnalysis:  # fmt: skip
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
     kernel's detail is put, if it is wanted; report: the plain file that it was read from; structure: of the kernel's
-    program, if it is known already; footprints: where the kernel's is put, for a comparison."""
+    program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
+    solve."""
     facts = Facts(kernel, structure)
     said = judged(
         (rule.code, partial(rule().run, facts))
@@ -58,6 +66,7 @@ def analyze_kernel(
     if footprints is not None:
         footprints.add(ident, facts, findings)
     launch, device = kernel.launch, kernel.device
+    room = headroom(facts, findings)
     return KernelAnalysis(
         id=ident,
         name=kernel.name or kernel.demangled or "(unnamed)",
@@ -70,7 +79,7 @@ def analyze_kernel(
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
         verdict=verdict(facts, regimen, findings, len(said.not_applicable)),
-        headroom=headroom(facts, findings),
+        headroom=room,
         roofline=_roofline(facts),
         utilization=_utilization(facts),
         stalls=_stalls(facts),
@@ -87,7 +96,16 @@ def analyze_kernel(
         hot=_hot(facts),
         notes=[one_line(n) for n in kernel.notes],
         workload=kernel.workload,
+        problem=_problem(facts, problem, room),
     )  # fmt: skip
+
+
+def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:
+    if problem is None:
+        return UNSET
+    from kscope.engine.problem import fit
+
+    return fit(facts, problem, room)
 
 
 def _roofline(facts: Facts) -> Roofline | None:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-
 from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
-from kscope.features.views.footprint import Footprints
+from kscope.engine.request import Request
 from kscope.model.analysis import Input, KernelAnalysis, SkippedInput
 from kscope.model.detail import KernelDetail
 from kscope.model.errors import KscopeError
@@ -18,29 +15,23 @@ from kscope.parsers.ncu.worker import RECOLLECT, Reader, Skipped
 
 class Read:
     """What is wanted of reports, and what was found in those so far: `inputs`, `kernels`, `details` (None where they
-    are not wanted). footprints: filled with what a comparison needs of the kernels."""
+    are not wanted)."""
 
-    def __init__(
-        self,
-        codes: frozenset[str] | None,
-        wanted: re.Pattern[str] | None,
-        progress: Callable[[str, int, int | None], None] | None,
-        details: list[KernelDetail] | None,
-        footprints: Footprints | None,
-    ) -> None:
-        self.codes, self.wanted, self.progress = codes, wanted, progress
-        self.details, self.footprints = details, footprints
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self.inputs: list[Input] = []
         self.kernels: list[KernelAnalysis] = []
+        self.details: list[KernelDetail] | None = [] if request.draws else None
 
 
 def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[SkippedInput]:
     """Analyse the kernels of the `number`-th input; what was left out. Raises KscopeError where there is none, or none
     that can be analysed."""
+    request = into.request
     known = Codes(reader.path, draws=into.details is not None)
     skipped: list[SkippedInput] = []
     sound, version = 0, None
-    kernels = reader.kernels(known.expect if into.wanted is None else None)
+    kernels = reader.kernels(known.expect if request.wanted is None else None)
     done = 0
     while True:
         try:
@@ -60,20 +51,21 @@ def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[S
             version = raw.get("tool_version") or version
             try:
                 names = (raw["demangled"] or "", raw["name"] or "")
-                if into.wanted is None or any(into.wanted.search(n) for n in names):
+                if request.wanted is None or any(request.wanted.search(n) for n in names):
                     one = to_kernel(raw, path, known.parse)
                     structure = known.structure(one.program) if one.program is not None else None
                     ident = f"{number}.{raw['index']}"
                     found = analyze_kernel(
-                        one, ident, into.codes, into.details, reader.path, structure, into.footprints
-                    )
+                        one, ident, request.codes, into.details, reader.path, structure, request.footprints,
+                        request.problem,
+                    )  # fmt: skip
                     into.kernels.append(found)
                 sound += 1
             except Exception as error:
                 show_traceback(error)
                 skipped.append(SkippedInput(input=path, what=f"kernel {raw['index']}", message=in_words(error)))
-        if into.progress is not None:
-            into.progress(path, done, reader.count)
+        if request.progress is not None:
+            request.progress(path, done, reader.count)
     if reader.count == 0:
         raise KscopeError("no-kernels", f"{path}: the report holds no kernel", "profile one that launches any")
     if not sound and skipped:

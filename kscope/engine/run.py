@@ -6,12 +6,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kscope import __version__
 from kscope.engine import ahead
+from kscope.engine.request import Progress, Request
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fault, in_words, show_traceback
 from kscope.parsers.files.inputs import collect, open_input
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
     from kscope.features.views.footprint import Footprints
     from kscope.model.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
     from kscope.model.detail import Detail
-
-Progress = Callable[[str, int, "int | None"], None]
-"""Called with (input, kernels done, kernels in it or None)."""
-
+    from kscope.napkin.problem import Problem
 
 def analyze_paths(
     paths: Sequence[str | Path],
@@ -36,39 +34,39 @@ def analyze_paths(
     progress: Progress | None = None,
     detail: Detail | None = None,
     footprints: Footprints | None = None,
+    problem: Problem | None = None,
 ) -> Analysis:
     """Analyse reports, folders of them, or both, kernels sorted by time.
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
     the longest N. detail: filled with what charts and listings show (kscope.model.detail). footprints: filled with
-    what a comparison needs of the kernels (kscope.features.views.footprint). With several inputs, one that cannot be
-    read, or that kscope itself falls over, is listed in `skipped` and the others go on, and so is a kernel of a
-    report; raises KscopeError when nothing can be read, and for a lone unreadable input.
+    what a comparison needs of the kernels (kscope.features.views.footprint). problem: what the kernels were to
+    solve, to compare with what they did (kscope.napkin.problem). With several inputs, one that cannot be read, or that
+    kscope itself falls over, is listed in `skipped` and the others go on, and so is a kernel of a report; raises
+    KscopeError when nothing can be read, and for a lone unreadable input.
     """
-    wanted = re.compile(kernel) if kernel else None
+    request = Request(
+        wanted=re.compile(kernel) if kernel else None, top=top, progress=progress, detail=detail,
+        footprints=footprints, problem=problem,
+    )  # fmt: skip
     faults: list[tuple[str, KscopeError]] = []
     inputs = _collect(paths, faults)
     recordings = [one for one in inputs if one[1] != "ncu"]
     if recordings:
-        return _with_timelines(inputs, recordings, _codes(select, ignore), wanted, top, progress, faults, detail,
-                               footprints)  # fmt: skip
-    with contextlib.closing(_started(inputs, charts=detail is not None)) as readers:
+        request.codes = _codes(select, ignore)
+        return _with_timelines(inputs, recordings, request, faults)
+    with contextlib.closing(_started(inputs, charts=request.draws)) as readers:
         first = next(readers)  # decodes while the next lines import
-        codes = _codes(select, ignore)
-        _prepare(draws=detail is not None)
-        return _analyze(itertools.chain([first], readers), codes, wanted, top, progress, faults, detail, footprints)
+        request.codes = _codes(select, ignore)
+        _prepare(draws=request.draws)
+        return _analyze(itertools.chain([first], readers), request, faults)
 
 
 def _with_timelines(
     inputs: Sequence[tuple[Path, str]],
     recordings: Sequence[tuple[Path, str]],
-    codes: frozenset[str] | None,
-    wanted: re.Pattern[str] | None,
-    top: int | None,
-    progress: Progress | None,
+    request: Request,
     faults: Sequence[tuple[str, KscopeError]],
-    detail: Detail | None,
-    footprints: Footprints | None,
 ) -> Analysis:
     """Timelines, and kernel reports where there are any."""
     import msgspec
@@ -77,8 +75,9 @@ def _with_timelines(
     from kscope.model.analysis import Analysis
 
     reports = [one for one in inputs if one[1] == "ncu"]
+    wanted, top = request.wanted, request.top
     read, timelines, more = analyze_recordings(
-        recordings, codes, wanted, top, progress, detail, every=bool(reports)
+        recordings, request.codes, wanted, top, request.progress, request.detail, every=bool(reports)
     )
     if not reports and not timelines:
         raise more[0][1]
@@ -88,11 +87,10 @@ def _with_timelines(
         raise _no_match(wanted)
     if not reports:
         return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped(skipped))
-    _prepare(draws=detail is not None)
-    with contextlib.closing(_started(reports, charts=detail is not None)) as readers:
-        kernels = _analyze(
-            readers, codes, wanted, None, progress, skipped, detail, footprints, alone=not timelines
-        )
+    _prepare(draws=request.draws)
+    request.top = None  # of all kernels, once they are joined
+    with contextlib.closing(_started(reports, charts=request.draws)) as readers:
+        kernels = _analyze(readers, request, skipped, alone=not timelines)
     joined, timelines, left_out = _joined(timelines, kernels.kernels)
     return msgspec.structs.replace(
         kernels, inputs=[*kernels.inputs, *read], kernels=kernels.kernels[:top] if top else kernels.kernels,
@@ -182,13 +180,8 @@ def _prepare(*, draws: bool) -> None:
 
 def _analyze(
     readers: Iterable[tuple[str, Reader | KscopeError]],
-    codes: frozenset[str] | None,
-    wanted: re.Pattern[str] | None,
-    top: int | None,
-    progress: Progress | None,
+    request: Request,
     before: Sequence[tuple[str, KscopeError]],
-    detail: Detail | None,
-    footprints: Footprints | None = None,
     *,
     alone: bool = True,
 ) -> Analysis:
@@ -197,7 +190,7 @@ def _analyze(
     from kscope.engine.kernel_reports import Read, analyze_report
     from kscope.model.analysis import Analysis, SkippedInput
 
-    into = Read(codes, wanted, progress, None if detail is None else [], footprints)
+    into = Read(request)
     skipped = _skipped(before)
     faults: list[KscopeError] = []
     for number, (path, reader) in enumerate(readers):
@@ -213,10 +206,10 @@ def _analyze(
     if faults and alone and not into.inputs:
         raise faults[0]
     kernels = fold(into.kernels)
-    if wanted is not None and not kernels and into.inputs:
-        raise _no_match(wanted)
-    kernels = kernels[:top] if top else kernels
-    if detail is not None and into.details is not None:
+    if request.wanted is not None and not kernels and into.inputs:
+        raise _no_match(request.wanted)
+    kernels = kernels[: request.top] if request.top else kernels
+    if request.detail is not None and into.details is not None:
         shown = {k.id for k in kernels}
-        detail.kernels.extend(d for d in into.details if d.id in shown)
+        request.detail.kernels.extend(d for d in into.details if d.id in shown)
     return Analysis(kscope=__version__, inputs=into.inputs, kernels=kernels, skipped=skipped)

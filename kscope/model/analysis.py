@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from kscope.model.findings import (
     Estimate,
@@ -25,6 +25,7 @@ from kscope.model.findings import (
     Verdict,
 )
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
+from kscope.model.problem import ProblemFit
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
 from kscope.model.timeline_figures import (
@@ -44,9 +45,9 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
     "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
-    "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProgramAnalysis", "Regime", "RegimeShare", "Repeats",
-    "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization", "Verdict",
-    "from_json", "json_schema", "to_json",
+    "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Regime", "RegimeShare",
+    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization",
+    "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"
@@ -160,6 +161,7 @@ class KernelAnalysis(Frozen):
     repeats: Repeats | None = None
     notes: list[str] = []
     workload: str = "kernel"
+    problem: ProblemFit | UnsetType = UNSET  # only where one was named
 
 
 class TimelineAnalysis(Frozen):

@@ -76,6 +76,9 @@ def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         shape += f" Profiled as one {span(kernel.workload)}, not as single kernels."
     if kernel.nvtx:
         shape += f" NVTX {span(' / '.join(kernel.nvtx))}."
+    if kernel.problem:
+        text = ". ".join(said(line) for line in words.problem(kernel.problem))
+        blocks.append(Block(base + 4, "problems", heading, f"The problem: {text}."))
     return [*blocks, Block(base + 6, "launch shapes", heading, shape)]
 
 

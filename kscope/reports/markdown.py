@@ -86,6 +86,8 @@ def _kernel(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
     parts = [f"## {code(short)}", f"**{prose(word)}** {prose(sentence)}", f"{about}."]
     if "..." in short:
         parts.append(f"Full name: {code(name)}")
+    if kernel.problem:
+        parts += ["### The problem", bullets(prose(text) for text in words.problem(kernel.problem))]
     if kernel.nvtx:
         parts.append(f"NVTX: {code(' / '.join(kernel.nvtx))}")
     if kernel.workload != "kernel":

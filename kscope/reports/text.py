@@ -95,6 +95,9 @@ def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bo
     word, sentence = words.badge(kernel)
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
     _margin(page, kernel, sentence, verbose=verbose)
+    if kernel.problem:
+        for n, text in enumerate(words.problem(kernel.problem)):
+            page.paragraph(text, lead=("  problem  " if n == 0 else " " * 11, "dim"), indent=11)
     if kernel.warp_specialization is not None:
         from kscope.reports import _pipeline
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Headroom,
         KernelAnalysis,
         Location,
+        ProblemFit,
         Roofline,
         TimelineAnalysis,
     )
@@ -104,6 +105,15 @@ def rates(roof: Roofline) -> str:
         moved += f" of {si(roof.peak_bytes_per_s, 'B/s')}"
     arithmetic = f"{one_line(roof.precision)} {flops}" if roof.flops_per_s else "no floating-point work"
     return f"{arithmetic}, DRAM {moved}"
+
+
+def problem(fit: ProblemFit) -> list[str]:
+    """A kernel beside the problem that it was to solve: what is needed, the floor, and what differs."""
+    needed = [si(fit.flop_needed, "FLOP")] if fit.flop_needed else []
+    moved = si(fit.read_bytes_needed + fit.written_bytes_needed, "B")
+    floor = f"at least {time(fit.floor_us)}, {time(fit.attained_us)} at the rates of the best kernels"
+    return [f"{one_line(fit.text)} needs {' and '.join([*needed, moved])} of {one_line(fit.chip)}: {floor}",
+            *map(one_line, fit.says)]  # fmt: skip
 
 
 def percent(share: float) -> str:

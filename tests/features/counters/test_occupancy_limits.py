@@ -51,4 +51,4 @@ def test_no_answer_rather_than_a_wrong_one(sm: int, registers: int, threads: int
 
 
 def test_targets_between_the_entries() -> None:
-    assert limits_of(121) == limits_of(120) and limits_of(103) == limits_of(100) and limits_of(70) is None
+    assert limits_of(121) == limits_of(120) and limits_of(103) == limits_of(100) and limits_of(60) is None
