@@ -12,6 +12,7 @@ from typing import Any
 
 from kscope.arch.chips import Chip, of_device
 from kscope.arch.user import RATES, file_of
+from kscope.cli import _output
 from kscope.model.errors import EXIT_INPUT, EXIT_TOOL, KscopeError, one_line
 
 LIMIT_S = 600
@@ -23,18 +24,18 @@ def measure_here(device: int, interpreter: str | None) -> str | None:
     such chip (the rates are printed then). Raises KscopeError: status 4 where something is missing, 3 where a call
     failed."""
     python = _interpreter(interpreter)
-    print(f"kscope: measuring GPU {device}, about half a minute ...", file=sys.stderr)
+    _output.say(f"kscope: measuring GPU {device}, about half a minute ...")
     data = _run([python, str(Path(__file__).with_name("_roofs.py")), "--device", str(device)])
     chip = of_device(str(data["device"]))
     path = keep(data)
     for note in data.get("notes", []):
-        print(f"kscope: {one_line(str(note))}", file=sys.stderr)
-    print(f"Wrote {path}" if path else "KSCOPE_STATE_DIR is empty: nothing was kept", file=sys.stderr)
+        _output.say(f"kscope: {note}")
+    _output.say(f"Wrote {path}" if path else "KSCOPE_STATE_DIR is empty: nothing was kept")
     if chip is not None and path:
         return chip.key
-    from kscope.cli._output import write_stdout
 
-    write_stdout(summary(data, chip))
+
+    _output.write_stdout(summary(data, chip))
     return None
 
 

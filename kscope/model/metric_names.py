@@ -88,6 +88,7 @@ _NAMES = r"""
     lts__t_sectors_srcunit_tex.sum
     lts__t_sectors_srcunit_tex_aperture_peer_lookup_miss.sum
     lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum
+    lts__t_sectors_srcunit_tex_op_read.sum
     lts__t_sectors_srcunit_tex_op_write.sum
     lts__t_tag_requests
     lts__throughput

@@ -28,7 +28,7 @@ class Block(Struct, frozen=True):
     priority: int
     kind: str
     heading: str
-    text: str
+    markup: str
 
 
 def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:

@@ -109,5 +109,5 @@ def _join(blocks: Sequence[Block]) -> str:
         if block.heading and block.heading != heading:
             out.append(f"\n{block.heading}\n")
         heading = block.heading or heading
-        out.append(block.text)
+        out.append(block.markup)
     return "\n".join(out) + "\n"

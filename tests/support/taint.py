@@ -22,16 +22,17 @@ Found = frozenset[str]
 NOTHING: Found = frozenset()
 
 OURS = {
-    "after", "approach", "before", "cc", "code", "codes", "confidence", "errors", "findings", "fixed", "kind", "kscope",
-    "limiter", "matched_by", "new", "outcome", "overlaps", "passed", "per", "regime", "remaining", "rule", "schema",
-    "severity", "tier", "type", "unknown",
+    "after", "approach", "before", "cc", "chip", "code", "codes", "confidence", "errors", "findings", "fixed", "gone",
+    "kind", "kscope", "limiter", "matched_by", "new", "outcome", "overlaps", "passed", "per", "regime", "remaining",
+    "rule", "schema", "severity", "shared_with", "tier", "type", "unknown",
 }  # fmt: skip
-"""Identifiers that kscope itself makes, of a grammar that says nothing: codes, slugs, enumerations. before, after:
-figures of a Change; those of a SassLine reach the terminal alone, where Page.line is the guard."""
+"""Identifiers that kscope itself makes, of a grammar that says nothing: codes, slugs, enumerations, chips of
+arch/chips.toml. before, after: figures of a Change; those of a SassLine reach the terminal alone, where Page.line is
+the guard."""
 
 SENTENCES = {
-    "abstained", "bounded_by", "capped_by", "fix", "not_advice", "note", "notes", "precision", "role", "sentence",
-    "text", "title", "unit", "waits_for", "what", "why", "window", "cause", "direction",
+    "abstained", "bounded_by", "capped_by", "fix", "not_advice", "note", "notes", "precision", "role", "says",
+    "sentence", "text", "title", "unit", "waits_for", "what", "why", "window", "cause", "direction",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 
