@@ -9,8 +9,9 @@ for data that nobody writes meanwhile.
 from __future__ import annotations
 
 from kscope.arch import table
+from kscope.features.sass.backward_slices import LIMIT
 from kscope.features.sass.listing import Listing
-from kscope.features.sass.slices import LIMIT, address_origins
+from kscope.features.sass.slices import address_origins
 from kscope.isa.opcodes import OpClass
 from kscope.model.kernel import Launch
 from kscope.model.program import Instruction

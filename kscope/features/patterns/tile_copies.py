@@ -104,9 +104,7 @@ def _never(code: Listing, i: int) -> bool:
 def _left(code: Listing, i: int) -> int | None:
     """How many groups of copies a wait leaves in flight; None for every other instruction."""
     ins = code[i]
-    if ins.opcode != "DEPBAR" or len(ins.operands) < 2 or ins.operands[0] != "SB0":
+    if ins.opcode != "DEPBAR" or len(ins.operands) < 2:
         return None
-    try:
-        return int(ins.operands[1], 0)
-    except ValueError:
-        return None
+    board, left = ins.operands[:2]
+    return left.value if board.kind == "scoreboard" and board.value == 0 and left.kind == "integer" else None

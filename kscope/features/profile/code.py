@@ -11,6 +11,7 @@ from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing, Structure
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
+from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
 
 ASYNCHRONOUS = frozenset(
@@ -151,6 +152,6 @@ class Code(Listing):
         return cached[file]
 
 
-def _indexed(operands: tuple[str, ...]) -> bool:
+def _indexed(operands: tuple[Operand, ...]) -> bool:
     """Whether a constant operand is indexed by a vector register: c[0x3][R4]."""
-    return any(o.startswith("c[") and "][R" in o and "[RZ" not in o for o in operands)
+    return any(o.kind == "constant" and any(b.register < UNIFORM_BASE for b in o.bases) for o in operands)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 
+from kscope.model.operand import ends_with
 from kscope.model.program import Instruction, Program
 
 LONG = 4000  # lines from which rare forms alone anchor the alignment
@@ -37,7 +38,7 @@ def code_of(program: Program) -> list[Instruction]:
 
 
 def _endless(ins: Instruction) -> bool:
-    return ins.opcode == "BRA" and ins.guard is None and ins.operands[-1:] == (hex(ins.pc),)
+    return ins.opcode == "BRA" and ins.guard is None and ends_with(ins.operands, ins.pc)
 
 
 def align(before: Sequence[Instruction], after: Sequence[Instruction]) -> list[Pair]:

@@ -79,8 +79,8 @@ def _by_board(code: Sequence[Instruction], cfg: Cfg, classes: Sequence[OpClass])
 
 def _depbar(ins: Instruction) -> int | None:
     """The scoreboard that `DEPBAR.LE SB0, 0x0` drains; None where it leaves some outstanding."""
-    if len(ins.operands) == 2 and ins.operands[0].startswith("SB") and ins.operands[1] in ("0x0", "0"):
-        return int(ins.operands[0][2:])
+    if len(ins.operands) == 2 and ins.operands[0].kind == "scoreboard" and ins.operands[1].equals(0):
+        return ins.operands[0].value
     return None
 
 

@@ -223,9 +223,5 @@ class _Simulator:
 
 def _count(ins: Instruction) -> int:
     """How many groups a wait leaves pending: the last constant (`DEPBAR.LE SB0, 0x1`)."""
-    last = ins.operands[-1] if ins.operands else ""
-    try:
-        value = int(last, 0)
-    except ValueError:
-        return 0
-    return value if value < 8 else 0
+    last = ins.operands[-1] if ins.operands else None
+    return last.value if last is not None and last.kind == "integer" and last.value < 8 else 0

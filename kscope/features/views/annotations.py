@@ -3,7 +3,6 @@ it is in, live registers. Linear in the number of instructions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
     from kscope.isa.opcodes import OpClass
     from kscope.model.program import Instruction, Program
 
-_REGISTER = re.compile(r"^U?R\d+")
-_HEX = re.compile(r"^-?0x[0-9a-f]+$")
 SPIN, SERIAL = "spin", "lane by lane"
 _LINKS = frozenset({"BSSY", "SSY"})
 
@@ -89,8 +86,8 @@ def _group_waits(code: Sequence[Instruction]) -> dict[int, str]:
     name = "cp.async.wait_group" if copies else "cp.async.bulk.wait_group"
     out = {}
     for ins in code:
-        if ins.opcode == "DEPBAR" and "LE" in ins.mods and len(ins.operands) == 2 and _HEX.match(ins.operands[1]):
-            left = int(ins.operands[1], 16)
+        if ins.opcode == "DEPBAR" and "LE" in ins.mods and len(ins.operands) == 2 and ins.operands[1].kind == "integer":
+            left = ins.operands[1].value
             out[ins.index] = f"{name} {left}: " + (f"all but the last {left}" if left else "all groups")
     return out
 
@@ -128,16 +125,16 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
         if target not in out:
             out[target] = f"called from {_list([code[c].pc for c in sorted(calls)])}"
     for i, ins in enumerate(code):
-        if ins.opcode in _LINKS and ins.operands and _HEX.match(ins.operands[-1]):
-            out[i] = f"lanes meet again at {int(ins.operands[-1], 16):04x}"
+        if ins.opcode in _LINKS and ins.operands and ins.operands[-1].kind == "integer":
+            out[i] = f"lanes meet again at {ins.operands[-1].value:04x}"
     return out
 
 
 def _callee(ins: Instruction) -> str:
     """What a call out of the function leads to: before linking (nvcc -rdc) the operand is the callee's symbol."""
-    registers = any(_REGISTER.match(o) for o in ins.operands)
-    symbol = ins.operands[-1].strip("`()") if ins.operands and not registers else ""
-    return f"calls {symbol}, linked from elsewhere" if symbol and not _HEX.match(symbol) else "calls through a register"
+    registers = any(o.kind == "register" and o.register >= 0 for o in ins.operands)
+    symbol = ins.operands[-1].symbol if ins.operands and not registers else ""
+    return f"calls {symbol}, linked from elsewhere" if symbol else "calls through a register"
 
 
 def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> str:

@@ -186,7 +186,8 @@ class NarrowGlobalAccess(Rule):
         16 bits makes a float of a BF16 in either half."""
         readers = [i for i in code.defuse.consumers(load) if code.executed[i] > 0]
         return all(
-            "conversion" in code.classes[i].kind or code[i].opcode in PICKS or "0x10000" in code[i].operands
+            "conversion" in code.classes[i].kind or code[i].opcode in PICKS
+            or any(o.equals(0x10000) for o in code[i].operands)
             for i in readers
         )
 
