@@ -13,6 +13,7 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kscope.isa.families import by_opcode
 from kscope.isa.operand_shapes import mma_shape, shape_of
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ _SPECIAL = {
 }  # fmt: skip
 _VIEWS = {"S": ".shared", "G": ".global", "T": ".tensor"}
 _SCOPES = {"CTA": "block", "GPU": "GPU", "SYS": "system", "CGA": "cluster", "VC": "cluster"}
-_UTC_KIND = {"UTCHMMA": "kind::f16 or tf32", "UTCQMMA": "kind::f8f6f4", "UTCIMMA": "kind::i8",
-             "UTCOMMA": "kind::mxf4", "UTCMXQMMA": "kind::mxf8f6f4"}  # fmt: skip
-_ELEMENT = {"HMMA": "F16", "IMMA": "S8", "QMMA": "E4M3", "BMMA": "B1", "DMMA": "F64", "OMMA": "E2M1"}
+_UTC_KIND = by_opcode("tcgen05_kind")
+_ELEMENT = by_opcode("matrix", "element")
+_PLAIN = by_opcode("words")
 _TYPES = ("F16", "BF16", "TF32", "F32", "F64", "S8", "U8", "S4", "U4", "S32", "E4M3", "E5M2", "E2M1", "E3M2", "E2M3")
 _DIMENSION = re.compile(r"^[1-5]D$")
 
@@ -108,18 +109,6 @@ def _words(name: str, opcode: str, mods: tuple[str, ...]) -> str:
     if opcode in ("FENCE", "MEMBAR"):
         return _fence(opcode, mods)
     return _PLAIN.get(opcode, "") or _with_modifier(opcode, mods)
-
-
-_PLAIN = {
-    "LDGDEPBAR": "cp.async.commit_group", "UTMACMDFLUSH": "cp.async.bulk.commit_group",
-    "UCGABAR_ARV": "barrier.cluster.arrive", "UCGABAR_WAIT": "barrier.cluster.wait",
-    "ELECT": "elect one lane", "PREEXIT": "griddepcontrol.launch_dependents", "ACQBULK": "griddepcontrol.wait",
-    "ERRBAR": "reports pending errors", "CGAERRBAR": "reports pending errors", "NANOSLEEP": "sleeps",
-    "REDUX": "warp-wide reduction",
-    "CREDUX": "warp-wide reduction", "MATCH": "lanes with equal values", "BREAK": "leaves a convergence barrier",
-    "ARRIVES": "cp.async.mbarrier.arrive", "STAS": "st.async to another block's shared memory",
-    "MOVM": "transposes an 8x8 matrix in the warp", "GETLMEMBASE": "base of local memory",
-}  # fmt: skip
 
 
 def _with_modifier(opcode: str, mods: tuple[str, ...]) -> str:
@@ -257,7 +246,7 @@ def matrix_words(name: str) -> str:
         return ""
     m, n, k = shape
     types = [t for t in mods if t in _TYPES]
-    element = _ELEMENT.get(opcode.replace("GMMA", "MMA"), "")
+    element = _ELEMENT.get(opcode, "")
     result = types[0] if types and types[0] in ("F32", "F16", "S32", "F64") else {"I": "S32", "D": "F64"}.get(opcode[0])
     inputs = list(dict.fromkeys(types[1:] if types and types[0] == result else types)) or [element]
     sparse = ", 2:4 sparse" if "SP" in mods else ""

@@ -12,10 +12,12 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from kscope.features.sass.defuse import DefUse
+from kscope.isa.families import family
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction, Program
 
 DEPTH = 60
+_LEAVES, _SPECIAL = family("leaves_straight_line"), family("special_read")
 
 
 class Sum(Struct, frozen=True):
@@ -91,7 +93,7 @@ class Affine:
         return (near,) if kept and not self._jumps(near, index) else producers
 
     def _jumps(self, start: int, end: int) -> bool:
-        return any(self._code[i].opcode in ("BRA", "EXIT", "CALL", "RET", "BSYNC") for i in range(start, end))
+        return any(self._code[i].opcode in _LEAVES for i in range(start, end))
 
     def _value(self, producer: int, register: int, depth: int) -> Sum:
         key = (producer, register)
@@ -110,7 +112,7 @@ class Affine:
         args = ins.operands[1:]
         if ins.operands and "X" not in ins.mods and "HI" not in ins.mods:
             sources = [a for a in args if a.kind not in ("predicate", "predicates")]
-            if op in ("S2R", "S2UR", "CS2R") and sources:
+            if ins.opcode in _SPECIAL and sources:
                 return Sum(0, {sources[0].text: 1})
             if op in ("MOV", "R2UR") and sources:
                 return self._of(ins, sources[-1], depth)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 
 
 @lru_cache(maxsize=2)  # every assumption about a function asks
@@ -19,7 +20,7 @@ def pointers(code: Listing) -> frozenset[int]:
             if operand.kind != "constant" or operand.bank or operand.bases or not operand.whole:
                 continue
             offset = operand.value
-            if ins.opcode in ("LDC", "ULDC", "LDCU"):
+            if ins.opcode in family("constant_read"):
                 for pair in range(0, len(ins.defs) - 1, 2):
                     if _meets(code, i, ins.defs[pair], ins.defs[pair + 1]):
                         found.add(offset + 4 * pair)

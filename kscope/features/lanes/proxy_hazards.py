@@ -18,15 +18,16 @@ from msgspec import Struct
 
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 from kscope.model.operand import uniform_base
 from kscope.model.program import Instruction
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
 LEAST = 256  # bytes that an asynchronous access is taken to move at least
-_WRITES = frozenset({"STS", "STSM", "ATOMS", "LDGSTS", "STAS", "REDAS"})
-_READS = frozenset({"LDS", "LDSM"})
-_TMA = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"})
-_ORDERING = ("BAR", "SYNCS", "UCGABAR_ARV", "UCGABAR_WAIT")
+_WRITES = family("generic_shared_write")
+_READS = family("shared_read")
+_ASYNCHRONOUS, _SENDS = family("async_proxy"), family("sends_shared")
+_ORDERING = family("orders_threads")
 
 
 class Hazard(Struct, frozen=True):
@@ -261,18 +262,14 @@ class Proxies:
 
 def _asynchronous(ins: Instruction, op: object) -> bool:
     """Whether an instruction reads or writes shared memory through the asynchronous proxy."""
-    if ins.opcode in _TMA:
-        return True
-    if ins.opcode.endswith("GMMA") or (ins.opcode.startswith("UTC") and ins.opcode.endswith("MMA")):
-        return True
-    return ins.opcode == "UTCCP"
+    return ins.opcode in _ASYNCHRONOUS
 
 
 def _sends(ins: Instruction) -> bool:
     """Whether an asynchronous access carries shared memory out: a TMA or bulk store or reduction."""
     if ins.opcode == "UBLKCP":
         return ins.mods[:1] != ("S",)
-    return ins.opcode in ("UTMASTG", "UTMAREDG", "UBLKRED")
+    return ins.opcode in _SENDS
 
 
 def _overwrites(ins: Instruction) -> bool:

@@ -15,12 +15,14 @@ from kscope.features.lanes.pointers import pointers
 from kscope.features.lanes.semantics import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.sass.listing import Listing
 from kscope.isa.abi import abi
+from kscope.isa.families import family
 from kscope.model.operand import PREDICATE_BASE, UNIFORM_BASE, Operand
 from kscope.model.program import Instruction
 
 DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
 BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
-SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
+SHUFFLES = family("other_lane")
+_SPECIAL, _CONSTANT = family("special_read"), family("constant_read")
 
 
 class Assumption:
@@ -194,7 +196,7 @@ class Lanes:
         ins = self._code[index]
         place = ins.defs.index(register)
         opcode = ins.opcode.removeprefix("U")
-        if opcode in ("S2R", "CS2R", "S2UR"):
+        if ins.opcode in _SPECIAL:
             return self._special(ins)
         constant = self._constant_load(index, ins, place)
         if constant is not None:
@@ -224,7 +226,7 @@ class Lanes:
         return self._given.number(name) + (name == self._given.along)
 
     def _constant_load(self, index: int, ins: Instruction, place: int) -> Value:
-        if ins.opcode not in ("LDC", "ULDC", "LDCU") or not ins.operands:
+        if ins.opcode not in _CONSTANT or not ins.operands:
             return None
         last = ins.operands[-1]
         if last.kind != "constant" or last.bases or last.negated:

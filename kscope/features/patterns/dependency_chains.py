@@ -106,7 +106,7 @@ def _depths(code: Listing, able: list[int]) -> dict[int, int]:
 
 def _counter(code: Listing, index: int) -> bool:
     ins = code[index]
-    if ins.opcode not in ("IADD3", "UIADD3", "VIADD", "IADD", "LEA", "ISETP", "VIADDMNMX"):
+    if "counting" not in code.classes[index].kind:
         return False
     return any(o.constant for o in ins.operands[1:])
 

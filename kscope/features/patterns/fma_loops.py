@@ -9,8 +9,10 @@ from msgspec import Struct
 from kscope.features.patterns.slicing import stored
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 
-FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
+FMA_OPCODES = family("fma")
+_UNPACKING = family("unpacking")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
 DEEP = 16  # products added up in one chain, as deep as one tensor instruction goes: fewer are a small filter
 
@@ -172,4 +174,4 @@ def _unpacks(code: Listing, index: int) -> bool:
     `x << 16` and `x & 0xffff0000`)."""
     ins = code[index]
     constant = any(o.kind == "integer" for o in ins.operands[1:])
-    return ins.opcode in ("SHF", "SHL", "PRMT", "LOP3", "IMAD", "HADD2") and (constant or ins.opcode == "HADD2")
+    return ins.opcode in _UNPACKING and (constant or ins.opcode == "HADD2")

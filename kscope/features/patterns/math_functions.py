@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family, listed
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
@@ -18,8 +19,8 @@ SAME = 1e-7  # relative: what a float and its printed digits differ by
 EXP2, LOG2 = 0.0013391353422775864601, -0x3F3504F3
 """What powf alone holds: a coefficient of its 2^x, and the bits of sqrt(1/2) by which it splits its base."""
 PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
-CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
-DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
+CONVERSIONS = listed("format_change")
+DOUBLE = family("double")
 STEPS = 40  # instructions that a value of converted floats is followed through
 
 
@@ -47,7 +48,7 @@ def divides_integers(code: Listing, index: int) -> bool:
     ins = code[index]
     if ins.opcode != "MUFU" or "RCP" not in ins.mods:
         return False
-    return any(code[p].opcode in ("I2F", "I2FP") for p in producers(code, index))
+    return any(code[p].opcode in family("integer_to_float") for p in producers(code, index))
 
 
 def integer_divisions(code: Listing) -> list[int]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
-_CLEAN_ACCESSES = frozenset({"LDC", "LDCU", "ULDC", "LDL", "STL"})  # constants, and memory of the thread alone
+_CLEAN_ACCESSES = family("own_memory")  # constants, and memory of the thread alone
 
 
 def redundant_barriers(code: Listing) -> list[int]:

@@ -70,7 +70,7 @@ def _ends_a_loop(code: Listing, load: int) -> bool:
             block = cfg.block_of[j]
             leaves = block in inside and any(s not in cfg.loops[n].blocks for n in cfg.loops_around(j)
                                              for s in cfg.blocks[block].successors)  # fmt: skip
-            if len(seen) > LIMIT or (leaves and code[j].opcode in ("BRA", "EXIT", "BREAK", "BRX")):
+            if len(seen) > LIMIT or (leaves and "one_way_out" in code.classes[j].kind):
                 return True
             seen.add(j)
             work.append(j)

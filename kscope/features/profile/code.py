@@ -14,11 +14,6 @@ from kscope.model.kernel import Kernel
 from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
 
-ASYNCHRONOUS = frozenset(
-    """SYNCS UTMALDG UBLKCP LDGSTS USETMAXREG LDTM HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCOMMA UTCIMMA
-    UTCMXQMMA""".split()
-)
-
 
 class Code(Listing):
     """Program, flow graph, def-use and per-instruction columns (one value an instruction).
@@ -42,7 +37,7 @@ class Code(Listing):
     @cached_property
     def asynchronous(self) -> bool:
         """Whether the code uses mbarriers, asynchronous copies or products at all."""
-        return bool(self.where(lambda ins, op: ins.opcode in ASYNCHRONOUS))
+        return bool(self.where(lambda ins, op: "asynchronous" in op.kind))
 
     @cached_property
     def _places(self) -> list[int]:

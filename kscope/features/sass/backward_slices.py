@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscope.features.sass.defuse import DefUse
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
 from kscope.model.operand import Operand
 from kscope.model.program import Program
@@ -14,6 +15,7 @@ SPECIAL = {
     "SR_CTAID.X": "x", "SR_CTAID.Y": "y", "SR_CTAID.Z": "z",
     "SR_TID.X": "tid", "SR_TID.Y": "tid", "SR_TID.Z": "tid", "SR_LANEID": "tid", "SR_TID": "tid",
 }  # fmt: skip
+_HALVES = family("address_half")
 LIMIT = 400  # instructions of one slice: beyond it the origin is called unknown
 
 
@@ -98,4 +100,4 @@ def _word(operand: Operand) -> bool:
 
 def _wide(opcode: str, mods: tuple[str, ...]) -> bool:
     """Whether an instruction that reads a constant takes 64 bits of it, or half of an address."""
-    return "64" in mods or "WIDE" in mods or opcode in ("LEA", "IADD3", "ULEA", "UIADD3") or "X" in mods
+    return "64" in mods or "WIDE" in mods or opcode in _HALVES or "X" in mods

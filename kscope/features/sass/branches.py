@@ -9,13 +9,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
+from kscope.isa.families import family
 from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
 
-_JUMPS = frozenset({"BRA", "JMP"})
-_INDIRECT = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
-_ENDS = frozenset({"EXIT", "KILL", "RET"})
-CONTROL = _JUMPS | _INDIRECT | _ENDS | {"CALL"}
+_JUMPS = family("jump")
+_INDIRECT = family("indirect_jump")
+_ENDS = family("flow_end")
+CONTROL = family("flow")
 _RUN_GAP = 4096  # bytes: code further apart belongs to another function and is not fallen into
 
 

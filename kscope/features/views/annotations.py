@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from kscope.features.sass.accesses import Access, accesses
 from kscope.features.sass.scoreboards import Wait, waits
+from kscope.isa.families import family
 from kscope.isa.purpose import constant_of, role_of, words
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from kscope.model.program import Instruction, Program
 
 SPIN, SERIAL = "spin", "lane by lane"
-_LINKS = frozenset({"BSSY", "SSY"})
+_LINKS = family("convergence_open")
+_JUMPS, _INDIRECT = family("jump"), family("indirect_jump")
 
 
 class Annotation(Struct, frozen=True):
@@ -113,7 +115,7 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
     for number, block in enumerate(cfg.blocks):
         last = block.end - 1
         ins = code[last]
-        if ins.opcode in ("BRA", "JMP", "BRX", "BRXU", "JMX", "JMXU"):
+        if ins.opcode in _JUMPS or ins.opcode in _INDIRECT:
             into = _into(cfg, numbers, number, heads, kinds)
             out[last] = _branch(program, cfg, numbers, number) or into
         elif ins.opcode == "CALL":
@@ -140,7 +142,7 @@ def _callee(ins: Instruction) -> str:
 def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> str:
     code, block = program.instructions, cfg.blocks[number]
     ins = code[block.end - 1]
-    indirect = ins.opcode not in ("BRA", "JMP")  # may name the block behind it, too
+    indirect = ins.opcode not in _JUMPS  # may name the block behind it, too
     falls = [] if indirect else [s for s in block.successors if cfg.blocks[s].start == block.end]
     jumps = [s for s in block.successors if s not in falls] or [s for s in falls if s == number]
     if not jumps:

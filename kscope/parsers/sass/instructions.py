@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from msgspec import structs
 
+from kscope.isa.families import family
 from kscope.isa.operand_shapes import Shape, shape_of
 from kscope.model.operand import PREDICATE_BASE, Operand
 from kscope.model.program import Instruction, Program
@@ -24,7 +25,7 @@ _PLAIN = re.compile(r"[^;&?*{}]*").fullmatch  # nothing to strip: the usual case
 _TARGETS = re.compile(r"BRANCH_TARGETS\s+([^\"*)]+)")
 _LABEL = re.compile(r"`?\(([^)]+)\)")
 _ALL_PREDICATES = tuple(range(PREDICATE_BASE, PREDICATE_BASE + 7))
-_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "BSSY", "BRXU", "WARPSYNC", "LEPC", "SSY"})
+_BRANCHES = family("takes_target")
 
 Decoded = tuple[str, tuple[str, ...], int | None, bool, tuple[Operand, ...], tuple[int, ...], tuple[int, ...], str]
 
