@@ -27,7 +27,17 @@ def family(name: str) -> frozenset[str]:
 @cache
 def families_of(opcode: str) -> frozenset[str]:
     """The families that an opcode belongs to."""
-    return frozenset(name for name in table("opcodes")["family"] if opcode in family(name))
+    return frozenset(memberships().get(opcode, ()))
+
+
+@cache
+def memberships() -> dict[str, list[str]]:
+    """Names of families by opcode."""
+    found: dict[str, list[str]] = {}
+    for name in table("opcodes")["family"]:
+        for opcode in listed(name):
+            found.setdefault(opcode, []).append(name)
+    return found
 
 
 def by_opcode(name: str, key: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kscope.arch import table
-from kscope.isa.families import by_opcode, families_of, family, groups, listed
+from kscope.isa.families import by_opcode, families_of, family, groups, listed, memberships
 from kscope.isa.opcodes import classify_name
 
 KSCOPE = Path(__file__).resolve().parents[2] / "kscope"
@@ -63,7 +63,7 @@ def test_what_joins_a_group_joins_its_families(monkeypatch: pytest.MonkeyPatch) 
 
 
 def forget() -> None:
-    for cached in (listed, family, families_of, groups):
+    for cached in (listed, family, families_of, memberships, groups):
         cached.cache_clear()
 
 
