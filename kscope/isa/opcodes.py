@@ -10,14 +10,14 @@ from typing import Any
 from msgspec import Struct
 
 from kscope.arch import table
+from kscope.isa.families import by_opcode, families_of
 from kscope.isa.operand_shapes import mma_shape, shape_of
 from kscope.model.program import Instruction
 
 DEFAULT_SM = 90
 _BYTES = {"U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "96": 12, "128": 16, "256": 32, "F64": 8, "S64": 8, "U64": 8,
           "F16": 2, "BF16": 2, "F16x2": 4, "BF16x2": 4}  # fmt: skip
-_ELEMENT_BITS = {"HMMA": 16, "HGMMA": 16, "IMMA": 8, "IGMMA": 8, "QMMA": 8, "QGMMA": 8, "BMMA": 1, "BGMMA": 1,
-                 "OMMA": 4}  # fmt: skip
+_ELEMENT_BITS = by_opcode("matrix", "bits")
 
 
 class OpClass(Struct, frozen=True):
@@ -26,7 +26,8 @@ class OpClass(Struct, frozen=True):
     `bytes`: per lane of a memory access (0 for others). `scoreboard`: the stall that a consumer of the result shows,
     "long" (L1TEX) or "short" (MIO), None for fixed latencies. `latency`: cycles from issue to usable result on an
     idle chip, global memory served by L2. `issue`: cycles between two warp instructions of one sub-partition.
-    `group`: the table's row, "unknown" where the opcode is in none.
+    `kind`: the group's own kinds and the families of the opcode. `group`: the table's row, "unknown" where the opcode
+    is in none.
     """
 
     pipe: str
@@ -97,7 +98,7 @@ def _build(group: dict[str, Any], opcode: str, mods: tuple[str, ...], name: str,
     size = _access_bytes(group, opcode, mods, name)
     issue = float(_at(group.get("issue_sm", {}), sm, group["issue"]))
     latency = float(_at(group.get("latency_sm", {}), sm, group["latency"]))
-    kind = frozenset(group.get("kind", ()))
+    kind = frozenset(group.get("kind", ())) | families_of(opcode)
     if group["pipe"] == "lsu" and size > 4:
         issue *= size / 4  # 128 bytes a clock and SM: a wide access takes several passes
     if group["pipe"] == "tensor" and opcode[:3] != "UTC":

@@ -13,6 +13,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from kscope.isa.families import by_opcode, family
+
 
 class Shape(Struct, frozen=True):
     """Operand layout of one opcode. `sources` gives widths by place among the sources; further ones are `source`.
@@ -37,31 +39,20 @@ class Shape(Struct, frozen=True):
 
 
 _WORDS = {"64": 2, "96": 3, "128": 4, "256": 8, "F64": 2, "U64": 2, "S64": 2}
-_NO_DEST = frozenset(
-    """ST STG STS STL STSM STTM STAS RED REDG REDAS SUST SURED LDGSTS LDGDEPBAR DEPBAR BAR BRA BRX BRXU JMP JMX JMXU
-    CALL RET EXIT KILL BREAK BSSY BSYNC WARPSYNC YIELD NOP NANOSLEEP MEMBAR ERRBAR CGAERRBAR FENCE CCTL CCTLL CCTLT
-    BPT PMTRIG UTMALDG UTMASTG UTMAREDG UTMAPF UTMACMDFLUSH UTMACCTL UBLKCP UBLKRED UBLKPF UTCBAR UTCCP UTCSHIFT
-    UTCHMMA UTCQMMA UTCIMMA UTCOMMA UTCMXQMMA UTCSTSWS WARPGROUP WARPGROUPSET UCGABAR_ARV UCGABAR_WAIT ARRIVES
-    ACQBULK PREEXIT UVIRTCOUNT ENDCOLLECTIVE RTT UTCATOMSWS_DEALLOC UCGABAR_GET SSY SYNC PBK BRK""".split()
-)
-_DOUBLE = frozenset("DADD DMUL DFMA DMNMX".split())
-_PREDICATE_ONLY = {"FCHK": 1, "ISETP": 2, "FSETP": 2, "DSETP": 2, "HSETP2": 2, "PLOP3": 2, "PSETP": 2, "SYNCS": 1,
-                   "USETMAXREG": 1}  # fmt: skip
-_PREDICATE_THEN_REGISTER = frozenset(
-    "SHFL ATOM ATOMG ATOMS LOP3 LOP32I ELECT MATCH IMNMX VIMNMX QSPC SUATOM UTCATOMSWS R2UR CREDUX REDUX".split()
-)
-_LOADS = frozenset("LD LDG LDS LDL LDC LDCU ULDC LDSM LDTM".split())
-_STORES = frozenset("ST STG STS STL STSM STTM STAS".split())
-_ATOMICS = frozenset("ATOM ATOMG ATOMS RED REDG SUATOM SURED REDAS".split())
-_GLOBAL = frozenset("LD LDG ST STG ATOM ATOMG RED REDG LDGSTS CCTL".split())
+_NO_DEST = family("no_destination")
+_DOUBLE = family("double_registers")
+_PREDICATE_ONLY = by_opcode("predicates_only")
+_PREDICATE_THEN_REGISTER = family("predicate_then_register")
+_LOADS, _STORES, _ATOMICS = family("loads"), family("stores"), family("atomics")
+_GLOBAL = family("global_address")
+_MMA_SYNC = family("mma_sync")
+_UNIFORM = frozenset(f"U{name}" for name in family("uniform_twin"))
 _BITS = {"TF32": 32, "S8": 8, "U8": 8, "S4": 4, "U4": 4, "E4M3": 8, "E5M2": 8, "E3M2": 8, "E2M3": 8, "E2M1": 8,
          "F16": 16, "BF16": 16}  # fmt: skip
-_MMA_BITS = {"HMMA": 16, "IMMA": 8, "BMMA": 1, "DMMA": 64, "QMMA": 8, "OMMA": 4}
+_MMA_BITS = by_opcode("matrix", "bits")
 _DIGITS = re.compile(r"^\d{3,6}$")
 _TIMES = re.compile(r"^(\d{1,3})x(\d{1,3})x(\d{1,3})$")
 _LONGEST = 512  # of a side of a tensor instruction's tile: more than any has, so that no text asks for more registers
-_SCALAR = re.compile(r"^U(IADD3|IMAD|LEA|LOP3|ISETP|PLOP3|PSETP|SHF|SEL|MOV|FSETP|I2F|F2F|F2I|IMNMX|VIMNMX|FFMA|FADD|"
-                     r"FMUL|PRMT|FLO|POPC|BREV|BMSK|SGXT|IABS|FSEL|P2UR|FMNMX|I2FP|F2FP|VIADD|IADD)$")  # fmt: skip
 
 
 def words(mods: tuple[str, ...]) -> int:
@@ -75,7 +66,7 @@ def mma_shape(opcode: str, mods: tuple[str, ...]) -> tuple[int, int, int] | None
         match = _TIMES.match(mod)
         if match:
             return min(int(match[1]), _LONGEST), min(int(match[2]), _LONGEST), min(int(match[3]), _LONGEST)
-        if _DIGITS.match(mod) and opcode in _MMA_BITS:
+        if _DIGITS.match(mod) and opcode in _MMA_SYNC:
             m, rest = (16, mod[2:]) if mod.startswith("16") else (8, mod[1:])
             return m, int(rest[0]), min(int(rest[1:] or 0), _LONGEST)
     return None
@@ -86,8 +77,7 @@ def shape_of(name: str) -> Shape:
     """Layout of an opcode with modifiers (`LDG.E.128`)."""
     opcode, *rest = name.split(".")
     mods = tuple(rest)
-    scalar = _SCALAR.match(opcode)
-    base = scalar[1] if scalar else opcode
+    base = opcode[1:] if opcode in _UNIFORM else opcode
     if base in _NO_DEST:
         return _without_destination(base, mods)
     if base in _LOADS:
@@ -95,11 +85,11 @@ def shape_of(name: str) -> Shape:
     if base in _ATOMICS:
         width = words(mods)
         return Shape(dests=(width,), source=width, wide=base in _GLOBAL, predicates_first=1, register_after=True)
-    if base in _MMA_BITS:
+    if base in _MMA_SYNC:
         return _mma(base, mods)
     if base.endswith("GMMA"):
         return _wgmma(base, mods)
-    if base in ("TEX", "TLD", "TLD4", "TXD", "TMML", "TXQ"):
+    if base in family("texture_fetch"):
         return Shape(dests=(2, 2), sources=(2,), plain=True, texture=True)
     if base == "SULD":
         return Shape(dests=(words(mods),), wide=True, plain=True)
@@ -120,12 +110,12 @@ def _without_destination(base: str, mods: tuple[str, ...]) -> Shape:
         return Shape(writes=False, source=width, wide=base in _GLOBAL and _extended(base, mods))
     if base == "SUST":
         return Shape(writes=False, source=width, wide=True)
-    if base in ("UTMALDG", "UTMASTG", "UTMAREDG", "UTMAPF"):
+    if base in family("tensor_map"):
         dims = next((int(m[0]) for m in mods if re.fullmatch(r"[1-5]D", m)), 2)
         return Shape(writes=False, address_words=(dims + (2 if base == "UTMALDG" else 1), 2))
-    if base in ("UBLKCP", "UBLKRED", "UBLKPF"):
+    if base in family("bulk"):
         return Shape(writes=False, address_words=(2, 2))
-    if base in ("BRX", "BRXU", "JMX", "JMXU", "RET", "CALL"):
+    if base in family("jump_by_register"):
         return Shape(writes=False, sources=(2,))
     return Shape(writes=False, wide=base in _GLOBAL, shared_first=base == "LDGSTS")
 
@@ -202,13 +192,13 @@ def _arithmetic(base: str, mods: tuple[str, ...]) -> Shape:
         return Shape(dests=(width,), source=width, wide=wide_address, predicates_first=2, register_after=True)
     if base in _DOUBLE:
         return Shape(dests=(2,), source=2, predicates_first=2 if base == "DMNMX" else 0, plain=True)
-    if base in ("FFMA2", "FADD2", "FMUL2"):
+    if base in family("pair_registers"):
         return Shape(dests=(2,), source=2, plain=True)
     if base == "IMAD" and "WIDE" in mods:
         return Shape(dests=(2,), sources=(1, 1, 2))
     if base == "IMAD" and "HI" in mods:
         return Shape(sources=(1, 1, 2))
-    if base in ("I2F", "F2I", "F2F", "FRND"):
+    if base in family("converts"):
         return _conversion(base, mods)
     if base in ("CS2R", "CS2UR"):
         return Shape(dests=(1 if "32" in mods else 2,))
@@ -216,7 +206,7 @@ def _arithmetic(base: str, mods: tuple[str, ...]) -> Shape:
         return Shape(dests=(2,))
     if base in ("VOTE", "VOTEU"):
         return Shape(predicates_first=1, last_is_source=True)
-    if base in ("SEL", "FSEL", "FMNMX", "PRMT", "P2R"):
+    if base in family("plain_sources"):
         return Shape(dests=(wide,), source=wide, plain=True)
     return Shape(dests=(wide,), source=wide)
 

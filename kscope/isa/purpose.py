@@ -8,16 +8,17 @@ one, because documentation exists for those only.
 
 from __future__ import annotations
 
-import contextlib
 import re
 import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from kscope.isa.families import by_opcode
 from kscope.isa.operand_shapes import mma_shape, shape_of
 
 if TYPE_CHECKING:
     from kscope.isa.opcodes import OpClass
+    from kscope.model.operand import Operand
     from kscope.model.program import Instruction
 
 ROLES = (
@@ -46,9 +47,9 @@ _SPECIAL = {
 }  # fmt: skip
 _VIEWS = {"S": ".shared", "G": ".global", "T": ".tensor"}
 _SCOPES = {"CTA": "block", "GPU": "GPU", "SYS": "system", "CGA": "cluster", "VC": "cluster"}
-_UTC_KIND = {"UTCHMMA": "kind::f16 or tf32", "UTCQMMA": "kind::f8f6f4", "UTCIMMA": "kind::i8",
-             "UTCOMMA": "kind::mxf4", "UTCMXQMMA": "kind::mxf8f6f4"}  # fmt: skip
-_ELEMENT = {"HMMA": "F16", "IMMA": "S8", "QMMA": "E4M3", "BMMA": "B1", "DMMA": "F64", "OMMA": "E2M1"}
+_UTC_KIND = by_opcode("tcgen05_kind")
+_ELEMENT = by_opcode("matrix", "element")
+_PLAIN = by_opcode("words")
 _TYPES = ("F16", "BF16", "TF32", "F32", "F64", "S8", "U8", "S4", "U4", "S32", "E4M3", "E5M2", "E2M1", "E3M2", "E2M3")
 _DIMENSION = re.compile(r"^[1-5]D$")
 
@@ -56,13 +57,15 @@ _DIMENSION = re.compile(r"^[1-5]D$")
 def constant_of(ins: Instruction) -> int | None:
     """The value that `HFMA2 R3, -RZ, RZ, 1.875, 0` moves: two half constants added to a product of zeros, a constant
     load by way of the FP16 pipe. None for other instructions."""
-    if ins.opcode != "HFMA2" or len(ins.operands) != 5 or {o.lstrip("-") for o in ins.operands[1:3]} != {"RZ"}:
+    if ins.opcode != "HFMA2" or len(ins.operands) != 5 or not all(o.zero for o in ins.operands[1:3]):
+        return None
+    high, low = (o.number for o in ins.operands[3:])
+    if high is None or low is None:
         return None
     try:
-        high, low = (struct.unpack("<H", struct.pack("<e", float(o)))[0] for o in ins.operands[3:])
-    except (ValueError, OverflowError, struct.error):
+        return int.from_bytes(struct.pack("<2e", low, high), "little")
+    except OverflowError:
         return None
-    return int(high << 16 | low)
 
 
 def role_of(op: OpClass) -> str:
@@ -79,7 +82,7 @@ def role_of(op: OpClass) -> str:
 def words(ins: Instruction, op: OpClass) -> str:
     """What the instruction does where its name does not say it plainly; empty for the others."""
     if "S2" in ins.opcode[:3] and ins.operands:  # S2R, S2UR
-        base, _, axis = ins.operands[-1].partition(".")
+        base, _, axis = ins.operands[-1].text.partition(".")
         meaning = _SPECIAL.get(base, "")
         return f"{meaning}.{axis.lower()}" if meaning and axis else meaning
     if ins.guard is None and ins.guard_negated:
@@ -106,18 +109,6 @@ def _words(name: str, opcode: str, mods: tuple[str, ...]) -> str:
     if opcode in ("FENCE", "MEMBAR"):
         return _fence(opcode, mods)
     return _PLAIN.get(opcode, "") or _with_modifier(opcode, mods)
-
-
-_PLAIN = {
-    "LDGDEPBAR": "cp.async.commit_group", "UTMACMDFLUSH": "cp.async.bulk.commit_group",
-    "UCGABAR_ARV": "barrier.cluster.arrive", "UCGABAR_WAIT": "barrier.cluster.wait",
-    "ELECT": "elect one lane", "PREEXIT": "griddepcontrol.launch_dependents", "ACQBULK": "griddepcontrol.wait",
-    "ERRBAR": "reports pending errors", "CGAERRBAR": "reports pending errors", "NANOSLEEP": "sleeps",
-    "REDUX": "warp-wide reduction",
-    "CREDUX": "warp-wide reduction", "MATCH": "lanes with equal values", "BREAK": "leaves a convergence barrier",
-    "ARRIVES": "cp.async.mbarrier.arrive", "STAS": "st.async to another block's shared memory",
-    "MOVM": "transposes an 8x8 matrix in the warp", "GETLMEMBASE": "base of local memory",
-}  # fmt: skip
 
 
 def _with_modifier(opcode: str, mods: tuple[str, ...]) -> str:
@@ -208,23 +199,19 @@ def _fence(opcode: str, mods: tuple[str, ...]) -> str:
 
 
 def _named_barrier(ins: Instruction) -> str:
-    number = ins.operands[0] if ins.operands else "0x0"
+    number = ins.operands[0] if ins.operands else None
     what = {"SYNC": "sync", "ARV": "arrive", "RED": "reduce"}.get(ins.mods[0] if ins.mods else "", "")
-    if what == "sync" and number in ("0x0", "0") and len(ins.operands) < 2:
+    if what == "sync" and (number is None or number.equals(0)) and len(ins.operands) < 2:
         return "__syncthreads"
-    with contextlib.suppress(ValueError):
-        number = str(int(number, 0))
+    shown = "0" if number is None else str(number.value) if number.kind == "integer" else number.text
     count = f", {_threads(ins.operands[1])}" if len(ins.operands) > 1 else ""
-    return f"named barrier {number} {what}{count}".rstrip()
+    return f"named barrier {shown} {what}{count}".rstrip()
 
 
 def handover_of(ins: Instruction) -> int | None:
     """Registers a thread that setmaxnreg leaves or asks for; None for other instructions."""
-    last = ins.operands[-1] if ins.opcode == "USETMAXREG" and ins.operands else ""
-    try:
-        return int(last, 0)
-    except ValueError:
-        return None
+    last = ins.operands[-1] if ins.opcode == "USETMAXREG" and ins.operands else None
+    return last.value if last is not None and last.kind == "integer" else None
 
 
 def _handover(ins: Instruction) -> str:
@@ -243,11 +230,8 @@ def _constant(value: int) -> str:
     return f"constant {value:#x}{written}"
 
 
-def _threads(operand: str) -> str:
-    try:
-        return f"{int(operand, 0)} threads"
-    except ValueError:
-        return f"threads in {operand}"
+def _threads(operand: Operand) -> str:
+    return f"{operand.value} threads" if operand.kind == "integer" else f"threads in {operand.text}"
 
 
 @lru_cache(maxsize=1024)
@@ -262,7 +246,7 @@ def matrix_words(name: str) -> str:
         return ""
     m, n, k = shape
     types = [t for t in mods if t in _TYPES]
-    element = _ELEMENT.get(opcode.replace("GMMA", "MMA"), "")
+    element = _ELEMENT.get(opcode, "")
     result = types[0] if types and types[0] in ("F32", "F16", "S32", "F64") else {"I": "S32", "D": "F64"}.get(opcode[0])
     inputs = list(dict.fromkeys(types[1:] if types and types[0] == result else types)) or [element]
     sparse = ", 2:4 sparse" if "SP" in mods else ""

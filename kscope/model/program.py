@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-UNIFORM_BASE = 256
-PREDICATE_BASE = 512
-UNIFORM_PREDICATE_BASE = 544
+from kscope.model.operand import PREDICATE_BASE as PREDICATE_BASE
+from kscope.model.operand import UNIFORM_BASE as UNIFORM_BASE
+from kscope.model.operand import UNIFORM_PREDICATE_BASE as UNIFORM_PREDICATE_BASE
+from kscope.model.operand import Operand
 
 
 class Control(Struct, frozen=True):
@@ -68,7 +69,7 @@ class Instruction(Struct, frozen=True):
     """One SASS instruction.
 
     opcode is the first dotted part (`LDG`), mods the rest (`("E", "128")`). `guard` is the predicate register or
-    None, `guard_negated` its sense. `operands` are the operand texts in order. `defs` and `uses` are register
+    None, `guard_negated` its sense. `operands` are values, in order. `defs` and `uses` are register
     numbers (see the module), with every register of a range: LDG.E.128 R4 defines 4, 5, 6, 7; a 64-bit address
     [R2.64] uses 2 and 3. Implicit operands (HGMMA's accumulators) are included. `control` is None where only text
     is known. `inlined` are the call sites through which the line got here, innermost first.
@@ -80,7 +81,7 @@ class Instruction(Struct, frozen=True):
     mods: tuple[str, ...]
     guard: int | None
     guard_negated: bool
-    operands: tuple[str, ...]
+    operands: tuple[Operand, ...]
     defs: tuple[int, ...]
     uses: tuple[int, ...]
     text: str

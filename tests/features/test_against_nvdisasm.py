@@ -108,7 +108,7 @@ def counts_of(listing: str) -> dict[str, dict[int, dict[str, int]]]:
 
 def _padding(ins: Instruction) -> bool:
     """The branch to itself behind a kernel, where nvdisasm keeps the stack pointer."""
-    return ins.opcode == "BRA" and ins.operands[-1] == hex(ins.pc)
+    return ins.opcode == "BRA" and ins.operands[-1].equals(ins.pc)
 
 
 def compared(path: Path, folder: Path) -> list[tuple[str, list[int], list[int]]]:

@@ -8,7 +8,7 @@ import pytest
 
 from kscope.engine.lint import lint
 from kscope.features.lanes import values
-from kscope.features.lanes.lane_operands import pointers
+from kscope.features.lanes.pointers import pointers
 from kscope.features.patterns import register_banks
 from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.patterns.register_banks import bank_costs

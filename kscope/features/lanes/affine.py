@@ -7,20 +7,17 @@ that a loop carries are given by what they start from, marked as varying.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kscope.features.lanes.lane_operands import distance
 from kscope.features.sass.defuse import DefUse
-from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, Instruction, Program
+from kscope.isa.families import family
+from kscope.model.operand import Operand
+from kscope.model.program import Instruction, Program
 
 DEPTH = 60
-_REGISTER = re.compile(r"^(-?)(UR|R)(\d{1,3})(?:\.reuse)?$")
-_NUMBER = re.compile(r"^-?0x[0-9a-f]+$|^-?\d+$")
-_TERM = re.compile(r"(-?)(?:(UR|R)(\d{1,3})(?:\.\w+)*|(0x[0-9a-f]+)|(URZ|RZ))")
-_ZERO = ("RZ", "URZ", "-RZ", "-URZ")
+_LEAVES, _SPECIAL = family("leaves_straight_line"), family("special_read")
 
 
 class Sum(Struct, frozen=True):
@@ -63,17 +60,11 @@ class Affine:
         self._known: dict[tuple[int, int], Sum] = {}
         self._open: set[tuple[int, int]] = set()
 
-    def address(self, index: int, operand: str) -> Sum | None:
-        """The address in the brackets of a memory operand, `[UR4+0x34000]` or `[R7+URZ+0x8]`; None without any."""
-        inside = operand.rpartition("[")[2].partition("]")[0]
-        if not inside:
-            return None
-        out = Sum(0)
-        for sign, kind, number, constant, _ in _TERM.findall(inside):
-            if constant:
-                out = out.plus(Sum(int(constant, 16)), -1 if sign else 1)
-            elif kind:
-                out = out.plus(self.register(index, _number(kind, number)), -1 if sign else 1)
+    def address(self, index: int, operand: Operand) -> Sum:
+        """The address in the brackets of a memory operand, `[UR4+0x34000]` or `[R7+URZ+0x8]`."""
+        out = Sum(operand.value)
+        for base in operand.bases:
+            out = out.plus(self.register(index, base.register), base.scale)
         return out
 
     def register(self, index: int, register: int, depth: int = 0) -> Sum:
@@ -108,7 +99,7 @@ class Affine:
         return (near,) if kept and not self._jumps(near, index) else producers
 
     def _jumps(self, start: int, end: int) -> bool:
-        return any(self._code[i].opcode in ("BRA", "EXIT", "CALL", "RET", "BSYNC") for i in range(start, end))
+        return any(self._code[i].opcode in _LEAVES for i in range(start, end))
 
     def _value(self, producer: int, register: int, depth: int) -> Sum:
         key = (producer, register)
@@ -126,26 +117,26 @@ class Affine:
         op = ins.opcode.removeprefix("U")
         args = ins.operands[1:]
         if ins.operands and "X" not in ins.mods and "HI" not in ins.mods:
-            sources = [a for a in args if not a.lstrip("!").startswith(("P", "UP"))]
-            if op in ("S2R", "S2UR", "CS2R") and sources:
-                return Sum(0, {sources[0]: 1})
+            sources = [a for a in args if a.kind not in ("predicate", "predicates")]
+            if ins.opcode in _SPECIAL and sources:
+                return Sum(0, {sources[0].text: 1})
             if op in ("MOV", "R2UR") and sources:
                 return self._of(ins, sources[-1], depth)
             if op == "IMAD":
                 return self._multiply(ins, sources, depth)
             if op in ("IADD3", "VIADD", "IADD", "VIADD3"):
                 return self._sum(ins, sources, depth)
-            if op == "LEA" and len(sources) >= 3 and (bits := distance(sources[-1])) is not None:
+            if op == "LEA" and len(sources) >= 3 and (bits := sources[-1].shift) is not None:
                 first, second = self._of(ins, sources[0], depth), self._of(ins, sources[1], depth)
                 return first.times(1 << bits).plus(second) if first and second else None
-            if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and (bits := distance(sources[1])) is not None:
+            if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and (bits := sources[1].shift) is not None:
                 first = self._of(ins, sources[0], depth)
                 return first.times(1 << bits) if first else None
-            if op == "PRMT" and len(sources) == 3 and sources[1] == "0x654":
+            if op == "PRMT" and len(sources) == 3 and sources[1].equals(0x654):
                 return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
         return None
 
-    def _multiply(self, ins: Instruction, sources: list[str], depth: int) -> Sum | None:
+    def _multiply(self, ins: Instruction, sources: list[Operand], depth: int) -> Sum | None:
         if "WIDE" in ins.mods or len(sources) < 3:
             if "SHL" in ins.mods and len(sources) >= 2:
                 a, b = self._of(ins, sources[0], depth), self._of(ins, sources[1], depth)
@@ -160,28 +151,26 @@ class Affine:
             return b.times(a.constant).plus(c)
         return None
 
-    def _sum(self, ins: Instruction, sources: list[str], depth: int) -> Sum | None:
+    def _sum(self, ins: Instruction, sources: list[Operand], depth: int) -> Sum | None:
         out = Sum(0)
         for s in sources[:3]:
-            one = self._of(ins, s.lstrip("-"), depth)
+            one = self._magnitude(ins, s, depth)
             if one is None:
                 return None
-            out = out.plus(one, -1 if s.startswith("-") else 1)
+            out = out.plus(one, -1 if s.negated else 1)
         return out
 
-    def _of(self, ins: Instruction, operand: str, depth: int) -> Sum | None:
-        if operand in _ZERO:
-            return Sum(0)
-        if _NUMBER.match(operand):
-            value = int(operand, 0)
-            return Sum(value - (1 << 32) if value >= 1 << 31 else value)
-        match = _REGISTER.match(operand)
-        if match and not match[1]:
-            return self.register(ins.index, _number(match[2], match[3]), depth)
-        return Sum(0, {operand: 1}) if operand.startswith(("c[", "SR_")) else None
+    def _of(self, ins: Instruction, operand: Operand, depth: int) -> Sum | None:
+        return None if operand.negated and not operand.zero else self._magnitude(ins, operand, depth)
 
-
-def _number(kind: str, digits: str) -> int:
-    number = (UNIFORM_BASE if kind == "UR" else 0) + int(digits)
-    assert number < PREDICATE_BASE
-    return number
+    def _magnitude(self, ins: Instruction, operand: Operand, depth: int) -> Sum | None:
+        """The sum that an operand stands for, its sign left aside; None where it is not one."""
+        if operand.inverted or not operand.whole:
+            return None
+        if operand.kind == "integer":
+            return Sum(operand.value - (1 << 32) if operand.value >= 1 << 31 else operand.value)
+        if operand.kind == "register":
+            return self.register(ins.index, operand.register, depth) if operand.register >= 0 else Sum(0)
+        if operand.kind == "constant":  # the same symbol for c[0x0][0x210] and -c[0x0][0x210]
+            return Sum(0, {f"c[{operand.bank}][{operand.value}]{operand.bases or ''}": 1})
+        return Sum(0, {operand.text: 1}) if operand.kind == "special" else None

@@ -71,7 +71,7 @@ def _rounds(words: set[int]) -> int:
 
 def shared_accesses(code: Listing) -> list[int]:
     """Loads and stores of shared memory by lane addresses (LDSM and STSM address rows of matrices: left out)."""
-    found = code.where(lambda ins, op: ins.opcode in ("LDS", "STS"))
+    found = code.where(lambda ins, op: "shared_lanes" in op.kind)
     return [i for i in found if code[i].guard is not None or not code[i].guard_negated]  # @!PT: never executed
 
 

@@ -11,7 +11,6 @@ so that producer and consumer warps of a specialised kernel are seen together.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -19,16 +18,16 @@ from msgspec import Struct
 
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
 from kscope.features.sass.listing import Listing
-from kscope.model.program import UNIFORM_BASE, Instruction
+from kscope.isa.families import family
+from kscope.model.operand import uniform_base
+from kscope.model.program import Instruction
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
 LEAST = 256  # bytes that an asynchronous access is taken to move at least
-_WRITES = frozenset({"STS", "STSM", "ATOMS", "LDGSTS", "STAS", "REDAS"})
-_READS = frozenset({"LDS", "LDSM"})
-_TMA = frozenset({"UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "UBLKRED"})
-_DESCRIPTOR = re.compile(r"gdesc\[UR(\d+)\]")
-_UNIFORM = re.compile(r"^\[UR(\d+)")
-_ORDERING = ("BAR", "SYNCS", "UCGABAR_ARV", "UCGABAR_WAIT")
+_WRITES = family("generic_shared_write")
+_READS = family("shared_read")
+_ASYNCHRONOUS, _SENDS = family("async_proxy"), family("sends_shared")
+_ORDERING = family("orders_threads")
 
 
 class Hazard(Struct, frozen=True):
@@ -158,7 +157,7 @@ class Proxies:
         kinds: dict[int, tuple[str, bool, bool, object]] = {}
         for i, ins in enumerate(self._code.program.instructions):
             if ins.opcode == "BAR":
-                number = next((o for o in ins.operands if o.startswith("0x")), None)
+                number = next((o.value for o in ins.operands if o.kind == "integer"), None)
                 kinds[i] = ("bar", True, "ARV" not in ins.mods, number)
             elif ins.opcode == "SYNCS" and ("ARRIVE" in ins.mods or "PHASECHK" in ins.mods):
                 kinds[i] = ("mbarrier", "ARRIVE" in ins.mods, "PHASECHK" in ins.mods, self._fixed(i))
@@ -263,18 +262,14 @@ class Proxies:
 
 def _asynchronous(ins: Instruction, op: object) -> bool:
     """Whether an instruction reads or writes shared memory through the asynchronous proxy."""
-    if ins.opcode in _TMA:
-        return True
-    if ins.opcode.endswith("GMMA") or (ins.opcode.startswith("UTC") and ins.opcode.endswith("MMA")):
-        return True
-    return ins.opcode == "UTCCP"
+    return ins.opcode in _ASYNCHRONOUS
 
 
 def _sends(ins: Instruction) -> bool:
     """Whether an asynchronous access carries shared memory out: a TMA or bulk store or reduction."""
     if ins.opcode == "UBLKCP":
         return ins.mods[:1] != ("S",)
-    return ins.opcode in ("UTMASTG", "UTMAREDG", "UBLKRED")
+    return ins.opcode in _SENDS
 
 
 def _overwrites(ins: Instruction) -> bool:
@@ -284,12 +279,12 @@ def _overwrites(ins: Instruction) -> bool:
 
 def _shared_operands(ins: Instruction) -> list[tuple[int, bool]]:
     """(uniform register with a shared-memory address, whether it is a matrix descriptor) of an asynchronous access."""
-    described = [int(m[1]) for o in ins.operands for m in _DESCRIPTOR.finditer(o)]
+    described = [o.bases[0].register for o in ins.operands if o.prefix == "gdesc" and o.bases]
     if ins.opcode.endswith("GMMA"):  # one operand names the descriptors of A and B, or of B alone
-        pairs = [described[0], described[0] + 2] if described and ins.operands[1].startswith("gdesc") else described
-        return [(UNIFORM_BASE + n, True) for n in pairs]
+        pairs = [described[0], described[0] + 2] if described and ins.operands[1].prefix == "gdesc" else described
+        return [(n, True) for n in pairs]
     if described:
-        return [(UNIFORM_BASE + n, True) for n in described]
+        return [(n, True) for n in described]
     place = 1 if ins.opcode in ("UBLKCP", "UBLKRED") and ins.mods[:1] != ("S",) else 0
-    brackets = [m for o in ins.operands if (m := _UNIFORM.match(o))]
-    return [(UNIFORM_BASE + int(brackets[place][1]), False)] if len(brackets) > place else []
+    found = [r for o in ins.operands if (r := uniform_base(o)) is not None]
+    return [(found[place], False)] if len(found) > place else []

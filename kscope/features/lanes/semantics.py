@@ -6,20 +6,28 @@ opcode that is not here makes its result unknown.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from kscope.features.lanes.lane_operands import CONSTANT, MASK, REGISTER, distance
-from kscope.model.program import PREDICATE_BASE, Instruction
-
-if TYPE_CHECKING:
-    from kscope.features.lanes.values import Lanes
+from kscope.isa.purpose import constant_of
+from kscope.model.operand import PREDICATE_BASE, Operand
+from kscope.model.program import Instruction
 
 Value = int | tuple[int, ...] | None
 """The same number in all lanes, one number a lane, or unknown. Registers are modulo 2**32, predicates 0 or 1."""
 
 LANES = 32
+MASK = (1 << 32) - 1
+
+
+class Reader(Protocol):
+    """Where operands get their values from (`kscope.features.lanes.values.Lanes`)."""
+
+    def operand(self, index: int, place: int) -> Value:
+        """The source operand at a place of an instruction."""
+
+    def source(self, index: int, operand: Operand, word: int = 0) -> Value:
+        """An operand that an instruction reads; `word`: which 32-bit word of it, from the lowest."""
 
 
 def flat(values: tuple[int, ...]) -> int | tuple[int, ...]:
@@ -43,7 +51,7 @@ def wide(value: Value, signed: bool) -> Value:
     return each(lambda a: a - (1 << 32) if signed and a >> 31 else a, value)
 
 
-def _imad(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _imad(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if "HI" in ins.mods or "X" in ins.mods:
         return None
     a, b = v.operand(i, _first(ins)), v.operand(i, _first(ins) + 1)
@@ -54,32 +62,21 @@ def _imad(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
         return each(lambda x, y, z: (x * y + z) & MASK, a, b, v.operand(i, _first(ins) + 2))
     signed = "U32" not in ins.mods
     low = v.operand(i, _first(ins) + 2)
-    high = v.source(i, _next(ins.operands[_first(ins) + 2]))
+    high = v.source(i, ins.operands[_first(ins) + 2], 1)
     return each(
         lambda x, y, z, h: ((x * y + z + (h << 32)) >> 32) & MASK, wide(a, signed), wide(b, signed), low, high
     )
 
 
-def _next(text: str) -> str:
-    """The operand that names the upper half of a 64-bit one."""
-    match = REGISTER.match(text.removesuffix(".reuse"))
-    if match:
-        return f"{match[1]}{int(match[2]) + 1}"
-    match = CONSTANT.match(text)
-    if match:
-        return f"c[0x{match[1]}][{int(match[2], 16) + 4:#x}]"
-    return text if text in ("RZ", "URZ") else "RZ"
-
-
 def _first(ins: Instruction) -> int:
     """Place of the first source: behind the destination and its predicates."""
     at = 1
-    while at < len(ins.operands) and ins.operands[at].startswith(("P", "UP")):
+    while at < len(ins.operands) and ins.operands[at].kind == "predicate" and not ins.operands[at].negated:
         at += 1
     return at
 
 
-def _iadd3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _iadd3(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if ins.defs[place] >= PREDICATE_BASE:
         return None  # a carry
     if "X" in ins.mods:
@@ -89,7 +86,7 @@ def _iadd3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     return each(lambda *row: sum(row) & MASK, *values)
 
 
-def _lea(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _lea(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if ins.defs[place] >= PREDICATE_BASE or "X" in ins.mods:
         return None
     at = _first(ins)
@@ -97,22 +94,21 @@ def _lea(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     if "HI" in ins.mods:
         if len(ins.operands) < at + 4 or "SX32" in ins.mods:
             return None
-        left = distance(ins.operands[at + 3])
+        left = ins.operands[at + 3].shift
         if left is None:
             return None
         return each(lambda x, y, h: ((((h << 32 | x) << left) >> 32) + y) & MASK, a, b, v.operand(i, at + 2))
-    shift = distance(ins.operands[at + 2]) if len(ins.operands) > at + 2 else 0
+    shift = ins.operands[at + 2].shift if len(ins.operands) > at + 2 else 0
     return each(lambda x, y: ((x << shift) + y) & MASK, a, b) if shift is not None else None
 
 
-def _lop3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _lop3(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if ins.defs[place] >= PREDICATE_BASE:
         return None
     at = _first(ins)
-    try:
-        table = int(ins.operands[at + 3], 0)
-    except (IndexError, ValueError):
+    if len(ins.operands) < at + 4 or ins.operands[at + 3].kind != "integer":
         return None
+    table = ins.operands[at + 3].value
     values = [v.source(i, o) for o in ins.operands[at : at + 3]]
 
     def bits(a: int, b: int, c: int) -> int:
@@ -127,7 +123,7 @@ def _lop3(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     return each(bits, *values)
 
 
-def _shf(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _shf(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     low, amount, high = v.operand(i, 1), v.operand(i, 2), v.operand(i, 3)
     mods = ins.mods
     if "L" in mods:
@@ -141,38 +137,31 @@ def _shf(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     return each(lambda a, s, h: ((h << 32 | a) >> min(s & 63, 32)) & MASK, low, amount, high) if not signed else None
 
 
-def _halves(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _halves(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     """`HFMA2.MMA R9, -RZ, RZ, 0, 2.38e-07`: how the compiler writes a constant on a pipe that is free."""
-    if len(ins.operands) != 5 or {o.lstrip("-") for o in ins.operands[1:3]} != {"RZ"}:
-        return None
-    try:
-        return int.from_bytes(struct.pack("<2e", float(ins.operands[4]), float(ins.operands[3])), "little")
-    except (ValueError, OverflowError):
-        return None
+    return constant_of(ins)
 
 
-def _mov(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    text = ins.operands[1]
-    for _ in range(place):
-        text = _next(text)
-    return v.source(i, text)
+def _mov(v: Reader, i: int, ins: Instruction, place: int) -> Value:
+    return v.source(i, ins.operands[1], place)
 
 
-def _first_lane(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
-    value = v.source(i, next((o for o in ins.operands[1:] if REGISTER.match(o)), ""))
+def _first_lane(v: Reader, i: int, ins: Instruction, place: int) -> Value:
+    operand = next((o for o in ins.operands[1:] if o.register >= 0), None)
+    value = v.source(i, operand) if operand is not None else None
     return value[0] if isinstance(value, tuple) else value
 
 
-def _sel(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _sel(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     a, b, p = v.operand(i, 1), v.operand(i, 2), v.operand(i, 3)
     return each(lambda x, y, z: x if z else y, a, b, p)
 
 
-def _viadd(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _viadd(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     return each(lambda a, b: (a + b) & MASK, v.operand(i, 1), v.operand(i, 2))
 
 
-def _prmt(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _prmt(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if ins.mods:
         return None
     def pick(a: int, s: int, b: int) -> int:
@@ -192,7 +181,7 @@ _COMPARE: dict[str, Callable[[int, int], bool]] = {
 }  # fmt: skip
 
 
-def _isetp(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
+def _isetp(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if not ins.mods or ins.mods[0] not in _COMPARE or "EX" in ins.mods or "U64" in ins.mods:
         return None
     compare, signed = _COMPARE[ins.mods[0]], "U32" not in ins.mods
@@ -207,7 +196,7 @@ def _isetp(v: Lanes, i: int, ins: Instruction, place: int) -> Value:
     return each(joined, result, other)
 
 
-OPERATIONS: dict[str, Callable[[Lanes, int, Instruction, int], Value]] = {
+OPERATIONS: dict[str, Callable[[Reader, int, Instruction, int], Value]] = {
     "IMAD": _imad, "IADD3": _iadd3, "IADD": _iadd3, "LEA": _lea, "LOP3": _lop3, "SHF": _shf, "MOV": _mov,
     "R2UR": _first_lane, "SEL": _sel, "VIADD": _viadd, "PRMT": _prmt, "ISETP": _isetp,
     "HFMA2": _halves,

@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
-from kscope.features.lanes.lane_operands import MASK
-from kscope.features.lanes.semantics import LANES, Value
+from kscope.features.lanes.semantics import LANES, MASK, Value
 from kscope.features.lanes.values import Assumption, Lanes
 from kscope.features.sass.listing import Listing
 

@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from kscope.features.lanes.lane_operands import CONSTANT, MASK, brackets, parsed, pointers
-from kscope.features.lanes.semantics import LANES, OPERATIONS, Value, each, flat
+from kscope.features.lanes.pointers import pointers
+from kscope.features.lanes.semantics import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.sass.listing import Listing
-from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, Instruction
+from kscope.isa.abi import abi
+from kscope.isa.families import family
+from kscope.model.operand import PREDICATE_BASE, UNIFORM_BASE, Operand
+from kscope.model.program import Instruction
 
 DEEPEST = 100  # instructions behind one another, beyond which a value is called unknown
 BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
-SHUFFLES = frozenset({"SHFL", "MATCH", "MOVM", "LDSM", "ATOMS", "ATOM", "ATOMG", "REDUX", "ELECT", "UELECT"})
+SHUFFLES = family("other_lane")
+_SPECIAL, _CONSTANT = family("special_read"), family("constant_read")
 
 
 class Assumption:
@@ -100,13 +104,12 @@ class Lanes:
         return self._addresses[key]
 
     def _computed(self, index: int, place: int) -> Value:
-        found = brackets(self._code[index].operands)
+        found = [o for o in self._code[index].operands if o.kind == "memory"]
         if not found:
             return None
-        bases, offset = found[place]
-        out: Value = offset & MASK
-        for register, scale in bases:
-            out = each(lambda a, b, s=scale: (a + b * s) & MASK, out, self.read(index, register))
+        out: Value = found[place].value & MASK
+        for base in found[place].bases:
+            out = each(lambda a, b, s=base.scale: (a + b * s) & MASK, out, self.read(index, base.register))
         return out
 
     def guard(self, index: int) -> Value:
@@ -193,7 +196,7 @@ class Lanes:
         ins = self._code[index]
         place = ins.defs.index(register)
         opcode = ins.opcode.removeprefix("U")
-        if opcode in ("S2R", "CS2R", "S2UR"):
+        if ins.opcode in _SPECIAL:
             return self._special(ins)
         constant = self._constant_load(index, ins, place)
         if constant is not None:
@@ -205,9 +208,9 @@ class Lanes:
         return out if out is not None else self._same_everywhere(index, ins, register)
 
     def _special(self, ins: Instruction) -> Value:
-        name = ins.operands[-1]
+        name = ins.operands[-1].text
         x, y, _ = self._given.block
-        lane = [self._given.warp * LANES + i for i in range(LANES)]
+        lane = range(self._given.warp * LANES, (self._given.warp + 1) * LANES)
         if name in ("SR_TID.X", "SR_TID"):
             return tuple(i % x for i in lane)
         if name == "SR_TID.Y":
@@ -216,26 +219,24 @@ class Lanes:
             return flat(tuple(i // (x * y) for i in lane))
         if name == "SR_LANEID":
             return tuple(range(LANES))
-        if name == "SRZ":
-            return 0
         if name in ("SR_EQMASK", "SR_LTMASK", "SR_LEMASK", "SR_GTMASK", "SR_GEMASK"):
             return None
-        if name in ("SR_CgaCtaId", "SR_SMEMLO"):
+        if name in ("SRZ", "SR_CgaCtaId", "SR_SMEMLO"):
             return 0
         return self._given.number(name) + (name == self._given.along)
 
     def _constant_load(self, index: int, ins: Instruction, place: int) -> Value:
-        if ins.opcode not in ("LDC", "ULDC", "LDCU") or not ins.operands:
+        if ins.opcode not in _CONSTANT or not ins.operands:
             return None
-        match = CONSTANT.match(ins.operands[-1])
-        if match:
-            return self._constant(int(match[1], 16), int(match[2], 16) + 4 * place)
-        return None  # an indexed constant: uniform if its index is, which the common case finds
+        last = ins.operands[-1]
+        if last.kind != "constant" or last.bases or last.negated:
+            return None  # an indexed constant: uniform if its index is, which the common case finds
+        return self._constant(last.bank, last.value + 4 * place)
 
     def _constant(self, bank: int, offset: int) -> int:
         """A word of constant memory: the block shape where the driver puts it, a pointer, or an invented integer."""
         if bank == 0:
-            shape = 0x360 if self._code.program.sm >= 100 else 0
+            shape = abi(self._code.program.sm).block_shape
             if offset in (shape, shape + 4, shape + 8):
                 return self._given.block[(offset - shape) // 4]
             if offset in self._pointers:
@@ -264,18 +265,28 @@ class Lanes:
             return None
         return self.source(index, operands[place])
 
-    def source(self, index: int, text: str) -> Value:
-        kind, inner, number = parsed(text)
-        if kind == "number":
-            return number
+    def source(self, index: int, operand: Operand, word: int = 0) -> Value:
+        """An operand that an instruction reads; `word`: which 32-bit word of it. What is no pair has no upper word."""
+        if word and (operand.negated or operand.inverted or not operand.whole):
+            return 0
+        value = self._plain(index, operand, word) if operand.whole else None
+        if operand.negated:
+            flip = operand.kind == "predicate"
+            return each((lambda p: p ^ 1) if flip else (lambda a: -a & MASK), value)
+        return each(lambda a: a ^ MASK, value) if operand.inverted else value
+
+    def _plain(self, index: int, operand: Operand, word: int) -> Value:
+        kind = operand.kind
         if kind == "register":
-            return self.read(index, number)
-        if kind == "constant":
-            return self._constant(int(inner), number)
-        if kind == "-":
-            return each(lambda a: -a & MASK, self.source(index, inner))
-        if kind == "^":
-            return each(lambda a: a ^ number, self.source(index, inner))
+            return self.read(index, operand.register + word) if operand.register >= 0 else 0
+        if kind == "constant" and not operand.bases:
+            return self._constant(operand.bank, operand.value + 4 * word)
+        if word:
+            return 0
+        if kind == "integer":
+            return operand.value & MASK
+        if kind == "predicate":
+            return self.read(index, operand.register) if operand.register >= 0 else 1
         return None
 
 
@@ -284,7 +295,8 @@ def block_shapes(code: Listing, block: Sequence[int] | None) -> list[tuple[int, 
     thread index too, rows of a whole warp and shorter ones."""
     if block is not None:
         return [(block[0], block[1], block[2])]
-    names = {ins.operands[-1] for ins in code.program.instructions if ins.opcode in ("S2R", "S2UR") and ins.operands}
+    read = (ins for ins in code.program.instructions if ins.opcode in ("S2R", "S2UR") and ins.operands)
+    names = {ins.operands[-1].text for ins in read}
     if names & {"SR_TID.Y", "SR_TID.Z"}:
         return [(32, 8, 1), (64, 4, 1)]
     return [(256, 1, 1)]

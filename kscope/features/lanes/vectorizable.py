@@ -8,7 +8,6 @@ multiple.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -16,12 +15,15 @@ from msgspec import Struct
 
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
 from kscope.features.sass.listing import Listing
+from kscope.isa.abi import abi
+from kscope.model.operand import Base, memory_operand
 
-WIDE = 16  # bytes a lane of the widest access that all chips have
-WIDEST = 32  # LDG.E.ENL2.256 and STG.E.ENL2.256, from sm_100 on
 SEEDS = (1, 2, 3, 4, 5, 6)
-_ADDRESS = re.compile(r"\[([^\[\]]*?)(?:\+(-?0x[0-9a-f]+))?\]$")
 _ORDERED = frozenset({"STRONG", "VOLATILE", "MMIO"})  # .SYS alone is what every access of sm_75 says
+
+
+_Key = tuple[str, tuple[Base, ...], int, int | None, bool]
+"""What accesses of one group share: load or store, base registers, bytes a lane, guard and its sense."""
 
 
 class Merge(Struct, frozen=True):
@@ -43,7 +45,7 @@ class _Access(Struct, frozen=True):
 
 def merges(code: Listing, block: Sequence[int] | None = None) -> list[Merge]:
     """Groups of two or more global loads, or stores, that one wider access could replace."""
-    widest = WIDEST if code.program.sm >= 100 else WIDE
+    widest = abi(code.program.sm).widest_access
     runs = [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
     runs = [run for run in runs if code.executed[run[0].index] > 0]
     if not runs:
@@ -55,7 +57,7 @@ def merges(code: Listing, block: Sequence[int] | None = None) -> list[Merge]:
 def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access]]:
     """Maximal groups at adjacent offsets of one base within a block, with nothing between that forbids merging."""
     done: list[list[_Access]] = []
-    open_: dict[tuple[object, ...], list[_Access]] = {}
+    open_: dict[_Key, list[_Access]] = {}
     for i in range(start, end):
         ins, op = code[i], code.classes[i]
         key = _key(code, i, widest)
@@ -66,48 +68,38 @@ def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access
             done += open_.values()
             open_.clear()
         if key is not None:
-            match = _ADDRESS.search(key[1])
-            assert match is not None
-            offset = int(match[2], 16) if match[2] else 0
-            open_.setdefault((key[0], match[1], *key[2:]), []).append(_Access(i, offset, op.bytes))
-        for other in [k for k in open_ if _registers(str(k[1])) & set(ins.defs)]:
+            address = memory_operand(ins.operands)
+            assert address is not None
+            open_.setdefault(key, []).append(_Access(i, address.value, op.bytes))
+        for other in [k for k in open_ if not _registers(k[1]).isdisjoint(ins.defs)]:
             done.append(open_.pop(other))
     done += open_.values()
     return [run for found in done for run in _adjacent(found)]
 
 
-def _key(code: Listing, i: int, widest: int) -> tuple[str, str, int, int | None, bool] | None:
+def _key(code: Listing, i: int, widest: int) -> _Key | None:
     ins, op = code[i], code.classes[i]
     if op.space != "global" or op.access not in ("load", "store") or not 0 < op.bytes < widest:
         return None
     if _ORDERED & set(ins.mods) or (ins.guard is None and ins.guard_negated):
         return None
-    address = next((o for o in ins.operands if "[" in o), "")
-    return (op.access, address, op.bytes, ins.guard, ins.guard_negated) if _ADDRESS.search(address) else None
+    address = memory_operand(ins.operands)
+    return (op.access, address.bases, op.bytes, ins.guard, ins.guard_negated) if address is not None else None
 
 
-def _forbids(code: Listing, i: int, key: tuple[object, ...] | None, other: tuple[object, ...]) -> bool:
+def _forbids(code: Listing, i: int, key: _Key | None, other: _Key) -> bool:
     """Whether instruction i between two accesses of group `other` may touch the bytes that would move past it."""
     ins, op = code[i], code.classes[i]
-    if key is not None and _base(str(key[1])) == other[1] and op.access == other[0]:
+    if key is not None and key[1] == other[1] and op.access == other[0]:
         return False  # the same base: other bytes, as offsets within a group differ
     if op.access == "load":
         return other[0] == "store" and "CONSTANT" not in ins.mods
     return True
 
 
-def _base(address: str) -> str:
-    match = _ADDRESS.search(address)
-    return match[1] if match else ""
-
-
-def _registers(text: str) -> set[int]:
-    """Register numbers of an address text; a base is a pair."""
-    out: set[int] = set()
-    for uniform, number in re.findall(r"(?<![A-Za-z])(U?)R(\d+)", text):
-        first = int(number) + (256 if uniform else 0)
-        out |= {first, first + 1}
-    return out
+def _registers(bases: tuple[Base, ...]) -> set[int]:
+    """Register numbers of an address; a base is a pair."""
+    return {r for base in bases for r in (base.register, base.register + 1)}
 
 
 def _adjacent(found: list[_Access]) -> list[list[_Access]]:

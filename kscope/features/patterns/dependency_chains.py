@@ -106,8 +106,9 @@ def _depths(code: Listing, able: list[int]) -> dict[int, int]:
 
 def _counter(code: Listing, index: int) -> bool:
     ins = code[index]
-    constants = [o for o in ins.operands[1:] if o.startswith(("0x", "-0x", "c[")) or o in ("RZ", "PT", "!PT")]
-    return ins.opcode in ("IADD3", "UIADD3", "VIADD", "IADD", "LEA", "ISETP", "VIADDMNMX") and len(constants) >= 1
+    if "counting" not in code.classes[index].kind:
+        return False
+    return any(o.constant for o in ins.operands[1:])
 
 
 def _rings(code: Listing, inside: set[int]) -> set[int]:

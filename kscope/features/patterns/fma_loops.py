@@ -10,8 +10,10 @@ from msgspec import Struct
 from kscope.features.patterns.slicing import stored
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 
-FMA_OPCODES = ("FFMA", "HFMA2", "DFMA", "FFMA2")
+FMA_OPCODES = family("fma")
+_UNPACKING = family("unpacking")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
 DEEP = 16  # products added up in one chain, as deep as one tensor instruction goes: fewer are a small filter
 
@@ -59,7 +61,7 @@ def halves(code: Listing, loop: FmaLoop) -> bool:
         return True
     unpacked = 0
     for i in loop.fma_indices:
-        registers = [r for o in code[i].operands[1:3] if (r := _register(o)) is not None]
+        registers = [r for o in code[i].operands[1:3] if (r := o.vector) is not None]
         unpacked += all(any(_unpacks(code, p) for p in code.defuse.producers(i, r)) for r in registers)
     return unpacked > 0.5 * len(loop.fma_indices)
 
@@ -129,7 +131,7 @@ def _sums(code: Listing, fed: dict[int, set[int]]) -> bool:
 
 def _addend(code: Listing, index: int) -> int | None:
     """Register of what a multiply-add adds to."""
-    return _register(code[index].operands[3]) if len(code[index].operands) > 3 else None
+    return code[index].operands[3].vector if len(code[index].operands) > 3 else None
 
 
 def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bool) -> FmaLoop:
@@ -150,13 +152,13 @@ def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bo
 
 
 def _same_operand(code: Listing, index: int) -> bool:
-    first, second = (_register(o) for o in code[index].operands[1:3])
+    first, second = (o.vector for o in code[index].operands[1:3])
     return first == second
 
 
 def _loaded_factors(code: Listing, index: int, inside: set[int]) -> list[set[int]]:
     """For each factor of a multiply-add, the loads of the region that it comes from (empty: not loaded there)."""
-    registers = [_register(operand) for operand in code[index].operands[1:3]]
+    registers = [operand.vector for operand in code[index].operands[1:3]]
     return [_loads_behind(code, index, r, inside, DEPTH) if r is not None else set() for r in registers]
 
 
@@ -178,11 +180,5 @@ def _unpacks(code: Listing, index: int) -> bool:
     """Takes one packed element out of a register: a shift by a constant, a byte permute, a mask (bf16 to float is
     `x << 16` and `x & 0xffff0000`)."""
     ins = code[index]
-    constant = any(o.startswith(("0x", "-0x")) or o.isdigit() for o in ins.operands[1:])
-    return ins.opcode in ("SHF", "SHL", "PRMT", "LOP3", "IMAD", "HADD2") and (constant or ins.opcode == "HADD2")
-
-
-def _register(operand: str) -> int | None:
-    """Number of a plain vector register operand (R12, -R12, |R12|, R12.reuse), None for anything else."""
-    text = operand.lstrip("-|~+").rstrip("|").split(".")[0]
-    return int(text[1:]) if text.startswith("R") and text[1:].isdecimal() else None
+    constant = any(o.kind == "integer" for o in ins.operands[1:])
+    return ins.opcode in _UNPACKING and (constant or ins.opcode == "HADD2")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kscope.features.patterns.slicing import purpose
-from kscope.features.sass.accesses import saves
+from kscope.features.sass import accesses
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.slices import address_origins, origins
+from kscope.model.operand import Operand, memory_operand
 
 COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
 
@@ -20,18 +21,13 @@ def local_accesses(code: Listing) -> list[int]:
 def fixed_slot(code: Listing, index: int) -> bool:
     """Whether the address is the stack pointer (R1 by the ABI) and a constant: where the compiler puts spills, and
     arrays whose indices it knows."""
-    address = next((o for o in code[index].operands if "[" in o), "")
-    inner = address[address.find("[") + 1 : address.rfind("]")]
-    return inner == "R1" or inner.startswith("R1+0x")
+    return accesses.fixed_slot(code[index])
 
 
 def slot_offset(code: Listing, index: int) -> int | None:
     """Bytes from the stack pointer of an access at a fixed place; None for a computed address."""
-    if not fixed_slot(code, index):
-        return None
     address = _slot(code, index)
-    _, _, offset = address[address.find("[") + 1 : address.rfind("]")].partition("+")
-    return int(offset, 16) if offset else 0
+    return address.value if address is not None and fixed_slot(code, index) else None
 
 
 def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:
@@ -41,7 +37,7 @@ def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:
     a function keeps (in neither list). Where nobody marks, an access at a computed address shows an array, to which
     the fixed slots may belong too (it is filled by constants); fixed slots alone look like spills.
     """
-    saved = saves(code.program)
+    saved = accesses.saves(code.program)
     local = [i for i in local_accesses(code) if i not in saved]
     marked = code.program.spills
     if marked or code.program.marks_spills:
@@ -118,5 +114,5 @@ def _read_outside(code: Listing, index: int, gone: set[int]) -> bool:
     return any(code.executed[j] > 0 and j not in gone for j in code.defuse.consumers(index))
 
 
-def _slot(code: Listing, index: int) -> str:
-    return next((o for o in code[index].operands if "[" in o), "")
+def _slot(code: Listing, index: int) -> Operand | None:
+    return memory_operand(code[index].operands)

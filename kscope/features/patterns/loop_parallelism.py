@@ -9,7 +9,6 @@ after the other, however many threads there are.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from msgspec import Struct
@@ -18,16 +17,14 @@ from kscope.features.patterns.dependency_chains import rings
 from kscope.features.patterns.slicing import stored
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.warp_simulation import Walk
+from kscope.isa.families import family
+from kscope.model.operand import UNIFORM_BASE
 
 INDEX = 8  # integer instructions up to which a ring without loaded data is a counter, a pointer or a stage's phase
-_REGISTER = re.compile(r"(?<![A-Z])R(\d+)")
-_SUMS = frozenset("FADD DADD HADD2 FADD2 IADD3 IADD VIADD UIADD3 IADD32I IMAD FFMA DFMA HFMA2 FFMA2 IDP".split())
-_PRODUCTS = frozenset("FMUL DMUL HMUL2 FMUL2 FFMA DFMA HFMA2 FFMA2 IMAD IDP".split())
-_CHOICES = frozenset(
-    """FMNMX FMNMX3 DMNMX HMNMX2 IMNMX VIMNMX VIMNMX3 UIMNMX FSETP DSETP HSETP2 ISETP FSEL SEL PLOP3 FSET
-    ISET""".split()
-)
-_MOVES = frozenset("MOV UMOV R2UR PRMT F2F F2FP".split())
+_SUMS = family("sum")
+_PRODUCTS = family("product")
+_CHOICES = family("choice")
+_MOVES = family("passes_on")
 
 
 _INTEGER = frozenset({"int", "int_mul", "move", "predicate", "vote"})
@@ -177,4 +174,4 @@ def _linear(code: Listing, i: int, ring: Collection[int]) -> bool:
         return True
     mine = {r for r, producers in code.defuse.sources(i).items() if any(p in ring for p in producers)}
     factors = ins.operands[1:3]
-    return sum(any(int(n) in mine for n in _REGISTER.findall(o)) for o in factors) < 2
+    return sum(any(r in mine for r in o.mentioned if r < UNIFORM_BASE) for o in factors) < 2

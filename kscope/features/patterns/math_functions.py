@@ -8,16 +8,19 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family, listed
+from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
 # Constants that only the accurate functions' range reductions use: 2/pi (sinf, cosf), log2(e) (expf), ln 2 (logf),
 # 2/ln 2 (tanhf), 2^24 (subnormal scaling of logf, sqrtf). Source: SASS of the CUDA 13 math library.
-SIGNATURES = ("0.63661974", "1.4426950", "0.69314718", "2.8853900", "16777216")
-EXP2, LOG2 = "0.0013391353422775864601", "-0x3f3504f3"
+SIGNATURES = (0.63661977, 1.4426950, 0.69314718, 2.8853901, 16777216.0)
+SAME = 1e-7  # relative: what a float and its printed digits differ by
+EXP2, LOG2 = 0.0013391353422775864601, -0x3F3504F3
 """What powf alone holds: a coefficient of its 2^x, and the bits of sqrt(1/2) by which it splits its base."""
 PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
-CONVERSIONS = ("F2F", "F2I", "I2F", "F2FP", "I2FP", "I2I", "FRND", "I2IP")
-DOUBLE = ("DADD", "DMUL", "DFMA", "DSETP", "DMNMX", "DMMA")
+CONVERSIONS = listed("format_change")
+DOUBLE = family("double")
 STEPS = 40  # instructions that a value of converted floats is followed through
 
 
@@ -45,7 +48,7 @@ def divides_integers(code: Listing, index: int) -> bool:
     ins = code[index]
     if ins.opcode != "MUFU" or "RCP" not in ins.mods:
         return False
-    return any(code[p].opcode in ("I2F", "I2FP") for p in producers(code, index))
+    return any(code[p].opcode in family("integer_to_float") for p in producers(code, index))
 
 
 def integer_divisions(code: Listing) -> list[int]:
@@ -74,7 +77,7 @@ def math_calls(code: Listing) -> list[int]:
 def powers(code: Listing) -> list[Power]:
     """The calls of powf that ran. Each starts its second half, 2^x, with a polynomial of its own; the first, log2, may
     serve several."""
-    starts = code.where_each(lambda ins, op: ins.opcode == "FFMA" and any(o.startswith(EXP2) for o in ins.operands))
+    starts = code.where_each(lambda ins, op: ins.opcode == "FFMA" and any(_near(o, EXP2) for o in ins.operands))
     return [_power(code, i) for i in code.ran(starts)]
 
 
@@ -90,7 +93,7 @@ def _power(code: Listing, start: int) -> Power:
         behind.add(i)
         if code[i].opcode == "FRND":
             exponent = next((y for p in producers(code, i) if (y := _literal(code[p])) is not None), None)
-        if not any(o.startswith(LOG2) for o in code[i].operands):  # the base: what computes it is not powf's
+        if not any(o.equals(LOG2) for o in code[i].operands):  # the base: what computes it is not powf's
             work += [(p, steps + 1) for p in producers(code, i)]
     scaled = {q for i in behind for p in producers(code, i) for q in (p, *producers(code, p)) if reduces(code[q])}
     seeds = {i for i in behind | scaled if reduces(code[i]) or _special(code[i])}
@@ -108,11 +111,7 @@ def _power(code: Listing, start: int) -> Power:
 def _literal(ins: Instruction) -> float | None:
     """The constant that a multiplication multiplies by; None if there is none."""
     if ins.opcode == "FMUL":
-        for operand in ins.operands[1:]:
-            try:
-                return float(operand)
-            except ValueError:
-                continue
+        return next((o.number for o in ins.operands[1:] if o.number is not None), None)
     return None
 
 
@@ -121,7 +120,8 @@ def _fast_root(code: Listing, index: int) -> bool:
     ins = code[index]
     if ins.opcode != "MUFU" or "RSQ" not in ins.mods:
         return False
-    return any(code[c].opcode == "FMUL" and "4096" in code[c].operands for c in code.defuse.consumers(index))
+    readers = (code[c] for c in code.defuse.consumers(index))
+    return any(o.number == 4096 for ins in readers if ins.opcode == "FMUL" for o in ins.operands)
 
 
 def _special(ins: Instruction) -> bool:
@@ -130,7 +130,13 @@ def _special(ins: Instruction) -> bool:
 
 def reduces(ins: Instruction) -> bool:
     """A multiplication by a constant that only the range reduction of an accurate function uses."""
-    return ins.opcode in ("FMUL", "FFMA") and any(o.lstrip("-").startswith(SIGNATURES) for o in ins.operands)
+    return ins.opcode in ("FMUL", "FFMA") and any(_near(o, *SIGNATURES) for o in ins.operands)
+
+
+def _near(operand: Operand, *values: float) -> bool:
+    """One of these constants, of either sign."""
+    number = operand.number
+    return number is not None and any(abs(abs(number) - value) <= SAME * value for value in values)
 
 
 def unfused(code: Listing) -> list[int]:

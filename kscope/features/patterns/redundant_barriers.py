@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
+from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
-_CLEAN_ACCESSES = frozenset({"LDC", "LDCU", "ULDC", "LDL", "STL"})  # constants, and memory of the thread alone
+_CLEAN_ACCESSES = family("own_memory")  # constants, and memory of the thread alone
 
 
 def redundant_barriers(code: Listing) -> list[int]:
@@ -17,8 +19,8 @@ def redundant_barriers(code: Listing) -> list[int]:
         return []
     cfg = code.cfg
     # Forward, over all paths: the barrier number behind which memory is untouched, None once it is touched.
-    unknown = "?"
-    entering: dict[int, str | None] = {}
+    unknown = -1
+    entering: dict[int, int | None] = {}
     found: dict[int, bool] = {}
     changed = True
     while changed:
@@ -46,9 +48,9 @@ def _whole(ins: Instruction, op: OpClass) -> bool:
     return ins.opcode == "BAR" and "SYNC" in ins.mods and ins.guard is None
 
 
-def _number(ins: Instruction) -> str | None:
+def _number(ins: Instruction) -> int | None:
     """The barrier's number where it is constant and no thread count restricts who takes part."""
-    return ins.operands[0] if len(ins.operands) == 1 and ins.operands[0].startswith("0x") else None
+    return ins.operands[0].value if len(ins.operands) == 1 and ins.operands[0].kind == "integer" else None
 
 
 def _touches(ins: Instruction, op: OpClass) -> bool:
@@ -58,4 +60,8 @@ def _touches(ins: Instruction, op: OpClass) -> bool:
     if op.access is not None:
         return ins.opcode not in _CLEAN_ACCESSES and not (op.access == "load" and "CONSTANT" in ins.mods)
     ordering = op.kind & {"fence", "mbarrier", "async_wait", "tma", "wgmma", "wgmma_wait", "tcgen05", "call", "barrier"}
-    return bool(ordering) or not op.known or ins.opcode == "NANOSLEEP" or "SR_CLOCK" in ins.text
+    return bool(ordering) or not op.known or ins.opcode == "NANOSLEEP" or any(_clock(o) for o in ins.operands)
+
+
+def _clock(operand: Operand) -> bool:
+    return operand.kind == "special" and "SR_CLOCK" in operand.text

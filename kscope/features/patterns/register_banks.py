@@ -8,7 +8,6 @@ in 99.6 % of the cycles (capture fma_peak.base). Only instructions that could is
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -18,7 +17,6 @@ from kscope.model.program import UNIFORM_BASE, Instruction
 
 BANKS = 2
 PORTS = 2  # registers of one bank a cycle
-_REGISTER = re.compile(r"^[-+|~!]*R(\d+)((?:\.\w+)*)\|?((?:\.\w+)*)$")
 
 
 class BankCost(Struct, frozen=True):
@@ -70,11 +68,11 @@ def operand_slots(ins: Instruction) -> Sequence[tuple[int, int, bool]]:
     """(slot, register, reuse flag) of the plain 32-bit register sources, counted from the first source operand."""
     out = []
     slot = 0
-    for text in ins.operands[1:]:
-        if text.startswith(("P", "UP", "!P", "!UP")):
+    for operand in ins.operands[1:]:
+        if operand.kind in ("predicate", "predicates"):
             continue
-        match = _REGISTER.match(text)
-        if match:
-            out.append((slot, int(match[1]), "reuse" in match[2] + match[3]))
+        register = operand.vector
+        if register is not None:
+            out.append((slot, register, operand.reuse))
         slot += 1
     return out

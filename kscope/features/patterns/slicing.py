@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kscope.features.sass.listing import Listing
 from kscope.isa.opcodes import OpClass
+from kscope.model.operand import Operand
 
 COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
 DEPTH = 12  # steps along def-use that one inlined function spans
@@ -58,7 +59,7 @@ def dying(code: Listing, members: Iterable[int]) -> list[int]:
     """What goes when a computation goes: with it the tests that choose how to compute it (a 64-bit division asks
     whether 32 bits will do: BSSY, branch, BSYNC around the short way), and what serves nothing else."""
     chosen = set(members)
-    opened: dict[str, int] = {}
+    opened: dict[Operand, int] = {}
     for last, ins in enumerate(code.program.instructions):
         if ins.opcode == "BSSY":
             opened[ins.operands[0]] = last

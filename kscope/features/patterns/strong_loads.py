@@ -9,8 +9,9 @@ for data that nobody writes meanwhile.
 from __future__ import annotations
 
 from kscope.arch import table
+from kscope.features.sass.backward_slices import LIMIT
 from kscope.features.sass.listing import Listing
-from kscope.features.sass.slices import LIMIT, address_origins
+from kscope.features.sass.slices import address_origins
 from kscope.isa.opcodes import OpClass
 from kscope.model.kernel import Launch
 from kscope.model.program import Instruction
@@ -69,7 +70,7 @@ def _ends_a_loop(code: Listing, load: int) -> bool:
             block = cfg.block_of[j]
             leaves = block in inside and any(s not in cfg.loops[n].blocks for n in cfg.loops_around(j)
                                              for s in cfg.blocks[block].successors)  # fmt: skip
-            if len(seen) > LIMIT or (leaves and code[j].opcode in ("BRA", "EXIT", "BREAK", "BRX")):
+            if len(seen) > LIMIT or (leaves and "one_way_out" in code.classes[j].kind):
                 return True
             seen.add(j)
             work.append(j)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 
-_COMPUTES = frozenset(
-    {"LDS", "LDSM", "HMMA", "IMMA", "DMMA", "QMMA", "FFMA", "HFMA2", "DFMA", "FFMA2", "HGMMA", "IGMMA", "QGMMA"}
-)
+_COMPUTES = family("tile_use")
 NEAR = 4  # of the tile's uses that may stand in the shadow of the copy without counting as overlap
 
 
@@ -43,7 +42,7 @@ def exposed_copies(code: Listing) -> list[Copy]:
             found = _asynchronous(code, number, body)
         else:
             found = _through_registers(code, number, body, uses)
-        if found is not None and any(code[i].opcode in ("LDS", "LDSM") for i in body):
+        if found is not None and any("shared_read" in code.classes[i].kind for i in body):
             out.append(found)
     return out
 
@@ -52,7 +51,7 @@ def _through_registers(code: Listing, number: int, body: list[int], uses: list[i
     inside = set(body)
     pairs = []
     for store in body:
-        if code[store].opcode not in ("STS", "STSM"):
+        if "shared_write" not in code.classes[store].kind:
             continue
         loads = {p for ps in code.defuse.sources(store).values() for p in ps}
         pairs += [(p, store) for p in loads if p in inside and code.classes[p].space == "global"]
@@ -104,9 +103,7 @@ def _never(code: Listing, i: int) -> bool:
 def _left(code: Listing, i: int) -> int | None:
     """How many groups of copies a wait leaves in flight; None for every other instruction."""
     ins = code[i]
-    if ins.opcode != "DEPBAR" or len(ins.operands) < 2 or ins.operands[0] != "SB0":
+    if ins.opcode != "DEPBAR" or len(ins.operands) < 2:
         return None
-    try:
-        return int(ins.operands[1], 0)
-    except ValueError:
-        return None
+    board, left = ins.operands[:2]
+    return left.value if board.kind == "scoreboard" and board.value == 0 and left.kind == "integer" else None

@@ -14,6 +14,7 @@ from msgspec import Struct
 from kscope.features.sass.cfg import Cfg
 from kscope.features.sass.columns import Column, largest
 from kscope.features.sass.defuse import DefUse
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass, classify
 from kscope.model.program import Instruction, Program
 
@@ -21,6 +22,7 @@ _Test = Callable[[OpClass, Instruction], bool]
 SCOREBOARDS = {"long_scoreboard": "long", "short_scoreboard": "short"}
 MOVED = frozenset({*SCOREBOARDS, "gmma", "wait", "barrier"})
 """Reasons whose cause is another instruction; a full queue (QUEUES) apart."""
+_GROUP_WAITS = family("group_wait")
 BARRIERS = frozenset({"barrier", "wgmma_wait"})
 QUEUES: Mapping[str, Callable[[OpClass], bool]] = {
     "lg_throttle": lambda op: op.space in ("global", "local", "generic") and op.pipe == "lsu",
@@ -166,7 +168,7 @@ class _Finder:
         ins = self._code[i]
         if _tries(ins):
             return [i]
-        if ins.opcode in ("DEPBAR", "LDGDEPBAR"):
+        if ins.opcode in _GROUP_WAITS:
             copies = self._all_before(i, lambda c, _: c.access == "async_copy")
             if copies:
                 return copies

@@ -11,12 +11,8 @@ from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing, Structure
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
+from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
-
-ASYNCHRONOUS = frozenset(
-    """SYNCS UTMALDG UBLKCP LDGSTS USETMAXREG LDTM HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCQMMA UTCOMMA UTCIMMA
-    UTCMXQMMA""".split()
-)
 
 
 class Code(Listing):
@@ -41,7 +37,7 @@ class Code(Listing):
     @cached_property
     def asynchronous(self) -> bool:
         """Whether the code uses mbarriers, asynchronous copies or products at all."""
-        return bool(self.where(lambda ins, op: ins.opcode in ASYNCHRONOUS))
+        return bool(self.where(lambda ins, op: "asynchronous" in op.kind))
 
     @cached_property
     def _places(self) -> list[int]:
@@ -151,6 +147,6 @@ class Code(Listing):
         return cached[file]
 
 
-def _indexed(operands: tuple[str, ...]) -> bool:
+def _indexed(operands: tuple[Operand, ...]) -> bool:
     """Whether a constant operand is indexed by a vector register: c[0x3][R4]."""
-    return any(o.startswith("c[") and "][R" in o and "[RZ" not in o for o in operands)
+    return any(o.kind == "constant" and any(b.register < UNIFORM_BASE for b in o.bases) for o in operands)

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kscope.model.operand import Base, Operand, memory_operand
+
 if TYPE_CHECKING:
     from kscope.isa.opcodes import OpClass
     from kscope.model.program import Instruction, Program
 
 LANES = 32
+STACK = (Base(1),)  # R1 by the ABI
 _WIDTHS = frozenset({"U8", "S8", "U16", "S16", "32", "64", "96", "128", "256"})
 
 
@@ -75,21 +78,21 @@ def width_name(ins: Instruction, op: OpClass) -> str:
     return ".".join([ins.opcode, *kept, width])
 
 
-def _stack(program: Program, ins: Instruction, slots: frozenset[str], saved: frozenset[int]) -> str:
+def _stack(program: Program, ins: Instruction, slots: frozenset[Operand | None], saved: frozenset[int]) -> str:
     if ins.index in saved:
         return "saved register"
     if program.spills:
         return "spill" if ins.pc in program.spills else "local array"
-    return "spill slot" if _address(ins) in slots else "local array"
+    return "spill slot" if memory_operand(ins.operands) in slots else "local array"
 
 
-def _spill_slots(program: Program, classes: Sequence[OpClass]) -> frozenset[str]:
+def _spill_slots(program: Program, classes: Sequence[OpClass]) -> frozenset[Operand | None]:
     """Addresses that look like spill slots where nothing is marked: fixed, stored to and loaded from. An access at a
     computed address shows an array, to which the fixed slots may belong too."""
     local = [i for i, op in zip(program.instructions, classes, strict=True) if op.space == "local" and op.access]
     if not all(fixed_slot(ins) for ins in local):
         return frozenset()
-    stored, loaded = ({_address(ins) for ins in local if ins.opcode == name} for name in ("STL", "LDL"))
+    stored, loaded = ({memory_operand(ins.operands) for ins in local if ins.opcode == name} for name in ("STL", "LDL"))
     return frozenset(stored & loaded)
 
 
@@ -98,25 +101,20 @@ def saves(program: Program) -> frozenset[int]:
     a slot of its own and back to the same register. Only where the compiler marks spills: they could look like that."""
     if not program.marks_spills or (program.entry and not program.symbols):
         return frozenset()
-    slots: dict[str, list[Instruction]] = {}
+    slots: dict[Operand | None, list[Instruction]] = {}
     for ins in program.instructions:
         if ins.opcode in ("LDL", "STL") and ins.operands:
-            slots.setdefault(_address(ins), []).append(ins)
+            slots.setdefault(memory_operand(ins.operands), []).append(ins)
     out: set[int] = set()
     for group in slots.values():
-        registers = {o.removesuffix(".reuse") for ins in group for o in ins.operands if "[" not in o}
+        registers = {(o.kind, o.register) for ins in group for o in ins.operands if o.kind != "memory"}
         kept = len(registers) == 1 and {ins.opcode for ins in group} == {"LDL", "STL"}
         if kept and fixed_slot(group[0]) and not any(ins.pc in program.spills for ins in group):
             out.update(ins.index for ins in group)
     return frozenset(out)
 
 
-def _address(ins: Instruction) -> str:
-    return next((o for o in ins.operands if "[" in o), "")
-
-
 def fixed_slot(ins: Instruction) -> bool:
     """Whether a local access addresses the stack pointer plus a constant, as spills do (R1 by the ABI)."""
-    address = _address(ins)
-    inner = address[address.find("[") + 1 : address.rfind("]")]
-    return inner == "R1" or inner.startswith("R1+0x")
+    address = memory_operand(ins.operands)
+    return address is not None and address.bases == STACK and address.value >= 0

@@ -13,11 +13,13 @@ from collections.abc import Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 
+from kscope.isa.families import family
+from kscope.model.operand import ends_with
 from kscope.model.program import Instruction, Program
 
 LONG = 4000  # lines from which rare forms alone anchor the alignment
 _REGISTERS = re.compile(r"(?<![A-Za-z0-9_.])(UR|UP|R|P|B)(\d+)(?:\.reuse)?")
-_BRANCHES = frozenset({"BRA", "BRX", "BRXU", "JMP", "JMX", "CALL", "RET", "BSSY", "SSY", "WARPSYNC", "LEPC"})
+_BRANCHES = family("takes_target")
 _TARGET = re.compile(r"(?<![\w.])-?0x[0-9a-f]+|`\([^)]*\)")
 
 Pair = tuple["int | None", "int | None", bool]
@@ -65,7 +67,7 @@ def _unpadded(instructions: Sequence[Instruction]) -> list[Instruction]:
 
 
 def _endless(ins: Instruction) -> bool:
-    return ins.opcode == "BRA" and ins.guard is None and ins.operands[-1:] == (hex(ins.pc),)
+    return ins.opcode == "BRA" and ins.guard is None and ends_with(ins.operands, ins.pc)
 
 
 def align(before: Sequence[Instruction], after: Sequence[Instruction]) -> list[Pair]:

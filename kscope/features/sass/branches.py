@@ -6,17 +6,17 @@ that every kernel ends with, a branch to itself.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
+from kscope.isa.families import family
+from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
 
-_HEX = re.compile(r"^-?0x[0-9a-f]+$")
-_JUMPS = frozenset({"BRA", "JMP"})
-_INDIRECT = frozenset({"BRX", "BRXU", "JMX", "JMXU"})
-_ENDS = frozenset({"EXIT", "KILL", "RET"})
-CONTROL = _JUMPS | _INDIRECT | _ENDS | {"CALL"}
+_JUMPS = family("jump")
+_INDIRECT = family("indirect_jump")
+_ENDS = family("flow_end")
+CONTROL = family("flow")
 _RUN_GAP = 4096  # bytes: code further apart belongs to another function and is not fallen into
 
 
@@ -25,9 +25,15 @@ def is_conditional(ins: Instruction) -> bool:
     if ins.guard is not None:
         return True
     if ins.opcode in _JUMPS:
-        return any(o.lstrip("!~").startswith(("P", "UP", "UR")) and not o.startswith(("PT", "UPT"))
-                   for o in ins.operands)  # fmt: skip
+        return any(_decides(o) for o in ins.operands)
     return False
+
+
+def _decides(operand: Operand) -> bool:
+    """A predicate or a uniform register: not the constant PT."""
+    if operand.kind == "predicate":
+        return operand.register >= 0 or operand.negated
+    return operand.kind == "register" and operand.register >= UNIFORM_BASE
 
 
 def _never(ins: Instruction) -> bool:
@@ -45,10 +51,10 @@ def targets_of(program: Program) -> tuple[dict[int, list[int]], dict[int, int], 
             if ins.pc in program.branches:
                 known[ins.index] = program.branches[ins.pc]
                 continue
-            if symbols and (named := [symbols[o] for o in ins.operands if o in symbols]):
+            if symbols and (named := [symbols[o.text] for o in ins.operands if o.text in symbols]):
                 known[ins.index] = tuple(named)
                 continue
-            numbers = [int(o, 16) for o in ins.operands if _HEX.match(o)]
+            numbers = [o.value for o in ins.operands if o.kind == "integer"]
             # `BRX R4, -0x2910`: the first constant is a displacement from a table's entry, not a target.
             raw[ins.index] = numbers[1:] if ins.opcode in _INDIRECT else numbers[-1:]
     pcs = [ins.pc for ins in code]
@@ -83,7 +89,7 @@ def _base(code: Sequence[Instruction], raw: Mapping[int, list[int]], pcs: Sequen
     known = set(pcs)
     low = min(flat)
     padding = [raw[i.index][0] - i.pc for i in code if i.opcode == "BRA" and i.guard is None and raw.get(i.index)]
-    returns = [int(o, 16) for i in code if i.opcode == "RET" for o in i.operands if _HEX.match(o)]
+    returns = [o.value for i in code if i.opcode == "RET" for o in i.operands if o.kind == "integer"]
     aligned = [low - pc for pc in pcs if (low - pc) % 128 == 0]
     fits = [b for b in dict.fromkeys([*padding[-1:], *returns, *aligned]) if all(n - b in known for n in flat)]
     sure = [b for b in fits if b in padding[-1:] or b in returns]

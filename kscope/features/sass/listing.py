@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 
+from kscope.features.sass.backward_slices import Slices
 from kscope.features.sass.cfg import Cfg, build_cfg
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.defuse import DefUse
 from kscope.features.sass.liveness import Liveness
-from kscope.features.sass.slices import Slices
 from kscope.isa.opcodes import UNKNOWN, OpClass, classify
 from kscope.model.analysis import Location
 from kscope.model.program import Instruction, Program

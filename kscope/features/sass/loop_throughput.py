@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kscope.isa.abi import abi
+
 if TYPE_CHECKING:
     from kscope.features.sass.cfg import Cfg
     from kscope.isa.opcodes import OpClass
     from kscope.model.program import Program
 
-DUAL_FMA = 86
-"""From this target on FFMA runs on two halves of the FMA pipe (fmaheavy, fmalite) and IMAD on the heavy one only
-(Nsight Compute documentation, "Pipelines"); before, both share one."""
 TITLES = {
     "fma": "FMA", "alu": "ALU", "fp16": "FP16", "fp64": "FP64", "xu": "XU", "tensor": "tensor", "lsu": "LSU",
     "adu": "ADU", "tex": "TEX", "uniform": "uniform", "cbu": "CBU", "tma": "TMA", "issue": "issue slots",
@@ -142,7 +141,7 @@ def _cycles(
     out = {pipe: cycles for pipe, cycles in by.items() if pipe not in _FREE}
     if heavy or both:
         # IMAD keeps one half busy; FFMA then takes what is left of both.
-        out["fma"] = max(heavy, both + heavy / 2) if program.sm >= DUAL_FMA else heavy + both
+        out["fma"] = max(heavy, both + heavy / 2) if abi(program.sm).dual_fma else heavy + both
     return out
 
 

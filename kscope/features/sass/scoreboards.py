@@ -79,10 +79,9 @@ def _by_board(code: Sequence[Instruction], cfg: Cfg, classes: Sequence[OpClass])
 
 def _depbar(ins: Instruction) -> int | None:
     """The scoreboard that `DEPBAR.LE SB0, 0x0` drains; None where it leaves some outstanding."""
-    if len(ins.operands) != 2 or ins.operands[1] not in ("0x0", "0"):
-        return None
-    name, number = ins.operands[0][:2], ins.operands[0][2:]
-    return int(number) if name == "SB" and number.isdecimal() else None
+    if len(ins.operands) == 2 and ins.operands[0].kind == "scoreboard" and ins.operands[1].equals(0):
+        return ins.operands[0].value
+    return None
 
 
 def _by_register(code: Sequence[Instruction], classes: Sequence[OpClass]) -> tuple[_Steps, bool]:

@@ -16,11 +16,13 @@ from msgspec import Struct, field
 from kscope.features.sass.branches import is_conditional
 from kscope.features.sass.cfg import Cfg
 from kscope.features.sass.columns import Column, largest
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass, classify
 from kscope.model.program import UNIFORM_BASE, Instruction, Program
 
 TAKEN_BRANCH = 10.0  # cycles from a taken branch to the next instruction (probe, order of magnitude)
 _SWEEPS = 3
+_LEADS_ON = family("leads_on")
 _SHARED_UNITS = frozenset({"lsu", "adu", "tex", "tma"})  # one an SM: alone, a warp gets all four sub-partitions' share
 
 
@@ -129,7 +131,7 @@ def _taken(code: Sequence[Instruction], cfg: Cfg, b: int, counts: Column) -> flo
     """Share of a block's executions that leave through a taken branch."""
     block = cfg.blocks[b]
     last = code[block.end - 1]
-    if last.opcode not in ("BRA", "BRX", "BRXU", "JMP", "JMX", "CALL", "RET"):
+    if last.opcode not in _LEADS_ON:
         return 0.0
     if not is_conditional(last) or last.opcode in ("CALL", "RET"):
         return 1.0
@@ -223,9 +225,5 @@ class _Simulator:
 
 def _count(ins: Instruction) -> int:
     """How many groups a wait leaves pending: the last constant (`DEPBAR.LE SB0, 0x1`)."""
-    last = ins.operands[-1] if ins.operands else ""
-    try:
-        value = int(last, 0)
-    except ValueError:
-        return 0
-    return value if value < 8 else 0
+    last = ins.operands[-1] if ins.operands else None
+    return last.value if last is not None and last.kind == "integer" and last.value < 8 else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kscope.features.lanes.affine import Affine, Sum
 from kscope.features.profile.code import Code
-from kscope.model.program import UNIFORM_BASE
+from kscope.model.operand import memory_operand, uniform_base
 
 BARRIER = 8  # bytes of an mbarrier
 
@@ -19,19 +19,18 @@ class BarrierSlots:
 
     def slot(self, i: int) -> int | None:
         """Constant part of the address of an instruction's first memory operand."""
-        operand = next((o for o in self.code[i].operands if "[" in o), None)
+        operand = memory_operand(self.code[i].operands)
         found = self.affine.address(i, operand) if operand is not None else None
         return found.constant if found is not None and _settled(found) else None
 
     def of_copy(self, i: int) -> int | None:
         """Slot of the mbarrier that a bulk load signals: the register behind its shared-memory address."""
         ins = self.code[i]
-        operand = next((o for o in ins.operands if o.startswith("[UR")), None)
-        if operand is None:
+        register = next((r for o in ins.operands if (r := uniform_base(o)) is not None), None)
+        if register is None:
             return None
-        digits = operand[3:].partition("]")[0].partition("+")[0].partition(".")[0]
-        found = self.affine.register(i, UNIFORM_BASE + int(digits) + 1) if digits.isdecimal() else None
-        return found.constant if found is not None and _settled(found) else None
+        found = self.affine.register(i, register + 1)
+        return found.constant if _settled(found) else None
 
     def _groups(self) -> list[int]:
         """First addresses of the barrier groups (constants), in order."""
@@ -40,8 +39,8 @@ class BarrierSlots:
             users = code.where(lambda ins, op: ins.opcode == "SYNCS" and "EXCH" not in ins.mods)
             ring = set()
             for i in users:
-                operand = next((o for o in code[i].operands if "[" in o), "")
-                found = self.affine.address(i, operand)
+                operand = memory_operand(code[i].operands)
+                found = self.affine.address(i, operand) if operand is not None else None
                 if found is not None and _settled(found) and (BARRIER in found.strides or found.varying):
                     ring.add(found.constant)
             self._starts = sorted(ring)
@@ -75,10 +74,10 @@ class BarrierSlots:
         code = self.code
         for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "ARRIVE" in ins.mods):
             ins = code[i]
-            last = ins.operands[-1] if ins.operands else "RZ"
-            if not last.startswith("R") or last == "RZ" or not last[1:].isdecimal():
+            register = ins.operands[-1].vector if ins.operands else None
+            if register is None:
                 continue
-            found = self.affine.register(i, int(last[1:]))
+            found = self.affine.register(i, register)
             if not found.terms and found.constant > 0:
                 return found.constant
         return None

@@ -17,15 +17,16 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kscope.features.profile.code import Code
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
 from kscope.model.program import Instruction
 
 PRODUCER, MMA, EPILOGUE, CONSUMER, OTHER = "producer", "MMA", "epilogue", "consumer", "other"
 _FUSED = "MMA + epilogue"
-COPIES = frozenset({"UTMALDG", "UBLKCP", "LDGSTS"})
-PRODUCTS = frozenset({"HGMMA", "IGMMA", "QGMMA", "BGMMA", "UTCHMMA", "UTCQMMA", "UTCOMMA", "UTCIMMA", "UTCMXQMMA"})
-STORES = frozenset({"UTMASTG", "UTMAREDG", "STG", "UBLKRED"})
-ACCUMULATORS = frozenset({"LDTM"})
+COPIES = family("async_load")
+PRODUCTS = family("async_product")
+STORES = family("result_store")
+ACCUMULATORS = family("accumulator_load")
 SIGNS = COPIES | PRODUCTS | STORES | ACCUMULATORS | {"SYNCS", "USETMAXREG"}
 
 

@@ -20,11 +20,13 @@ from kscope.features.profile.code import Code
 from kscope.features.sass.columns import total
 from kscope.features.specialized.mbarriers import BarrierSlots
 from kscope.features.specialized.roles import COPIES, PRODUCTS, Roles, copies
+from kscope.isa.families import family
 
 Unit = Literal["memory", "tensor", "role", "block", "cluster", "unknown"]
 """What ends a wait: arriving data, products, another role's arrival, all warps of the block or cluster."""
 _RETRY = 12  # blocks behind a failed try that may belong to its retry loop
 _BACK = 2  # instructions back to the barrier that a sample behind it belongs to
+_BULK, _WGMMA = family("bulk_load"), family("wgmma")
 _LONG = frozenset({"long_scoreboard", "sleeping", "short_scoreboard", "membar", "barrier", "warpgroup_arrive"})
 
 
@@ -182,7 +184,7 @@ class _Finder:
         arriving: list[int] = []
         for j in code.where(lambda ins, op: ins.opcode in COPIES or ins.opcode in ("UTCBAR", "SYNCS")):
             ins = code[j]
-            if ins.opcode in ("UTMALDG", "UBLKCP") and copies(ins):
+            if ins.opcode in _BULK and copies(ins):
                 found, into = self.slots.of_copy(j), copying
             elif ins.opcode == "UTCBAR":
                 found, into = self.slots.slot(j), committing
@@ -258,7 +260,7 @@ def _kind(opcode: str, mods: tuple[str, ...]) -> str | None:
     """Kind of wait of an instruction other than a try-wait; None for all that do not wait."""
     if opcode == "WARPGROUP" and ("DEPBAR" in mods or "ARRIVE" in mods):
         return "wgmma"
-    if opcode in PRODUCTS and not opcode.startswith("UTC"):
+    if opcode in _WGMMA:
         return "wgmma"
     if opcode == "BAR" and "ARV" not in mods:
         return "barrier"

@@ -3,7 +3,6 @@ it is in, live registers. Linear in the number of instructions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from msgspec import Struct
 from kscope.features.sass.accesses import Access, accesses
 from kscope.features.sass.loop_kinds import loop_kinds
 from kscope.features.sass.scoreboards import Wait, waits
+from kscope.isa.families import family
 from kscope.isa.purpose import constant_of, role_of, words
 
 if TYPE_CHECKING:
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from kscope.isa.opcodes import OpClass
     from kscope.model.program import Instruction, Program
 
-_REGISTER = re.compile(r"^U?R\d+")
-_HEX = re.compile(r"^-?0x[0-9a-f]+$")
-_LINKS = frozenset({"BSSY", "SSY"})
+_LINKS = family("convergence_open")
+_JUMPS, _INDIRECT = family("jump"), family("indirect_jump")
 
 
 class Annotation(Struct, frozen=True):
@@ -89,8 +88,8 @@ def _group_waits(code: Sequence[Instruction]) -> dict[int, str]:
     name = "cp.async.wait_group" if copies else "cp.async.bulk.wait_group"
     out = {}
     for ins in code:
-        if ins.opcode == "DEPBAR" and "LE" in ins.mods and len(ins.operands) == 2 and _HEX.match(ins.operands[1]):
-            left = int(ins.operands[1], 16)
+        if ins.opcode == "DEPBAR" and "LE" in ins.mods and len(ins.operands) == 2 and ins.operands[1].kind == "integer":
+            left = ins.operands[1].value
             out[ins.index] = f"{name} {left}: " + (f"all but the last {left}" if left else "all groups")
     return out
 
@@ -116,7 +115,7 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
     for number, block in enumerate(cfg.blocks):
         last = block.end - 1
         ins = code[last]
-        if ins.opcode in ("BRA", "JMP", "BRX", "BRXU", "JMX", "JMXU"):
+        if ins.opcode in _JUMPS or ins.opcode in _INDIRECT:
             into = _into(cfg, numbers, number, heads, kinds)
             out[last] = _branch(program, cfg, numbers, number) or into
         elif ins.opcode == "CALL":
@@ -128,22 +127,22 @@ def _flows(program: Program, cfg: Cfg, numbers: Sequence[int], kinds: Mapping[in
         if target not in out:
             out[target] = f"called from {_list([code[c].pc for c in sorted(calls)])}"
     for i, ins in enumerate(code):
-        if ins.opcode in _LINKS and ins.operands and _HEX.match(ins.operands[-1]):
-            out[i] = f"lanes meet again at {int(ins.operands[-1], 16):04x}"
+        if ins.opcode in _LINKS and ins.operands and ins.operands[-1].kind == "integer":
+            out[i] = f"lanes meet again at {ins.operands[-1].value:04x}"
     return out
 
 
 def _callee(ins: Instruction) -> str:
     """What a call out of the function leads to: before linking (nvcc -rdc) the operand is the callee's symbol."""
-    registers = any(_REGISTER.match(o) for o in ins.operands)
-    symbol = ins.operands[-1].strip("`()") if ins.operands and not registers else ""
-    return f"calls {symbol}, linked from elsewhere" if symbol and not _HEX.match(symbol) else "calls through a register"
+    registers = any(o.kind == "register" and o.register >= 0 for o in ins.operands)
+    symbol = ins.operands[-1].symbol if ins.operands and not registers else ""
+    return f"calls {symbol}, linked from elsewhere" if symbol else "calls through a register"
 
 
 def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> str:
     code, block = program.instructions, cfg.blocks[number]
     ins = code[block.end - 1]
-    indirect = ins.opcode not in ("BRA", "JMP")  # may name the block behind it, too
+    indirect = ins.opcode not in _JUMPS  # may name the block behind it, too
     falls = [] if indirect else [s for s in block.successors if cfg.blocks[s].start == block.end]
     jumps = [s for s in block.successors if s not in falls] or [s for s in falls if s == number]
     if not jumps:

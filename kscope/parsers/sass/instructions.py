@@ -13,64 +13,23 @@ from functools import lru_cache
 
 from msgspec import structs
 
+from kscope.isa.families import family
 from kscope.isa.operand_shapes import Shape, shape_of
-from kscope.model.program import (
-    PREDICATE_BASE,
-    UNIFORM_BASE,
-    UNIFORM_PREDICATE_BASE,
-    Instruction,
-    Program,
-)
+from kscope.model.operand import PREDICATE_BASE, Operand
+from kscope.model.program import Instruction, Program
+from kscope.parsers.sass.operands import operand
 
 # nvdisasm's comments and scheduling notes: `;`, `(*"BRANCH_TARGETS .L_x_1"*)`, `&req={1}`, `?trans7`, `/* ... */`.
 MNEMONIC = 64  # characters kept of an opcode with its modifiers; the longest of our captures has 35
 _FOREIGN = re.compile(r"[^A-Z0-9_.x]")
 _TAIL = re.compile(r"\s*(?:;|\(\*|/\*|\s[&?]\w|\s&).*$", re.DOTALL)
 _PLAIN = re.compile(r"[^;&?*{}]*").fullmatch  # nothing to strip: the usual case
-_REGISTER = re.compile(r"^[-+!~|]*(UR|UP|R|P)(\d{1,3})(?![\w\[])")
-_ADDRESS = re.compile(r"\b(UR|UP|R|P)(\d{1,3})((?:\.(?:64|U32|S32|X\d+))*)")
-_DESCRIPTOR = re.compile(r"\b(desc|gdesc|cx)\[UR(\d{1,3})\]")
 _TARGETS = re.compile(r"BRANCH_TARGETS\s+([^\"*)]+)")
 _LABEL = re.compile(r"`?\(([^)]+)\)")
-_HEX = re.compile(r"^-?0x[0-9a-f]+$")
 _LARGE = re.compile(r"\b(UR|UP|R|P)(\d+)(?![\w$])|0x[0-9a-fA-F]{17,}|\d{33,}")
 _COUNTS = {"R": 256, "UR": 256, "P": 8, "UP": 8}  # eight bits name a register, three a predicate
-_BASES = {"R": 0, "UR": UNIFORM_BASE, "P": PREDICATE_BASE, "UP": UNIFORM_PREDICATE_BASE}
 _ALL_PREDICATES = tuple(range(PREDICATE_BASE, PREDICATE_BASE + 7))
-_BRANCHES = frozenset({"BRA", "BRX", "JMP", "JMX", "CALL", "RET", "BSSY", "BRXU", "WARPSYNC", "LEPC", "SSY"})
-
-Operand = tuple[str, int, tuple[int, ...], tuple[int, ...]]
-"""Kind (R, UR, P, UP, PR, M for memory, "" for the rest), register number or -1, registers of an address read
-with 32-bit bases, and with 64-bit bases."""
-
-
-@lru_cache(maxsize=1 << 16)
-def _operand(text: str) -> Operand:
-    if "[" in text:
-        return ("M", -1, _address(text, 1), _address(text, 2))
-    match = _REGISTER.match(text)
-    if match:
-        kind = match[1]
-        return (kind, _BASES[kind] + int(match[2]), (), ())
-    bare = text.lstrip("-+!~|").partition(".")[0].rstrip("|")
-    # RZ and PT occupy the place of a register without being one.
-    kind = {"RZ": "R", "URZ": "UR", "PT": "P", "UPT": "UP", "PR": "PR", "SRZ": ""}.get(bare, "")
-    return (kind, -1, (), ())
-
-
-def _address(text: str, width: int) -> tuple[int, ...]:
-    """Registers of a memory operand whose unmarked base registers are `width` words wide."""
-    found: list[int] = []
-    for match in _DESCRIPTOR.finditer(text):
-        # 64 bits are certain; wgmma's pair of descriptors prints alike and is widened by its shape.
-        found += range(UNIFORM_BASE + int(match[2]), UNIFORM_BASE + int(match[2]) + 2)
-    for match in _ADDRESS.finditer(_DESCRIPTOR.sub("", text)):
-        first = _BASES[match[1]] + int(match[2])
-        marks = match[3]
-        words = 2 if ".64" in marks else 1 if marks or match[1] in ("P", "UP") else width
-        found += range(first, first + words)
-    return tuple(dict.fromkeys(found))
-
+_BRANCHES = family("takes_target")
 
 def _possible(match: re.Match[str]) -> str:
     """A register or a number of an operand as it is, without its digits where no machine has it: sets of registers are
@@ -81,7 +40,7 @@ def _possible(match: re.Match[str]) -> str:
     return match[0] if len(digits) < 4 and int(digits) < _COUNTS[kind] else f"{kind}?"
 
 
-Decoded = tuple[str, tuple[str, ...], int | None, bool, tuple[str, ...], tuple[int, ...], tuple[int, ...], str]
+Decoded = tuple[str, tuple[str, ...], int | None, bool, tuple[Operand, ...], tuple[int, ...], tuple[int, ...], str]
 
 
 @lru_cache(maxsize=1 << 16)
@@ -97,7 +56,7 @@ def decode(raw: str) -> Decoded:
     if body.startswith("@"):
         mark, _, body = body.partition(" ")
         negated = mark.startswith("@!")
-        _, number, _, _ = _operand(_LARGE.sub(_possible, mark[1:]))
+        number = operand(_LARGE.sub(_possible, mark[1:])).register
         guard = number if number >= 0 else None
         never = guard is None and negated
     head, _, rest = body.lstrip().partition(" ")
@@ -118,98 +77,108 @@ def decode(raw: str) -> Decoded:
     )  # fmt: skip
 
 
-def _texture(shape: Shape, operands: tuple[str, ...]) -> Shape:
+def _texture(shape: Shape, operands: tuple[Operand, ...]) -> Shape:
     """`TEX Rd2, Rd, Rcoord, ..., 2D, 0x9`: the mask's first two components go to Rd, the others to Rd2."""
-    mask = int(operands[-1], 16) if operands and _HEX.match(operands[-1]) else 15
+    mask = operands[-1].value if operands and operands[-1].kind == "integer" else 15
     count = (mask & 15).bit_count()
-    kind = next((o for o in operands if o.endswith(("1D", "2D", "3D", "CUBE"))), "2D")
+    kind = next((o.text for o in operands if o.text.endswith(("1D", "2D", "3D", "CUBE"))), "2D")
     coordinates = (3 if "CUBE" in kind else int(kind[-2])) + ("ARRAY" in kind)
     return structs.replace(shape, dests=(max(0, count - 2), min(2, count)), sources=(coordinates,))
 
 
-def _split(opcode: str, rest: str) -> tuple[str, ...]:
+def _split(opcode: str, rest: str) -> tuple[Operand, ...]:
     rest = rest.strip()
     if not rest:
         return ()
     parts = [part.strip() for part in rest.split(",")]
     if opcode in _BRANCHES:  # `BRX R4 -0x220`, `RET.REL.NODEC R20 `(name)`: nvdisasm leaves the comma out
         parts = [word for part in parts for word in part.split(" ") if word]
-    return tuple(parts)
+    return tuple([operand(part) for part in parts])
 
 
 def _span(number: int, words: int) -> range:
     return range(number, number + words) if number >= 0 else range(0)
 
 
-def _registers(shape: Shape, operands: tuple[str, ...]) -> tuple[list[int], list[int]]:
-    parsed = [_operand(text) for text in operands]
+def _registers(shape: Shape, operands: tuple[Operand, ...]) -> tuple[list[int], list[int]]:
     defs: list[int] = []
     uses: list[int] = []
-    start = _destinations(shape, parsed, operands, defs) if shape.writes else 0
+    start = _destinations(shape, operands, defs) if shape.writes else 0
     widths, default = shape.sources, shape.source
-    for place, (kind, number, narrow, wide) in enumerate(parsed[start:]):
-        if kind == "M":
-            uses += wide if shape.wide and not (shape.shared_first and place == 0) else narrow
+    for place, one in enumerate(operands[start:]):
+        kind = one.kind
+        if kind == "register":
+            uses += _span(one.register, widths[place] if place < len(widths) else default)
+        elif kind in ("memory", "constant"):
+            if not one.bases and one.descriptor < 0:
+                continue
+            found = _address(one, 2 if shape.wide and not (shape.shared_first and place == 0) else 1)
+            uses += found
             extra = shape.address_words
-            if extra and place < len(extra) and narrow:
-                uses += range(narrow[0], narrow[0] + extra[place])
-        elif kind in ("R", "UR"):
-            uses += _span(number, widths[place] if place < len(widths) else default)
-        elif number >= 0:
-            uses.append(number)
-        elif kind == "PR":
+            if extra and place < len(extra):
+                uses += range(found[0], found[0] + extra[place])
+        elif one.register >= 0:
+            uses.append(one.register)
+        elif kind == "predicates":
             uses += _masked(operands)
     return defs, uses
 
 
-def _destinations(shape: Shape, parsed: list[Operand], operands: tuple[str, ...], defs: list[int]) -> int:
+def _address(one: Operand, width: int) -> list[int]:
+    """Registers of an address whose unmarked base registers are `width` words wide."""
+    found = [one.descriptor, one.descriptor + 1] if one.descriptor >= 0 else []
+    for base in one.bases:
+        found += range(base.register, base.register + (base.words or width))
+    return found
+
+
+def _destinations(shape: Shape, operands: tuple[Operand, ...], defs: list[int]) -> int:
     """Append the destination registers to `defs`; return the place of the first source."""
-    n = len(parsed)
+    n = len(operands)
     at = 0
     if shape.predicates_first:  # `SHFL.UP P0, R19, ...`: predicates, then at most one register
-        while at < n and at < shape.predicates_first and parsed[at][0] in ("P", "UP"):
-            defs += _span(parsed[at][1], 1)
+        while at < n and at < shape.predicates_first and operands[at].kind == "predicate":
+            defs += _span(operands[at].register, 1)
             at += 1
         if at and not shape.register_after:
             return at
     if at >= n:
         return at
-    kind, number, _, _ = parsed[at]
-    if kind == "PR":
+    kind = operands[at].kind
+    if kind == "predicates":
         defs += _masked(operands)
         return at + 1
-    if kind in ("P", "UP"):
+    if kind == "predicate":
         if at:
             return at
         # An opcode that is not expected to set predicates: two at most, and never the last operand.
-        while at < n - 1 and at < 2 and parsed[at][0] in ("P", "UP"):
-            defs += _span(parsed[at][1], 1)
+        while at < n - 1 and at < 2 and operands[at].kind == "predicate":
+            defs += _span(operands[at].register, 1)
             at += 1
         return at
-    if kind not in ("R", "UR"):
-        return at + (0 if kind == "M" else 1)
+    if kind != "register":
+        return at + (0 if kind in ("memory", "constant") else 1)
     widths = shape.dests
-    defs += _span(number, widths[0])
+    defs += _span(operands[at].register, widths[0])
     at += 1
     for words in widths[1:]:  # TEX and 256-bit loads have a second destination register
-        if at < n and parsed[at][0] in ("R", "UR"):
-            defs += _span(parsed[at][1], words)
+        if at < n and operands[at].kind == "register":
+            defs += _span(operands[at].register, words)
             at += 1
     # Carry-out of IADD3, LEA; the predicate half of VOTE R18, PT, PT (whose last operand is always the source).
     last = n - 1 if shape.last_is_source else n
-    while at < last and parsed[at][0] in ("P", "UP") and not operands[at].startswith("!") and not shape.plain:
-        defs += _span(parsed[at][1], 1)
+    while at < last and operands[at].kind == "predicate" and not operands[at].negated and not shape.plain:
+        defs += _span(operands[at].register, 1)
         at += 1
     return at
 
 
-def _masked(operands: tuple[str, ...]) -> tuple[int, ...]:
+def _masked(operands: tuple[Operand, ...]) -> tuple[int, ...]:
     """P0..P6 selected by the mask that R2P and P2R end with (all of them where it is not a constant)."""
     last = operands[-1]
-    if not _HEX.match(last):
+    if last.kind != "integer":
         return _ALL_PREDICATES
-    mask = int(last, 16)
-    return tuple(p for bit, p in enumerate(_ALL_PREDICATES) if (mask >> bit) & 1)
+    return tuple(p for bit, p in enumerate(_ALL_PREDICATES) if (last.value >> bit) & 1)
 
 
 def parse_instruction(text: str, index: int, pc: int, file: str | None = None, line: int | None = None) -> Instruction:

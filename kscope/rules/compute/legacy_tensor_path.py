@@ -84,7 +84,7 @@ class LegacyTensorPath(Rule):
         code, tensor = facts.code, facts.units.get("tensor")
         assert code is not None
         old = code.ran(
-            code.where(lambda ins, op: "legacy_tensor" in op.kind and ins.opcode in ("HMMA", "IMMA", "QMMA"))
+            code.where(lambda ins, op: "packed_mma_sync" in op.kind)
         )
         if not old or facts.kernel.device.sm not in (90, 100, 103) or tensor is None or tensor.busy < USED:
             return PASSED

@@ -67,6 +67,7 @@ from typing import TYPE_CHECKING
 from kscope.features.counters.units import Scale
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import total
+from kscope.model.operand import ends_with
 from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class SerializedWgmma(Rule):
         loop = [i for i in sp.loops if code.executed[i]]
         arrivals = [i for i in loop if code[i].opcode == "SYNCS" and "ARRIVE" in code[i].mods]
         lanes = total(code.threads, arrivals) / max(1.0, total(code.executed, arrivals))
-        drained = any(code[i].opcode == "WARPGROUP" and code[i].operands[-1:] == ("0x0",) for i in loop)
+        drained = any(code[i].opcode == "WARPGROUP" and ends_with(code[i].operands, 0) for i in loop)
         shapes = [mma_shape(code[i].opcode, code[i].mods) for i in loop if code[i].opcode in PRODUCTS]
         widest = max((shape[1] for shape in shapes if shape is not None), default=0)
         groups = round((main.role.warps or 4) / 4)

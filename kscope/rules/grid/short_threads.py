@@ -169,14 +169,14 @@ def _paid_once(code: Code, elements: set[int], *, reduces: bool) -> list[int]:
     indexed = set(code.indexed_constants)
 
     def once(i: int) -> bool:
-        ins, op = code[i], code.classes[i]
-        if ins.opcode in ("S2R", "S2UR", "LDC", "ULDC", "CS2R"):
+        op = code.classes[i]
+        if "launch_value" in op.kind:
             return i not in indexed
         if op.space == "global" and _reads(code, i):
             return i not in elements
         tree = (
             op.space == "shared"
-            or ins.opcode in ("SHFL", "BAR", "REDUX")
+            or "tree_step" in op.kind
             or (_writes(code, i) and op.access != "store")
         )
         return reduces and tree

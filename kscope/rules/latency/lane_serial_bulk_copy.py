@@ -71,10 +71,11 @@ from kscope.features.profile.code import Code
 from kscope.features.profile.demands import left
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import total
+from kscope.isa.families import family
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
-COPIES = ("UBLKCP", "UBLKRED", "UTMALDG", "UTMASTG", "UTMAREDG")
+COPIES = family("bulk_copy")
 ROUNDS = 4.0  # copies a warp asks for one after the other, from which the lanes are the loop
 LANES = 32
 

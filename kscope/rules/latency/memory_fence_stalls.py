@@ -78,7 +78,7 @@ class MemoryFenceStalls(Rule):
     def check(self, facts: Facts) -> Outcome:
         code = facts.code
         assert code is not None
-        fences = code.ran(code.where(lambda ins, op: ins.opcode in ("MEMBAR", "ERRBAR", "CCTL")))
+        fences = code.ran(code.where(lambda ins, op: "memory_fence" in op.kind))
         share = max(facts.stalls.of("membar"), code.blamed_share(fences))
         if not fences or share < 0.08:
             return PASSED

@@ -126,7 +126,7 @@ class UnpipelinedCopy(Rule):
         exposed: dict[int, float] = {}
         for (load, user), samples in edges.items():
             loop = code.cfg.loop_of[user]
-            stored = code[user].opcode in ("STS", "STSM") and code.classes[load].space == "global"
+            stored = "shared_write" in code.classes[user].kind and code.classes[load].space == "global"
             if not stored or loop is None or loop != code.cfg.loop_of[load]:
                 continue
             if any(code[i].opcode == "BAR" for i in code.cfg.loops[loop].instructions):

@@ -15,7 +15,7 @@ class LegacyTensorPathLint(Lint):
 
     def check(self, code: Listing) -> Outcome:
         newer = NEWER.get(code.program.sm)
-        old = code.ran(code.where(lambda ins, op: ins.opcode in ("HMMA", "IMMA", "QMMA")))
+        old = code.ran(code.where(lambda ins, op: "packed_mma_sync" in op.kind))
         if newer is None or not [i for i in old if code.cfg.depth[i]]:
             return PASSED
         return self.found(

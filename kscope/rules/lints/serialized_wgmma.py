@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kscope.features.sass.listing import Listing
+from kscope.model.operand import ends_with
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.compute.serialized_wgmma import FEW, SerializedWgmma
 from kscope.rules.lint import Lint
@@ -16,7 +17,7 @@ class SerializedWgmmaLint(Lint):
             body = [i for i in loop.instructions if code.executed[i] > 0]
             products = [i for i in body if code[i].opcode.endswith("GMMA")]
             # Only a wait for everything (0 groups left) empties the pipe.
-            waits = [i for i in body if "wgmma_wait" in code.classes[i].kind and code[i].operands[-1:] == ("0x0",)]
+            waits = [i for i in body if "wgmma_wait" in code.classes[i].kind and ends_with(code[i].operands, 0)]
             if not loop.innermost or not products or len(products) > FEW * len(waits):
                 continue
             overlap = [i for i in body if "wgmma_wait" in code.classes[i].kind and i not in waits]

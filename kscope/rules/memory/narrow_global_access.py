@@ -4,7 +4,8 @@
 
 Finds global loads and stores of 1, 2, 4 or 8 bytes a lane on contiguous data, and groups of loads or stores whose
 addresses are the same register plus adjacent offsets (def-use: the base is not redefined between them, no store or
-barrier between), so that one wider instruction could do their work.
+barrier between), so that one wider instruction could do their work: aligned whatever the launch values are, and with
+lanes side by side or at one address. Lanes that are further apart are MEM101's.
 
 ## Why it costs time
 
@@ -67,8 +68,9 @@ Access".
 from __future__ import annotations
 
 from kscope.features.facts import Facts
+from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.slicing import behind, feeding
-from kscope.features.profile.coalescing import WIDE, contiguous, mergeable
+from kscope.features.profile.coalescing import WIDE, compact, contiguous
 from kscope.features.profile.code import Code
 from kscope.features.profile.demands import left
 from kscope.features.sass.columns import total
@@ -93,14 +95,18 @@ class NarrowGlobalAccess(Rule):
         assert code is not None
         # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
         tiled = {i for loop in wasteful(facts) if loop.both for i in loop.loads}
-        groups = [g for g in mergeable(code) if tiled.isdisjoint(g)]
-        grouped = {i for g in groups for i in g}
+        # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
+        groups = [
+            g for g in merges(code, facts.kernel.launch.block)
+            if g.sure and tiled.isdisjoint(g.members) and all(compact(code, i) for i in g.members)
+        ]  # fmt: skip
+        grouped = {i for g in groups for i in g.members}
         narrow = [i for i in contiguous(code) if i not in grouped and i not in tiled]
         members = sorted(grouped | set(narrow))
         if not len(members) or total(code.executed, members) == 0:
             return PASSED
         before = total(code.executed, members)
-        merged = sum(float(code.executed[g[0]]) for g in groups)
+        merged = sum(float(code.executed[g.members[0]]) for g in groups)
         kept = merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
         ratio = max(kept / before, 1 / 8)
         share = code.blamed_share(members)
@@ -119,11 +125,13 @@ class NarrowGlobalAccess(Rule):
             estimate = coarse
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
+        wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
+        proven = 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
-                f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {WIDE}"
+                f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent}. {percent(share)} of all samples wait for them."
                 + (
                     " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
@@ -134,12 +142,12 @@ class NarrowGlobalAccess(Rule):
             fix="move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; fewer, fatter threads",
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
-                derived("accesses at 16 bytes", kept, "inst", "the same bytes a lane"),
+                derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
                 derived("samples behind these accesses", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(members),
             estimate=estimate,
-            confidence=0.85 if groups or width < 4 else 0.6 if self._streams(facts, before) else 0.4,
+            confidence=0.85 if proven or width < 4 else 0.6 if self._streams(facts, before) else 0.4,
         )
 
     def _coarsened(self, facts: Facts, members: list[int], ratio: float) -> Estimate | None:
@@ -178,7 +186,8 @@ class NarrowGlobalAccess(Rule):
         16 bits makes a float of a BF16 in either half."""
         readers = [i for i in code.defuse.consumers(load) if code.executed[i] > 0]
         return all(
-            "conversion" in code.classes[i].kind or code[i].opcode in PICKS or "0x10000" in code[i].operands
+            "conversion" in code.classes[i].kind or code[i].opcode in PICKS
+            or any(o.equals(0x10000) for o in code[i].operands)
             for i in readers
         )
 

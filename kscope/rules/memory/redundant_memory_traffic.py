@@ -83,11 +83,12 @@ from kscope.features.lanes.strides import Walks
 from kscope.features.patterns.strong_loads import latency_left, shared_by_blocks
 from kscope.features.profile.demands import sectors_share
 from kscope.features.sass.slices import continues, grid_dimensions, pointer
+from kscope.isa.families import family
 from kscope.model.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
-BULK = ("UBLKCP", "UTMALDG", "UBLKPF")
+BULK = family("bulk_read")
 BUSY = 0.4  # load of device memory below which its bytes are not what costs time
 WAITED = 0.1  # share of the samples behind strong loads from which they are worth a word
 

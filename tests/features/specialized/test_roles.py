@@ -17,6 +17,7 @@ from kscope.model.analysis import KernelAnalysis
 from kscope.model.kernel import Device, Kernel, Launch, Metrics
 from kscope.model.program import Program
 from kscope.parsers.cubin.programs import read_programs
+from kscope.parsers.sass.operands import operand
 from tests.features.listings import program
 from tests.support import reports
 
@@ -116,12 +117,12 @@ def test_addresses_as_sums() -> None:
         "SYNCS.ARRIVE.TRANS64.A1T0 RZ, [R9+URZ+0x10], RZ\nEXIT"
     )
     code = static(p)
-    found = Affine(p, code.defuse).address(7, "[R9+URZ+0x10]")
-    assert found is not None and found.constant == 0x400 + 0x18 + 0x10
+    found = Affine(p, code.defuse).address(7, operand("[R9+URZ+0x10]"))
+    assert found.constant == 0x400 + 0x18 + 0x10
     assert found.terms == {"SR_CgaCtaId": 1 << 24, "SR_TID.X": 8}
 
 
 def test_a_loop_counter_is_given_by_its_start() -> None:
     p = program("MOV R4, 0x400\nIADD3 R4, R4, 0x8, RZ\nSYNCS.ARRIVE.TRANS64 RZ, [R4], RZ\n@P0 BRA 0x10\nEXIT")
-    found = Affine(p, static(p).defuse).address(2, "[R4]")
-    assert found is not None and found.varying
+    found = Affine(p, static(p).defuse).address(2, operand("[R4]"))
+    assert found.varying

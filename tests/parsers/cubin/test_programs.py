@@ -259,7 +259,7 @@ def printed(text: str) -> str:
     opcode, mods, guard, negated, operands, *_ = decode(text)
     mark = text.partition(" ")[0] + " " if text.startswith("@") else ""
     assert (guard is not None or "PT" in mark) == bool(mark) and negated == mark.startswith("@!")
-    return f"{mark}{'.'.join((opcode, *mods))} {', '.join(operands)}".strip()
+    return f"{mark}{'.'.join((opcode, *mods))} {', '.join(map(str, operands))}".strip()
 
 
 @given(st.data())
