@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kscope.features.lanes.lane_operands import distance, parsed
 from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE
 from kscope.parsers.sass.instructions import decode
+from kscope.parsers.sass.operands import operand
 from tests.cli.running import environment
 
 NINES, EFFS = "9" * 12, "f" * 16
@@ -89,14 +89,14 @@ def test_the_last_registers() -> None:
     """What machines have is read as before, and names that look like registers are names."""
     *_, defs, uses, _ = decode("IADD3 R254, P6, R253, UR62, RZ")
     assert (defs, uses) == ((254, PREDICATE_BASE + 6), (253, UNIFORM_BASE + 62))
-    assert decode("CALL.REL.NOINC `(P100_kernel)")[4] == ("`(P100_kernel)",)
-    assert decode("CALL.REL.NOINC R1000_start")[4] == ("R1000_start",)
-    assert decode("FADD R0, R1, 4.9406564584124654418e-324")[4][2] == "4.9406564584124654418e-324"
-    assert decode("IADD3 R0, R1, 0xffffffffffffffff, RZ")[4][2] == "0xffffffffffffffff"
+    assert [o.text for o in decode("CALL.REL.NOINC `(P100_kernel)")[4]] == ["`(P100_kernel)"]
+    assert [o.text for o in decode("CALL.REL.NOINC R1000_start")[4]] == ["R1000_start"]
+    assert decode("FADD R0, R1, 4.9406564584124654418e-324")[4][2].text == "4.9406564584124654418e-324"
+    assert decode("IADD3 R0, R1, 0xffffffffffffffff, RZ")[4][2].text == "0xffffffffffffffff"
 
 
 def test_shifts() -> None:
-    assert [distance(t) for t in ("0x0", "0x1f", "3", "0x20", "-0x1", "0x7fffffff", "R3", "", "?")] == [
+    assert [operand(t).shift for t in ("0x0", "0x1f", "3", "0x20", "-0x1", "0x7fffffff", "R3", "", "?")] == [
         0, 31, 3, None, None, None, None, None, None,
     ]  # fmt: skip
-    assert parsed("-R3") == ("-", "R3", 0) and parsed("--R3")[0] == "" and parsed("-0x3")[0] == "number"
+    assert operand("-R3").negated and operand("-0x3").value == -3 and operand("-" * 100_000 + "R0").register == 0
