@@ -16,12 +16,12 @@ from kscope.model.metric_names import is_read
 from kscope.model.units import counted, percent
 
 __all__ = [
-    "FAINT", "PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "counted", "derived", "measured",
-    "percent",
+    "FAINT", "PASSED", "AnyRule", "CodeRule", "CounterRule", "Missing", "Outcome", "Passed", "ProfiledRule", "Rule",
+    "counted", "derived", "measured", "percent",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from kscope.features.facts import Facts
+    from kscope.features.facts import Code, Facts
 
 
 FAINT = 0.3
@@ -71,7 +71,8 @@ class CodeRule(AnyRule):
 
 
 class Rule(AnyRule):
-    """Base of the rules on a kernel. Subclasses set the class variables and implement `check`."""
+    """What rules on a kernel have in common. They derive from CounterRule or ProfiledRule, set the class variables and
+    implement `check`."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Metric names without which the rule is not applicable (any one of a|b|c counts)."""
@@ -83,14 +84,15 @@ class Rule(AnyRule):
     """Whether the fix takes bytes from device memory, so that the roof of now does not bound it: spilled and local
     arrays, data read again, data that lie elsewhere."""
 
-    def check(self, facts: Facts) -> Outcome:
+    def judge(self, facts: Facts) -> Outcome:
+        """The rule's `check`, with what its needs promise."""
         raise NotImplementedError(self.code)
 
     def run(self, facts: Facts) -> Outcome:
         """Check the needs, then the rule itself; what counters alone can tell where only SASS or samples lack."""
         missing = self.missing(facts)
         if missing is None:
-            return self.check(facts)
+            return self.judge(facts)
         return self.by_counters(facts) or missing
 
     def by_counters(self, facts: Facts) -> Finding | None:
@@ -107,7 +109,7 @@ class Rule(AnyRule):
         if self.needs_sass and facts.kernel.program is None:
             lost = next((n for n in facts.kernel.notes if n.startswith("SASS")), None)
             return Missing(lost or "the report holds no SASS; profile with --set full (section SourceCounters)")
-        if self.needs_samples and facts.stalls.samples == 0:
+        if self.needs_samples and facts.counters.stalls.samples == 0:
             return Missing("no warp-state samples; profile with --section SourceCounters --section WarpStateStats")
         return None
 
@@ -128,3 +130,26 @@ class Rule(AnyRule):
             estimate=estimate, evidence=evidence, locations=locations or [], why=why, fix=fix,
             confidence=round(confidence, 2),
         )  # fmt: skip
+
+
+class CounterRule(Rule):
+    """Base of the rules that do without machine code. `facts.code` may be None: it only adds places."""
+
+    def check(self, facts: Facts) -> Outcome:
+        raise NotImplementedError(self.code)
+
+    def judge(self, facts: Facts) -> Outcome:
+        return self.check(facts)
+
+
+class ProfiledRule(Rule):
+    """Base of the rules on machine code with what the profiler saw at each instruction."""
+
+    needs_sass: ClassVar[bool] = True
+
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        raise NotImplementedError(self.code)
+
+    def judge(self, facts: Facts) -> Outcome:
+        assert facts.code is not None, "run() has asked for it"
+        return self.check(facts, facts.code)
