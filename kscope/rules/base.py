@@ -1,8 +1,24 @@
 """What a rule is: metadata, and one function from facts to an outcome.
 
-A rule module defines one subclass of Rule. Its docstring is the rule's page (`kscope explain CODE`, rules/CODE.md)
-and has the sections that `tests/rules/test_docs.py` demands: What it does, Why it costs, Evidence, Fix, When it is
-wrong, Source.
+A rule module defines one rule. Its docstring is the rule's page (`kscope explain CODE`, rules/CODE.md) and has the
+sections that `tests/rules/test_docs.py` demands: What it does, Why it costs time, Evidence, Fix, In SASS, When it is
+wrong, Source. `kscope dev new-rule CODE slug` writes one to start from; CONTRIBUTING.md goes through all of it.
+
+It derives from one of
+    ProfiledRule    `check(facts, code)`: machine code with what the profiler saw at each instruction; samples too with
+                    `needs_samples = True`
+    CounterRule     `check(facts)`: counters decide; `needs` names those without which nothing can be said
+    CodeRule        nothing to check: its lint (kscope.rules.lint) does the work, on machine code alone
+    TimelineRule    kscope.rules.timeline_base: whole programs
+and asks everything of `facts` (kscope.features.facts lists the namespaces; `facts.` completes in an editor), from which
+it also imports the few types and words that it needs: import-linter refuses any other import from kscope.features.
+What two rules need goes to kscope/rules/_shared; what is costly, or asked by several, becomes a cached property of a
+namespace of Facts. A rule answers with
+    self.finding(...)   what is wrong (why), what to change (fix), evidence, places, and an estimate of
+                        `facts.estimate`: relieve (work goes), overlap (more in flight), balance (idle SMs get work)
+    PASSED              it had what it needs and found nothing
+    Missing(why)        an input lacks; `needs`, `needs_sass` and `needs_samples` answer that for most rules
+Thresholds are named constants with a comment that says what they were measured or judged on.
 """
 
 from __future__ import annotations

@@ -118,6 +118,7 @@ def test_page(code: str) -> None:
     first = parts[""]
     assert "\n" not in first and first.endswith(".") and len(first) < 120, "one sentence says what it is about"
     assert page(r).startswith(f"# {code} {r.slug}\n")
+    assert "TODO" not in file_of(r).read_text(encoding="utf-8"), "what `kscope dev new-rule` left to write"
 
 
 @pytest.mark.parametrize("code", BY_CODE)
