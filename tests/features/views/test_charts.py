@@ -63,7 +63,7 @@ def test_the_l1_level_has_stores_and_bulk_copies(case: str, facts: Callable[[str
     found = roofs(one)
     assert found is not None
     moved = {level.name: level.bytes_per_s for level in found.levels}
-    t, seconds = one.traffic, (one.kernel.duration_ns or 0) / 1e9
+    t, seconds = one.counters.traffic, (one.kernel.duration_ns or 0) / 1e9
     least = t.tma_bytes + 32 * t.global_store_sectors
     assert moved["L1"] * seconds >= least > 0
     assert all(level.peak is None or level.bytes_per_s <= 1.02 * level.peak for level in found.levels)
