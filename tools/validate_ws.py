@@ -158,9 +158,9 @@ def read(folder: Path, setting: dict[str, Any]) -> Case:
     recorded = None
     if (folder / "recorded.ncu-rep.xz").exists():
         with open_input(folder / "recorded.ncu-rep.xz") as other:
-            recorded = Facts(next(iter(read_kernels(other)))).specialization
+            recorded = Facts(next(iter(read_kernels(other)))).specialized.pipeline
     us = (kernel.duration_ns or 0.0) / 1000
-    return Case(folder.name, setting, us, analyze_kernel(kernel, "0"), Facts(kernel).specialization, recorded)
+    return Case(folder.name, setting, us, analyze_kernel(kernel, "0"), Facts(kernel).specialized.pipeline, recorded)
 
 
 def compared(case: Case, truth: Truth, *, recorded: bool) -> Iterable[Cell]:

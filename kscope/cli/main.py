@@ -28,6 +28,8 @@ COMMANDS = {
     "trace": "Show what each role of a kernel did with its time, from what its warps recorded.",
 }
 """Command name (and module kscope.cli.NAME with the command of that name) -> short help."""
+HIDDEN = frozenset({"dev"})
+"""Commands for people who work on kscope itself: called like the others, not listed."""
 
 UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 """What writing to standard output can end with; files that are opened have a name in their errors."""
@@ -42,7 +44,7 @@ class LazyGroup(click.Group):
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
         command = getattr(importlib.import_module(f"kscope.cli.{cmd_name}"), cmd_name)
         assert isinstance(command, click.Command)

@@ -47,19 +47,19 @@ def _under(finding: Finding, roof: float) -> Finding:
 def _roofs(facts: Facts) -> tuple[float, str] | None:
     """Speed-up at the nearest roof for the bytes and operations of now, and that roof's name."""
     pipeline = None
-    if facts.specialization is not None:
+    if facts.specialized.pipeline is not None:
         from kscope.engine.specialized import bound
 
         pipeline = bound(facts)
-    roof = facts.roofline
-    loads = [_memory_roof(facts)] if "dram" in facts.units else []
+    roof = facts.counters.roofline
+    loads = [_memory_roof(facts)] if "dram" in facts.counters.units else []
     if roof is not None:
         loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
     # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
     work = ("fp64", "xu", "tensor") if roof is not None and roof.ceilings else ("alu", "xu", "issue")
     for name in work:
-        if name in facts.units:
-            loads.append((facts.units[name].load, facts.units[name].title))
+        if name in facts.counters.units:
+            loads.append((facts.counters.units[name].load, facts.counters.units[name].title))
     load, by = max(loads, default=(0.0, ""))
     if load <= 0:
         return None
@@ -70,8 +70,8 @@ def _roofs(facts: Facts) -> tuple[float, str] | None:
 def _memory_roof(facts: Facts) -> tuple[float, str]:
     """Load of device memory against what it attains. Where most bytes come over the bus, as if they lay in device
     memory: that they do not is a fault, and neither arithmetic nor an idle memory bounds its repair."""
-    unit, roof, seconds = facts.units["dram"], facts.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
-    away = SECTOR * (facts.traffic.sysmem_sectors + facts.traffic.peer_sectors)
+    unit, roof, seconds = facts.counters.units["dram"], facts.counters.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
+    away = SECTOR * (facts.counters.traffic.sysmem_sectors + facts.counters.traffic.peer_sectors)
     if roof is None or not roof.bandwidth or not seconds or away / seconds <= roof.bytes_per_s:
         return unit.load, "device-memory bandwidth"
     load = (away / seconds + roof.bytes_per_s) / (roof.bandwidth * unit.attainable)

@@ -72,7 +72,7 @@ def analyze_kernel(
         name=kernel.name or kernel.demangled or "(unnamed)",
         demangled=kernel.demangled,
         input=kernel.path,
-        duration_us=facts.launch.duration_us,
+        duration_us=facts.counters.launch.duration_us,
         device=DeviceInfo(name=device.name, cc=f"{device.cc[0]}.{device.cc[1]}", sms=device.sms),
         launch=LaunchInfo(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
@@ -109,7 +109,7 @@ def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> Pr
 
 
 def _roofline(facts: Facts) -> Roofline | None:
-    point = facts.roofline
+    point = facts.counters.roofline
     if point is None:
         return None
     main = point.main
@@ -127,10 +127,11 @@ def _roofline(facts: Facts) -> Roofline | None:
 
 def _utilization(facts: Facts) -> list[Utilization]:
     rows = [
-        Utilization(unit=u.title, pct=round(100 * u.busy, 2), metric=u.parts[0].metric) for u in facts.units.values()
+        Utilization(unit=u.title, pct=round(100 * u.busy, 2), metric=u.parts[0].metric)
+        for u in facts.counters.units.values()
     ]
     issue = facts.kernel.metrics.get("smsp__issue_active" + ELAPSED)
-    if "issue" not in facts.units and issue is not None:
+    if "issue" not in facts.counters.units and issue is not None:
         rows.append(Utilization(unit="issue slots", pct=round(issue, 2), metric="smsp__issue_active" + ELAPSED))
     return sorted(rows, key=lambda r: -r.pct)
 
@@ -138,15 +139,15 @@ def _utilization(facts: Facts) -> list[Utilization]:
 def _stalls(facts: Facts) -> list[Stall]:
     """Raw shares, and what coverage leaves of them (`kscope.features.specialized.specialization`); where they come from
     samples, low and high are two standard errors of the count."""
-    mix = facts.stalls
+    mix = facts.counters.stalls
     out = []
     for reason, share in sorted(mix.share.items(), key=lambda row: -row[1]):
         error = 0.0 if mix.exact or not mix.samples else 2 * (share * (1 - share) / mix.samples) ** 0.5
         point, low, high = share, max(0.0, share - error), min(1.0, share + error)
-        if facts.specialization is not None:
+        if facts.specialized.pipeline is not None:
             from kscope.engine.specialized import adjusted_stall
 
-            point, low, high = adjusted_stall(facts.specialization, reason, share, error)
+            point, low, high = adjusted_stall(facts.specialized.pipeline, reason, share, error)
         out.append(
             Stall(
                 reason=reason, share_raw=round(share, 4), share_adjusted=round(point, 4),
@@ -157,7 +158,7 @@ def _stalls(facts: Facts) -> list[Stall]:
 
 
 def _specialised(facts: Facts) -> WarpSpecialization | None:
-    if facts.specialization is None:
+    if facts.specialized.pipeline is None:
         return None
     from kscope.engine.specialized import warp_specialization
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from functools import partial
 
 from kscope.engine.outcomes import Outcomes, judged
+from kscope.features.facts import CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Finding
 from kscope.rules.registry import all_lints
@@ -17,7 +18,8 @@ def lint(code: Listing, codes: Collection[str] | None = None) -> Outcomes:
     """Run the lints on a function. `codes`: only those of these rules (all if None). Never raises: a lint that does
     becomes an entry of `errors`."""
     chosen = (one for one in all_lints() if codes is None or one.of.code in codes)
-    return judged(((one.of.code, partial(one().check, code)) for one in chosen), _gravest_first)
+    facts = CodeFacts(code)
+    return judged(((one.of.code, partial(one().check, facts, code)) for one in chosen), _gravest_first)
 
 
 def _gravest_first(findings: Sequence[Finding]) -> list[Finding]:

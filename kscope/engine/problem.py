@@ -20,7 +20,7 @@ L2_READ = "lts__t_sectors_srcunit_tex_op_read.sum"
 def fit(facts: Facts, problem: Problem, room: Headroom | None) -> ProblemFit:
     """Rates are those of the chip table for the device that the report names (of the device's attributes, where it has
     none), attained ones those that the user measured on such a chip, if any."""
-    metrics, roof = facts.kernel.metrics, facts.roofline
+    metrics, roof = facts.kernel.metrics, facts.counters.roofline
     seconds = (facts.kernel.duration_ns or 0.0) / 1e9
     chip = _chip(facts)
     mine = measured(chip.key) if chip.key else None
@@ -47,7 +47,7 @@ def fit(facts: Facts, problem: Problem, room: Headroom | None) -> ProblemFit:
 
 
 def _chip(facts: Facts) -> Chip:
-    device, roof = facts.kernel.device, facts.roofline
+    device, roof = facts.kernel.device, facts.counters.roofline
     if (known := of_device(device.name)) is not None:
         return known
     has = device.attributes

@@ -49,23 +49,24 @@ def _known(facts: Facts) -> float:
     """Confidence that the collected sections allow: what warps wait for and where confirms what units say; without
     the memory units a full pipe may only look like the fullest."""
     known = 1.0
-    if not facts.stalls.share:
+    if not facts.counters.stalls.share:
         known *= 0.85
-    elif not facts.stalls.samples:
+    elif not facts.counters.stalls.samples:
         known *= 0.95
-    if not {"dram", "l2", "l1"} <= set(facts.units) or not {"issue", "fma"} <= set(facts.units):
+    if not {"dram", "l2", "l1"} <= set(facts.counters.units) or not {"issue", "fma"} <= set(facts.counters.units):
         known *= 0.85
     return known
 
 
 def _decide(facts: Facts) -> Regimen:
-    launch, unit = facts.launch, _limiting(facts)
+    launch, unit = facts.counters.launch, _limiting(facts)
     if launch.cycles and launch.outside > 0.5:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
     pipeline = _by_pipeline(facts)
     full = unit is not None and unit.load >= FULL
-    if pipeline is not None and not (unit is not None and full and unit.name != "tensor" and facts.held_up(unit.name)):
+    held = unit is not None and full and unit.name != "tensor" and facts.specialized.held_up(unit.name)
+    if pipeline is not None and not held:
         return pipeline
     if unit is not None and full:
         return _by_unit(facts, unit, 0.95 if unit.named >= USED else 0.75)
@@ -82,7 +83,7 @@ def _by_pipeline(facts: Facts) -> Regimen | None:
     """A specialised kernel, from the timeline of the unit that it is for rather than from what its warps wait for: the
     plateau of the unit, and what keeps it from there. None where there is no such timeline, or memory is its unit and
     is full."""
-    sp = facts.specialization
+    sp = facts.specialized.pipeline
     if sp is None or sp.loss is None or sp.phases is None:
         return None
     loss, ph = sp.loss, sp.phases
@@ -119,7 +120,7 @@ def _by_pipeline(facts: Facts) -> Regimen | None:
 def _limiting(facts: Facts) -> Unit | None:
     """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, device memory is
     the cause."""
-    unit, dram, tensor = facts.busiest, facts.units.get("dram"), facts.units.get("tensor")
+    unit, dram, tensor = facts.counters.busiest, facts.counters.units.get("dram"), facts.counters.units.get("tensor")
     if unit is not None and tensor is not None and unit.load < FULL and tensor.load > 0.9 * unit.load:
         return tensor  # what feeds the products is about as busy as they are: they are the work
     if unit is not None and dram is not None and unit.name == "l2" and dram.load > 0.9 * unit.load:
@@ -128,7 +129,7 @@ def _limiting(facts: Facts) -> Unit | None:
 
 
 def _us(facts: Facts) -> str:
-    return f"{facts.launch.duration_us:.1f} us" if facts.launch.duration_us is not None else "time"
+    return f"{facts.counters.launch.duration_us:.1f} us" if facts.counters.launch.duration_us is not None else "time"
 
 
 def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
@@ -139,7 +140,7 @@ def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
         limiter = "integer_pipe"  # IMAD and its kind run on the heavy half of the FMA pipe
     if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and _lanes(facts) < 20:
         limiter = "divergence"
-    point = facts.roofline
+    point = facts.counters.roofline
     rate = ""
     if unit.name == "dram" and point is not None and point.bandwidth:
         rate = f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
@@ -156,7 +157,7 @@ def _integer_on_fma(facts: Facts) -> bool:
 
 def _by_shape(facts: Facts) -> Regimen | None:
     """What the shape of the launch leaves idle; None where all SMs have the same work and some take longer for it."""
-    launch = facts.launch
+    launch = facts.counters.launch
     busy = f"SMs have work in {percent(launch.active)} of the time on average"
     if launch.idle_sms:
         text = (
@@ -176,7 +177,7 @@ def _by_shape(facts: Facts) -> Regimen | None:
 
 def _by_waits(facts: Facts) -> Regimen:
     """Nothing is saturated: the group of waits with the largest share of warp time names the regime."""
-    stalls = facts.stalls
+    stalls = facts.counters.stalls
     memory_mio = _shared_share(facts)
     mio = stalls.of("short_scoreboard", "mio_throttle")
     memory = stalls.of("long_scoreboard", "lg_throttle", "tex_throttle", "drain", "membar", "imc_miss")
@@ -208,15 +209,16 @@ def _wgmma_waits(facts: Facts) -> float:
     """Share of warp time at the waits for asynchronous products. Counters alone say barrier for them; that there are
     any shows in a state that only wgmma knows."""
     code = facts.code
-    if code is None or not facts.stalls.samples:
-        return facts.stalls.of("barrier", "warpgroup_arrive") if facts.stalls.of("warpgroup_arrive") else 0.0
+    stalls = facts.counters.stalls
+    if code is None or not stalls.samples:
+        return stalls.of("barrier", "warpgroup_arrive") if stalls.of("warpgroup_arrive") else 0.0
     if not any("wgmma" in op.kind for op in code.classes):
         return 0.0
     return code.blamed_share(code.where(lambda ins, op: "wgmma_wait" in op.kind), "barrier", "warpgroup_arrive")
 
 
 def _memory_wait(facts: Facts, shared: float) -> Limiter:
-    stalls, code = facts.stalls, facts.code
+    stalls, code = facts.counters.stalls, facts.code
     if code is not None and any(code.samples):
         atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
         if code.blamed_share(atomics) > 0.3:
@@ -227,7 +229,7 @@ def _memory_wait(facts: Facts, shared: float) -> Limiter:
 
 
 def _compute_wait(facts: Facts) -> Limiter:
-    stalls = facts.stalls
+    stalls = facts.counters.stalls
     if _lanes(facts) < 16:
         return "divergence"
     if _wgmma_waits(facts) > 0.3:
@@ -246,8 +248,8 @@ def _lanes(facts: Facts) -> float:
 
 def _shared_share(facts: Facts) -> float:
     """Share of the memory-instruction queue's work that is shared memory, by wavefronts: 0..1."""
-    shared = facts.traffic.shared_wavefronts
-    every = facts.traffic.l1_wavefronts
+    shared = facts.counters.traffic.shared_wavefronts
+    every = facts.counters.traffic.l1_wavefronts
     if every is None and facts.code is not None:
         code = facts.code
         mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")

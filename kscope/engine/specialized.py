@@ -25,7 +25,7 @@ MOVED = 0.1  # of all samples that coverage takes from a reason, from which its 
 
 def warp_specialization(facts: Facts) -> WarpSpecialization | None:
     """The JSON view of one specialised kernel; null for every other."""
-    sp = facts.specialization
+    sp = facts.specialized.pipeline
     if sp is None:
         return None
     return WarpSpecialization(
@@ -74,7 +74,7 @@ def _phases(facts: Facts, sp: Specialization) -> Phases | None:
     ph = sp.phases
     if ph is None:
         return None
-    duration = facts.launch.duration_us or ph.active
+    duration = facts.counters.launch.duration_us or ph.active
     return Phases(
         fill_us=round(ph.fill, 3),
         steady_us=round(ph.steady, 3),
@@ -105,7 +105,7 @@ def _lost(sp: Specialization) -> LostTime | None:
 
 def _amortisation(facts: Facts, sp: Specialization) -> list[Amortisation]:
     """Launch, fill, bubbles and drain stay, the rest scales: as if each tile had more steps."""
-    ph, duration = sp.phases, facts.launch.duration_us
+    ph, duration = sp.phases, facts.counters.launch.duration_us
     if ph is None or duration is None or not sp.resolved:
         return []
     out = []
@@ -118,8 +118,8 @@ def _amortisation(facts: Facts, sp: Specialization) -> list[Amortisation]:
 def bound(facts: Facts) -> tuple[float, str] | None:
     """T / (T_fixed + (T - T_fixed) A* / attainable): what a kernel gains at most by keeping its unit at the plateau
     that others hold, its fill and drain as they are. None without a resolved timeline."""
-    sp = facts.specialization
-    duration = facts.launch.duration_us
+    sp = facts.specialized.pipeline
+    duration = facts.counters.launch.duration_us
     if sp is None or sp.phases is None or not sp.resolved or duration is None:
         return None
     ph = sp.phases
@@ -136,11 +136,11 @@ def _not_advice(facts: Facts, sp: Specialization) -> list[str]:
     occupancy = facts.kernel.metrics.get("sm__warps_active.avg.pct_of_peak_sustained_active")
     if occupancy is not None and occupancy < 60:
         out.append(f"low occupancy ({occupancy:.1f} %)")
-    issue = facts.units.get("issue")  # of the elapsed time, as the verdict tells it
+    issue = facts.counters.units.get("issue")  # of the elapsed time, as the verdict tells it
     if issue is not None and issue.busy < 0.6:
         out.append(f"issue slots ({percent(issue.busy)} busy)")
     for reason, name in REASONS.items():
-        raw = facts.stalls.share.get(reason, 0.0)
+        raw = facts.counters.stalls.share.get(reason, 0.0)
         left = sp.exposed(reason, raw)
         if raw - left > MOVED:
             out.append(f"{name} ({percent(raw)}, {percent(left)} of it exposed)")

@@ -71,7 +71,7 @@ def _lower(title: str) -> str:
 def _contrast(facts: Facts, regimen: Regimen) -> str:
     """What is not the limit, for scale: device memory with its rate, then issue slots."""
     words = []
-    roof, units = facts.roofline, facts.units
+    roof, units = facts.counters.roofline, facts.counters.units
     if "dram" in units and regimen.limiter != "dram_bandwidth":
         text = f"device memory at {percent(units['dram'].busy)} of peak"
         if roof is not None and roof.bandwidth:

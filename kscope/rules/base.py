@@ -1,8 +1,24 @@
 """What a rule is: metadata, and one function from facts to an outcome.
 
-A rule module defines one subclass of Rule. Its docstring is the rule's page (`kscope explain CODE`, rules/CODE.md)
-and has the sections that `tests/rules/test_docs.py` demands: What it does, Why it costs, Evidence, Fix, When it is
-wrong, Source.
+A rule module defines one rule. Its docstring is the rule's page (`kscope explain CODE`, rules/CODE.md) and has the
+sections that `tests/rules/test_docs.py` demands: What it does, Why it costs time, Evidence, Fix, In SASS, When it is
+wrong, Source. `kscope dev new-rule CODE slug` writes one to start from; CONTRIBUTING.md goes through all of it.
+
+It derives from one of
+    ProfiledRule    `check(facts, code)`: machine code with what the profiler saw at each instruction; samples too with
+                    `needs_samples = True`
+    CounterRule     `check(facts)`: counters decide; `needs` names those without which nothing can be said
+    CodeRule        nothing to check: its lint (kscope.rules.lint) does the work, on machine code alone
+    TimelineRule    kscope.rules.timeline_base: whole programs
+and asks everything of `facts` (kscope.features.facts lists the namespaces; `facts.` completes in an editor), from which
+it also imports the few types and words that it needs: import-linter refuses any other import from kscope.features.
+What two rules need goes to kscope/rules/_shared; what is costly, or asked by several, becomes a cached property of a
+namespace of Facts. A rule answers with
+    self.finding(...)   what is wrong (why), what to change (fix), evidence, places, and an estimate of
+                        `facts.estimate`: relieve (work goes), overlap (more in flight), balance (idle SMs get work)
+    PASSED              it had what it needs and found nothing
+    Missing(why)        an input lacks; `needs`, `needs_sass` and `needs_samples` answer that for most rules
+Thresholds are named constants with a comment that says what they were measured or judged on.
 """
 
 from __future__ import annotations
@@ -16,12 +32,12 @@ from kscope.model.metric_names import is_read
 from kscope.model.units import counted, percent
 
 __all__ = [
-    "FAINT", "PASSED", "AnyRule", "CodeRule", "Missing", "Outcome", "Passed", "Rule", "counted", "derived", "measured",
-    "percent",
+    "FAINT", "PASSED", "AnyRule", "CodeRule", "CounterRule", "Missing", "Outcome", "Passed", "ProfiledRule", "Rule",
+    "counted", "derived", "measured", "percent",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from kscope.features.facts import Facts
+    from kscope.features.facts import Code, Facts
 
 
 FAINT = 0.3
@@ -71,7 +87,8 @@ class CodeRule(AnyRule):
 
 
 class Rule(AnyRule):
-    """Base of the rules on a kernel. Subclasses set the class variables and implement `check`."""
+    """What rules on a kernel have in common. They derive from CounterRule or ProfiledRule, set the class variables and
+    implement `check`."""
 
     needs: ClassVar[tuple[str, ...]] = ()
     """Metric names without which the rule is not applicable (any one of a|b|c counts)."""
@@ -83,14 +100,15 @@ class Rule(AnyRule):
     """Whether the fix takes bytes from device memory, so that the roof of now does not bound it: spilled and local
     arrays, data read again, data that lie elsewhere."""
 
-    def check(self, facts: Facts) -> Outcome:
+    def judge(self, facts: Facts) -> Outcome:
+        """The rule's `check`, with what its needs promise."""
         raise NotImplementedError(self.code)
 
     def run(self, facts: Facts) -> Outcome:
         """Check the needs, then the rule itself; what counters alone can tell where only SASS or samples lack."""
         missing = self.missing(facts)
         if missing is None:
-            return self.check(facts)
+            return self.judge(facts)
         return self.by_counters(facts) or missing
 
     def by_counters(self, facts: Facts) -> Finding | None:
@@ -107,7 +125,7 @@ class Rule(AnyRule):
         if self.needs_sass and facts.kernel.program is None:
             lost = next((n for n in facts.kernel.notes if n.startswith("SASS")), None)
             return Missing(lost or "the report holds no SASS; profile with --set full (section SourceCounters)")
-        if self.needs_samples and facts.stalls.samples == 0:
+        if self.needs_samples and facts.counters.stalls.samples == 0:
             return Missing("no warp-state samples; profile with --section SourceCounters --section WarpStateStats")
         return None
 
@@ -128,3 +146,26 @@ class Rule(AnyRule):
             estimate=estimate, evidence=evidence, locations=locations or [], why=why, fix=fix,
             confidence=round(confidence, 2),
         )  # fmt: skip
+
+
+class CounterRule(Rule):
+    """Base of the rules that do without machine code. `facts.code` may be None: it only adds places."""
+
+    def check(self, facts: Facts) -> Outcome:
+        raise NotImplementedError(self.code)
+
+    def judge(self, facts: Facts) -> Outcome:
+        return self.check(facts)
+
+
+class ProfiledRule(Rule):
+    """Base of the rules on machine code with what the profiler saw at each instruction."""
+
+    needs_sass: ClassVar[bool] = True
+
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        raise NotImplementedError(self.code)
+
+    def judge(self, facts: Facts) -> Outcome:
+        assert facts.code is not None, "run() has asked for it"
+        return self.check(facts, facts.code)

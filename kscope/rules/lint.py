@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.model.analysis import Evidence, Finding, Severity
 from kscope.rules.base import AnyRule, Outcome
 
 
 class Lint:
-    """Base of the lints: one function from a listing to an outcome."""
+    """Base of the lints: one function from a listing, and what is known of it, to an outcome."""
 
     of: ClassVar[type[AnyRule]]
 
-    def check(self, code: Listing) -> Outcome:
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
         raise NotImplementedError(self.of.code)
 
     def found(

@@ -48,7 +48,7 @@ def test_products_by_counters_are_compute(facts: Callable[[str], Facts]) -> None
 
 def test_a_part_of_the_waits_is_no_more_exposed_than_all_of_them(facts: Callable[[str], Facts]) -> None:
     for case in ("ws_gemm.best", "ws_gemm.stages2", "tma_scale.stages2"):
-        sp = facts(case).specialization
+        sp = facts(case).specialized.pipeline
         assert sp is not None
         share = sum(sp.code.stall["long_scoreboard"]) / sum(sp.code.samples)
         left = sp.exposed("long_scoreboard", share)
@@ -60,13 +60,13 @@ def test_a_part_of_the_waits_is_no_more_exposed_than_all_of_them(facts: Callable
 def test_covered_waits_are_no_exposed_latency(monkeypatch: pytest.MonkeyPatch, facts: Callable[[str], Facts]) -> None:
     """A copy by cp.async would be blamed for what its role waits: as long as the tensor pipe is busy, that is fine."""
     monkeypatch.setattr(Code, "blamed_share", lambda self, chosen, *reasons: 0.6 if reasons else 0.0)
-    assert ExposedMemoryLatency().check(facts("ws_gemm.best")) is PASSED
-    assert ExposedMemoryLatency().check(facts("list_walk.serial")) is not PASSED
+    assert ExposedMemoryLatency().run(facts("ws_gemm.best")) is PASSED
+    assert ExposedMemoryLatency().run(facts("list_walk.serial")) is not PASSED
 
 
 def test_a_wait_for_bulk_copies_is_seen_behind_its_instruction(facts: Callable[[str], Facts]) -> None:
     """cp.async.bulk.wait_group is a DEPBAR: the warp that waits is sampled at the instruction behind it."""
-    sp = facts("tma_scale.stages2").specialization
+    sp = facts("tma_scale.stages2").specialized.pipeline
     assert sp is not None
     (site,) = [w for w in sp.waits.sites if w.kind == "copies" and sp.code.cfg.loop_of[w.index] is not None]
     assert site.members == {site.index, site.index + 1}
@@ -76,7 +76,7 @@ def test_a_wait_for_bulk_copies_is_seen_behind_its_instruction(facts: Callable[[
 def test_a_producer_drains_with_the_unit(facts: Callable[[str], Facts]) -> None:
     """It has asked for the last data before the unit works on them, whatever its own code does until the end."""
     for case in ("ws_gemm.best", "ws_gemm.epilogue_exposed"):
-        sp = facts(case).specialization
+        sp = facts(case).specialized.pipeline
         assert sp is not None and sp.main is not None
         drain = {t.role.name: t.drain.point for t in sp.times}
         assert drain["producer"] >= drain["MMA"] > 0

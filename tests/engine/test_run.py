@@ -15,7 +15,7 @@ from kscope.features.facts import Facts
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.errors import KscopeError
 from kscope.rules import registry
-from kscope.rules.base import PASSED, Outcome, Rule
+from kscope.rules.base import PASSED, CounterRule, Outcome, Rule
 from tests.support import reports
 
 CASES = ("launch_bound.tiny", "uncoalesced.slow", "bank_conflict.fast", "bank_conflict.slow")
@@ -145,14 +145,14 @@ def test_selection_does_not_change_the_verdict(report: Callable[[str], Path]) ->
     assert every.stalls == none.stalls
 
 
-class Broken(Rule):
+class Broken(CounterRule):
     code, slug, title, regime = "MEM199", "broken-rule", "Broken", "memory"
 
     def check(self, facts: Facts) -> Outcome:
         raise ZeroDivisionError("on\npurpose\x1b[31m")
 
 
-class Content(Rule):
+class Content(CounterRule):
     code, slug, title, regime = "MEM198", "content-rule", "Content", "memory"
 
     def check(self, facts: Facts) -> Outcome:

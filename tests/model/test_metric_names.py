@@ -16,7 +16,7 @@ from kscope.features.facts import Facts
 from kscope.model.kernel import Metrics
 from kscope.model.metric_names import is_read
 from kscope.parsers.ncu.worker import Reader, Skipped, Want
-from kscope.rules.base import Passed, Rule
+from kscope.rules.base import CounterRule, Passed
 from kscope.rules.registry import all_rules
 from tests.support.reports import fixture, plain
 
@@ -36,7 +36,7 @@ def test_every_need_of_a_rule_is_read() -> None:
 def test_a_need_that_is_not_read_is_a_fault_of_the_rule(facts: Callable[[str], Facts]) -> None:
     """It must not tell the user that the report lacks what it holds."""
 
-    class Stranger(Rule):
+    class Stranger(CounterRule):
         code, slug, title = "XXX001", "stranger", "x"
         needs = ("lts__t_requests_srcunit_ltcfabric.sum",)
 

@@ -8,7 +8,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding
-from kscope.rules.memory._layouts import FIX, PRODUCT, ROW, SWAPPED
+from kscope.rules._shared.layouts import FIX, PRODUCT, ROW, SWAPPED
 from kscope.rules.registry import rule
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from kscope.engine.lint import lint
 from kscope.engine.outcomes import Outcomes
+from kscope.features.facts import CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.rules.lint import Lint
 from kscope.rules.registry import LINTS, all_lints, all_rules
@@ -75,7 +76,7 @@ def test_no_lint_is_forgotten() -> None:
 
 
 def test_a_lint_that_fails_costs_the_others_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: Lint, code: Listing) -> None:
+    def broken(self: Lint, facts: CodeFacts, code: Listing) -> None:
         raise ValueError("odd\nprogram")
 
     monkeypatch.setattr(all_lints()[0], "check", broken)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 
 import pytest
 
 from kscope.engine.lint import lint
-from kscope.features.lanes import values
-from kscope.features.lanes.pointers import pointers
-from kscope.features.patterns import register_banks
+from kscope.features.facts import CodeFacts
+from kscope.features.lanes import pointers, values
+from kscope.features.patterns import fma_loops, register_banks
 from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.patterns.register_banks import bank_costs
 from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED
-from kscope.rules.lints import tensor_cores_idle
+from kscope.rules.lints.tensor_cores_idle import TensorCoresIdleLint
 from tests.support.sass import EXPECTED, functions
 
 LISTINGS = [Listing(functions(source, arch)[kernel]) for source, arch, kernel in EXPECTED if arch == "sm_90a"]
@@ -28,11 +30,11 @@ def test_register_banks_skip_only_what_cannot_conflict(monkeypatch: pytest.Monke
 
 
 def test_code_without_multiply_adds_is_not_searched_for_products(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tensor_cores_idle, "fma_loops", lambda code: pytest.fail("searched"))
+    monkeypatch.setattr(fma_loops, "fma_loops", lambda code: pytest.fail("searched"))
     without = [c for c in LISTINGS if not any(ins.opcode in FMA_OPCODES for ins in c.program.instructions)]
     assert len(without) > 20
     for code in without:
-        assert tensor_cores_idle.TensorCoresIdleLint().check(code) is PASSED
+        assert TensorCoresIdleLint().check(CodeFacts(code), code) is PASSED
 
 
 def test_an_address_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,8 +52,27 @@ def test_an_address_is_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(computed) > 100 and max(computed.values()) == 1
 
 
-def test_pointers_are_found_once_a_function() -> None:
-    before = pointers.cache_info().misses
+def test_pointers_are_found_once_a_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: Counter[tuple[int, int]] = Counter()
+    meets = pointers._meets
+
+    def counted(code: Listing, index: int, low: int, high: int) -> bool:
+        seen[index, low] += 1
+        return meets(code, index, low, high)
+
+    monkeypatch.setattr(pointers, "_meets", counted)
     lint(Listing(functions("memory.cu", "sm_90a")["scale4_scalar"]))
-    after = pointers.cache_info()
-    assert after.misses == before + 1 and after.hits > 5
+    assert seen and max(seen.values()) == 1
+
+
+def test_what_is_known_of_a_function_goes_with_it() -> None:
+    """No module keeps results by the object: a listing that nobody holds any more is freed, with all it knew."""
+    held = []
+    for one in LISTINGS[:20]:
+        code = Listing(one.program)
+        lint(code)
+        held.append((weakref.ref(code), len(code.found)))
+        del code
+    gc.collect()
+    assert sum(known for _, known in held) > 10
+    assert not [ref for ref, _ in held if ref() is not None]

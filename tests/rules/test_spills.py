@@ -9,7 +9,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.analysis import KernelAnalysis
-from kscope.rules.memory._local import fewer_warps, local_instructions
+from kscope.rules._shared.local_memory import fewer_warps, local_instructions
 from tests.support.labels import truth
 
 
@@ -21,6 +21,12 @@ def test_promise_is_near_what_more_registers_brought(case: str, diagnosis: Calla
 
 
 def test_registers_cost_warps_where_the_grid_fills_the_sms(facts: Callable[[str], Facts]) -> None:
-    full, half = facts("dct8.capped"), facts("ssm.sixteen_blocks")
-    assert fewer_warps(full, local_instructions(full)[0]) == pytest.approx(0.26, abs=0.02)
-    assert fewer_warps(half, local_instructions(half)[0]) == 1.0, "five blocks an SM, of 16 that fit"
+    assert kept("dct8.capped", facts) == pytest.approx(0.26, abs=0.02)
+    assert kept("ssm.sixteen_blocks", facts) == 1.0, "five blocks an SM, of 16 that fit"
+
+
+def kept(case: str, facts: Callable[[str], Facts]) -> float:
+    """Share of the warps that an SM still holds."""
+    known = facts(case)
+    assert known.code is not None
+    return fewer_warps(known, known.code, local_instructions(known, known.code)[0])

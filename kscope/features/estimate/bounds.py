@@ -6,8 +6,9 @@ relieve: a fix removes work (wavefronts, sectors, instructions, spills). The sam
     others stay (stall elimination T / (T - B), Zhou et al., GPA, CGO 2021). Where the unit that did the work was full,
     half of the other waits was queueing for it and goes too. The result cannot be shorter than any unit's remaining
     load (next limiter) nor than the latency floor (kscope.features.estimate.latency_floor), which is walked again
-    without what the fix removes (Facts.path_without). Samples do not show who fills a unit with stores, for no warp
-    waits at one: where a unit is full of them, its time is theirs by the utilisation law, busy share = rate x service
+    without what the fix removes (Estimates.floor_without). Samples do not show who fills a unit with stores, for no
+    warp waits at one: where a unit is full of them, its time is theirs by the utilisation law, busy share = rate x
+    service
     time (Lazowska et al., Quantitative System Performance, 1984, chapter 3), and all other waits are its queue
     (`posted`).
 overlap: a fix keeps more work in flight (occupancy, grid, independent instructions). The part of the time that is
@@ -51,12 +52,12 @@ class Bounds(Struct, frozen=True):
     units: Mapping[str, Unit]
     stalls: StallMix
     launch: Geometry
-    path: LatencyPath | None
+    latency_floor: LatencyPath | None
 
     @property
     def floor(self) -> float:
         """Share of the time that only latency explains (0..1); 0 where it cannot be told."""
-        return min(1.0, self.path.share) if self.path is not None else 0.0
+        return min(1.0, self.latency_floor.share) if self.latency_floor is not None else 0.0
 
     @property
     def start(self) -> float:
@@ -136,6 +137,18 @@ class Bounds(Struct, frozen=True):
         after = max(1 / factor, load if load > 1 / factor else 0.0)
         cap = name if load > 1 / factor else cap
         return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), cap, 1.0)
+
+    def spread_too(self, fixed: Estimate, spread: float, scale: Scale) -> Estimate:
+        """A fix that also spreads the work over `spread` times the device: the product of both, as far as the units
+        allow. fixed: what the fix brings by itself; scale: what it leaves of the demands."""
+        outside = self.launch.outside
+        load, name = self.next_limit(scale)
+        rest = 1 / (fixed.speedup * spread)
+        both = outside + self.start + (1 - outside) * smooth(load, rest)
+        gain = max(1 / both, fixed.speedup)
+        high = max(gain, min(fixed.high * spread, 1 / max(YIELD * load, outside, 1e-3)))
+        cap = name if load > rest else REST
+        return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
 
 
 def smooth(*loads: float) -> float:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 
 BANKS = 32
 WORD = 4  # bytes of a bank's row
@@ -81,7 +81,7 @@ def conflicts(code: Listing, block: Sequence[int] | None = None) -> dict[int, Co
     return _conflicts(code, tuple(block) if block is not None else None)
 
 
-@lru_cache(maxsize=1)  # the annotations ask for the same code as the lint
+@once_per_code  # the annotations ask for the same code as the lint
 def _conflicts(code: Listing, block: tuple[int, ...] | None) -> dict[int, Conflict]:
     found: dict[int, Conflict] = {}
     accesses = shared_accesses(code)

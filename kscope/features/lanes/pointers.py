@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 from kscope.isa.families import family
 
 
-@lru_cache(maxsize=2)  # every assumption about a function asks
+@once_per_code  # every assumption about a function asks
 def pointers(code: Listing) -> frozenset[int]:
     """Byte offsets in constant bank 0 of the words that are low halves of 64-bit parameters: read as the addend of a
     wide multiply-add, as a pair whose halves meet again in one instruction, or added with a carry into the next word.

@@ -9,12 +9,11 @@ multiple.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from msgspec import Struct
 
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 from kscope.isa.abi import abi
 from kscope.model.operand import Base, memory_operand
 
@@ -165,6 +164,6 @@ def _modulo(lanes: Lanes, index: int, target: int) -> int | str:
     return found.pop() if len(found) == 1 else "differs"
 
 
-@lru_cache(maxsize=4)
+@once_per_code
 def _worlds(code: Listing, shape: tuple[int, int, int], even: bool) -> tuple[Lanes, ...]:
     return tuple(Lanes(code, Assumption(seed, shape, even=even, scattered=True)) for seed in SEEDS)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from msgspec import Struct
 
 from kscope.features.patterns.slicing import stored
 from kscope.features.sass.columns import total
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 from kscope.isa.families import family
 
 FMA_OPCODES = family("fma")
@@ -35,13 +34,9 @@ class FmaLoop(Struct, frozen=True):
     sums: bool = True
 
 
-def fma_loops(code: Listing) -> list[FmaLoop]:
+@once_per_code  # several rules ask
+def fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
-    return list(_fma_loops(code))
-
-
-@lru_cache(maxsize=1)  # several rules ask about the same kernel
-def _fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     regions = [(set(lp.instructions), True) for lp in code.cfg.loops if lp.innermost]
     regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
     found = (lp for inside, looped in regions for lp in _region(code, inside, looped))

@@ -7,7 +7,8 @@ What a proof needs of the code is here, so that the same proof serves a profiled
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from kscope.features.sass.backward_slices import Slices
 from kscope.features.sass.cfg import Cfg, build_cfg
@@ -18,8 +19,30 @@ from kscope.isa.opcodes import UNKNOWN, OpClass, classify
 from kscope.model.analysis import Location
 from kscope.model.program import Instruction, Program
 
+if TYPE_CHECKING:
+    from collections.abc import Hashable
+
+C = TypeVar("C", bound="Structure | Listing")
+P = ParamSpec("P")
+T = TypeVar("T")
 TRIPS = 8.0  # rounds that a loop is taken to make where nothing says how many
 DEEPEST = 4  # loop depth from which weights grow no further
+
+
+def once_per_code(find: Callable[Concatenate[C, P], T]) -> Callable[Concatenate[C, P], T]:
+    """Decorator: what a function finds out about a listing (or structure) is computed once and kept with it, not in the
+    module, so that it goes when the code goes. Whoever asks again gets the same object: it is not to be changed.
+    Further arguments are hashable."""
+
+    @wraps(find)
+    def known(code: C, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (find, args, *kwargs.items())
+        if key not in code.found:
+            code.found[key] = find(code, *args, **kwargs)
+        result: T = code.found[key]
+        return result
+
+    return known
 
 
 class Structure:
@@ -28,6 +51,8 @@ class Structure:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.found: dict[Hashable, Any] = {}
+        """Results of functions that are computed once (`once_per_code`)."""
 
     @cached_property
     def classes(self) -> tuple[OpClass, ...]:
@@ -85,6 +110,7 @@ class Listing:
         self.program = program
         self.function = function if function is not None else program.name
         self.structure = structure or Structure(program)
+        self.found: dict[Hashable, Any] = {}
         self.classes = self.structure.classes
 
     def __len__(self) -> int:

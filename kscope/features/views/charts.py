@@ -43,7 +43,7 @@ _TITLES = (
 
 def roofs(facts: Facts) -> Roofs | None:
     """None where the report has neither traffic nor operations."""
-    point, m = facts.roofline, facts.kernel.metrics
+    point, m = facts.counters.roofline, facts.kernel.metrics
     if point is None:
         return None
     seconds = (facts.kernel.duration_ns or 0.0) / 1e9
@@ -57,7 +57,7 @@ def roofs(facts: Facts) -> Roofs | None:
     writeback = m.get("l1tex__lsu_writeback_active_mem_lgds.sum")
     stored = m.total(*(f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_st.sum" for space in ("global", "local"))) * SECTOR
     level(
-        "L1", (writeback or 0.0) * L1_BYTES + stored + facts.traffic.tma_bytes,
+        "L1", (writeback or 0.0) * L1_BYTES + stored + facts.counters.traffic.tma_bytes,
         m.get("derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained"),
         m.get("l1tex__cycles_elapsed.avg.per_second"),
     )  # fmt: skip
@@ -74,7 +74,7 @@ def roofs(facts: Facts) -> Roofs | None:
 
 def memory_chart(facts: Facts) -> MemoryChart | None:
     """Traffic between the boxes of Nsight Compute's memory chart; links without traffic are left out."""
-    m, t = facts.kernel.metrics, facts.traffic
+    m, t = facts.kernel.metrics, facts.counters.traffic
     if m.get("lts__t_sectors.sum") is None and m.get("dram__bytes_read.sum") is None:
         return None
     links: list[Link] = []
@@ -95,7 +95,7 @@ def memory_chart(facts: Facts) -> MemoryChart | None:
     link("l2", "dram", m.get("dram__bytes_write.sum"))
     link("sysmem", "l2", _bytes(t.sysmem_sectors))
     link("peer", "l2", _bytes(t.peer_sectors))
-    busy = {name: round(100 * unit.busy, 2) for name, unit in facts.units.items()}
+    busy = {name: round(100 * unit.busy, 2) for name, unit in facts.counters.units.items()}
     ideal = facts.code.column("memory_l1_wavefronts_shared_ideal") if facts.code is not None else None
     excess = wavefronts / sum(ideal) if wavefronts and ideal and sum(ideal) else None
     nodes = [
@@ -141,7 +141,7 @@ def _percent(share: float | None) -> float | None:
 
 def occupancy(facts: Facts) -> OccupancyDetail | None:
     """None where the report has no occupancy section."""
-    found, launch = facts.occupancy, facts.kernel.launch
+    found, launch = facts.counters.occupancy, facts.kernel.launch
     if found is None:
         return None
     now = {
@@ -156,7 +156,7 @@ def occupancy(facts: Facts) -> OccupancyDetail | None:
     ]
     return OccupancyDetail(
         maximum=found.maximum, theoretical=found.theoretical, achieved=found.achieved,
-        warps_per_block=launch.warps, limits=dict(facts.launch.limits), steps=steps,
+        warps_per_block=launch.warps, limits=dict(facts.counters.launch.limits), steps=steps,
     )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def pm(facts: Facts) -> PmDetail | None:
     order = {title: i for i, (_, title) in enumerate(_TITLES)}
     series.sort(key=lambda s: order[s.title])
     found = PmDetail(bin_ns=width, sampled_ns=step, series=[*series, *_waits(waits, count)])
-    specialized = facts.specialization
+    specialized = facts.specialized.pipeline
     phases = specialized.phases if specialized is not None and specialized.resolved else None
     if phases is None:
         return found

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import msgspec
 
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import Column
-from kscope.features.sass.listing import Listing, Structure
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.features.views.annotations import annotate
 from kscope.features.views.notes import notes
 from kscope.isa.control import words
@@ -37,7 +35,7 @@ def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
     )  # fmt: skip
 
 
-@lru_cache(maxsize=16)  # a report's launches share their functions
+@once_per_code  # a report's launches share their functions
 def bare_detail(structure: Structure, report: str) -> CodeDetail:
     """The part of `code_detail` that follows from the code alone."""
     program = structure.program

@@ -61,8 +61,8 @@ CUTLASS, sm90 pingpong and cooperative kernels; timeline of PM sampling (Kernel 
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.rules.asynchronous._base import REMOVED, PipelineRule, gain, sampled
+from kscope.features.facts import Code, Facts
+from kscope.rules._shared.pipelines import REMOVED, PipelineRule, sampled
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
 
 SHARE = 0.02  # of the time
@@ -74,7 +74,7 @@ class EpilogueBubble(PipelineRule):
     title = "The tensor pipe idles between tiles: the epilogue is not overlapped"
     regime = "compute"
 
-    def check(self, facts: Facts) -> Outcome:
+    def check(self, facts: Facts, code: Code) -> Outcome:
         known = self.pipeline(facts)
         if isinstance(known, (Passed, Missing)):
             return known
@@ -83,7 +83,7 @@ class EpilogueBubble(PipelineRule):
         assert ph is not None
         if not sp.products or loss.epilogue < SHARE or not sp.epilogue:
             return PASSED
-        code, main = sp.code, sp.time_of(sp.main)
+        main = sp.time_of(sp.main)
         assert main is not None
         spent = sum(code.samples[i] for i in sp.epilogue) / main.samples if main.samples else 0.0
         count = len(ph.bubbles)
@@ -108,8 +108,8 @@ class EpilogueBubble(PipelineRule):
                 derived("tiles a block", sp.tiles, "", "executions"),
             ],
             locations=sampled(code, sp.epilogue),
-            estimate=gain(
-                facts, loss.epilogue, sure=REMOVED, high=min(loss.epilogue * 1.25 + 0.01, loss.steady + 0.01)
+            estimate=facts.estimate.regain(
+                loss.epilogue, sure=REMOVED, high=min(loss.epilogue * 1.25 + 0.01, loss.steady + 0.01)
             ),
             confidence=0.75,
         )

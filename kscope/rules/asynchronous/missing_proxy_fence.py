@@ -64,28 +64,23 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kscope.features.facts import Facts
-from kscope.features.lanes.proxy_hazards import Hazard, hazards
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import Code, Facts, Hazard, Listing
 from kscope.model.analysis import Severity
-from kscope.rules.base import PASSED, Outcome, Rule, derived
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived
 
 FIX = "fence.proxy.async.shared::cta by every thread that accessed the buffer, then the barrier, then the async access"
 
 
-class MissingProxyFence(Rule):
+class MissingProxyFence(ProfiledRule):
     code = "ASY505"
     slug = "missing-proxy-fence"
     title = "Shared memory crosses proxies without a fence"
     regime = "overhead"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        return self.judge(code, hazards(code, facts.kernel.launch.block))
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        return self.led_by_the_gravest(code, facts.lanes.proxy_hazards)
 
-    def judge(self, code: Listing, found: list[Hazard]) -> Outcome:
+    def led_by_the_gravest(self, code: Listing, found: list[Hazard]) -> Outcome:
         """One finding on all hazards, led by the gravest."""
         if not found:
             return PASSED

@@ -60,8 +60,8 @@ Timeline of PM sampling (Kernel Profiling Guide); the same split as a line throu
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.rules.asynchronous._base import PipelineRule, facts_unit, gain, sampled
+from kscope.features.facts import Code, Facts
+from kscope.rules._shared.pipelines import PipelineRule, sampled, unit_title
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
 
 SHARE = 0.08  # of the time, from which fill and drain are worth a remark
@@ -77,7 +77,7 @@ class PipelinePriming(PipelineRule):
     title = "Filling and draining the pipeline takes the time"
     regime = "overhead"
 
-    def check(self, facts: Facts) -> Outcome:
+    def check(self, facts: Facts, code: Code) -> Outcome:
         known = self.pipeline(facts, bounds=True)
         if isinstance(known, (Passed, Missing)):
             return known
@@ -91,7 +91,7 @@ class PipelinePriming(PipelineRule):
             return self.unresolved(sp)
         if fixed + again < SHARE and again < TURN:
             return PASSED
-        outside = max(0.0, (facts.launch.duration_us or sp.span) - sp.span)
+        outside = max(0.0, (facts.counters.launch.duration_us or sp.span) - sp.span)
         waves = (
             f" {sp.generations:.1f} waves of one-tile blocks lose {percent(again)} more: each starts its own pipeline."
             if again
@@ -105,7 +105,7 @@ class PipelinePriming(PipelineRule):
             if fixed > again
             else f"Each block starts a pipeline of its own: {percent(again)} of the time",
             why=(
-                f"The {facts_unit(sp)} starts {ph.fill:.1f} us behind the first warp and ends {ph.drain:.1f} us before "
+                f"The {unit_title(sp)} starts {ph.fill:.1f} us behind the first warp and ends {ph.drain:.1f} us before "
                 f"the last one; {outside:.1f} us pass before and after all blocks. Between them it runs at "
                 f"{percent(ph.mean)}.{waves}{bounds} Fill and drain stay when the problem grows: {percent(fixed)} now, "
                 f"{percent(fixed / (2 - fixed))} of twice the work."
@@ -119,9 +119,9 @@ class PipelinePriming(PipelineRule):
                 derived("before and after all blocks", outside, "us", "duration less the span of SM activity"),
                 derived("steady", ph.steady, "us", f"at {percent(ph.mean)} of peak"),
             ],
-            locations=sampled(sp.code, [*sp.before, *(i for w in sp.data_waits for i in w.members)]),
-            estimate=gain(facts, again, sure=TURNS, high=again + HIDDEN * fixed)
+            locations=sampled(code, [*sp.before, *(i for w in sp.data_waits for i in w.members)]),
+            estimate=facts.estimate.regain(again, sure=TURNS, high=again + HIDDEN * fixed)
             if TURNS * again > HIDDEN * fixed
-            else gain(facts, fixed, sure=HIDDEN),
+            else facts.estimate.regain(fixed, sure=HIDDEN),
             confidence=0.75 if fixed + again > 0.2 and sp.resolved else 0.6,
         )

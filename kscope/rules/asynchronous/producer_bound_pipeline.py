@@ -70,8 +70,8 @@ PTX ISA, mbarrier and cp.async.bulk.tensor; CUTLASS, pipeline of sm90 warp-speci
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.rules.asynchronous._base import AHEAD, DataRule, facts_unit, gain, memory_load, role_evidence, sampled
+from kscope.features.facts import Code, Facts
+from kscope.rules._shared.pipelines import AHEAD, DataRule, role_evidence, sampled, unit_title
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 
 
@@ -81,24 +81,23 @@ class ProducerBoundPipeline(DataRule):
     title = "Consumers wait for data that the producer sends late"
     regime = "memory"
 
-    def check(self, facts: Facts) -> Outcome:
+    def check(self, facts: Facts, code: Code) -> Outcome:
         known = self.late(facts)
         if isinstance(known, (Passed, Missing)):
             return known
         sp, loss, slots = known
         if slots >= AHEAD:
             return PASSED
-        code = sp.code
         producers = [i for r in sp.roles.producers for i in r.members]
         return self.finding(
             why=(
-                f"The {facts_unit(sp)} loses {percent(loss.data)} of the time while its role waits for data, yet the "
+                f"The {unit_title(sp)} loses {percent(loss.data)} of the time while its role waits for data, yet the "
                 f"producer waits for a free slot in only {percent(slots)} of its own time: it works on "
-                f"{percent(1 - slots)} of it. No memory unit is full ({percent(memory_load(facts))})."
+                f"{percent(1 - slots)} of it. No memory unit is full ({percent(facts.counters.beyond_l1_load)})."
             ),
             fix="larger boxes a copy, multicast in a cluster, less work in the producer's loop, a second producer warp",
             evidence=[*self.lost(sp, loss, slots), *role_evidence(sp)],
             locations=sampled(code, producers),
-            estimate=gain(facts, loss.data, sure=1.0, high=loss.steady),
+            estimate=facts.estimate.regain(loss.data, sure=1.0, high=loss.steady),
             confidence=0.8,
         )

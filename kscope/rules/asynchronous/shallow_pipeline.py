@@ -57,8 +57,8 @@ Little's law; CUTLASS, StageCountAuto.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.rules.asynchronous._base import AHEAD, DataRule, facts_unit, gain, memory_load, role_evidence, sampled
+from kscope.features.facts import Code, Facts
+from kscope.rules._shared.pipelines import AHEAD, DataRule, role_evidence, sampled, unit_title
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
 
 
@@ -68,7 +68,7 @@ class ShallowPipeline(DataRule):
     title = "Too few stages are in flight to cover memory latency"
     regime = "memory"
 
-    def check(self, facts: Facts) -> Outcome:
+    def check(self, facts: Facts, code: Code) -> Outcome:
         known = self.late(facts)
         if isinstance(known, (Passed, Missing)):
             return known
@@ -83,9 +83,9 @@ class ShallowPipeline(DataRule):
         return self.finding(
             title=f"A ring of {stages} stages does not cover memory latency" if stages else None,
             why=(
-                f"The {facts_unit(sp)} loses {percent(loss.data)} of the time while its role waits for data. "
+                f"The {unit_title(sp)} loses {percent(loss.data)} of the time while its role waits for data. "
                 f"The producer asks in time: it waits for free slots in {percent(slots)} of its time.{ring}"
-                f"{fits} Memory could bring more: its fullest unit is at {percent(memory_load(facts))}."
+                f"{fits} Memory could bring more: its fullest unit is at {percent(facts.counters.beyond_l1_load)}."
             ),
             fix=f"more stages: shared memory has room for {room} of this size"
             if fits
@@ -95,17 +95,17 @@ class ShallowPipeline(DataRule):
                 *([derived("stages", stages, "", "mbarriers initialised for the ring")] if stages else []),
                 *role_evidence(sp),
             ],
-            locations=sampled(sp.code, [i for w in sp.data_waits for i in w.members]),
-            estimate=gain(facts, loss.data, sure=1.0, high=loss.steady),
+            locations=sampled(code, [i for w in sp.data_waits for i in w.members]),
+            estimate=facts.estimate.regain(loss.data, sure=1.0, high=loss.steady),
             confidence=0.8 if stages and stages <= 3 else 0.6,
         )
 
     def _room(self, facts: Facts) -> int | None:
         """Stages that a block's shared memory could hold; None where the size of one is not known."""
-        sp, launch = facts.specialization, facts.kernel.launch
+        sp, launch = facts.specialized.pipeline, facts.kernel.launch
         limit = facts.kernel.device.attributes.get("max_shared_memory_per_block_optin")
         if sp is None or not sp.waits.stages or not sp.waits.stage_bytes or not limit:
             return None
         others = launch.shared_dynamic + launch.shared_static - sp.waits.stages * sp.waits.stage_bytes
-        blocks = max(1, facts.launch.blocks_per_sm) if facts.launch.waves > 1 else 1
+        blocks = max(1, facts.counters.launch.blocks_per_sm) if facts.counters.launch.waves > 1 else 1
         return int((limit / blocks - max(0, others)) // sp.waits.stage_bytes)

@@ -61,26 +61,20 @@ CUDA C++ Best Practices Guide, arithmetic instructions; FP64 rates: kscope/arch/
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Scale
-from kscope.features.facts import Facts
-from kscope.features.patterns.math_functions import DOUBLE
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import DOUBLE, Code, Facts, Scale, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 SELDOM = 200  # FP64 instructions a conversion, above which the doubles are no accident
 SHORTER = 1.5  # a double math function takes about this many times the instructions of its float version
 
 
-class AccidentalFp64(Rule):
+class AccidentalFp64(ProfiledRule):
     code = "CMP203"
     slug = "accidental-fp64"
     title = "Float data is computed in double precision"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         double = code.where(lambda ins, op: ins.opcode in DOUBLE)
         turns = code.where(lambda ins, op: ins.opcode == "F2F" and "F64" in ins.mods and "F32" in ins.mods)
         if not len(double) or not len(turns) or not total(code.executed, turns):
@@ -97,7 +91,7 @@ class AccidentalFp64(Rule):
             return PASSED
         rate = code.classes[int(double[0])].issue
         kept = 1 / (max(1.0, rate) * SHORTER)
-        fp64 = facts.units.get("fp64")
+        fp64 = facts.counters.units.get("fp64")
         rest = 1 - issue * (1 - kept)
         scale: Scale = {"fp64": 0.0, "instructions": rest, "xu": 0.6, "branches": 0.5, "tensor": 0.0}
         return self.finding(
@@ -114,6 +108,6 @@ class AccidentalFp64(Rule):
                 measured(facts, "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(turns, 2) + code.locations(double, 3),
-            estimate=facts.bounds.relieve(share, kept, scale, latency=kept),
+            estimate=facts.estimate.relieve(share, kept, scale, latency=kept),
             confidence=0.85,
         )

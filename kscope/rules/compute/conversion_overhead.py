@@ -63,24 +63,19 @@ CUDA C++ Programming Guide, throughput of native arithmetic instructions (type c
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.patterns.math_functions import CONVERSIONS, conversions
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import CONVERSIONS, Code, Demand, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 
-class ConversionOverhead(Rule):
+class ConversionOverhead(ProfiledRule):
     code = "CMP207"
     slug = "conversion-overhead"
     title = "Number-format conversions take the issue slots"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, xu = facts.code, facts.units.get("xu")
-        assert code is not None
-        members = conversions(code)  # those of an integer division belong to CMP205
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        xu = facts.counters.units.get("xu")
+        members = facts.patterns.conversions  # those of an integer division belong to CMP205
         issue = code.issue_share(members)
         heavy = [i for i in members if code.classes[i].pipe == "xu"]
         of_xu = code.where(lambda ins, op: op.pipe == "xu")
@@ -101,7 +96,7 @@ class ConversionOverhead(Rule):
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(members),
-            estimate=facts.bounds.relieve(share, 0.4, scale, latency=facts.path_without(members, 0.4)),
+            estimate=facts.estimate.relieve(share, 0.4, scale, latency=facts.estimate.floor_without(members, 0.4)),
             confidence=0.6,
         )
 

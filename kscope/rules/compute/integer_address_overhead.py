@@ -68,13 +68,9 @@ CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Mont
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.math_functions import integer_divisions
-from kscope.features.patterns.slicing import computation, dying, purpose
-from kscope.features.profile.demands import left
-from kscope.features.sass.columns import total
+from kscope.features.facts import Code, Facts, total
 from kscope.isa.opcodes import OpClass
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 REPLACED = 0.15  # instructions of a strength-reduced index over those of the division sequence
 MOSTLY = 0.55  # of all that is issued, from which index arithmetic is what the kernel does
@@ -82,28 +78,25 @@ FULL = 0.7  # load of the issue slots, from which they are what runs short
 HOISTED = 0.7  # of index arithmetic that stays when what does not change is hoisted out of the loop
 
 
-class IntegerAddressOverhead(Rule):
+class IntegerAddressOverhead(ProfiledRule):
     code = "CMP205"
     slug = "integer-address-overhead"
     title = "Integer index arithmetic takes the issue slots"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        seeds = integer_divisions(code)
-        members = [i for i in sorted(computation(code, seeds)) if whole(code.classes[i])] if seeds else []
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        seeds = facts.patterns.integer_divisions
+        members = [i for i in sorted(facts.patterns.same_computation(seeds)) if whole(code.classes[i])] if seeds else []
         divisions = total(code.executed, seeds) if seeds else 0.0
         integer = code.where(lambda ins, op: "int" in op.kind or "int_mul" in op.kind)
         share_int = code.issue_share(integer)
-        issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
+        issuing = facts.counters.units["issue"].load if "issue" in facts.counters.units else 0.0
         issue = code.issue_share(members)
         if seeds and issue >= 0.1:
-            gone = dying(code, members)
+            gone = facts.patterns.removed_with(members)
             slots = code.issue_share(gone)
             share = max(slots, total(code.samples, gone) / max(1.0, total(code.samples)))
-            scale = left(code, gone, REPLACED)
+            scale = facts.profile.demands_after(gone, REPLACED)
             return self.finding(
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
@@ -118,12 +111,14 @@ class IntegerAddressOverhead(Rule):
                     measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
                 ],
                 locations=code.locations(seeds),
-                estimate=facts.bounds.relieve(share, REPLACED, scale, latency=facts.path_without(gone, REPLACED)),
+                estimate=facts.estimate.relieve(
+                    share, REPLACED, scale, latency=facts.estimate.floor_without(gone, REPLACED)
+                ),
                 confidence=0.85,
             )
         if share_int < MOSTLY or issuing < FULL:
             return PASSED
-        own = purpose(code)
+        own = facts.patterns.results
         around = [i for i in integer if i not in own]
         share = code.issue_share(around)
         if share < MOSTLY:
@@ -140,7 +135,7 @@ class IntegerAddressOverhead(Rule):
                 measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(around, weight=code.executed),
-            estimate=facts.bounds.relieve(share, HOISTED, left(code, around, HOISTED)),
+            estimate=facts.estimate.relieve(share, HOISTED, facts.profile.demands_after(around, HOISTED)),
             confidence=0.4,
         )
 

@@ -63,9 +63,8 @@ Peaks from the report itself; CUDA C++ Programming Guide, asynchronous warpgroup
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.profile.demands import left
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import Code, Facts
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 OLD = "sm__ops_path_tensor_op_hmma_src_{}_sparsity_off.sum.peak_sustained"
 NEW = "sm__ops_path_tensor_op_hgmma_src_{}_sparsity_off.sum.peak_sustained"
@@ -73,16 +72,14 @@ USED = 0.3  # tensor load below which feeding the pipe is the problem, not its r
 LIMITS = 0.8  # tensor load from which its rate limits the kernel, whatever else is full; below, it is a rewrite's hope
 
 
-class LegacyTensorPath(Rule):
+class LegacyTensorPath(ProfiledRule):
     code = "CMP202"
     slug = "legacy-tensor-path"
     title = "mma.sync runs where wgmma or tcgen05 would"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, tensor = facts.code, facts.units.get("tensor")
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        tensor = facts.counters.units.get("tensor")
         old = code.ran(
             code.where(lambda ins, op: "packed_mma_sync" in op.kind)
         )
@@ -93,12 +90,12 @@ class LegacyTensorPath(Rule):
         fragments = code.ran(
             code.where(lambda ins, op: op.access == "matrix_load" or (op.access == "load" and op.space == "shared"))
         )
-        scale = left(code, [*old, *fragments], kept) | {"tensor": kept}
+        scale = facts.profile.demands_after([*old, *fragments], kept) | {"tensor": kept}
         for demand in ("l1_wavefronts", "l1_banks", "l1_writeback"):
-            scale[demand] = left(code, fragments, 0.0).get(demand, 1.0)
+            scale[demand] = facts.profile.demands_after(fragments, 0.0).get(demand, 1.0)
         products, feeding = code.blamed_share(old), code.blamed_share(fragments)
         share = min(1.0, max(tensor.load, products) + feeding)
-        first = max(facts.units.values(), key=lambda u: u.load)
+        first = max(facts.counters.units.values(), key=lambda u: u.load)
         held = first is tensor or tensor.load > LIMITS
         remaining = kept * (share - feeding) / share
         return self.finding(
@@ -114,7 +111,7 @@ class LegacyTensorPath(Rule):
                 derived("time on the newer path", kept, "", "ratio of the two paths' peaks"),
             ],
             locations=code.locations(old),
-            estimate=facts.bounds.relieve(share, remaining, scale),
+            estimate=facts.estimate.relieve(share, remaining, scale),
             confidence=0.75 if held else 0.5,
         )
 

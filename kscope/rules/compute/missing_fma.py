@@ -56,24 +56,18 @@ CUDA Floating Point and IEEE 754 guide, The Fused Multiply-Add.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Scale
-from kscope.features.facts import Facts
-from kscope.features.patterns.math_functions import PAIRS, unfused
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import PAIRS, Code, Facts, Scale, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 
-class MissingFma(Rule):
+class MissingFma(ProfiledRule):
     code = "CMP206"
     slug = "missing-fma"
     title = "Multiplies and adds are not fused"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        pairs = unfused(code)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        pairs = facts.patterns.unfused
         issue = code.issue_share(pairs)
         if issue < 0.03:
             return PASSED
@@ -92,6 +86,6 @@ class MissingFma(Rule):
                 measured(facts, "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(pairs),
-            estimate=facts.bounds.relieve(max(share, issue), 0.0, scale, latency=1 - issue),
+            estimate=facts.estimate.relieve(max(share, issue), 0.0, scale, latency=1 - issue),
             confidence=0.75,
         )

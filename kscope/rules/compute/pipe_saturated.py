@@ -52,11 +52,9 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.units import Unit
-from kscope.features.facts import Facts
-from kscope.features.profile.code import Code
+from kscope.features.facts import Code, Facts, Unit
 from kscope.model.analysis import Location
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
 
 LEFT = 0.06  # of the time that a specialised kernel's pipe loses in the steady phase, above which it is not at its peak
 NEAR = 0.85  # of what is attainable
@@ -74,7 +72,7 @@ CACHED = {"l1": ("shared", "dshared", *OFF_CHIP), "l2": ("dshared", *OFF_CHIP)} 
 PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue", "l2", "l1")
 
 
-class PipeSaturated(Rule):
+class PipeSaturated(CounterRule):
     code = "CMP208"
     slug = "pipe-saturated"
     title = "A pipe is at its peak: do less work or use another"
@@ -83,22 +81,22 @@ class PipeSaturated(Rule):
 
     def check(self, facts: Facts) -> Outcome:
         # L2 carries all that device memory delivers: where that is near its rate too, MEM107 speaks.
-        dram = facts.units.get("dram")
-        outer = ("l2", "l1") if dram is not None and dram.load > NEAR else ("l2",) if facts.l2_passes else ()
-        pipes = [facts.units[p] for p in PIPES if p in facts.units and p not in outer]
+        dram = facts.counters.units.get("dram")
+        outer = ("l2", "l1") if dram is not None and dram.load > NEAR else ("l2",) if facts.counters.l2_passes else ()
+        pipes = [facts.counters.units[p] for p in PIPES if p in facts.counters.units and p not in outer]
         if not pipes:
             return Missing(f"no pipe utilisation was collected; profile with {self.collect}")
         full = max(pipes, key=lambda u: u.load)
-        sp = facts.specialization
+        sp = facts.specialized.pipeline
         if sp is not None and full.name == "tensor" and sp.loss is not None and sp.loss.steady > LEFT:
             return PASSED  # its timeline shows what it still loses between its plateaus
-        if full.load < NEAR or not facts.held_up(full.name):
+        if full.load < NEAR or not facts.specialized.held_up(full.name):
             return PASSED
         if full.name == "l2" and full.named < TOLD:
             return PASSED  # a counter that nobody explains says busy, all of L2's ports have room
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
-        unit = "tiles" if full.name == "l2" and facts.product_tile is not None else full.name
+        unit = "tiles" if full.name == "l2" and facts.counters.product_tile is not None else full.name
         found = self.finding(
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(

@@ -64,33 +64,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.counters.units import Scale
-from kscope.features.facts import Facts
-from kscope.features.sass.columns import total
+from kscope.features.facts import Code, Facts, Scale, total
 from kscope.model.operand import ends_with
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 if TYPE_CHECKING:
-    from kscope.features.specialized.specialization import Specialization
+    from kscope.features.facts import Specialization
 
 IDLE = 0.05  # share of the time that the pipe idles between groups of products
 CROWD = 2.0  # lanes an arrival, above which the barrier is crowded
 FEW = 2.5  # HGMMA a wait, below which they count as serialised
 
 
-class SerializedWgmma(Rule):
+class SerializedWgmma(ProfiledRule):
     code = "CMP209"
     slug = "serialized-wgmma"
     title = "Each wgmma is waited for before the next starts"
     regime = "compute"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, tensor = facts.code, facts.units.get("tensor")
-        assert code is not None
-        if facts.specialization is not None:
-            return self._between_groups(facts, facts.specialization)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        tensor = facts.counters.units.get("tensor")
+        if facts.specialized.pipeline is not None:
+            return self._between_groups(facts, code, facts.specialized.pipeline)
         products = code.ran(code.where(lambda ins, op: "wgmma" in op.kind and "wgmma_wait" not in op.kind))
         waits = code.ran(code.where(lambda ins, op: "wgmma_wait" in op.kind))
         if not products or not waits:
@@ -114,24 +110,23 @@ class SerializedWgmma(Rule):
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations([*waits, *products]),
-            estimate=facts.bounds.relieve(exposed, 0.2, {}, latency=1 - exposed),
+            estimate=facts.estimate.relieve(exposed, 0.2, {}, latency=1 - exposed),
             confidence=0.8,
         )
 
-    def _between_groups(self, facts: Facts, sp: Specialization) -> Outcome:
+    def _between_groups(self, facts: Facts, code: Code, sp: Specialization) -> Outcome:
         """Specialised kernels: what the pipe loses in the loop over K, and what fills its gaps."""
-        from kscope.features.specialized.roles import PRODUCTS
         from kscope.isa.operand_shapes import mma_shape
-        from kscope.rules.asynchronous._base import REMOVED, gain
+        from kscope.rules._shared.pipelines import REMOVED
 
-        code, loss, main = sp.code, sp.loss, sp.time_of(sp.main)
+        loss, main = sp.loss, sp.time_of(sp.main)
         if loss is None or main is None or not sp.resolved or not sp.products or loss.loop < IDLE:
             return PASSED
         loop = [i for i in sp.loops if code.executed[i]]
         arrivals = [i for i in loop if code[i].opcode == "SYNCS" and "ARRIVE" in code[i].mods]
         lanes = total(code.threads, arrivals) / max(1.0, total(code.executed, arrivals))
         drained = any(code[i].opcode == "WARPGROUP" and ends_with(code[i].operands, 0) for i in loop)
-        shapes = [mma_shape(code[i].opcode, code[i].mods) for i in loop if code[i].opcode in PRODUCTS]
+        shapes = [mma_shape(code[i].opcode, code[i].mods) for i in facts.specialized.products(loop)]
         widest = max((shape[1] for shape in shapes if shape is not None), default=0)
         groups = round((main.role.warps or 4) / 4)
         crowd = f", and {lanes:.0f} lanes of each warp arrive at the barriers one by one" if lanes > CROWD else ""
@@ -142,7 +137,8 @@ class SerializedWgmma(Rule):
             "wait for all but the newest group (wgmma.wait_group 1)" if drained else "",
             "unrolling over K, less address arithmetic between products",
         ]
-        now = facts.product_tile  # another warpgroup or a wider product is a larger tile, which asks L2 for less
+        # Another warpgroup or a wider product is a larger tile, which asks L2 for less.
+        now = facts.counters.product_tile
         larger = now is not None and (groups < 2 or 0 < widest < 256)
         scale: Scale = {}
         if now and larger:
@@ -162,6 +158,6 @@ class SerializedWgmma(Rule):
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations([*arrivals, *(i for i in loop if code[i].opcode == "WARPGROUP")]),
-            estimate=gain(facts, loss.loop, sure=REMOVED, high=loss.steady, scale=scale),
+            estimate=facts.estimate.regain(loss.loop, sure=REMOVED, high=loss.steady, scale=scale),
             confidence=0.75 if lanes > CROWD or groups < 2 else 0.6,
         )

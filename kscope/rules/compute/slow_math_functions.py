@@ -63,12 +63,8 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.math_functions import math_calls, powers
-from kscope.features.patterns.slicing import computation, dying
-from kscope.features.profile.demands import left
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import Code, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 INTRINSIC = 4  # instructions of a fast intrinsic: scaling, MUFU, correction
 POWER = 4  # multiplications of a small power, or scaling, lg2, a product and ex2
@@ -77,34 +73,32 @@ MULTIPLY = "multiplications instead of powf: x * x for the square, its square fo
 LONG = 8  # instructions a call from which a function counts as the accurate one
 
 
-class SlowMathFunctions(Rule):
+class SlowMathFunctions(ProfiledRule):
     code = "CMP204"
     slug = "slow-math-functions"
     title = "Accurate math functions dominate the instructions"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, xu = facts.code, facts.units.get("xu")
-        assert code is not None
-        seeds = math_calls(code)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        xu = facts.counters.units.get("xu")
+        seeds = facts.patterns.math_calls
         if not seeds:
             return PASSED
-        members = sorted(computation(code, seeds))
+        members = sorted(facts.patterns.same_computation(seeds))
         calls, every = total(code.executed, seeds), total(code.executed, members)
         issue = code.issue_share(members)
-        issuing = facts.units["issue"].load if "issue" in facts.units else 0.0
+        issuing = facts.counters.units["issue"].load if "issue" in facts.counters.units else 0.0
         double = total(code.executed, [i for i in members if code.classes[i].pipe == "fp64"])
         if every < LONG * calls or issue * issuing < 0.2 or double > 0.1 * every:
             return PASSED  # functions of doubles are long anyway: whether they must be double is CMP203's question
-        pows = powers(code)
+        pows = facts.patterns.powers
         inner = {i for p in pows for i in p.seeds}
         least = INTRINSIC * total(code.executed, [i for i in seeds if i not in inner])
         least += POWER * total(code.executed, [p.start for p in pows])
         fixed = [p for p in pows if p.multiplies]
         if pows:
             # powf tests its base and its result: the tests and the ways around go with it.
-            around = [i for i in dying(code, members) if code.classes[i].kind & TESTS]
+            around = [i for i in facts.patterns.removed_with(members) if code.classes[i].kind & TESTS]
             members = sorted({*members, *around})
             every = total(code.executed, members)
             issue = code.issue_share(members)
@@ -128,8 +122,11 @@ class SlowMathFunctions(Rule):
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(seeds),
-            estimate=facts.bounds.relieve(
-                share, kept, left(code, members, kept), latency=facts.path_without(members, kept)
+            estimate=facts.estimate.relieve(
+                share,
+                kept,
+                facts.profile.demands_after(members, kept),
+                latency=facts.estimate.floor_without(members, kept),
             ),
             confidence=0.6,
         )

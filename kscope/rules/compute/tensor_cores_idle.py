@@ -66,42 +66,35 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.fma_loops import FmaLoop, fma_loops, halves, unpacking
-from kscope.features.patterns.slicing import feeding
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left
-from kscope.features.sass.columns import total
+from kscope.features.facts import Code, Facts, FmaLoop, total
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 FRAGMENTS = 3 / 32  # bytes a multiply-add that a warp loads for 64 x 32 outputs: (64 + 32) x 2 / (64 x 32)
 BY_OPCODE = {"FFMA": "fp32", "FFMA2": "fp32", "HFMA2": "fp16", "DFMA": "fp64"}
 
 
-class TensorCoresIdle(Rule):
+class TensorCoresIdle(ProfiledRule):
     code = "CMP201"
     slug = "tensor-cores-idle"
     title = "A matrix product runs beside idle tensor cores"
     regime = "compute"
-    needs_sass = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, tensor = facts.code, facts.units.get("tensor")
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        tensor = facts.counters.units.get("tensor")
         if (tensor is not None and tensor.busy > 0.05) or facts.kernel.device.sm < 70:
             return PASSED
         if len(code.where(lambda ins, op: op.pipe == "tensor" and ins.opcode != "HFMA2")):
             return PASSED
         # Every product in the hot code, and enough of it: a few multiply-adds in a loop are no matrix product.
-        loops = [lp for lp in fma_loops(code) if lp.opcode in BY_OPCODE and lp.both]
+        loops = [lp for lp in facts.patterns.fma_loops if lp.opcode in BY_OPCODE and lp.both]
         fmas = sum(lp.fmas for lp in loops)
         every = total(code.executed)
         if not loops or fmas < 0.15 * every:
             return PASSED
         main = loops[0]
         # FFMA on values that were loaded as 2 bytes: half-precision data, which tensor cores multiply exactly.
-        half = main.opcode == "FFMA" and halves(code, main)
+        half = main.opcode == "FFMA" and facts.patterns.multiplies_halves(main)
         precision = "fp16" if half else BY_OPCODE[main.opcode]
         found = self.finding(
             title=f"{main.opcode} does a matrix product while the tensor cores idle",
@@ -116,46 +109,44 @@ class TensorCoresIdle(Rule):
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
             locations=code.locations(main.fma_indices),
-            estimate=self._estimate(facts, main) if precision != "fp32" else None,
+            estimate=self._estimate(facts, code, main) if precision != "fp32" else None,
             confidence=0.6 if precision == "fp32" else 0.75,
         )
         # FP32 products change precision there: a direction, not a promise.
         return msgspec.structs.replace(found, severity="minor")
 
-    def _estimate(self, facts: Facts, main: FmaLoop) -> Estimate:
+    def _estimate(self, facts: Facts, code: Code, main: FmaLoop) -> Estimate:
         """Gain if a tensor instruction does the work of 32 multiply-adds and takes its operands packed, and the loads
         shrink to what fragments of a 64 x 32 tile a warp need: a rewrite makes new tiles. At least what comes with the
         loads as they are."""
-        code = facts.code
-        assert code is not None
-        work = [*main.fma_indices, *unpacking(code, main)]
+        work = [*main.fma_indices, *facts.patterns.unpacking(main)]
         share = max(code.issue_share(work), code.blamed_share(work))
-        scale = left(code, work, 1 / 32)
-        point = facts.bounds.relieve(share, 1 / 32, scale, latency=1 - share)
+        scale = facts.profile.demands_after(work, 1 / 32)
+        point = facts.estimate.relieve(share, 1 / 32, scale, latency=1 - share)
         each = main.words_per_fma * 4 / (2 if main.opcode == "HFMA2" else 1)
         fewer = min(1.0, FRAGMENTS / max(each, FRAGMENTS))
         every = sorted({*work, *main.loads})
         kept = {d: scale[d] for d in ("fma", "fmaheavy", "alu", "instructions") if d in scale}
-        best = left(code, feeding(code, every), fewer)
+        best = facts.profile.demands_after(facts.patterns.addresses_of(every), fewer)
         best |= {d: min(k, best.get(d, k)) for d, k in kept.items()}
         waits = min(1.0, share + code.blamed_share(main.loads))
-        copies = self._copies(facts, main)
+        copies = self._copies(facts, code, main)
         if copies:
             # Tiles of floats shrink to tiles of halves, sixteen bytes an access.
             packed = sum(float(code.executed[i]) * self._packed(code, i) for i in copies)
-            gone = left(code, copies, packed / total(code.executed, copies))
+            gone = facts.profile.demands_after(copies, packed / total(code.executed, copies))
             best = {d: max(0.0, best.get(d, 1.0) + gone.get(d, 1.0) - 1) for d in best.keys() | gone.keys()}
             waits = min(1.0, waits + code.blamed_share(copies))
-        tiled = facts.bounds.relieve(waits, 1 / 32, best, latency=1 - share)
+        tiled = facts.estimate.relieve(waits, 1 / 32, best, latency=1 - share)
         if tiled.speedup <= point.speedup:
             return msgspec.structs.replace(point, high=max(point.high, tiled.high))
         return msgspec.structs.replace(tiled, low=point.low)
 
-    def _copies(self, facts: Facts, main: FmaLoop) -> list[int]:
+    def _copies(self, facts: Facts, code: Code, main: FmaLoop) -> list[int]:
         """The accesses that bring 2-byte values into shared memory as floats: loads, and stores of four bytes each."""
-        code = facts.code
-        assert code is not None
-        if main.opcode != "FFMA" or not halves(code, main) or code.classes[main.loads[0]].space != "shared":
+        if main.opcode != "FFMA" or not facts.patterns.multiplies_halves(main):
+            return []
+        if code.classes[main.loads[0]].space != "shared":
             return []
         moved = code.where(
             lambda ins, op: (op.space, op.access) in (("global", "load"), ("shared", "store")) and op.pipe == "lsu"

@@ -53,14 +53,13 @@ CUDA C++ Best Practices Guide, Thread and Block Heuristics.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Scale
-from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, measured, percent
+from kscope.features.facts import Facts, Scale
+from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
 LEAST = 1.05  # gain below which more warps are not worth a word
 
 
-class BlockSize(Rule):
+class BlockSize(CounterRule):
     code = "GRD404"
     slug = "block-size"
     title = "The block size wastes lanes or warp slots"
@@ -69,24 +68,24 @@ class BlockSize(Rule):
     collect = "--section LaunchStats"
 
     def check(self, facts: Facts) -> Outcome:
-        launch, occ = facts.launch, facts.occupancy
+        launch, occ = facts.counters.launch, facts.counters.occupancy
         threads = facts.kernel.launch.threads
         wasted = 1 - threads / (32 * launch.warps_per_block)
         # Slots limit only a grid that fills them, and only where more warps would find something to wait for.
         crowded = occ is not None and "blocks" in occ.limiters and occ.theoretical < 0.6 * occ.maximum
-        crowded = crowded and launch.waves >= 1 and not facts.asynchronous
+        crowded = crowded and launch.waves >= 1 and not facts.specialized.asynchronous
         if wasted < 0.03 and not crowded:
             return PASSED
         title, fix = None, "a multiple of 32 threads, 128 or 256 a block"
         if wasted >= 0.03:
             kept = 1 - wasted
             scale: Scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), kept)
-            estimate = facts.bounds.relieve(wasted, 0.0, scale, latency=kept)
+            estimate = facts.estimate.relieve(wasted, 0.0, scale, latency=kept)
             warps = counted(launch.warps_per_block, "warp")
             why = f"{counted(threads, 'thread')} fill {warps}: {percent(wasted)} of the lanes never work."
         else:
             assert occ is not None
-            estimate = facts.bounds.overlap(occ.relaxed / max(1, occ.theoretical))
+            estimate = facts.estimate.overlap(occ.relaxed / max(1, occ.theoretical))
             if estimate.speedup < LEAST:
                 return PASSED
             title = f"Blocks of {threads} threads fill {occ.theoretical} of {occ.maximum} warp slots"

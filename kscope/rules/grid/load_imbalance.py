@@ -54,10 +54,10 @@ Kernel Profiling Guide, Workload Distribution.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 
-class LoadImbalance(Rule):
+class LoadImbalance(CounterRule):
     code = "GRD403"
     slug = "load-imbalance"
     title = "Work is uneven across SMs"
@@ -66,7 +66,7 @@ class LoadImbalance(Rule):
     collect = "--section WorkloadDistribution"
 
     def check(self, facts: Facts) -> Outcome:
-        launch = facts.launch
+        launch = facts.counters.launch
         left = launch.imbalance / max(1.0, min(launch.shape, launch.imbalance))
         if left < 1.1 or launch.outside > 0.4 or launch.even:
             return PASSED
@@ -87,6 +87,6 @@ class LoadImbalance(Rule):
                 derived("imbalance left after tail and grid", left, "", ""),
                 *work,
             ],
-            estimate=facts.bounds.balance(left, "even work"),
+            estimate=facts.estimate.balance(left, "even work"),
             confidence=0.6,
         )

@@ -67,13 +67,8 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left
-from kscope.features.profile.serial_sections import alone
-from kscope.features.sass.columns import total
-from kscope.features.sass.slices import address_origins
-from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
+from kscope.features.facts import Code, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
 WAVES = 4  # below which fewer, longer threads would leave the device empty
@@ -86,20 +81,18 @@ TREE = 4  # barriers a warp from which the reduction is a tree in shared memory
 REDUCES = 8  # bytes read over bytes written from which the blocks reduce
 
 
-class ShortThreads(Rule):
+class ShortThreads(ProfiledRule):
     code = "GRD405"
     slug = "short-threads"
     title = "Threads are too short for what they cost to start"
     regime = "overhead"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, launch = facts.code, facts.launch
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        launch = facts.counters.launch
         if launch.waves < WAVES or not launch.warps:
             return PASSED
-        touching = _elements(code)
+        touching = _elements(facts, code)
         loads = [i for i in touching if code.classes[i].access == "load"]
         a_warp = total(code.executed, loads) / launch.warps
         if not loads or a_warp > FEW:
@@ -111,7 +104,7 @@ class ShortThreads(Rule):
         reduces = read > REDUCES * written
         once = _paid_once(code, set(touching), reduces=reduces)
         share = code.blamed_share(once)
-        lone = alone(code)
+        lone = facts.profile.serial_section
         if lone is not None and lone.warps < ALONE:  # the barrier waits for what few threads do, not for its tree
             share -= code.blamed_share(code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
@@ -121,7 +114,7 @@ class ShortThreads(Rule):
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
-        estimate = facts.bounds.overlap(MORE * share + 2 * (1 - share), left(code, once, 1 / MORE))
+        estimate = facts.estimate.overlap(MORE * share + 2 * (1 - share), facts.profile.demands_after(once, 1 / MORE))
         if estimate.speedup < LEAST:
             return PASSED
         return self.finding(
@@ -151,15 +144,15 @@ def _writes(code: Code, index: int) -> bool:
     return code.classes[index].access in ("store", "atomic", "reduction")
 
 
-def _elements(code: Code) -> list[int]:
+def _elements(facts: Facts, code: Code) -> list[int]:
     """Executed global accesses that differ between threads."""
     spaces = code.where(lambda ins, op: op.space == "global" and op.access is not None)
-    return [i for i in code.ran(spaces) if not _reads(code, i) or _differs(code, i)]
+    return [i for i in code.ran(spaces) if not _reads(code, i) or _differs(facts, i)]
 
 
-def _differs(code: Code, index: int) -> bool:
+def _differs(facts: Facts, index: int) -> bool:
     """The address is the thread's own, or loaded data, or unknown."""
-    origins = address_origins(code, index)
+    origins = facts.addresses.origins(index)
     return origins is None or bool(origins & {"tid", "load"})
 
 

@@ -58,16 +58,12 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Demand
-from kscope.features.estimate.bounds import CHAIN
-from kscope.features.facts import Facts
-from kscope.features.patterns.loop_parallelism import Pieces, pieces
-from kscope.features.profile.demands import sectors_share
+from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 
-class SmallGrid(Rule):
+class SmallGrid(CounterRule):
     code = "GRD401"
     slug = "small-grid"
     title = "The grid is too small for the device"
@@ -76,7 +72,7 @@ class SmallGrid(Rule):
     collect = "--section LaunchStats --section Occupancy"
 
     def check(self, facts: Facts) -> Outcome:
-        launch = facts.launch
+        launch = facts.counters.launch
         if not launch.limits:
             return Missing(f"occupancy limits were not collected; profile with {self.collect}")
         capacity = launch.sms * launch.blocks_per_sm
@@ -102,7 +98,7 @@ class SmallGrid(Rule):
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
             why=(
                 f"{empty}: SMs have work in {percent(launch.active)} of the time on average, the fullest unit is at "
-                f"{percent(facts.busiest.busy if facts.busiest else 0.0)}.{why}"
+                f"{percent(facts.counters.busiest.busy if facts.counters.busiest else 0.0)}.{why}"
             ),
             fix=fix,
             evidence=[
@@ -123,21 +119,21 @@ class SmallGrid(Rule):
         other, each at least one more start. Sums that are stored behind the loop are then written `factor` times and
         read again, by reductions at half the rate of loads (kscope.rules.memory.atomic_contention.HOT). A carry that
         is stored in each round is needed before the piece begins: its inputs are read twice."""
-        code, path = facts.code, facts.path
+        code, path = facts.code, facts.estimate.latency_floor
         if code is None:
-            return facts.bounds.overlap(factor), None
-        divided = pieces(code, path.walk) if path is not None else None
+            return facts.estimate.overlap(factor), None
+        divided = facts.patterns.pieces(path.walk) if path is not None else None
         chain = path.share * divided.left(factor) if path is not None and divided is not None else 0.0
         accesses = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None))
         inside = [i for i in accesses if code.cfg.loop_of[i] is not None]
         behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]
         if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
-            return facts.bounds.overlap(factor, chain=chain), divided
+            return facts.estimate.overlap(factor, chain=chain), divided
         scale: dict[Demand, float] = dict.fromkeys(
-            ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (factor - 1) * sectors_share(code, behind)
+            ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (factor - 1) * facts.profile.sectors_share(behind)
         )
         if divided is not None and divided.twice:
-            again = 1 + sectors_share(code, [i for i in inside if code.classes[i].access == "load"])
+            again = 1 + facts.profile.sectors_share([i for i in inside if code.classes[i].access == "load"])
             for demand in ("dram_bytes", "l2_sectors", "l2_requests"):
                 scale[demand] = scale.get(demand, 1.0) * again
-        return facts.bounds.overlap(factor, scale, passes=2.0, chain=chain), divided
+        return facts.estimate.overlap(factor, scale, passes=2.0, chain=chain), divided

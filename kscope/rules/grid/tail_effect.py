@@ -53,13 +53,13 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
 
 HALVED = 1.5  # bytes of a product tile with one side halved, over those of the whole: (1 / (m / 2) + 1 / m) / (2 / m)
 PAYS = 1.05  # gain from which smaller tiles are the way to whole waves
 
 
-class TailEffect(Rule):
+class TailEffect(CounterRule):
     code = "GRD402"
     slug = "tail-effect"
     title = "The last wave of blocks is nearly empty"
@@ -68,7 +68,7 @@ class TailEffect(Rule):
     collect = "--section LaunchStats --section Occupancy"
 
     def check(self, facts: Facts) -> Outcome:
-        launch = facts.launch
+        launch = facts.counters.launch
         if not launch.limits:
             return Missing(f"occupancy limits were not collected; profile with {self.collect}")
         if launch.waves <= 1 or launch.tail_gain < 1.05:
@@ -78,9 +78,10 @@ class TailEffect(Rule):
         if lost < 1.05:
             return PASSED
         last = launch.waves - int(launch.waves)
-        estimate, product, sure = facts.bounds.balance(lost, "whole waves"), facts.product_tile is not None, 0.85
+        product, sure = facts.counters.product_tile is not None, 0.85
+        estimate = facts.estimate.balance(lost, "whole waves")
         if product:
-            smaller = facts.bounds.balance(lost, "whole waves", dict.fromkeys(("l2_sectors", "l2_requests"), HALVED))
+            smaller = facts.estimate.balance(lost, "whole waves", dict.fromkeys(("l2_sectors", "l2_requests"), HALVED))
             if smaller.speedup >= PAYS:
                 estimate = msgspec.structs.replace(smaller, high=estimate.high)
             else:

@@ -62,15 +62,9 @@ Kernel Profiling Guide, stall reason barrier.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.fma_loops import fma_loops
-from kscope.features.patterns.slicing import feeding
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left
-from kscope.features.profile.serial_sections import alone
-from kscope.features.sass.columns import total
+from kscope.features.facts import Code, Facts, total
 from kscope.model.analysis import Finding, Location
-from kscope.rules.base import FAINT, PASSED, Outcome, Rule, counted, derived, measured, percent
+from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
 NEAR = 64  # instructions: a longer branch skips more than a phase
@@ -79,32 +73,29 @@ SHARE_OUT = "let all threads take part: a scan or tree over warps (shuffles), on
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
-class BarrierStalls(Rule):
+class BarrierStalls(ProfiledRule):
     code = "LAT304"
     slug = "barrier-stalls"
     title = "Warps wait for each other at barriers"
     regime = "overhead"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         barriers = code.ran(code.where(lambda ins, op: "barrier" in op.kind and ins.opcode == "BAR"))
         share = code.blamed_share(barriers, "barrier")
-        if facts.specialization is not None:  # roles wait by design: what a busy unit covers is no loss
-            share = facts.specialization.exposed_of("barrier", share)
+        if facts.specialized.pipeline is not None:  # roles wait by design: what a busy unit covers is no loss
+            share = facts.specialized.pipeline.exposed_of("barrier", share)
         if share < 0.1 or not len(barriers):
             return PASSED
-        rounds = max(code.executed[i] for i in barriers) * len(barriers) / max(1, facts.launch.warps)
-        lone = alone(code)
+        rounds = max(code.executed[i] for i in barriers) * len(barriers) / max(1, facts.counters.launch.warps)
+        lone = facts.profile.serial_section
         serial = lone.warps if lone is not None else 1.0
-        phases = self._phases(facts, barriers) if rounds >= MANY else []
+        phases = self._phases(facts, code, barriers) if rounds >= MANY else []
         # Work that a part of the warps does alone can be shared out; a tree of short phases goes to shuffles, with its
         # trips through shared memory; waiting for even work shrinks only in part.
         touched = share + code.blamed_share(phases)
         remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
-        gone = feeding(code, [*phases, *barriers, *_guards(code, phases)])
+        gone = facts.patterns.addresses_of([*phases, *barriers, *_guards(code, phases)])
         latency, few, places = 1.0, "", list[Location]()
         if lone is not None and serial < 0.5:
             few = f"; between them {percent(serial)} of the block's warps do the work"
@@ -115,7 +106,7 @@ class BarrierStalls(Rule):
                 touched += total(code.samples, lone.members) / max(1.0, total(code.samples))
                 remaining = max(lone.threads, 0.1)
                 gone = sorted({*gone, *lone.members})
-                latency = facts.path_without(lone.members, remaining)
+                latency = facts.estimate.floor_without(lone.members, remaining)
         tree = (
             f"; the phases between them, {percent(touched - share)} more, are trips through shared memory"
             if phases
@@ -137,14 +128,16 @@ class BarrierStalls(Rule):
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
             locations=[*places, *code.locations(barriers)],
-            estimate=facts.bounds.relieve(touched, remaining, left(code, gone, remaining), latency=latency),
+            estimate=facts.estimate.relieve(
+                touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency
+            ),
             confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
         )
 
     def by_counters(self, facts: Facts) -> Finding | None:
-        share = facts.stalls.of("barrier")
-        if share < WAITED or facts.asynchronous:  # the counter has the waits for products, which are no barriers
-            return None
+        share = facts.counters.stalls.of("barrier")
+        if share < WAITED or facts.specialized.asynchronous:
+            return None  # the counter has the waits for products, which are no barriers
         return self.finding(
             why=(
                 f"{percent(share)} of all warp time is waiting at barriers, by the warp-state counters. Which "
@@ -152,16 +145,14 @@ class BarrierStalls(Rule):
             ),
             fix="fewer phases, warp shuffles, balanced work, named barriers, smaller blocks",
             evidence=[measured(facts, "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio")],
-            estimate=facts.bounds.relieve(share, 0.5, {}),
+            estimate=facts.estimate.relieve(share, 0.5, {}),
             confidence=FAINT,
         )
 
-    def _phases(self, facts: Facts, barriers: list[int]) -> list[int]:
+    def _phases(self, facts: Facts, code: Code, barriers: list[int]) -> list[int]:
         """Shared-memory accesses in the loops (or straight-line code) that hold the barriers."""
-        code = facts.code
-        assert code is not None
         around = {code.cfg.loop_of[b] for b in barriers}
-        tiles = {i for lp in fma_loops(code) for i in lp.loads}  # operands of a product: the work itself
+        tiles = {i for lp in facts.patterns.fma_loops for i in lp.loads}  # operands of a product: the work itself
         if tiles:
             return []
         return [

@@ -60,30 +60,27 @@ Kernel Profiling Guide, stall reason wait; latencies: kscope/arch/opcodes.toml.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.dependency_chains import carried
+from kscope.features.facts import Code, Facts
 from kscope.model.quoted import quoted
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 PARALLEL = 4.0  # accumulators after the change: the latency of an FMA in cycles
 
 
-class DependencyChain(Rule):
+class DependencyChain(ProfiledRule):
     code = "LAT303"
     slug = "dependency-chain"
     title = "Dependent instructions leave issue slots empty"
     regime = "compute"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, stalls = facts.code, facts.stalls
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        stalls = facts.counters.stalls
         share = stalls.of("wait")
         issuing = facts.kernel.metrics.get("smsp__issue_active.avg.pct_of_peak_sustained_active")
         if share < 0.2 or (issuing is not None and issuing > 75):
             return PASSED
-        chain = carried(code, {i for i in range(len(code)) if code.blamed[i] > 0})
+        chain = facts.patterns.carried_chain({i for i in range(len(code)) if code.blamed[i] > 0})
         if not chain:
             return PASSED
         mine = code.blamed_share(chain, "wait") + code.blamed_share(chain, "selected")
@@ -92,7 +89,7 @@ class DependencyChain(Rule):
         # Of the time that is waiting, the chain's part shrinks with independent chains side by side.
         waiting = max(share, 1 - stalls.of("selected", "not_selected"))
         part = min(1.0, share / waiting)
-        estimate = facts.bounds.overlap(1 / (1 - part + part / PARALLEL))
+        estimate = facts.estimate.overlap(1 / (1 - part + part / PARALLEL))
         return self.finding(
             why=(
                 f"{len(chain)} instructions of the loop form a carried chain, starting with "

@@ -65,42 +65,39 @@ Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.sass.slices import chases
+from kscope.features.facts import Code, Facts
 from kscope.model.analysis import Finding
-from kscope.rules.base import FAINT, PASSED, Outcome, Rule, counted, derived, measured, percent
+from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
 AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
 
 
-class ExposedMemoryLatency(Rule):
+class ExposedMemoryLatency(ProfiledRule):
     code = "LAT302"
     slug = "exposed-memory-latency"
     title = "Loads are waited for while bandwidth is to spare"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, stalls = facts.code, facts.stalls
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        stalls = facts.counters.stalls
         loads = code.where(
             lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local"
         )
         share = code.blamed_share(loads, "long_scoreboard")
-        if facts.specialization is not None:  # roles wait by design: what a busy unit covers is no loss
-            share = facts.specialization.exposed_of("long_scoreboard", share)
-        full = facts.memory_load or 0.0
+        if facts.specialized.pipeline is not None:  # roles wait by design: what a busy unit covers is no loss
+            share = facts.specialized.pipeline.exposed_of("long_scoreboard", share)
+        full = facts.counters.memory_load or 0.0
         if share < 0.25 or full > 0.75:
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
         hot = [i for i in hot[:4] if code.blamed[i] > 0]
-        distance = self._distance(facts, hot[0]) if hot else 0
+        distance = self._distance(code, hot[0]) if hot else 0
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
-        chased = bool(hot) and chases(code, hot[0])
+        chased = bool(hot) and facts.addresses.chases(hot[0])
         ahead = CHASED if chased else AHEAD
         factor = 1 / (1 - share + share / ahead)
         return self.finding(
@@ -118,15 +115,15 @@ class ExposedMemoryLatency(Rule):
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.bounds.overlap(factor),
+            estimate=facts.estimate.overlap(factor),
             confidence=0.5,
         )
 
     def by_counters(self, facts: Facts) -> Finding | None:
-        share = facts.stalls.of("long_scoreboard")
-        full = facts.memory_load if facts.memory_load is not None else 1.0
-        if share < WAITED or full > 0.75 or facts.asynchronous:  # the counter has waits for TMA and products too
-            return None
+        share = facts.counters.stalls.of("long_scoreboard")
+        full = facts.counters.memory_load if facts.counters.memory_load is not None else 1.0
+        if share < WAITED or full > 0.75 or facts.specialized.asynchronous:
+            return None  # the counter has waits for TMA and products too
         return self.finding(
             why=(
                 f"{percent(share)} of all warp time is waiting for L1, L2 or device memory, by the warp-state "
@@ -135,12 +132,10 @@ class ExposedMemoryLatency(Rule):
             ),
             fix="several loads before the first use (unroll), prefetch, more warps; look at the access pattern first",
             evidence=[measured(facts, "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio")],
-            estimate=facts.bounds.overlap(1 / (1 - share + share / AHEAD)),
+            estimate=facts.estimate.overlap(1 / (1 - share + share / AHEAD)),
             confidence=FAINT,
         )
 
-    def _distance(self, facts: Facts, load: int) -> int:
-        code = facts.code
-        assert code is not None
+    def _distance(self, code: Code, load: int) -> int:
         after = [c - load for c in code.defuse.consumers(load) if c > load]
         return min(after, default=0)

@@ -62,26 +62,23 @@ Kernel Profiling Guide, stall reason no_instruction; Jia et al., arXiv 1804.0682
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import Code, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 BYTES = 16  # an instruction
 
 
-class InstructionCacheMisses(Rule):
+class InstructionCacheMisses(ProfiledRule):
     code = "LAT306"
     slug = "instruction-cache-misses"
     title = "Warps wait for instructions"
     regime = "compute"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, stalls = facts.code, facts.stalls
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        stalls = facts.counters.stalls
         share = stalls.of("no_instructions")
-        if share < 0.08 or facts.launch.outside > 0.4:
+        if share < 0.08 or facts.counters.launch.outside > 0.4:
             return PASSED
         waits = code.stall.get("no_instructions")
         loops = sorted(
@@ -102,6 +99,6 @@ class InstructionCacheMisses(Rule):
                 measured(facts, "sm__icc_request_hit_rate.pct"),
             ],
             locations=[code.location(i) for i in hot],
-            estimate=facts.bounds.relieve(share, 0.05, {}),
+            estimate=facts.estimate.relieve(share, 0.05, {}),
             confidence=0.7 if size > 32 << 10 else 0.5,
         )

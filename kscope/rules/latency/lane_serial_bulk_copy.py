@@ -66,31 +66,24 @@ measured: fixtures/h200/tile_sum.lanes and tile_sum.elected.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left
-from kscope.features.sass.cfg import Loop
-from kscope.features.sass.columns import total
+from kscope.features.facts import Code, Facts, Loop, total
 from kscope.isa.families import family
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 COPIES = family("bulk_copy")
 ROUNDS = 4.0  # copies a warp asks for one after the other, from which the lanes are the loop
 LANES = 32
 
 
-class LaneSerialBulkCopy(Rule):
+class LaneSerialBulkCopy(ProfiledRule):
     code = "LAT310"
     slug = "lane-serial-bulk-copy"
     title = "Bulk copies are issued lane by lane"
     regime = "overhead"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         copies = [i for i in code.ran(code.where(lambda ins, op: ins.opcode in COPIES)) if _by_lane(code, i)]
         loops = {n for i in copies if (n := code.cfg.loop_of[i]) is not None}
         if not loops:
@@ -116,22 +109,20 @@ class LaneSerialBulkCopy(Rule):
                 derived("samples in the loop", share, "", "blamed by def-use"),
             ],
             locations=code.locations(members),
-            estimate=self._estimate(facts, members, share, kept),
+            estimate=self._estimate(facts, code, members, share, kept),
             confidence=0.85,
         )
 
-    def _estimate(self, facts: Facts, members: list[int], share: float, kept: float) -> Estimate:
+    def _estimate(self, facts: Facts, code: Code, members: list[int], share: float, kept: float) -> Estimate:
         """The loop goes, and with it the waits for the copies that it delays."""
-        code = facts.code
-        assert code is not None
-        waits = facts.stalls.of("long_scoreboard", "barrier")
-        scale = left(code, members, kept)
+        waits = facts.counters.stalls.of("long_scoreboard", "barrier")
+        scale = facts.profile.demands_after(members, kept)
         copies = total(code.executed, [i for i in members if code[i].opcode in COPIES])
-        if facts.traffic.tma_bytes and copies:
+        if facts.counters.traffic.tma_bytes and copies:
             # A copy of less than a sector still asks L2 for one.
-            each = facts.traffic.tma_bytes / copies
+            each = facts.counters.traffic.tma_bytes / copies
             scale |= {"l2_sectors": min(1.0, each / 32), "l2_requests": min(1.0, each / 128)}
-        return facts.bounds.relieve(min(1.0, share + waits), kept, scale, latency=1 - share)
+        return facts.estimate.relieve(min(1.0, share + waits), kept, scale, latency=1 - share)
 
 
 def _by_lane(code: Code, index: int) -> bool:

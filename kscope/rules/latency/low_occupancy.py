@@ -54,14 +54,14 @@ Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practic
 from __future__ import annotations
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, counted, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
 
 
-class LowOccupancy(Rule):
+class LowOccupancy(CounterRule):
     code = "LAT301"
     slug = "low-occupancy"
     title = "Too few warps are resident to cover the waits"
@@ -69,13 +69,13 @@ class LowOccupancy(Rule):
     collect = "--section Occupancy --section WarpStateStats"
 
     def check(self, facts: Facts) -> Outcome:
-        occ, stalls = facts.occupancy, facts.stalls
+        occ, stalls, launch = facts.counters.occupancy, facts.counters.stalls, facts.counters.launch
         if occ is None or not stalls.share:
             return Missing(f"occupancy limits or warp states were not collected; profile with {self.collect}")
-        if facts.asynchronous:
+        if facts.specialized.asynchronous:
             return PASSED  # asynchronous units work without resident warps: occupancy says little
         code = facts.code
-        if occ.theoretical > LOW * occ.maximum or facts.launch.waves < 1:
+        if occ.theoretical > LOW * occ.maximum or launch.waves < 1:
             return PASSED
         if "blocks" in occ.limiters:
             return PASSED  # blocks too small to fill the slots: GRD404 says so
@@ -87,22 +87,23 @@ class LowOccupancy(Rule):
             # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
             target = max(target, int((step * occ.relaxed) ** 0.5))
         factor = target / max(1, occ.theoretical)
-        waiting = facts.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
+        waiting = facts.specialized.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
         if factor <= 1 or waiting < 0.3 or ready > READY:  # warps queue for the issue slot: there are enough of them
             return PASSED
-        estimate = facts.bounds.overlap(factor)
+        estimate = facts.estimate.overlap(factor)
         if estimate.speedup < 1.05:
             return PASSED
         names = " and ".join(occ.limiters)
+        fullest = facts.counters.busiest
         verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
         reserve = " It is reserved but no instruction touches it." if unused else ""
         return self.finding(
             title=f"{names.capitalize()} {verb[0]} an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
-                f"{names} {verb[1]} {counted(facts.launch.blocks_per_sm, 'block')} of "
-                f"{counted(facts.launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
-                f"waiting, and no unit is busier than {percent(facts.busiest.busy if facts.busiest else 0.0)}. "
+                f"{names} {verb[1]} {counted(launch.blocks_per_sm, 'block')} of "
+                f"{counted(launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
+                f"waiting, and no unit is busier than {percent(fullest.busy if fullest else 0.0)}. "
                 f"{target} warps would fit without that limit."
             ),
             fix=f"reduce {names} a block so that {target} warps fit; or more independent work a thread",
@@ -126,6 +127,6 @@ class LowOccupancy(Rule):
 
     def _next_step(self, facts: Facts) -> int:
         """Warps an SM with one more block resident; for a single block, two."""
-        occ, launch = facts.occupancy, facts.launch
+        occ, launch = facts.counters.occupancy, facts.counters.launch
         assert occ is not None
         return min(occ.maximum, occ.relaxed, (launch.blocks_per_sm + 1) * launch.warps_per_block)

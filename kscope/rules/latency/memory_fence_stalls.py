@@ -63,26 +63,23 @@ CUDA C++ Programming Guide, Memory Fence Functions; Kernel Profiling Guide, stal
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.features.facts import Code, Facts
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 
-class MemoryFenceStalls(Rule):
+class MemoryFenceStalls(ProfiledRule):
     code = "LAT308"
     slug = "memory-fence-stalls"
     title = "Warps wait for memory fences"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         fences = code.ran(code.where(lambda ins, op: "memory_fence" in op.kind))
-        share = max(facts.stalls.of("membar"), code.blamed_share(fences))
+        share = max(facts.counters.stalls.of("membar"), code.blamed_share(fences))
         if not fences or share < 0.08:
             return PASSED
-        passes = max(code.executed[i] for i in fences) / max(1, facts.launch.warps)
+        passes = max(code.executed[i] for i in fences) / max(1, facts.counters.launch.warps)
         return self.finding(
             why=f"{percent(share)} of warp time waits at {code[fences[0]].name}, passed {passes:.1f} times a warp.",
             fix="one fence for several writes, block scope, or release/acquire on the flag",
@@ -91,6 +88,6 @@ class MemoryFenceStalls(Rule):
                 derived("fences a warp", passes, "", "executions"),
             ],
             locations=code.locations(fences),
-            estimate=facts.bounds.relieve(share, 0.2, {}, latency=facts.path_without(fences, 0.2)),
+            estimate=facts.estimate.relieve(share, 0.2, {}, latency=facts.estimate.floor_without(fences, 0.2)),
             confidence=0.75,
         )

@@ -70,38 +70,32 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.tile_copies import exposed_copies
+from kscope.features.facts import Code, Facts
 from kscope.model.analysis import Finding, Location
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
-from kscope.rules.latency._rings import ANY, ahead, remedy, waited
+from kscope.rules._shared.tile_rings import ANY, ahead, remedy, waited
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 EXPOSED = 0.1  # share of the samples that must wait for the tile
 
 
-class UnpipelinedCopy(Rule):
+class UnpipelinedCopy(ProfiledRule):
     code = "LAT307"
     slug = "unpipelined-copy"
     title = "Tiles are copied without overlap with the computation"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         if code.where(lambda ins, op: "tma" in op.kind):
-            return self._bulk(facts) if facts.specialization is None else PASSED
-        found = [self._waited(facts), self._through_registers(facts)]
+            return self._bulk(facts, code) if facts.specialized.pipeline is None else PASSED
+        found = [self._waited(facts, code), self._through_registers(facts, code)]
         return max((f for f in found if f is not None), key=lambda f: f.evidence[0].value or 0.0, default=PASSED)
 
-    def _waited(self, facts: Facts) -> Finding | None:
+    def _waited(self, facts: Facts, code: Code) -> Finding | None:
         """cp.async whose wait covers the copies just started, whatever the ring could hold."""
-        code = facts.code
-        assert code is not None
         every = sum(code.samples)
         slow = code.stall.get("long_scoreboard")
-        copies = [c for c in exposed_copies(code) if c.asynchronous]
+        copies = [c for c in facts.patterns.exposed_copies if c.asynchronous]
         if slow is None or not every or not copies:
             return None
         # A warp that stands at DEPBAR is sampled there or at the instruction behind it.
@@ -110,7 +104,7 @@ class UnpipelinedCopy(Rule):
         )
         if share < EXPOSED:
             return None
-        around = self._around(facts)
+        around = self._around(code)
         return self._exposed(
             facts, share, around, code.locations([*copy.waits, *(w + 1 for w in copy.waits), *copy.loads], weight=slow),
             why=f"{percent(share)} of all samples stand at the wait for cp.async ({percent(around)} more at barriers): "
@@ -119,9 +113,7 @@ class UnpipelinedCopy(Rule):
             seen=("samples at the wait for copies", "long_scoreboard at DEPBAR and behind it"),
         )  # fmt: skip
 
-    def _through_registers(self, facts: Facts) -> Finding | None:
-        code = facts.code
-        assert code is not None
+    def _through_registers(self, facts: Facts, code: Code) -> Finding | None:
         edges = code.blame.edges.get("long_scoreboard", {})
         exposed: dict[int, float] = {}
         for (load, user), samples in edges.items():
@@ -134,7 +126,7 @@ class UnpipelinedCopy(Rule):
         share = sum(exposed.values()) / max(1.0, sum(code.samples))
         if share < EXPOSED:
             return None
-        around = self._around(facts)
+        around = self._around(code)
         return self._exposed(
             facts, share, around, code.locations(exposed),
             why=f"{percent(share)} of all samples wait between a global load and the store of its value to shared "
@@ -144,16 +136,14 @@ class UnpipelinedCopy(Rule):
             seen=("samples between LDG and STS", "long_scoreboard at the store, blamed on the load"),
         )  # fmt: skip
 
-    def _around(self, facts: Facts) -> float:
+    def _around(self, code: Code) -> float:
         """Share of the samples at block barriers."""
-        assert facts.code is not None
-        return facts.code.blamed_share(facts.code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
+        return code.blamed_share(code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
 
     def _exposed(
         self, facts: Facts, share: float, around: float, locations: list[Location], *, why: str, fix: str,
         seen: tuple[str, str],
     ) -> Finding:  # fmt: skip
-        assert facts.code is not None
         return self.finding(
             why=why,
             fix=fix,
@@ -162,27 +152,24 @@ class UnpipelinedCopy(Rule):
                 derived("samples at barriers", around, "", "stall reason barrier"),
             ],
             locations=locations,
-            estimate=facts.bounds.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share),
+            estimate=facts.estimate.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share),
             confidence=0.75,
         )
 
-    def _bulk(self, facts: Facts) -> Outcome:
+    def _bulk(self, facts: Facts, code: Code) -> Outcome:
         """Bulk copies that the same warps issue, wait for and then use, one after the other in one loop."""
-        from kscope.features.specialized.roles import copies
-        from kscope.features.specialized.wait_sites import samples_of
-
-        code, waits = facts.code, facts.waits
-        assert code is not None and waits is not None
+        waits = facts.specialized.waits
+        assert waits is not None
         every = sum(code.samples)
-        issued = code.ran(code.where(lambda ins, op: ins.opcode != "LDGSTS" and copies(ins)))
+        issued = facts.specialized.bulk_copies
         around = {n for i in issued for n in code.cfg.loops_around(i)}
         tries = [w for w in waits.sites if w.kind == "mbarrier" and around & set(code.cfg.loops_around(w.index))]
         if not tries or not every or ahead(code, waits, issued, tries):
             return PASSED
-        copying = sum(samples_of(code, w) for w in tries) / every
-        flight = sum(samples_of(code, w) for w in waits.sites if w.unit == "tensor") / every
+        copying = sum(facts.specialized.samples_at(w) for w in tries) / every
+        flight = sum(facts.specialized.samples_at(w) for w in waits.sites if w.unit == "tensor") / every
         # Both waits in one place: while the one runs, the other cannot. Overlapped, the shorter of the two hides.
-        using = max(flight, 1 - copying - facts.launch.outside)
+        using = max(flight, 1 - copying - facts.counters.launch.outside)
         hidden = min(copying, using)
         if copying < 0.1 or hidden < 0.05:
             return PASSED
@@ -201,6 +188,6 @@ class UnpipelinedCopy(Rule):
                 derived("samples waiting for products", flight, "", "WARPGROUP.DEPBAR and ARRIVE"),
             ],
             locations=code.locations([*(w.index for w in tries), *issued], weight=code.samples),
-            estimate=facts.bounds.relieve(hidden, 0.3, {}, latency=1 - 0.7 * hidden),
+            estimate=facts.estimate.relieve(hidden, 0.3, {}, latency=1 - 0.7 * hidden),
             confidence=0.75,
         )

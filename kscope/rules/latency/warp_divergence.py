@@ -53,38 +53,33 @@ CUDA C++ Best Practices Guide, Branching and Divergence.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import Code, Demand, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 LEFT = 0.05  # of the narrow instructions stay so: groups come out uneven, and grouping moves the data about
 FEW = 24  # active lanes below which an instruction counts as divergent
 
 
-class WarpDivergence(Rule):
+class WarpDivergence(ProfiledRule):
     code = "LAT305"
     slug = "warp-divergence"
     title = "Warps execute with few active lanes"
     regime = "compute"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         executed, threads = code.executed, code.threads
         every = total(executed)
         if not every or not any(threads):
             return PASSED
-        full = min(32.0, facts.kernel.launch.threads / facts.launch.warps_per_block)
+        full = min(32.0, facts.kernel.launch.threads / facts.counters.launch.warps_per_block)
         narrow = [i for i, n in enumerate(executed) if n > 0 and threads[i] / n < FEW * full / 32]
-        sp = facts.specialization
+        sp = facts.specialized.pipeline
         if sp is not None:  # one elected lane that copies, signals or stores for its warp is the design
             elected = frozenset().union(*(r.members for r in sp.roles.producers), *(w.members for w in sp.waits.sites))
             narrow = [i for i in narrow if i not in elected]
         issue = code.issue_share(narrow)
-        samples = (total(code.samples, narrow) - self._memory(facts, narrow)) / max(1.0, total(code.samples))
+        samples = (total(code.samples, narrow) - self._memory(facts, code, narrow)) / max(1.0, total(code.samples))
         if issue < 0.1 or samples < 0.1:
             return PASSED
         kept = total(threads, narrow) / (full * total(executed, narrow))
@@ -111,14 +106,12 @@ class WarpDivergence(Rule):
                 measured(facts, "smsp__sass_average_branch_targets_threads_uniform.pct"),
             ],
             locations=[code.location(i) for i in places[:3]] + code.locations(narrow, 2),
-            estimate=facts.bounds.relieve(max(samples, issue), kept, scale, latency=kept),
+            estimate=facts.estimate.relieve(max(samples, issue), kept, scale, latency=kept),
             confidence=0.85 if issue > 0.3 else 0.6,
         )
 
-    def _memory(self, facts: Facts, narrow: list[int]) -> float:
+    def _memory(self, facts: Facts, code: Code, narrow: list[int]) -> float:
         """Samples there that memory keeps waiting: fuller warps ask for the same bytes, which take their time as far
         as memory is busy."""
-        code = facts.code
-        assert code is not None
         waits = sum(total(code.stall[r], narrow) for r in ("long_scoreboard", "lg_throttle") if r in code.stall)
-        return waits * (facts.memory_load or 0.0)
+        return waits * (facts.counters.memory_load or 0.0)

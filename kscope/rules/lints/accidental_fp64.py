@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.math_functions import DOUBLE, widened
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import DOUBLE, CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.compute.accidental_fp64 import AccidentalFp64
 from kscope.rules.lint import Lint, where_in_loops
@@ -12,8 +11,8 @@ from kscope.rules.lint import Lint, where_in_loops
 class AccidentalFp64Lint(Lint):
     of = AccidentalFp64
 
-    def check(self, code: Listing) -> Outcome:
-        turns, double = widened(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        turns, double = facts.patterns.widened
         if not turns or not double:
             return PASSED
         every = code.ran(code.where(lambda ins, op: ins.opcode in DOUBLE))

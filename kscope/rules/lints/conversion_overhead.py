@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.math_functions import CONVERSIONS, conversions
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CONVERSIONS, CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.conversion_overhead import ConversionOverhead
 from kscope.rules.lint import Lint
@@ -15,8 +14,8 @@ FEW = 4
 class ConversionOverheadLint(Lint):
     of = ConversionOverhead
 
-    def check(self, code: Listing) -> Outcome:
-        every = set(conversions(code))
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        every = set(facts.patterns.conversions)
         worst: tuple[float, list[int]] = (0.0, [])
         for loop in code.cfg.loops:
             mine = [i for i in loop.instructions if i in every]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.dependency_chains import recurrences
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.latency.dependency_chain import DependencyChain
 from kscope.rules.lint import Lint
@@ -14,9 +13,9 @@ WARPS = 2.0  # a scheduler, that a chain must need before it is worth a word
 class DependencyChainLint(Lint):
     of = DependencyChain
 
-    def check(self, code: Listing) -> Outcome:
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
         # Memory in the loop waits longer than any chain of arithmetic: such loops are not judged by their code.
-        slow = [r for r in recurrences(code) if r.warps >= WARPS and not self._loads(code, r.loop)]
+        slow = [r for r in facts.patterns.recurrences if r.warps >= WARPS and not self._loads(code, r.loop)]
         if not slow:
             return PASSED
         worst = slow[0]

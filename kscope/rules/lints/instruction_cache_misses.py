@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscope.arch import table
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.latency.instruction_cache_misses import BYTES, InstructionCacheMisses
 from kscope.rules.lint import Lint
@@ -12,7 +12,7 @@ from kscope.rules.lint import Lint
 class InstructionCacheMissesLint(Lint):
     of = InstructionCacheMisses
 
-    def check(self, code: Listing) -> Outcome:
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
         held = _capacity(code.program.sm)
         ran = [lp for lp in code.cfg.loops if code.executed[lp.instructions[0]]]
         large = [lp for lp in ran if len(lp.instructions) * BYTES > held]

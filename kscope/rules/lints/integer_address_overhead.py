@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.math_functions import integer_divisions
-from kscope.features.patterns.slicing import computation
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.integer_address_overhead import IntegerAddressOverhead, whole
 from kscope.rules.lint import Lint, where_in_loops
@@ -13,11 +11,11 @@ from kscope.rules.lint import Lint, where_in_loops
 class IntegerAddressOverheadLint(Lint):
     of = IntegerAddressOverhead
 
-    def check(self, code: Listing) -> Outcome:
-        seeds = integer_divisions(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        seeds = facts.patterns.integer_divisions
         if not seeds:
             return PASSED
-        members = [i for i in sorted(computation(code, seeds)) if whole(code.classes[i])]
+        members = [i for i in sorted(facts.patterns.same_computation(seeds)) if whole(code.classes[i])]
         share = code.issue_share(members)
         if share < 0.05:
             return PASSED

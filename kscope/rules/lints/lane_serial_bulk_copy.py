@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.sass.listing import Listing
-from kscope.features.sass.loop_kinds import SERIAL, loop_kinds
+from kscope.features.facts import SERIAL, CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.latency.lane_serial_bulk_copy import COPIES, LaneSerialBulkCopy
 from kscope.rules.lint import Lint
@@ -12,9 +11,8 @@ from kscope.rules.lint import Lint
 class LaneSerialBulkCopyLint(Lint):
     of = LaneSerialBulkCopy
 
-    def check(self, code: Listing) -> Outcome:
-        kinds = loop_kinds(code.program, code.cfg, code.classes)
-        serial = [loop for n, loop in enumerate(code.cfg.loops) if kinds.get(n) == SERIAL]
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        serial = [loop for n, loop in enumerate(code.cfg.loops) if facts.patterns.loop_kinds.get(n) == SERIAL]
         copies = [i for loop in serial for i in loop.instructions if code[i].opcode in COPIES]
         if not copies:
             return PASSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.compute.legacy_tensor_path import LegacyTensorPath
 from kscope.rules.lint import Lint, where_in_loops
@@ -13,7 +13,7 @@ NEWER = {90: "wgmma", 100: "tcgen05", 101: "tcgen05", 103: "tcgen05", 110: "tcge
 class LegacyTensorPathLint(Lint):
     of = LegacyTensorPath
 
-    def check(self, code: Listing) -> Outcome:
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
         newer = NEWER.get(code.program.sm)
         old = code.ran(code.where(lambda ins, op: "packed_mma_sync" in op.kind))
         if newer is None or not [i for i in old if code.cfg.depth[i]]:

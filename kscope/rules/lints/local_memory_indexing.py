@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.local_memory import fixed_slot, spills_and_arrays
-from kscope.features.patterns.math_functions import reduces
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.local_memory_indexing import LocalMemoryIndexing
@@ -13,9 +11,9 @@ from kscope.rules.memory.local_memory_indexing import LocalMemoryIndexing
 class LocalMemoryIndexingLint(Lint):
     of = LocalMemoryIndexing
 
-    def check(self, code: Listing) -> Outcome:
-        _, arrays, _ = spills_and_arrays(code)
-        computed = [i for i in arrays if not fixed_slot(code, i)]
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        _, arrays, _ = facts.patterns.spills_and_arrays
+        computed = [i for i in arrays if not facts.patterns.fixed_slot(i)]
         if not any(code[i].opcode == "LDL" for i in arrays):
             return PASSED  # stored for somebody else, such as a descriptor handed over by address
         resources = code.program.resources
@@ -34,6 +32,6 @@ class LocalMemoryIndexingLint(Lint):
                 derived("at computed addresses", len(computed), "inst", "not the stack pointer and a constant"),
             ],
             # The slow path of an accurate sine or cosine keeps a few words in local memory: CMP204 is about that.
-            severity="info" if any(reduces(ins) for ins in code.program.instructions) else None,
+            severity="info" if any(map(facts.patterns.reduces_range, range(len(code)))) else None,
             confidence=0.9 if computed else 0.6,
         )  # fmt: skip

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.math_functions import PAIRS, unfused
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import PAIRS, CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.missing_fma import MissingFma
 from kscope.rules.lint import Lint, where_in_loops
@@ -12,8 +11,8 @@ from kscope.rules.lint import Lint, where_in_loops
 class MissingFmaLint(Lint):
     of = MissingFma
 
-    def check(self, code: Listing) -> Outcome:
-        pairs = unfused(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        pairs = facts.patterns.unfused
         share = code.issue_share(pairs)
         if share < 0.03 or len(pairs) < 2:
             return PASSED

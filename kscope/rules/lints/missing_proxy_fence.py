@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.lanes.proxy_hazards import hazards
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.asynchronous.missing_proxy_fence import MissingProxyFence
 from kscope.rules.base import Outcome
 from kscope.rules.lint import Lint
@@ -12,5 +11,5 @@ from kscope.rules.lint import Lint
 class MissingProxyFenceLint(Lint):
     of = MissingProxyFence
 
-    def check(self, code: Listing) -> Outcome:
-        return MissingProxyFence().judge(code, hazards(code))
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        return MissingProxyFence().led_by_the_gravest(code, facts.lanes.proxy_hazards)

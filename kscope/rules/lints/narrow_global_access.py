@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.lanes.vectorizable import merges
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.narrow_global_access import NarrowGlobalAccess
@@ -14,8 +13,8 @@ TYPES = {32: "double4_32a / v8.f32", 16: "float4 / uint4", 8: "float2 / uint2"}
 class NarrowGlobalAccessLint(Lint):
     of = NarrowGlobalAccess
 
-    def check(self, code: Listing) -> Outcome:
-        groups = sorted(merges(code), key=lambda m: (-code.executed[m.members[0]], -len(m.members), m.members))
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        groups = sorted(facts.lanes.mergeable, key=lambda m: (-code.executed[m.members[0]], -len(m.members), m.members))
         if not groups:
             return PASSED
         members = [i for g in groups for i in g.members]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.redundant_barriers import redundant_barriers
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.latency.redundant_barrier import RedundantBarrier
 from kscope.rules.lint import Lint, where_in_loops
@@ -12,8 +11,8 @@ from kscope.rules.lint import Lint, where_in_loops
 class RedundantBarrierLint(Lint):
     of = RedundantBarrier
 
-    def check(self, code: Listing) -> Outcome:
-        found = redundant_barriers(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        found = facts.patterns.redundant_barriers
         if not found:
             return PASSED
         every = code.ran(code.where(lambda ins, op: ins.opcode == "BAR" and "SYNC" in ins.mods))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.register_banks import bank_costs
-from kscope.features.sass.columns import total
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing, total
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.register_bank_conflicts import RegisterBankConflicts
 from kscope.rules.lint import Lint, where_in_loops
@@ -15,8 +13,8 @@ PART = 0.05  # of a loop's issue cycles, below which lost ones do not matter
 class RegisterBankConflictsLint(Lint):
     of = RegisterBankConflicts
 
-    def check(self, code: Listing) -> Outcome:
-        costs = {c.index: c for c in bank_costs(code) if code.cfg.depth[c.index]}
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        costs = {c.index: c for c in facts.patterns.bank_costs if code.cfg.depth[c.index]}
         lost = sum(c.cycles * code.executed[i] for i, c in costs.items())
         loops = [i for i, depth in enumerate(code.cfg.depth) if depth]
         if not lost or lost < PART * total(code.executed, loops):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.local_memory import spills_and_arrays
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, counted, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.register_spills import RegisterSpills
@@ -12,8 +11,8 @@ from kscope.rules.memory.register_spills import RegisterSpills
 class RegisterSpillsLint(Lint):
     of = RegisterSpills
 
-    def check(self, code: Listing) -> Outcome:
-        spills, _, certain = spills_and_arrays(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        spills, _, certain = facts.patterns.spills_and_arrays
         if not spills:
             return PASSED
         loads = [i for i in spills if code[i].opcode == "LDL"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.model.operand import ends_with
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.compute.serialized_wgmma import FEW, SerializedWgmma
@@ -12,7 +12,7 @@ from kscope.rules.lint import Lint
 class SerializedWgmmaLint(Lint):
     of = SerializedWgmma
 
-    def check(self, code: Listing) -> Outcome:
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
         for number, loop in enumerate(code.cfg.loops):
             body = [i for i in loop.instructions if code.executed[i] > 0]
             products = [i for i in body if code[i].opcode.endswith("GMMA")]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.lanes.bank_conflicts import conflicts, shared_accesses
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Missing, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
 from kscope.rules.memory.shared_bank_conflicts import SharedBankConflicts
@@ -12,9 +11,9 @@ from kscope.rules.memory.shared_bank_conflicts import SharedBankConflicts
 class SharedBankConflictsLint(Lint):
     of = SharedBankConflicts
 
-    def check(self, code: Listing) -> Outcome:
-        accesses = code.ran(shared_accesses(code))
-        known = conflicts(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        accesses = code.ran(facts.lanes.shared_accesses)
+        known = facts.lanes.conflicts
         if accesses and not known:
             return Missing("no shared-memory address follows from the lane number: it depends on loaded or launch data")
         bad = [c for i, c in known.items() if c.ways >= 2 and code.executed[i] > 0]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.math_functions import math_calls, reduces
-from kscope.features.patterns.slicing import computation
-from kscope.features.sass.columns import total
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing, total
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, counted, derived, percent
 from kscope.rules.compute.slow_math_functions import LONG, SlowMathFunctions
@@ -15,12 +12,12 @@ from kscope.rules.lint import Lint, where_in_loops
 class SlowMathFunctionsLint(Lint):
     of = SlowMathFunctions
 
-    def check(self, code: Listing) -> Outcome:
-        seeds = math_calls(code)
-        reductions = [i for i in seeds if reduces(code[i])]
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        seeds = facts.patterns.math_calls
+        reductions = [i for i in seeds if facts.patterns.reduces_range(i)]
         if not reductions:
             return PASSED
-        members = sorted(computation(code, seeds))
+        members = sorted(facts.patterns.same_computation(seeds))
         double = [i for i in members if code.classes[i].pipe == "fp64"]
         share = code.issue_share(members)
         long = total(code.executed, members) >= LONG * total(code.executed, seeds)

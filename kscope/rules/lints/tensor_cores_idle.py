@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscope.features.lanes.values import Assumption, Lanes, block_shapes
-from kscope.features.patterns.fma_loops import FMA_OPCODES, FmaLoop, fma_loops
-from kscope.features.sass.columns import total
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import FMA_OPCODES, CodeFacts, FmaLoop, Listing, total
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.compute.tensor_cores_idle import BY_OPCODE, TensorCoresIdle
 from kscope.rules.lint import Lint
@@ -18,17 +15,17 @@ PART = 0.15  # of the function's weighted instructions, below which a few multip
 class TensorCoresIdleLint(Lint):
     of = TensorCoresIdle
 
-    def check(self, code: Listing) -> Outcome:
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
         if code.program.sm < 70 or code.where(lambda ins, op: op.pipe == "tensor" and ins.opcode != "HFMA2"):
             return PASSED
         fmas = code.where(lambda ins, op: ins.opcode in FMA_OPCODES)
         if not fmas or total(code.executed, fmas) < PART * code.all_executed:
             return PASSED
-        loops = [lp for lp in fma_loops(code) if lp.opcode in BY_OPCODE and lp.both]
+        loops = [lp for lp in facts.patterns.fma_loops if lp.opcode in BY_OPCODE and lp.both]
         loops = [lp for lp in loops if code.cfg.depth[lp.fma_indices[0]]]
         if _few(code, loops):
             return PASSED  # before their addresses are computed
-        loops = [lp for lp in loops if _shares(code, lp.loads)]
+        loops = [lp for lp in loops if _shares(facts, lp.loads)]
         if _few(code, loops):
             return PASSED
         main = loops[0]
@@ -55,11 +52,10 @@ def _few(code: Listing, loops: Sequence[FmaLoop]) -> bool:
     return not loops or sum(lp.fmas for lp in loops) < PART * code.all_executed
 
 
-def _shares(code: Listing, loads: Sequence[int]) -> bool:
+def _shares(facts: CodeFacts, loads: Sequence[int]) -> bool:
     """Whether lanes share loaded factors: through shared memory, or by reading the same words. A product of matrices
     does; a dot product of two streams uses each word once."""
-    if any(code.classes[i].space == "shared" for i in loads):
+    if any(facts.code.classes[i].space == "shared" for i in loads):
         return True
-    lanes = Lanes(code, Assumption(1, block_shapes(code, None)[0]))
-    addresses = (lanes.address(i) for i in loads)
+    addresses = (facts.lanes.addresses(i) for i in loads)
     return any(isinstance(a, int) or (a is not None and len(set(a)) < len(a)) for a in addresses)

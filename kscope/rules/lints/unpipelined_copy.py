@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.features.patterns.tile_copies import exposed_copies
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import CodeFacts, Listing
+from kscope.rules._shared.tile_rings import remedy, waited
 from kscope.rules.base import PASSED, Outcome, derived
-from kscope.rules.latency._rings import remedy, waited
 from kscope.rules.latency.unpipelined_copy import UnpipelinedCopy
 from kscope.rules.lint import Lint
 
@@ -13,8 +12,8 @@ from kscope.rules.lint import Lint
 class UnpipelinedCopyLint(Lint):
     of = UnpipelinedCopy
 
-    def check(self, code: Listing) -> Outcome:
-        copies = exposed_copies(code)
+    def check(self, facts: CodeFacts, code: Listing) -> Outcome:
+        copies = facts.patterns.exposed_copies
         if not copies:
             return PASSED
         first = copies[0]

@@ -65,13 +65,8 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 
 from __future__ import annotations
 
-from kscope.features.counters.traffic import SECTOR
-from kscope.features.facts import Facts
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left, sectors_share
-from kscope.features.profile.excess import SECTORS, WAVEFRONTS
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import SECTOR, SECTORS, WAVEFRONTS, Code, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
 RETRIES = frozenset({"CAST", "CAS", "SPIN"})
@@ -82,17 +77,14 @@ UNEVEN = 2.0  # times the average slice's sectors from which a slice is the hot 
 MANY = 0.1  # of all L2 sectors are atomics, from which these make the slice hot
 
 
-class AtomicContention(Rule):
+class AtomicContention(ProfiledRule):
     code = "MEM109"
     slug = "atomic-contention"
     title = "Atomics wait for each other"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         atomics = code.ran(code.where(lambda ins, op: op.access in ("atomic", "reduction") and op.space != "tmem"))
         if not len(atomics):
             return PASSED
@@ -107,9 +99,10 @@ class AtomicContention(Rule):
             return PASSED
         slow = self._queueing(facts, share, hot is not None)
         executed = total(code.executed, atomics)
-        kept = self._kept(facts, atomics)
+        kept = self._kept(facts, code, atomics)
         sectors = 1 - _sectors(facts, atomics) * (1 - kept)
-        scale = left(code, members, kept) | dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), sectors)
+        scale = facts.profile.demands_after(members, kept)
+        scale |= dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), sectors)
         scale["atomics"] = kept
         return self.finding(
             why=(
@@ -130,17 +123,19 @@ class AtomicContention(Rule):
                 *([measured(facts, "lts__t_sectors.max", "of one L2 slice")] if hot is not None else []),
             ],
             locations=code.locations(atomics),
-            estimate=facts.bounds.relieve(
-                slow, kept, scale, latency=facts.path_without(members, kept), brings=self._inside(facts, atomics)
+            estimate=facts.estimate.relieve(
+                slow,
+                kept,
+                scale,
+                latency=facts.estimate.floor_without(members, kept),
+                brings=self._inside(facts, code, atomics),
             ),
             confidence=0.85 if share > 0.3 or hot is not None else 0.6,
         )
 
-    def _kept(self, facts: Facts, atomics: list[int]) -> float:
+    def _kept(self, facts: Facts, code: Code, atomics: list[int]) -> float:
         """What is left of the atomics. Where a warp's lanes all meet in one sector, a block's threads likely add to few
         addresses: one atomic a block. Elsewhere aggregation ends at the warp."""
-        code = facts.code
-        assert code is not None
         sectors = code.column(SECTORS)
         outside, inside = _spaces(code, atomics)
         if inside and not any(RETRIES & set(code[i].mods) for i in inside):
@@ -150,13 +145,12 @@ class AtomicContention(Rule):
         if sectors is None or inside or not executed:
             return AGGREGATED
         one = total(sectors, outside) < MEET * executed and total(code.threads, outside) > LANES / 2 * executed
-        return AGGREGATED / facts.launch.warps_per_block if one else AGGREGATED
+        return AGGREGATED / facts.counters.launch.warps_per_block if one else AGGREGATED
 
-    def _inside(self, facts: Facts, atomics: list[int]) -> tuple[float, str]:
+    def _inside(self, facts: Facts, code: Code, atomics: list[int]) -> tuple[float, str]:
         """What adding up inside the SM asks of L1 instead, as a share of the present time: a round of shared memory an
         instruction, or one a lane where lanes certainly meet, for the sectors could not hold a word for each."""
-        code, launch, l1 = facts.code, facts.launch, facts.units.get("l1")
-        assert code is not None
+        launch, l1 = facts.counters.launch, facts.counters.units.get("l1")
         if l1 is None or not launch.cycles:
             return 0.0, ""
         outside = _spaces(code, atomics)[0]
@@ -179,9 +173,9 @@ class AtomicContention(Rule):
     def _queueing(self, facts: Facts, share: float, hot: bool) -> float:
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
         unit is full, or one L2 slice has the queue, the other memory waits are theirs."""
-        unit = facts.busiest
+        unit = facts.counters.busiest
         if hot or (share > 0.3 and (unit is None or unit.load < 0.3)):
-            others = facts.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
+            others = facts.counters.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
             return min(1.0, share + others)
         return share
 
@@ -195,12 +189,11 @@ def _spaces(code: Code, atomics: list[int]) -> tuple[list[int], list[int]]:
 def _sectors(facts: Facts, atomics: list[int]) -> float:
     """Share of the sectors that L2 handles which are these atomics', 0..1: as L2 counts them, a lane at a time, where
     the report has that."""
-    assert facts.code is not None
     m = facts.kernel.metrics
     every = m.get("lts__t_sectors_srcunit_tex.sum")
     counted = [m.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") for op in ("red", "atom")]
     if not every or None in counted:
-        return sectors_share(facts.code, atomics)
+        return facts.profile.sectors_share(atomics)
     return min(1.0, sum(c for c in counted if c is not None) / every)
 
 

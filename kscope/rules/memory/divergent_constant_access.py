@@ -61,36 +61,32 @@ CUDA C++ Best Practices Guide, Constant Memory.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import Code, Demand, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 FULL = 0.9  # load of the constant cache from which all that queues for it waits for these loads
 
 
-class DivergentConstantAccess(Rule):
+class DivergentConstantAccess(ProfiledRule):
     code = "MEM111"
     slug = "divergent-constant-access"
     title = "Constant memory is indexed by the lane"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code, m = facts.code, facts.kernel.metrics
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        m = facts.kernel.metrics
         indexed = code.indexed_constants
         if not len(indexed):
             return PASSED
         executed = total(code.executed, indexed)
         requests = m.get("idc__requests.sum")
         rounds = requests / executed if requests else 0.0
-        share = code.blamed_share(indexed) + facts.stalls.of("imc_miss")
-        cache = facts.units.get("constant")
+        share = code.blamed_share(indexed) + facts.counters.stalls.of("imc_miss")
+        cache = facts.counters.units.get("constant")
         if cache is not None and cache.load > FULL:
             # The queue in front of a full cache holds back whatever else goes through it, the next loads too.
-            share = max(share, facts.stalls.of("imc_miss", "mio_throttle", "short_scoreboard"))
+            share = max(share, facts.counters.stalls.of("imc_miss", "mio_throttle", "short_scoreboard"))
         if rounds < 2 or share < 0.03:
             return PASSED
         return self.finding(
@@ -105,15 +101,13 @@ class DivergentConstantAccess(Rule):
                 measured(facts, "idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed"),
             ],
             locations=code.locations(indexed),
-            estimate=facts.bounds.relieve(share, 1.5 / rounds, self._scale(facts, executed, requests or executed)),
+            estimate=facts.estimate.relieve(share, 1.5 / rounds, self._scale(code, executed, requests or executed)),
             confidence=0.75,
         )
 
-    def _scale(self, facts: Facts, executed: float, requests: float) -> dict[Demand, float]:
+    def _scale(self, code: Code, executed: float, requests: float) -> dict[Demand, float]:
         """Each round goes through the memory-instruction queue again; as loads of L1 or shared memory they are one
         instruction of the load/store unit each."""
-        code = facts.code
-        assert code is not None
         loads = total(code.executed, code.where(lambda ins, op: op.pipe == "lsu"))
         others = total(code.executed, code.where(lambda ins, op: op.pipe in ("lsu", "xu", "adu"))) - executed
         return {

@@ -54,14 +54,13 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.units import ELAPSED
-from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.features.facts import ELAPSED, Facts
+from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 NEAR = 0.85  # of what is attainable
 
 
-class DramBandwidthSaturated(Rule):
+class DramBandwidthSaturated(CounterRule):
     code = "MEM107"
     slug = "dram-bandwidth-saturated"
     title = "Device memory is at its attainable rate: move fewer bytes"
@@ -70,7 +69,7 @@ class DramBandwidthSaturated(Rule):
     collect = "--section SpeedOfLight --section MemoryWorkloadAnalysis"
 
     def check(self, facts: Facts) -> Outcome:
-        unit, point = facts.units.get("dram"), facts.roofline
+        unit, point = facts.counters.units.get("dram"), facts.counters.roofline
         if unit is None:
             return PASSED
         if unit.load < NEAR:
@@ -80,7 +79,7 @@ class DramBandwidthSaturated(Rule):
             if point and point.bandwidth
             else ""
         )
-        total = facts.traffic.dram_bytes or 0.0
+        total = facts.counters.traffic.dram_bytes or 0.0
         found = self.finding(
             why=(
                 f"{percent(unit.busy)} of peak{rate}, {percent(unit.load)} of what kernels with "

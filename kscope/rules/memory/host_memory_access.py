@@ -49,17 +49,15 @@ CUDA C++ Best Practices Guide, Zero Copy; Kernel Profiling Guide, L2 apertures.
 
 from __future__ import annotations
 
-from kscope.features.counters.traffic import SECTOR
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
+from kscope.features.facts import SECTOR, Demand, Facts
+from kscope.rules.base import PASSED, CounterRule, Outcome, derived, percent
 
 INTERNAL = "gpu__compute_memory_access_throughput_internal_activity"
 TAGS = "lts__t_tag_requests"
 MISS = "lts__t_sectors_srcunit_tex_aperture_{}_lookup_miss.sum"
 
 
-class HostMemoryAccess(Rule):
+class HostMemoryAccess(CounterRule):
     code = "MEM110"
     slug = "host-memory-access"
     title = "The kernel works on memory across the bus"
@@ -70,13 +68,13 @@ class HostMemoryAccess(Rule):
 
     def check(self, facts: Facts) -> Outcome:
         m, code = facts.kernel.metrics, facts.code
-        away = facts.traffic.sysmem_sectors + facts.traffic.peer_sectors
+        away = facts.counters.traffic.sysmem_sectors + facts.counters.traffic.peer_sectors
         every = away + (m.get(MISS.format("device")) or 0.0)
-        duration = facts.launch.duration_us or 0.0
+        duration = facts.counters.launch.duration_us or 0.0
         if away < 1024 or away < 0.02 * every or not duration:
             return PASSED
         # What crosses the bus is waited for: all of the global-memory waiting is its.
-        share = max(facts.stalls.of("long_scoreboard", "lg_throttle", "drain"), away / every)
+        share = max(facts.counters.stalls.of("long_scoreboard", "lg_throttle", "drain"), away / every)
         rate = away * 32 / duration / 1e3
         loads = code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None) if code else []
         return self.finding(
@@ -90,7 +88,9 @@ class HostMemoryAccess(Rule):
                 derived("share of L2 misses", away / every, "", ""),
             ],
             locations=code.locations(loads) if code else [],
-            estimate=facts.bounds.relieve(share, 0.02, self._bus(facts), latency=0.3, brings=self._brings(facts, away)),
+            estimate=facts.estimate.relieve(
+                share, 0.02, self._bus(facts), latency=0.3, brings=self._brings(facts, away)
+            ),
             confidence=0.9,
         )
 
@@ -105,7 +105,8 @@ class HostMemoryAccess(Rule):
 
     def _brings(self, facts: Facts, away: float) -> tuple[float, str]:
         """Load of device memory that the bytes from across the bus become, as a share of the present time."""
-        roof, unit, seconds = facts.roofline, facts.units.get("dram"), (facts.launch.duration_us or 0.0) / 1e6
+        roof, unit = facts.counters.roofline, facts.counters.units.get("dram")
+        seconds = (facts.counters.launch.duration_us or 0.0) / 1e6
         if roof is None or unit is None or not roof.bandwidth or not seconds:
             return 0.0, ""
         moved = away * SECTOR / seconds + roof.bytes_per_s

@@ -68,33 +68,28 @@ CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.patterns.local_memory import counted
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
-from kscope.rules.memory._local import local_estimate, local_instructions
+from kscope.features.facts import Code, Facts, total
+from kscope.rules._shared.local_memory import local_estimate, local_instructions
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 
-class LocalMemoryIndexing(Rule):
+class LocalMemoryIndexing(ProfiledRule):
     code = "MEM105"
     slug = "local-memory-indexing"
     title = "A run-time indexed array lives in local memory"
     regime = "memory"
     moves_roof = True
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        _, arrays = local_instructions(facts)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        _, arrays = local_instructions(facts, code)
         if not len(arrays):
             return PASSED
         share = code.blamed_share(arrays)
         if share < 0.01:
             return PASSED
-        executed = total(code.executed, arrays)
-        beside = counted(code, arrays)
+        executed, sectors = total(code.executed, arrays), facts.counters.traffic.local_sectors
+        beside = facts.patterns.only_counting(arrays)
         loops = (
             f" Loop counters alone index it: what the loops do to count is {percent(code.issue_share(beside))} of all "
             "that is issued, and goes too where the compiler knows the counters."
@@ -112,10 +107,10 @@ class LocalMemoryIndexing(Rule):
             evidence=[
                 derived("local accesses that are no spills", executed, "inst", "LDL/STL at computed addresses"),
                 measured(facts, "sass__inst_executed_register_spilling", "spills, for contrast"),
-                derived("local sectors", facts.traffic.local_sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
+                derived("local sectors", sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
                 derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(arrays),
-            estimate=local_estimate(facts, arrays, beside),
+            estimate=local_estimate(facts, code, arrays, beside),
             confidence=0.9,
         )

@@ -67,39 +67,29 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.product_tile import SQUARE
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
-from kscope.features.patterns.slicing import feeding
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left, sectors_share
-from kscope.features.sass.slices import gathers, grid_dimensions
+from kscope.features.facts import SQUARE, Code, Demand, Facts
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 TILE = 0.25  # loaded words an FMA of an 8 x 8 register tile
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
 BUSY = 0.75  # load of L2 from which the tiles of a tensor-core product are too small for it
-CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
 
-class LowDataReuse(Rule):
+class LowDataReuse(ProfiledRule):
     code = "MEM112"
     slug = "low-data-reuse"
     title = "Each loaded value feeds too few multiply-adds"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        loops = wasteful(facts)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        loops = wasteful(facts, code)
         if not loops:
-            return self._tiles(facts)
+            return self._tiles(facts, code)
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
         if share < 0.1:
@@ -135,19 +125,18 @@ class LowDataReuse(Rule):
             confidence=0.75 if worst.both else 0.6,
         )
 
-    def _tiles(self, facts: Facts) -> Outcome:
+    def _tiles(self, facts: Facts, code: Code) -> Outcome:
         """Products on tensor cores whose tiles ask L2 for more than it delivers in the time of the products."""
-        l2, tensor, now = facts.units.get("l2"), facts.units.get("tensor"), facts.product_tile
+        units, now = facts.counters.units, facts.counters.product_tile
+        l2, tensor = units.get("l2"), units.get("tensor")
         if l2 is None or tensor is None or now is None or l2.load < BUSY or tensor.load > 0.9 * l2.load:
             return PASSED
-        if now.kept > 0.9 or facts.l2_passes or not facts.held_up("l2"):
+        if now.kept > 0.9 or facts.counters.l2_passes or not facts.specialized.held_up("l2"):
             return PASSED
-        code = facts.code
-        assert code is not None
         loads = code.where(
             lambda ins, op: op.pipe == "tma" or (op.space == "global" and op.access in ("load", "async_copy"))
         )
-        waiting = facts.stalls.of("long_scoreboard", "barrier")
+        waiting = facts.counters.stalls.of("long_scoreboard", "barrier")
         scale: dict[Demand, float] = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
         return self.finding(
             title="Product tiles ask L2 for too many bytes",
@@ -164,44 +153,13 @@ class LowDataReuse(Rule):
                 measured(facts, l2.parts[0].metric),
             ],
             locations=code.locations(code.ran(loads)),
-            estimate=facts.bounds.relieve(waiting, now.kept, scale, latency=now.kept),
+            estimate=facts.estimate.relieve(waiting, now.kept, scale, latency=now.kept),
             confidence=0.75,
         )
 
     def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float) -> Estimate:
         """Gain if `ratio` of these loads is left."""
-        code = facts.code
-        assert code is not None
-        sectors = 1 - sectors_share(code, loads) * (1 - ratio)
-        scale = left(code, feeding(code, loads), ratio) | {"l2_sectors": sectors, "l2_requests": sectors}
-        return facts.bounds.relieve(share, ratio, scale, latency=facts.path_without(loads, ratio))
-
-
-def wasteful(facts: Facts) -> list[FmaLoop]:
-    """Loops of multiply-adds that load too much for each, of data that is read more than once."""
-    code = facts.code
-    assert code is not None
-    return [
-        lp
-        for lp in fma_loops(code)
-        if lp.words_per_fma > 0.6 and lp.issue > 0.04 and lp.sums and _reused(facts, lp) and not _gathered(code, lp)
-    ]
-
-
-def _gathered(code: Code, loop: FmaLoop) -> bool:
-    """Most of the loads go where loaded data says: no tile is known beforehand to hold what they will read."""
-    return 2 * sum(gathers(code, i) for i in loop.loads) > len(loop.loads)
-
-
-def _reused(facts: Facts, loop: FmaLoop) -> bool:
-    """Whether the loads' data is read more than once, so that a tile could keep it: it sits in shared memory, L1
-    catches most of it, or neither address depends on the whole grid."""
-    code = facts.code
-    assert code is not None
-    if any(code.classes[i].space == "shared" for i in loop.loads):
-        return True
-    if (facts.traffic.l1_hit or 0.0) >= CAUGHT:
-        return True
-    used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
-    reached = [grid_dimensions(code, i) for i in loop.loads]
-    return loop.both and len(used) > 1 and all(r is not None and used - r for r in reached)
+        sectors = 1 - facts.profile.sectors_share(loads) * (1 - ratio)
+        scale = facts.profile.demands_after(facts.patterns.addresses_of(loads), ratio)
+        scale |= {"l2_sectors": sectors, "l2_requests": sectors}
+        return facts.estimate.relieve(share, ratio, scale, latency=facts.estimate.floor_without(loads, ratio))

@@ -53,13 +53,9 @@ CUDA C++ Best Practices Guide, A Sequential but Misaligned Access Pattern.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.lanes.strides import astride
-from kscope.features.profile.excess import IDEAL_SECTORS, SECTORS, excess, least_wavefronts, only_bulk
+from kscope.features.facts import IDEAL_SECTORS, SECTORS, Code, Demand, Facts
+from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
-from kscope.rules.memory._excess import ExcessRule, compared
-from kscope.rules.memory.uncoalesced_global_access import SCATTERED
 
 LEAST = 0.05  # excess over ideal below which nothing is called misaligned
 WRITES = "lts__t_requests_srcunit_tex_op_write.sum"
@@ -71,25 +67,23 @@ class MisalignedGlobalAccess(ExcessRule):
     slug = "misaligned-global-access"
     title = "Contiguous accesses start off a sector boundary"
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        found = self.columns(code, SECTORS, IDEAL_SECTORS, only_bulk)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        found = self.columns(code, SECTORS, IDEAL_SECTORS, lambda: facts.profile.only_bulk)
         if isinstance(found, (Passed, Missing)):
             return found
         touched, ideal = found
-        off = excess(code, touched, ideal, LEAST, SCATTERED, LEAST)
+        off = facts.profile.excess(touched, ideal, LEAST, SCATTERED, LEAST)
         if off is None:
             return PASSED
         stores = [i for i in off.members if code.classes[i].access == "store"]
         loads = [i for i in off.members if i not in set(stores)]
         wasted = sum(touched[i] - ideal[i] for i in loads)
         # L1 keeps what a load's neighbour wants of the extra sector; stores pass it.
-        caught = (facts.traffic.l1_hit or 0.0) if loads else 0.0
+        caught = (facts.counters.traffic.l1_hit or 0.0) if loads else 0.0
         # A sector that is fetched twice by one warp comes from device memory once.
-        padded = astride(code, off.worst, facts.kernel.launch.block)
+        padded = facts.lanes.astride(off.worst)
         beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / off.every
-        requests, writes = self._requests(facts, stores)
+        requests, writes = self._requests(facts, code, stores)
         scale: dict[Demand, float] = {
             "l1_wavefronts": off.kept, "l2_sectors": beyond, "l2_requests": min(beyond, requests), "l2_writes": writes,
             "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / off.every,
@@ -116,18 +110,17 @@ class MisalignedGlobalAccess(ExcessRule):
                 (IDEAL_SECTORS, off.ideal, "the same bytes, aligned"), "sector", off.share,
             ),
             locations=code.locations(off.members),
-            estimate=facts.bounds.relieve(off.share, off.ratio, scale),
+            estimate=facts.estimate.relieve(off.share, off.ratio, scale),
             confidence=0.8 if caught < 0.3 else 0.4,
         )
 
-    def _requests(self, facts: Facts, stores: list[int]) -> tuple[float, float]:
+    def _requests(self, facts: Facts, code: Code, stores: list[int]) -> tuple[float, float]:
         """What is left of all requests to L2, and of those that write, when no store crosses a line."""
-        code, m = facts.code, facts.kernel.metrics
-        assert code is not None
+        m = facts.kernel.metrics
         ideal = code.column(IDEAL_SECTORS)
         every, now = m.get(REQUESTS), m.get(WRITES)
         if not stores or ideal is None or not every or not now:
             return 1.0, 1.0
         written = code.where(lambda ins, op: op.space == "global" and op.access == "store")
-        needed = min(now, least_wavefronts(code, list(written), ideal))
+        needed = min(now, facts.profile.least_wavefronts(list(written), ideal))
         return 1 - (now - needed) / every, needed / now

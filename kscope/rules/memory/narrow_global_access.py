@@ -67,41 +67,32 @@ Access".
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.lanes.vectorizable import merges
-from kscope.features.patterns.slicing import behind, feeding
-from kscope.features.profile.coalescing import WIDE, compact, contiguous
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left
-from kscope.features.sass.columns import total
+from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.analysis import Estimate
-from kscope.rules.base import PASSED, Outcome, Rule, counted, derived, percent
-from kscope.rules.memory.low_data_reuse import wasteful
+from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 
 
 
-class NarrowGlobalAccess(Rule):
+class NarrowGlobalAccess(ProfiledRule):
     code = "MEM102"
     slug = "narrow-global-access"
     title = "Global memory is accessed a few bytes a lane"
     regime = "memory"
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
         # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
-        tiled = {i for loop in wasteful(facts) if loop.both for i in loop.loads}
+        tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
         # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
         groups = [
-            g for g in merges(code, facts.kernel.launch.block)
-            if g.sure and tiled.isdisjoint(g.members) and all(compact(code, i) for i in g.members)
+            g for g in facts.lanes.mergeable
+            if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
         ]  # fmt: skip
         grouped = {i for g in groups for i in g.members}
-        narrow = [i for i in contiguous(code) if i not in grouped and i not in tiled]
+        narrow = [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
         members = sorted(grouped | set(narrow))
         if not len(members) or total(code.executed, members) == 0:
             return PASSED
@@ -110,16 +101,16 @@ class NarrowGlobalAccess(Rule):
         kept = merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
         ratio = max(kept / before, 1 / 8)
         share = code.blamed_share(members)
-        coarse = self._coarsened(facts, members, ratio)
+        coarse = self._coarsened(facts, code, members, ratio)
         if share < 0.05 and coarse is None:
             return PASSED
         carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
         waves = self._wavefronts(facts, before, carried)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
-        scale = left(code, feeding(code, members), ratio)
+        scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
         scale |= {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
-        estimate = facts.bounds.relieve(share, ratio, scale, latency=ratio)
+        estimate = facts.estimate.relieve(share, ratio, scale, latency=ratio)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
             estimate = coarse
@@ -147,28 +138,27 @@ class NarrowGlobalAccess(Rule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            confidence=0.85 if proven or width < 4 else 0.6 if self._streams(facts, before) else 0.4,
+            confidence=0.85 if proven or width < 4 else 0.6 if self._streams(code, before) else 0.4,
         )
 
-    def _coarsened(self, facts: Facts, members: list[int], ratio: float) -> Estimate | None:
+    def _coarsened(self, facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
         """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
         arithmetic behind the stored values stays; what a thread does once, and waits for, shrinks with the threads.
         None for other kernels."""
-        code, launch = facts.code, facts.launch
-        assert code is not None
+        launch = facts.counters.launch
         stores = [i for i in members if code.classes[i].access == "store" and code.cfg.loop_of[i] is None]
         if not stores or not launch.warps or any(code.classes[i].bytes >= 4 for i in stores):
             return None
         times = min(WIDE / max(code.classes[i].bytes for i in stores), launch.waves)
         if times < 2 or any(code.executed[i] > 0 and loop is not None for i, loop in enumerate(code.cfg.loop_of)):
             return None
-        element = set(behind(code, stores))
+        element = set(facts.patterns.values_of(stores))
         values = {p for i in [*stores, *element] for ps in code.defuse.sources(i).values() for p in ps}
         narrow = code.where(lambda ins, op: op.space == "global" and op.access == "load" and 0 < op.bytes < 4)
         loads = set(narrow) & values  # each leaves an instruction that takes its element out of a wider register
         moved = {*members, *loads}
         once = [i for i in range(len(code)) if code.executed[i] > 0 and i not in moved and i not in element]
-        kept, wide = left(code, once, 1 / times), left(code, sorted(moved), ratio)
+        kept, wide = facts.profile.demands_after(once, 1 / times), facts.profile.demands_after(sorted(moved), ratio)
         scale = {d: max(0.0, kept.get(d, 1.0) + wide.get(d, 1.0) - 1) for d in kept.keys() | wide.keys()}
         scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
         # Taking an element out of a wide register is an instruction of the integer pipe, unless a conversion, which
@@ -179,7 +169,7 @@ class NarrowGlobalAccess(Rule):
         scale |= {"l2_requests": max(1 / times, max(code.classes[i].bytes for i in stores) / 4)}
         working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
         waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
-        return facts.bounds.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+        return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
 
     def _converted(self, code: Code, load: int) -> bool:
         """Whether all readers of a narrow load would take their element out of a wide register themselves; a shift by
@@ -191,17 +181,15 @@ class NarrowGlobalAccess(Rule):
             for i in readers
         )
 
-    def _streams(self, facts: Facts, accesses: float) -> bool:
+    def _streams(self, code: Code, accesses: float) -> bool:
         """Little happens to each element between its load and its store: wider accesses change most of the work.
         A kernel that computes much on each element, or reads it in a pattern of its own, gains less."""
-        code = facts.code
-        assert code is not None
         return total(code.executed) / accesses < 16 and not any("barrier" in op.kind for op in code.classes)
 
     def _wavefronts(self, facts: Facts, requests: float, carried: float) -> float:
         """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
         lanes fills one already; narrower or strided ones do not."""
-        every = facts.traffic.l1_wavefronts or 0.0
-        mine = max(0.0, every - facts.traffic.shared_wavefronts)
+        every = facts.counters.traffic.l1_wavefronts or 0.0
+        mine = max(0.0, every - facts.counters.traffic.shared_wavefronts)
         least = carried / 128
         return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0

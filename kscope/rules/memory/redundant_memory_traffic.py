@@ -77,15 +77,10 @@ from __future__ import annotations
 
 import math
 
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.lanes.strides import Walks
-from kscope.features.patterns.strong_loads import latency_left, shared_by_blocks
-from kscope.features.profile.demands import sectors_share
-from kscope.features.sass.slices import continues, grid_dimensions, pointer
+from kscope.features.facts import Code, Demand, Facts
 from kscope.isa.families import family
 from kscope.model.analysis import Finding
-from kscope.rules.base import PASSED, Missing, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, Missing, Outcome, ProfiledRule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
 BULK = family("bulk_read")
@@ -93,25 +88,23 @@ BUSY = 0.4  # load of device memory below which its bytes are not what costs tim
 WAITED = 0.1  # share of the samples behind strong loads from which they are worth a word
 
 
-class RedundantMemoryTraffic(Rule):
+class RedundantMemoryTraffic(ProfiledRule):
     code = "MEM106"
     slug = "redundant-memory-traffic"
     title = "Device memory serves the same data again and again"
     regime = "memory"
     moves_roof = True
-    needs_sass = True
     needs = ("dram__bytes_read.sum",)
     collect = "--section MemoryWorkloadAnalysis"
 
-    def check(self, facts: Facts) -> Outcome:
-        code, launch = facts.code, facts.kernel.launch
-        assert code is not None
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        launch = facts.kernel.launch
         read = facts.kernel.metrics["dram__bytes_read.sum"]
-        if "dram" not in facts.units:
+        if "dram" not in facts.counters.units:
             return Missing("device-memory utilisation was not collected; profile with --section SpeedOfLight")
-        if (past := self._past_l1(facts)) is not None:
+        if (past := self._past_l1(facts, code)) is not None:
             return past
-        if facts.units["dram"].load < BUSY:
+        if facts.counters.units["dram"].load < BUSY:
             return PASSED
         used = {axis: n for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
         loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
@@ -123,25 +116,26 @@ class RedundantMemoryTraffic(Rule):
         asked = 0.0
         repeated = []
         sizes = {i: (code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in code.ran(loads)}
-        axes = {i: grid_dimensions(code, i) for i in sizes}
+        axes = {i: facts.addresses.grid_dimensions(i) for i in sizes}
         direct = {i: size for i, size in sizes.items() if axes[i] is not None}
-        windows = Walks(code, launch.block).windows(direct, used) if used else {}
+        windows = facts.lanes.strides.windows(direct, used) if used else {}
         for i, size in sizes.items():
             asked += size
             reached = axes[i]
             known = reached if reached is not None else used
             times = windows.get(i) or math.prod(n for axis, n in used.items() if axis not in known)
-            based = pointer(code, i) or f"unknown {i}"
+            based = facts.addresses.pointer(i) or f"unknown {i}"
             loops = passes.setdefault(based, {})
             loop = code.cfg.loop_of[i]
             # The remainder of an unrolled loop goes on where that one stopped: one pass.
-            loop = next((other for other in loops if other not in (None, loop) and continues(code, i, other)), loop)
+            others = (other for other in loops if other is not None and other != loop)
+            loop = next((other for other in others if facts.addresses.continues(i, other)), loop)
             loops[loop] = loops.get(loop, 0.0) + size / times
             if times > 1 or len(loops) > 1:
                 repeated.append(i)
         # Loops of about the same size are passes; a much smaller one is the remainder of an unrolled one.
         rounds = {p: sum(size > max(loops.values()) / 2 for size in loops.values()) for p, loops in passes.items()}
-        own = self._written_first(facts, loads)
+        own = self._written_first(facts, code, loads)
         distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p] and p not in own)
         again = any(n > 1 for n in rounds.values()) or bool(own)
         if not repeated or not distinct or read < WORTH * distinct:
@@ -155,7 +149,7 @@ class RedundantMemoryTraffic(Rule):
             why=(
                 f"the loads cover about {distinct / 1e6:,.0f} MB of distinct data, device memory delivered "
                 f"{read / 1e6:,.0f} MB: {read / distinct:.1f} times. L2 hit rate "
-                f"{percent(facts.traffic.l2_hit or 0.0)}."
+                f"{percent(facts.counters.traffic.l2_hit or 0.0)}."
             ),
             fix="keep the data in registers or shared memory between passes, or fuse the passes (online algorithms)"
             if again
@@ -169,20 +163,18 @@ class RedundantMemoryTraffic(Rule):
                 measured(facts, "lts__t_sector_hit_rate.pct"),
             ],
             locations=code.locations(repeated),
-            estimate=facts.bounds.relieve(share, kept, scale),
+            estimate=facts.estimate.relieve(share, kept, scale),
             confidence=0.6,
         )
 
-    def _past_l1(self, facts: Facts) -> Finding | None:
+    def _past_l1(self, facts: Facts, code: Code) -> Finding | None:
         """Loads that L1 may not answer though it could: all blocks read the same, and nobody writes it."""
-        code = facts.code
-        assert code is not None
-        loads = shared_by_blocks(code, facts.kernel.launch)
+        loads = facts.patterns.strong_loads_shared_by_blocks(facts.kernel.launch)
         share = code.blamed_share(loads, "long_scoreboard", "lg_throttle")
         if share < WAITED:
             return None
-        kept = latency_left(code)
-        sectors = 1 - sectors_share(code, loads) * (1 - 1 / facts.launch.warps_per_block)
+        kept = facts.patterns.l1_over_l2_latency
+        sectors = 1 - facts.profile.sectors_share(loads) * (1 - 1 / facts.counters.launch.warps_per_block)
         return self.finding(
             title="Loads of data that all blocks share may not use L1",
             why=(
@@ -198,20 +190,21 @@ class RedundantMemoryTraffic(Rule):
                 derived("latency left", kept, "", "unloaded latency of L1 over L2 (kscope/arch/latency.toml)"),
             ],
             locations=code.locations(loads),
-            estimate=facts.bounds.relieve(
-                share, kept, {"l2_sectors": sectors, "l2_requests": sectors}, latency=facts.path_without(loads, kept)
+            estimate=facts.estimate.relieve(
+                share,
+                kept,
+                {"l2_sectors": sectors, "l2_requests": sectors},
+                latency=facts.estimate.floor_without(loads, kept),
             ),
             confidence=0.75,
         )
 
-    def _written_first(self, facts: Facts, loads: list[int]) -> set[str]:
+    def _written_first(self, facts: Facts, code: Code, loads: list[int]) -> set[str]:
         """Arrays that the kernel stores to before it loads from them: their loads only fetch its own results back."""
-        code = facts.code
-        assert code is not None
         first: dict[str, int] = {}
         for i in code.ran(loads):
-            based = pointer(code, i)
+            based = facts.addresses.pointer(i)
             if based is not None:
                 first[based] = min(i, first.get(based, i))
         stored = code.where(lambda ins, op: op.space == "global" and op.access == "store")
-        return {p for i in code.ran(stored) if (p := pointer(code, i)) is not None and i < first.get(p, -1)}
+        return {p for i in code.ran(stored) if (p := facts.addresses.pointer(i)) is not None and i < first.get(p, -1)}

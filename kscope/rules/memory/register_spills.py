@@ -63,51 +63,47 @@ CUDA C++ Programming Guide, Launch Bounds; Kernel Profiling Guide, local memory.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.sass.columns import total
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
-from kscope.rules.memory._local import fewer_warps, local_estimate, local_instructions
+from kscope.features.facts import Code, Facts, total
+from kscope.rules._shared.local_memory import fewer_warps, local_estimate, local_instructions
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 SPILLS = "sass__inst_executed_register_spilling"
 
 
-class RegisterSpills(Rule):
+class RegisterSpills(ProfiledRule):
     code = "MEM104"
     slug = "register-spills"
     title = "Registers spill to local memory"
     regime = "memory"
     moves_roof = True
-    needs_sass = True
     needs_samples = True
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        spills, _ = local_instructions(facts)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        spills, _ = local_instructions(facts, code)
         if not len(spills):
             return PASSED
         share = code.blamed_share(spills)
         issue = code.issue_share(spills)
         if share < 0.01 and issue < 0.01:
             return PASSED
-        fewer = fewer_warps(facts, spills)
+        fewer = fewer_warps(facts, code, spills)
         lost = f" With a register for each, an SM holds {percent(fewer)} of the warps." if fewer < 1 else ""
-        executed = total(code.executed, spills)
+        executed, sectors = total(code.executed, spills), facts.counters.traffic.local_sectors
         return self.finding(
             title=f"{facts.kernel.launch.registers} registers a thread are too few: values spill",
             why=(
                 f"{executed:,.0f} spill and refill instructions ({percent(issue)} of all issued) move "
-                f"{facts.traffic.local_sectors * 32 / 1e9:.2f} GB through L1. {percent(share)} of all samples wait "
+                f"{sectors * 32 / 1e9:.2f} GB through L1. {percent(share)} of all samples wait "
                 f"for them.{lost}"
             ),
             fix="allow more registers (__launch_bounds__, no -maxrregcount) or keep fewer values alive",
             evidence=[
                 measured(facts, SPILLS, "by the compiler's own annotation"),
                 measured(facts, "launch__registers_per_thread"),
-                derived("local sectors", facts.traffic.local_sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
+                derived("local sectors", sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
                 derived("samples behind spills", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(spills),
-            estimate=local_estimate(facts, spills, [], fewer),
+            estimate=local_estimate(facts, code, spills, [], fewer),
             confidence=0.9,
         )

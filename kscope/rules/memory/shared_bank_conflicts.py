@@ -65,13 +65,9 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
-from kscope.features.counters.units import Demand
-from kscope.features.facts import Facts
-from kscope.features.lanes.strides import astride, lane_stride
-from kscope.features.profile.code import Code
-from kscope.features.profile.excess import IDEAL_WAVEFRONTS, WAVEFRONTS, excess
+from kscope.features.facts import IDEAL_WAVEFRONTS, WAVEFRONTS, Code, Demand, Facts
+from kscope.rules._shared.excess import ExcessRule, compared
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
-from kscope.rules.memory._excess import ExcessRule, compared
 
 REPLAYED = 0.1  # wavefronts over ideal above which an access conflicts
 LITTLE = 0.05  # of all shared wavefronts below which conflicts do not matter
@@ -84,17 +80,15 @@ class SharedBankConflicts(ExcessRule):
     slug = "shared-bank-conflicts"
     title = "Shared-memory accesses conflict on banks"
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        found = self.columns(code, WAVEFRONTS, IDEAL_WAVEFRONTS, _unshared)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        found = self.columns(code, WAVEFRONTS, IDEAL_WAVEFRONTS, lambda: _unshared(code))
         if isinstance(found, (Passed, Missing)):
             return found
         actual, ideal = found
-        bad = excess(code, actual, ideal, REPLAYED, ALWAYS, LITTLE)
+        bad = facts.profile.excess(actual, ideal, REPLAYED, ALWAYS, LITTLE)
         if bad is None:
             return PASSED
-        every = max(facts.traffic.l1_wavefronts or 0.0, bad.every)
+        every = max(facts.counters.traffic.l1_wavefronts or 0.0, bad.every)
         scale: dict[Demand, float] = {"l1_wavefronts": max(0.0, 1 - (bad.actual - bad.ideal) / every)}
         ways = actual[bad.worst] / max(ideal[bad.worst], 1)
         return self.finding(
@@ -103,23 +97,21 @@ class SharedBankConflicts(ExcessRule):
                 f"{bad.actual:,.0f} wavefronts where {bad.ideal:,.0f} would do: a {ways:.0f}-way conflict, by access "
                 f"pattern, not arbitration. {percent(bad.share)} of all samples are at or behind them."
             ),
-            fix=self._fix(facts, bad.worst),
+            fix=self._fix(facts, code, bad.worst),
             evidence=compared(
                 (WAVEFRONTS, bad.every, "all shared accesses"),
                 (IDEAL_WAVEFRONTS, bad.needed, "the same accesses without conflict"), "wavefront", bad.share,
             ),
             locations=code.locations(bad.members),
-            estimate=facts.bounds.relieve(bad.share, bad.ratio, scale),
+            estimate=facts.estimate.relieve(bad.share, bad.ratio, scale),
             confidence=0.9,
         )
 
-    def _fix(self, facts: Facts, worst: int) -> str:
+    def _fix(self, facts: Facts, code: Code, worst: int) -> str:
         """By the distance between lanes: pieces of a row that belong to one lane each, or rows."""
-        code = facts.code
-        assert code is not None
-        if astride(code, worst, facts.kernel.launch.block):
+        if facts.lanes.astride(worst):
             return "swizzle the tile (chunk ^ row) instead of padding its rows by 16 bytes (MEM108)"
-        width, apart = code.classes[worst].bytes, lane_stride(code, worst, facts.kernel.launch.block)
+        width, apart = code.classes[worst].bytes, facts.lanes.stride(worst)
         if apart is not None and width < apart <= PIECES * width and code[worst].opcode in ("LDS", "STS"):
             return (
                 f"neighbouring lanes on neighbouring {width} bytes: they are {apart} apart now; give each lane its "

@@ -65,28 +65,12 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.counters.traffic import SECTOR
-from kscope.features.counters.units import Demand
-from kscope.features.estimate.bounds import REST, YIELD, smooth
-from kscope.features.facts import Facts
-from kscope.features.profile.excess import (
-    IDEAL_SECTORS,
-    LINE,
-    SECTORS,
-    Excess,
-    excess,
-    least_wavefronts,
-    only_bulk,
-    partly,
-)
-from kscope.features.sass.columns import Column
-from kscope.features.sass.slices import chases, gathers, steps_from_loaded
+from kscope.features.facts import IDEAL_SECTORS, LINE, SECTOR, SECTORS, Code, Column, Demand, Excess, Facts, partly
 from kscope.model.analysis import Estimate, Finding
+from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
+from kscope.rules._shared.layouts import FIX, ROW, WHY, layout_of
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
-from kscope.rules.memory._excess import ExcessRule, compared
-from kscope.rules.memory._layouts import FIX, ROW, WHY, layout_of
 
-SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 LANES = 32
@@ -101,30 +85,28 @@ class UncoalescedGlobalAccess(ExcessRule):
     slug = "uncoalesced-global-access"
     title = "Global accesses touch more sectors than they need"
 
-    def check(self, facts: Facts) -> Outcome:
-        code = facts.code
-        assert code is not None
-        found = self.columns(code, SECTORS, IDEAL_SECTORS, only_bulk)
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        found = self.columns(code, SECTORS, IDEAL_SECTORS, lambda: facts.profile.only_bulk)
         if isinstance(found, (Passed, Missing)):
             return found
         touched, ideal = found
-        bad = excess(code, touched, ideal, SCATTERED, ALWAYS, LITTLE)
+        bad = facts.profile.excess(touched, ideal, SCATTERED, ALWAYS, LITTLE)
         if bad is None:
             return PASSED
-        scattered = [i for i in bad.members if gathers(code, i) and not steps_from_loaded(code, i)]
-        scale = self._scale(facts, touched, ideal, bad)
-        estimate = self._gathering(facts, touched, ideal, scattered, self._relieved(facts, bad, scale))
+        scattered = [i for i in bad.members if facts.addresses.gathers(i) and not facts.addresses.steps_from_loaded(i)]
+        scale = self._scale(facts, code, touched, ideal, bad)
+        estimate = self._gathering(facts, code, touched, ideal, scattered, self._relieved(facts, bad, scale))
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
-        layout = layout_of(facts, [i for i in bad.members if i not in scattered], touched)
+        layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         if layout == ROW and bad.share < MOSTLY:
             layout = ""  # rows of a tile on its way into shared memory, or an epilogue: no matter of more warps
-        spread = facts.launch.room(LANES) if layout == ROW else 1.0
+        spread = facts.counters.launch.room(LANES) if layout == ROW else 1.0
         why = WHY[layout]
         if spread >= TWICE:
-            estimate = self._together(facts, estimate, spread, scale)
+            estimate = facts.estimate.spread_too(estimate, spread, scale)
             why = (
-                f" Each lane walks a row of its own, and {facts.launch.blocks:,} blocks leave the device "
+                f" Each lane walks a row of its own, and {facts.counters.launch.blocks:,} blocks leave the device "
                 f"{spread:.0f} times too empty: a warp a row mends both."
             )
         return self.finding(
@@ -141,23 +123,23 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             locations=code.locations(bad.members),
             estimate=estimate,
-            confidence=0.1 if indirect and chases(code, bad.worst) else 0.35 if indirect else 0.9,
+            confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 
     def _relieved(self, facts: Facts, bad: Excess, scale: dict[Demand, float]) -> Estimate:
         """Waits for a full L1 shrink with its wavefronts, others with the sectors."""
-        full = facts.busiest is not None and facts.busiest.parts[0].demand == "l1_wavefronts"
+        full = facts.counters.busiest is not None and facts.counters.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
-        return facts.bounds.relieve(bad.share, kept, scale, posted=bad.stores)
+        return facts.estimate.relieve(bad.share, kept, scale, posted=bad.stores)
 
     def by_counters(self, facts: Facts) -> Finding | None:
-        traffic = facts.traffic
+        traffic = facts.counters.traffic
         requests, sectors = traffic.global_load_requests, traffic.global_load_sectors
         each = sectors / requests if requests else 0.0
         if each <= WIDEST:
             return None
         kept = WIDEST / 2 / each
-        waits = facts.stalls.of("long_scoreboard", "lg_throttle") if facts.stalls.share else 0.5
+        waits = facts.counters.stalls.of("long_scoreboard", "lg_throttle") if facts.counters.stalls.share else 0.5
         return self.finding(
             title=f"Global loads touch {each:.0f} sectors a request",
             why=(
@@ -166,15 +148,14 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             fix="map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
             evidence=[derived("sectors a load request", each, "sector", "l1tex__t_sectors over requests of loads")],
-            estimate=facts.bounds.relieve(waits, kept, {"l1_wavefronts": kept, "l2_requests": kept}),
+            estimate=facts.estimate.relieve(waits, kept, {"l1_wavefronts": kept, "l2_requests": kept}),
             confidence=FAINT,
         )
 
-    def _scale(self, facts: Facts, touched: Column, ideal: Column, bad: Excess) -> dict[Demand, float]:
+    def _scale(self, facts: Facts, code: Code, touched: Column, ideal: Column, bad: Excess) -> dict[Demand, float]:
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
-        code, traffic, m = facts.code, facts.traffic, facts.kernel.metrics
-        assert code is not None
+        traffic, m = facts.counters.traffic, facts.kernel.metrics
         bulk = traffic.tma_bytes / SECTOR  # bulk copies pass L2 too and are none of these accesses
         needed, kept = bad.needed + bulk, (bulk + bad.kept * bad.every) / (bulk + bad.every)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
@@ -185,8 +166,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         every = traffic.l1_wavefronts or 0.0
         chosen = set(bad.members)
         rest = [i for i in code.where(lambda ins, op: op.space == "global") if i not in chosen]
-        least = least_wavefronts(code, bad.members, ideal)
-        now = max(least, every - traffic.shared_wavefronts - least_wavefronts(code, rest, touched))
+        least = facts.profile.least_wavefronts(bad.members, ideal)
+        now = max(least, every - traffic.shared_wavefronts - facts.profile.least_wavefronts(rest, touched))
         return {
             "l1_wavefronts": 1 - (now - least) / every if every else bad.kept,
             "l2_sectors": max(l2, kept),
@@ -196,23 +177,11 @@ class UncoalescedGlobalAccess(ExcessRule):
         }
 
     def _gathering(
-        self, facts: Facts, touched: Column, ideal: Column, scattered: list[int], best: Estimate
+        self, facts: Facts, code: Code, touched: Column, ideal: Column, scattered: list[int], best: Estimate
     ) -> Estimate:
         """Sorting or binning the indices of gathers saves a part of their excess; the best case is the upper end."""
-        assert facts.code is not None
         reached = partly(touched, ideal, scattered, SORTED)
-        if (part := excess(facts.code, touched, reached, 0.0, ALWAYS, 0.0)) is None:
+        if (part := facts.profile.excess(touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
-        point = self._relieved(facts, part, self._scale(facts, touched, reached, part))
+        point = self._relieved(facts, part, self._scale(facts, code, touched, reached, part))
         return msgspec.structs.replace(point, high=max(best.high, point.high))
-
-    def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[Demand, float]) -> Estimate:
-        """Coalesced and spread over the device: the product, as far as the units allow."""
-        bounds, outside = facts.bounds, facts.launch.outside
-        load, name = bounds.next_limit(scale)
-        rest = 1 / (fixed.speedup * spread)
-        both = outside + bounds.start + (1 - outside) * smooth(load, rest)
-        gain = max(1 / both, fixed.speedup)
-        high = max(gain, min(fixed.high * spread, 1 / max(YIELD * load, outside, 1e-3)))
-        cap = name if load > rest else REST
-        return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")

@@ -54,13 +54,13 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.facts import Facts
-from kscope.rules.base import PASSED, Outcome, Rule, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 SHORT_US = 5.0  # about the host's cost of one launch
 MOSTLY_LAUNCH = 0.4
 
 
-class TinyKernel(Rule):
+class TinyKernel(CounterRule):
     code = "OVH606"
     slug = "tiny-kernel"
     title = "The kernel is about as long as its launch"
@@ -69,11 +69,11 @@ class TinyKernel(Rule):
     collect = "--section SpeedOfLight"
 
     def check(self, facts: Facts) -> Outcome:
-        launch = facts.launch
+        launch = facts.counters.launch
         duration = launch.duration_us or 0.0
         if duration > SHORT_US and launch.outside < MOSTLY_LAUNCH:
             return PASSED
-        estimate = facts.bounds.balance(1 / max(1 - launch.outside, 0.05), "the launch itself")
+        estimate = facts.estimate.balance(1 / max(1 - launch.outside, 0.05), "the launch itself")
         found = self.finding(
             title=f"{duration:.1f} us: about the cost of the launch itself",
             why=(

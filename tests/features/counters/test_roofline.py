@@ -19,10 +19,10 @@ FLOP = 2 * 2048**3
 def test_flops_of_a_matrix_product(case: str, facts: Callable[[str], Facts]) -> None:
     """2048^3 multiply-adds over the measured time, by hand."""
     f = facts(case)
-    point = f.roofline
-    assert point is not None and point.main is not None and f.launch.duration_us is not None
+    point = f.counters.roofline
+    assert point is not None and point.main is not None and f.counters.launch.duration_us is not None
     assert point.main.precision == "fp32"
-    assert point.main.flops == pytest.approx(FLOP / (f.launch.duration_us * 1e-6), rel=0.02)
+    assert point.main.flops == pytest.approx(FLOP / (f.counters.launch.duration_us * 1e-6), rel=0.02)
     assert not any(c.precision.startswith("tensor") for c in point.ceilings)
     assert all(c.flops < 0.01 * c.peak for c in point.ceilings[1:]), "HFMA2 that moves a constant is no FP16 kernel"
 
@@ -30,7 +30,7 @@ def test_flops_of_a_matrix_product(case: str, facts: Callable[[str], Facts]) -> 
 @pytest.mark.parametrize("case", SGEMM)
 def test_intensity_and_ridge(case: str, facts: Callable[[str], Facts]) -> None:
     f = facts(case)
-    point, m = f.roofline, f.kernel.metrics
+    point, m = f.counters.roofline, f.kernel.metrics
     assert point is not None and point.main is not None and point.bandwidth is not None
     moved = m["dram__bytes_read.sum"] + m["dram__bytes_write.sum"]
     assert moved >= 2 * 2048 * 2048 * 4, "both inputs come from device memory at least once"
@@ -43,7 +43,7 @@ def test_intensity_and_ridge(case: str, facts: Callable[[str], Facts]) -> None:
 def test_peaks_of_the_chip(case: str, facts: Callable[[str], Facts]) -> None:
     """H200: 4.8 TB/s of HBM3e; 132 SMs of 128 FP32 lanes at the clock of the capture: at most 1.98 GHz (3 % noise
     in kernels of microseconds)."""
-    point = facts(case).roofline
+    point = facts(case).counters.roofline
     assert point is not None
     assert point.bandwidth == pytest.approx(4.8e12, rel=0.01)
     for ceiling in point.ceilings:
@@ -58,16 +58,16 @@ def test_peaks_of_the_chip(case: str, facts: Callable[[str], Facts]) -> None:
 def test_triad(facts: Callable[[str], Facts]) -> None:
     """Three arrays of 64 Mi floats pass once: bytes a second, and 2 operations for every 12 bytes."""
     f = facts("dram_bound.triad")
-    point = f.roofline
-    assert point is not None and f.launch.duration_us is not None and point.intensity is not None
-    moved = 3 * 4 * 2**26 / (f.launch.duration_us * 1e-6)
+    point = f.counters.roofline
+    assert point is not None and f.counters.launch.duration_us is not None and point.intensity is not None
+    moved = 3 * 4 * 2**26 / (f.counters.launch.duration_us * 1e-6)
     assert point.bytes_per_s == pytest.approx(moved, rel=0.05), "the last writes stay in L2"
     assert point.intensity == pytest.approx(2 / 12, rel=0.05)
     assert 0.85 < point.share_of_roof < 0.95
 
 
 def test_precision_of_doubles(facts: Callable[[str], Facts]) -> None:
-    slow, fast = facts("fp64_literal.slow").roofline, facts("fp64_literal.fast").roofline
+    slow, fast = facts("fp64_literal.slow").counters.roofline, facts("fp64_literal.fast").counters.roofline
     assert slow is not None and slow.main is not None and slow.main.precision == "fp64"
     assert fast is not None and fast.main is not None and fast.main.precision == "fp32"
 

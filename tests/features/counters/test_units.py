@@ -110,13 +110,13 @@ def test_busiest_is_the_nearest_to_what_it_attains() -> None:
 )  # fmt: skip
 def test_saturated_unit(case: str, name: str, facts: Callable[[str], Facts]) -> None:
     f = facts(case)
-    assert f.units[name].load > 0.9
-    assert f.busiest is not None and f.busiest.load >= f.units[name].load
+    assert f.counters.units[name].load > 0.9
+    assert f.counters.busiest is not None and f.counters.busiest.load >= f.counters.units[name].load
 
 
 @pytest.mark.parametrize("case", reports.cases())
 def test_every_capture_has_every_kind_of_unit(case: str, facts: Callable[[str], Facts]) -> None:
-    found = facts(case).units
+    found = facts(case).counters.units
     assert {"dram", "l2", "l1", "lsu", "issue", "fma", "alu", "fp64", "xu", "tensor"} <= set(found)
     for u in found.values():
         assert 0 <= u.busy <= 1 and 0 <= u.load <= 1

@@ -174,8 +174,8 @@ def test_time_outside_the_blocks_is_not_relieved() -> None:
 def test_on_captures(case: str, facts: Callable[[str], Facts]) -> None:
     """The same on real kernels: no fix that leaves the demands alone beats the fullest unit."""
     f = facts(case)
-    assert f.busiest is not None
-    b, load = f.bounds, f.busiest.load
+    assert f.counters.busiest is not None
+    b, load = f.estimate, f.counters.busiest.load
     for e in (b.relieve(0.9, 0.0, {}), b.overlap(8), b.balance(8, "x")):
         check(e)
         assert e.speedup <= ROUNDING / load
@@ -185,8 +185,8 @@ def test_on_captures(case: str, facts: Callable[[str], Facts]) -> None:
 def test_no_kernel_is_shorter_than_its_start(facts: Callable[[str], Facts]) -> None:
     """However many SMs share the work, a first and a last block remain."""
     f = facts("launch_bound.tiny")
-    assert f.launch.cycles is not None
-    assert f.bounds.overlap(1e6).high <= f.launch.cycles / 1000 * RISE * ROUNDING
+    assert f.counters.launch.cycles is not None
+    assert f.estimate.overlap(1e6).high <= f.counters.launch.cycles / 1000 * RISE * ROUNDING
 
 
 @pytest.mark.parametrize(("case", "least"), [("conv1x1.constant", 10), ("lut256.constant", 3)])
@@ -220,6 +220,6 @@ def test_the_path_without_all_is_short(facts: Callable[[str], Facts]) -> None:
     f = facts("spill.slow")
     assert f.code is not None
     local = f.code.where(lambda ins, op: op.space == "local")
-    assert f.path_without([]) == pytest.approx(1.0)
-    assert 0 <= f.path_without(range(len(f.code))) < 0.01
-    assert f.path_without(local) < f.path_without(local, 0.5) < 1
+    assert f.estimate.floor_without([]) == pytest.approx(1.0)
+    assert 0 <= f.estimate.floor_without(range(len(f.code))) < 0.01
+    assert f.estimate.floor_without(local) < f.estimate.floor_without(local, 0.5) < 1

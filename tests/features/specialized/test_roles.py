@@ -49,19 +49,19 @@ def test_roles_of_the_gemm(kernel: Callable[[str], Kernel]) -> None:
 
 def test_waits_of_the_gemm(kernel: Callable[[str], Kernel]) -> None:
     facts = Facts(kernel("ws_gemm.stages2"))
-    assert facts.waits is not None
-    full = [w for w in facts.waits.of(MMA) if w.kind == "mbarrier"]
-    empty = [w for w in facts.waits.of(PRODUCER) if w.kind == "mbarrier"]
+    assert facts.specialized.waits is not None
+    full = [w for w in facts.specialized.waits.of(MMA) if w.kind == "mbarrier"]
+    empty = [w for w in facts.specialized.waits.of(PRODUCER) if w.kind == "mbarrier"]
     assert {(w.unit, w.signallers) for w in full} == {("memory", (PRODUCER,))}
     assert {(w.unit, w.signallers) for w in empty} == {("role", (MMA,))}
-    assert {w.unit for w in facts.waits.of(MMA) if w.kind == "wgmma"} == {"tensor"}
-    assert facts.waits.stages == 2 and facts.waits.stage_bytes == 48 << 10
+    assert {w.unit for w in facts.specialized.waits.of(MMA) if w.kind == "wgmma"} == {"tensor"}
+    assert facts.specialized.waits.stages == 2 and facts.specialized.waits.stage_bytes == 48 << 10
     assert full[0].retried is not None and full[0].retried > 0.5, "two stages: most waits for data are not over at once"
 
 
 def test_waits_of_bulk_copies(kernel: Callable[[str], Kernel]) -> None:
     facts = Facts(kernel("tma_scale.stages2"))
-    sp = facts.specialization
+    sp = facts.specialized.pipeline
     assert sp is not None and [r.name for r in sp.roles.roles] == [PRODUCER, CONSUMER]
     assert sp.waits.stages == 2 and sp.waits.stage_bytes == 8 << 10
     assert not sp.products and sp.unit == "dram"

@@ -19,7 +19,7 @@ CASES = ("ws_gemm.best", "ws_gemm.stages2", "ws_gemm.produce_exposed", "ws_gemm.
 @pytest.fixture(scope="module")
 def pipeline(kernel: Callable[[str], Kernel]) -> Callable[[str], Specialization]:
     def found(case: str) -> Specialization:
-        sp = Facts(kernel(case)).specialization
+        sp = Facts(kernel(case)).specialized.pipeline
         assert sp is not None
         return sp
 
@@ -83,7 +83,7 @@ def test_the_first_suggestion_is_the_planted_cause(
 
 def test_without_timelines_only_bounds(kernel: Callable[[str], Kernel]) -> None:
     k = msgspec.structs.replace(kernel("ws_gemm.best"), timelines=None)
-    sp = Facts(k).specialization
+    sp = Facts(k).specialized.pipeline
     assert sp is not None and sp.tier == "C" and sp.loss is None
     main = sp.time_of(sp.main)
     assert main is not None and main.priming.high > main.priming.point

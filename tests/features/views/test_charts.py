@@ -51,8 +51,8 @@ def test_bubbles_are_where_the_unit_idles(path: Path) -> None:
     assert sum(low) / len(low) < 0.75 * sum(high) / len(high)
     until = round(chart.bubbles[-1][1] / chart.bin_ns)  # behind, SMs have less and less to do
     assert all(values[i] > 70 for i in steady if i not in inside and i < until)
-    assert facts.specialization is not None and facts.specialization.activity is not None
-    sampled = [round(100 * v, 1) for v in facts.specialization.activity.lines["tensor"].values]
+    assert facts.specialized.pipeline is not None and facts.specialized.pipeline.activity is not None
+    sampled = [round(100 * v, 1) for v in facts.specialized.pipeline.activity.lines["tensor"].values]
     assert values[: len(sampled)] == sampled, "each sample in a bin of its own"
 
 
@@ -63,7 +63,7 @@ def test_the_l1_level_has_stores_and_bulk_copies(case: str, facts: Callable[[str
     found = roofs(one)
     assert found is not None
     moved = {level.name: level.bytes_per_s for level in found.levels}
-    t, seconds = one.traffic, (one.kernel.duration_ns or 0) / 1e9
+    t, seconds = one.counters.traffic, (one.kernel.duration_ns or 0) / 1e9
     least = t.tma_bytes + 32 * t.global_store_sectors
     assert moved["L1"] * seconds >= least > 0
     assert all(level.peak is None or level.bytes_per_s <= 1.02 * level.peak for level in found.levels)

@@ -5,32 +5,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
+from kscope.features.facts import Code, Column
+from kscope.rules.base import PASSED, Missing, Passed, ProfiledRule, derived
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kscope.features.profile.code import Code
-    from kscope.features.sass.columns import Column
     from kscope.model.analysis import Evidence
 
+SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 
-class ExcessRule(Rule):
+
+class ExcessRule(ProfiledRule):
     """A rule that compares two counters of each instruction."""
 
     regime = "memory"
-    needs_sass = True
     needs_samples = True
     collect = "--section SourceCounters"
 
     def columns(
-        self, code: Code, actual: str, ideal: str, untouched: Callable[[Code], bool]
+        self, code: Code, actual: str, ideal: str, untouched: Callable[[], bool]
     ) -> tuple[Column, Column] | Passed | Missing:
         """Both counters. Without them the rule passes where the code has nothing that they count (`untouched`)."""
         was, would = code.column(actual), code.column(ideal)
         if was is not None and would is not None:
             return was, would
-        return PASSED if untouched(code) else Missing(f"{actual} was not collected; profile with {self.collect}")
+        return PASSED if untouched() else Missing(f"{actual} was not collected; profile with {self.collect}")
 
 
 def compared(

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kscope.features.patterns.tile_copies import Copy
-from kscope.features.sass.listing import Listing
+from kscope.features.facts import Copy, Listing
 from kscope.rules.base import counted
 
 if TYPE_CHECKING:
-    from kscope.features.specialized.wait_sites import Wait, Waits
+    from kscope.features.facts import Wait, Waits
 
 ANY = "cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers"
 

@@ -2,63 +2,54 @@
 
 from __future__ import annotations
 
-from kscope.features.counters.occupancy_limits import MAX_REGISTERS, pressure
-from kscope.features.facts import Facts
-from kscope.features.patterns.local_memory import fixed_slot, local_accesses, slot_offset
-from kscope.features.profile.code import Code
-from kscope.features.profile.demands import left
-from kscope.features.sass.columns import total
+from kscope.features.facts import Code, Facts, total
 from kscope.model.analysis import Estimate
 
 AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings
 
 
-def local_instructions(facts: Facts) -> tuple[list[int], list[int]]:
+def local_instructions(facts: Facts, code: Code) -> tuple[list[int], list[int]]:
     """(spills, array accesses) among the executed local loads and stores.
 
     The compiler addresses a spill slot by the stack pointer and a constant; an array that is indexed at run time by
     a computed register. Where the report counts compiler-marked spills and there is none, constant slots are an
     array too (indexed by constants after partial unrolling).
     """
-    code = facts.code
-    assert code is not None
-    local = local_accesses(code)
+    local = facts.patterns.local_accesses
     marked = facts.kernel.metrics.get("sass__inst_executed_register_spilling")
     if marked == 0:
         return [], local
     if marked is not None and marked >= 0.98 * total(code.executed, local):
         return local, []
-    slots = {i for i in local if fixed_slot(code, i)}
+    slots = {i for i in local if facts.patterns.fixed_slot(i)}
     return sorted(slots), [i for i in local if i not in slots]
 
 
-def fewer_warps(facts: Facts, spills: list[int]) -> float:
+def fewer_warps(facts: Facts, code: Code, spills: list[int]) -> float:
     """Warps an SM holds when each spill slot gets a register of its own, over those that it holds now (at most 1): a
     grid that does not fill the SMs loses nothing."""
-    code, launch = facts.code, facts.launch
-    assert code is not None
+    launch = facts.counters.launch
     slots: set[int] = set()
     for i in spills:
-        first = slot_offset(code, i)
+        first = facts.patterns.slot_offset(i)
         if first is not None:
             slots.update(range(first, first + max(4, code.classes[i].bytes), 4))
     have = facts.kernel.launch.registers
     threads = facts.kernel.launch.threads
     if not have or not slots or not launch.limits or not launch.sms or not launch.blocks_per_sm:
         return 1.0
-    after = pressure(code.program.sm, min(MAX_REGISTERS, have + len(slots)), threads, "launch")
+    after = facts.profile.occupancy_with(have + len(slots), threads)
     if after is None:
         return 1.0
     given = launch.blocks / launch.sms
     return min(1.0, min(after.blocks, given) / min(launch.blocks_per_sm, given))
 
 
-def local_estimate(facts: Facts, members: list[int], beside: list[int], fewer: float = 1.0) -> Estimate:
+def local_estimate(facts: Facts, code: Code, members: list[int], beside: list[int], fewer: float = 1.0) -> Estimate:
     """Gain if these local accesses were gone: their waits, their issue slots and their part of every level; and with
     them what their loops do only to count (`beside`), where constant indices mean that the loops are unrolled. fewer:
     warps that an SM still holds then, as a share of now."""
-    code, traffic = facts.code, facts.traffic
-    assert code is not None
+    traffic = facts.counters.traffic
     m = facts.kernel.metrics
     local = code.where(lambda ins, op: op.space == "local")
     every = total(code.executed, local)
@@ -68,12 +59,12 @@ def local_estimate(facts: Facts, members: list[int], beside: list[int], fewer: f
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum",
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum",
     )
-    l1 = facts.traffic.l1_wavefronts or 1.0
+    l1 = facts.counters.traffic.l1_wavefronts or 1.0
     gone = sorted({*members, *beside})
     lsu = code.where(lambda ins, op: op.pipe == "lsu")
     of_lsu = total(code.executed, members) / max(1.0, total(code.executed, lsu))
     kept = 1 - of_sectors
-    scale = left(code, gone, 0.0) | {
+    scale = facts.profile.demands_after(gone, 0.0) | {
         "l1_wavefronts": max(0.0, 1 - min(1.0, wavefronts * mine / l1)), "l1_writeback": 1 - of_lsu, "l1_banks": kept,
         "lsu_instructions": 1 - of_lsu,
         "l2_sectors": kept, "l2_requests": kept, "l2_writes": kept, "dram_bytes": kept,
@@ -83,25 +74,23 @@ def local_estimate(facts: Facts, members: list[int], beside: list[int], fewer: f
     through = m.total("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum") * mine
     posted = min(1.0, through / traffic.l2_sectors) if traffic.l2_sectors else 0.0
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
-    held = _held_up(facts, members, share)
+    held = _held_up(code, members, share)
     remaining = (share * 0.01 + held / AHEAD) / (share + held) if held else 0.01
-    others = max(0.0, facts.stalls.of("long_scoreboard") - code.blamed_share(gone, "long_scoreboard") - held)
-    return facts.bounds.relieve(
+    others = max(0.0, facts.counters.stalls.of("long_scoreboard") - code.blamed_share(gone, "long_scoreboard") - held)
+    return facts.estimate.relieve(
         min(1.0, share + held),
         remaining,
         scale,
-        latency=facts.path_without(gone) / (fewer if facts.launch.waves > 1 else 1.0),
+        latency=facts.estimate.floor_without(gone) / (fewer if facts.counters.launch.waves > 1 else 1.0),
         posted=posted,
         uncovered=others * (1 / fewer - 1),
     )
 
 
-def _held_up(facts: Facts, members: list[int], share: float) -> float:
+def _held_up(code: Code, members: list[int], share: float) -> float:
     """Share of samples in which a store into the array waits for a load from global memory. The store must come before
     the next read of the array, which may be of the same element, so no later load is issued meanwhile. In registers
     there is no such order: the loads of several trips are in flight together."""
-    code = facts.code
-    assert code is not None
     stores = [i for i in members if code.classes[i].access == "store"]
     waits = code.stall.get("long_scoreboard")
     if waits is None:

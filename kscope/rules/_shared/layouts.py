@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
-from kscope.features.lanes.strides import Walks
-from kscope.features.patterns.fma_loops import product
-from kscope.features.profile.coalescing import apart
-from kscope.features.sass.columns import Column
+from kscope.features.facts import Code, Column, Facts
 
 MOST = 16  # accesses looked at, those that are waited for most
 SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows
@@ -28,19 +24,17 @@ FIX = {
 }
 
 
-def layout_of(facts: Facts, members: list[int], sectors: Column) -> str:
+def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> str:
     """What lies behind lanes that stand apart: rows or columns, or a product whose rows many threads read; empty where
     the code does not tell."""
-    code = facts.code
-    assert code is not None
-    loads = apart(code, (i for i in members if code.classes[i].access == "load"), sectors)
+    loads = facts.profile.scattered((i for i in members if code.classes[i].access == "load"), sectors)
     loads = [i for i in code.hottest(loads)[:MOST] if code.blamed[i] > 0]
-    walks = Walks(code, facts.kernel.launch.block)
+    walks = facts.lanes.strides
     if not walks.on_and_on(loads):
         return COLUMN if walks.columns(loads) else ""
     asked = sum(code.threads[i] * code.classes[i].bytes for i in members)
-    factors = product(code, loads)
-    if factors is None or asked < SHARED * (facts.traffic.dram_bytes or asked):
+    factors = facts.patterns.product(loads)
+    if factors is None or asked < SHARED * (facts.counters.traffic.dram_bytes or asked):
         return ROW
     others = [i for i in factors.loads if i not in members]
     return PRODUCT if not others or walks.on_and_on(others) else SWAPPED

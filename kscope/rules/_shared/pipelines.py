@@ -1,45 +1,39 @@
-"""What the rules on specialised kernels share: their inputs, and the estimate from a share of time that is lost."""
+"""What the rules on specialised kernels share: what they look at, and how they show it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.counters.units import Scale
-from kscope.features.estimate.bounds import RISE
-from kscope.model.analysis import Estimate, Evidence
-from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
+from kscope.features.facts import Code, Facts
+from kscope.model.analysis import Evidence
+from kscope.rules.base import PASSED, Missing, Passed, ProfiledRule, derived
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from kscope.features.facts import Facts
-    from kscope.features.profile.code import Code
-    from kscope.features.specialized.pipeline_loss import Loss
-    from kscope.features.specialized.specialization import Specialization
+    from kscope.features.facts import Loss, Specialization
     from kscope.model.analysis import Location
 
 COLLECT = "--set full --section PmSampling"
-WHOLE = "the rest of the kernel"
 EXPOSED = 0.03  # of the time that the unit loses to waits for data: findings that promise less are for information
 AHEAD = 0.25  # share of its time that a producer waits for slots, from which it is not the one that is late
 FULL = 0.85  # load of a memory unit from which it is what the waits are for
 REMOVED = 0.85  # of a loss that its remedy usually takes away: an overlapped epilogue leaves a rest
 
 
-class PipelineRule(Rule):
+class PipelineRule(ProfiledRule):
     """A rule on the pipeline of a warp-specialised kernel. Kernels whose warps all do the same pass."""
 
-    needs_sass = True
     needs_samples = True
     collect = COLLECT
 
     def pipeline(self, facts: Facts, *, bounds: bool = False) -> tuple[Specialization, Loss] | Passed | Missing:
         """What the rule looks at. `bounds`: the rule can do with bounds where the phases are not resolved."""
-        sp = facts.specialization
+        sp = facts.specialized.pipeline
         if sp is None:
             return PASSED
         if sp.phases is None or sp.loss is None:
-            return Missing(f"no PM-sampling timeline of the {facts_unit(sp)}; profile with {COLLECT}")
+            return Missing(f"no PM-sampling timeline of the {unit_title(sp)}; profile with {COLLECT}")
         if not sp.resolved and not bounds:
             return self.unresolved(sp)
         return sp, sp.loss
@@ -64,7 +58,7 @@ class DataRule(PipelineRule):
         if isinstance(known, (Passed, Missing)):
             return known
         sp, loss = known
-        if loss.data < EXPOSED or sp.slot_waits is None or memory_load(facts) > FULL:
+        if loss.data < EXPOSED or sp.slot_waits is None or facts.counters.beyond_l1_load > FULL:
             return PASSED
         return sp, loss, sp.slot_waits
 
@@ -76,43 +70,7 @@ class DataRule(PipelineRule):
         ]
 
 
-def memory_load(facts: Facts) -> float:
-    """Load of the fuller of device memory and L2, 0..1 of what kernels attain; L2 left aside where it only hands on
-    what device memory moves."""
-    names = ("dram",) if facts.l2_passes else ("dram", "l2")
-    return max((facts.units[u].load for u in names if u in facts.units), default=0.0)
-
-
-def gain(
-    facts: Facts,
-    lost: float,
-    *,
-    sure: float,
-    high: float | None = None,
-    scale: Scale | None = None,
-) -> Estimate:
-    """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
-    all of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's
-    load; the unit that the kernel is for may go up to the plateau that its timeline reaches, of which `lost` is a
-    share. `scale`: demands that the fix lowers."""
-    from kscope.features.specialized.phases import plateau_of
-
-    load, name = facts.bounds.next_limit(scale or {}, skip=("tensor",))
-    tensor = facts.units.get("tensor")
-    if tensor is not None and tensor.busy / plateau_of("tensor") > load:
-        load, name = tensor.busy / plateau_of("tensor"), tensor.title
-    point = max(1 - sure * lost, min(load, 1.0))
-    speedup = 1 / point
-    return Estimate(
-        speedup=round(speedup, 3),
-        low=round(min(speedup, 1 / (1 - 0.5 * sure * lost)), 3),
-        high=round(max(speedup, 1 / max(1 - (high if high is not None else lost), 0.05)) * min(RISE, speedup), 3),
-        capped_by=name if load > 1 - sure * lost else WHOLE,
-        kind="modelled",
-    )
-
-
-def facts_unit(sp: Specialization) -> str:
+def unit_title(sp: Specialization) -> str:
     """The unit that the kernel is for, in words."""
     return {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}.get(sp.unit, sp.unit)
 

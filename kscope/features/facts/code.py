@@ -1,0 +1,142 @@
+"""What the machine code says by itself, profiled or bare: patterns, addresses, lanes. Rules and lints ask the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kscope.features.facts.patterns import PatternFacts
+from kscope.features.lanes.proxy_hazards import Hazard, hazards
+from kscope.features.lanes.strides import Walks, astride, lane_stride
+from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.sass import slices
+from kscope.features.sass.listing import Listing
+
+if TYPE_CHECKING:  # of the modules that only lints ask, which profiles do without
+    from kscope.features.lanes.bank_conflicts import Conflict
+    from kscope.features.lanes.semantics import Value
+    from kscope.features.lanes.vectorizable import Merge
+
+
+class CodeFacts:
+    """What a lint asks about the code of one function, without a launch."""
+
+    def __init__(self, code: Listing, block: Sequence[int] | None = None) -> None:
+        """block: the shape of a block (x, y, z), if it is known."""
+        self.code = code
+        self._block = block
+
+    @cached_property
+    def patterns(self) -> PatternFacts:
+        """Shapes of code: products, chains, copies, spills, math functions; what belongs to a computation."""
+        return PatternFacts(self.code)
+
+    @cached_property
+    def addresses(self) -> AddressFacts:
+        """Where the address of a memory instruction comes from."""
+        return AddressFacts(self.code)
+
+    @cached_property
+    def lanes(self) -> LaneFacts:
+        """The addresses of all lanes: strides, bank conflicts, accesses that could be merged."""
+        return LaneFacts(self.code, self._block)
+
+
+class AddressFacts:
+    """`facts.addresses`: where the address of a memory instruction comes from. All take an instruction's index."""
+
+    def __init__(self, code: Listing) -> None:
+        self._code = code
+
+    def origins(self, index: int) -> frozenset[str] | None:
+        """What the address depends on: "tid", "x", "y", "z" (block indices), "load", words of constant banks; None
+        where the slice is too large to tell."""
+        return slices.address_origins(self._code, index)
+
+    def gathers(self, index: int) -> bool:
+        """The address is computed from loaded data."""
+        return slices.gathers(self._code, index)
+
+    def chases(self, load: int) -> bool:
+        """The address comes from the load itself, a round before: nothing can be loaded ahead."""
+        return slices.chases(self._code, load)
+
+    def steps_from_loaded(self, index: int) -> bool:
+        """In a loop, with an address that starts from loaded data and then goes on by itself: it walks a row."""
+        return slices.steps_from_loaded(self._code, index)
+
+    def continues(self, index: int, loop: int) -> bool:
+        """An access goes on where one of another loop stopped: the remainder of an unrolled loop."""
+        return slices.continues(self._code, index, loop)
+
+    def pointer(self, index: int) -> str | None:
+        """The kernel parameter that the address starts from."""
+        return slices.pointer(self._code, index)
+
+    def grid_dimensions(self, index: int) -> frozenset[str] | None:
+        """Grid dimensions ("x", "y", "z") that the address depends on; None where that cannot be told."""
+        return slices.grid_dimensions(self._code, index)
+
+
+class LaneFacts:
+    """`facts.lanes`: the addresses of all 32 lanes, computed under invented launch values."""
+
+    def __init__(self, code: Listing, block: Sequence[int] | None) -> None:
+        self._code, self._block = code, block
+
+    @cached_property
+    def _shape(self) -> tuple[int, int, int]:
+        """Of the block: the launch's, or the likeliest."""
+        if self._block is None:
+            return block_shapes(self._code, None)[0]
+        return self._block[0], self._block[1], self._block[2]
+
+    @cached_property
+    def strides(self) -> Walks:
+        """How accesses move from round to round and from block to block."""
+        return Walks(self._code, self._shape)
+
+    @cached_property
+    def _plain(self) -> Lanes:
+        return Lanes(self._code, Assumption(1, block_shapes(self._code, self._block)[0]))
+
+    def addresses(self, index: int) -> Value:
+        """The address of each lane under one assumption (one number: the same in all lanes); None if unknown."""
+        return self._plain.address(index)
+
+    def stride(self, index: int) -> int | None:
+        """Bytes between what neighbouring lanes access, the smallest that occurs; None where the code is silent."""
+        return lane_stride(self._code, index, self._shape)
+
+    def astride(self, index: int) -> bool:
+        """cp.async lays some sectors across two 32-byte pieces of shared memory: rows padded by half a sector."""
+        return astride(self._code, index, self._shape)
+
+    @cached_property
+    def shared_accesses(self) -> list[int]:
+        """Loads and stores of shared memory by lane addresses."""
+        from kscope.features.lanes.bank_conflicts import shared_accesses
+
+        return shared_accesses(self._code)
+
+    @cached_property
+    def conflicts(self) -> Mapping[int, Conflict]:
+        """Bank conflicts of every shared access for which they follow from the code, by instruction index."""
+        from kscope.features.lanes.bank_conflicts import conflicts
+
+        return conflicts(self._code, self._block)
+
+    @cached_property
+    def mergeable(self) -> list[Merge]:
+        """Groups of global accesses that one wider access could replace."""
+        from kscope.features.lanes.vectorizable import merges
+
+        return merges(self._code, self._block)
+
+    @cached_property
+    def proxy_hazards(self) -> list[Hazard]:
+        """Accesses of shared memory by the asynchronous proxy that no fence orders."""
+        return hazards(self._code, self._block)
+
+

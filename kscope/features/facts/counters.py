@@ -1,0 +1,99 @@
+"""What the counters of one launch say: how full each unit is, what warps wait for, how the launch fits the chip."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kscope.features.counters.launch import Geometry, geometry
+from kscope.features.counters.occupancy import Occupancy, occupancy
+from kscope.features.counters.product_tile import Tile, tile
+from kscope.features.counters.roofline import RooflinePoint, roofline
+from kscope.features.counters.stalls import StallMix, stall_mix
+from kscope.features.counters.traffic import SECTOR, Traffic, traffic
+from kscope.features.counters.units import Unit, busiest, units
+
+if TYPE_CHECKING:
+    from kscope.features.profile.code import Code
+    from kscope.model.kernel import Kernel
+
+PASSED_ON = 1.25  # bytes that L2 serves over bytes of device memory, up to which it hardly serves any again
+
+
+class CounterFacts:
+    """`facts.counters`. Parts whose counters the report lacks are None or empty."""
+
+    def __init__(self, kernel: Kernel, code: Code | None) -> None:
+        self._kernel, self._code = kernel, code
+
+    @cached_property
+    def units(self) -> dict[str, Unit]:
+        """Units by their name in kscope/arch/units.toml ("dram", "l2", "l1", "tensor", "issue", ...)."""
+        return units(self._kernel.metrics)
+
+    @cached_property
+    def busiest(self) -> Unit | None:
+        """The unit nearest to what it can attain.
+
+        Every thread fetches its parameters through the constant cache and the unit behind it, which handles barriers
+        too: short threads keep it busy. It counts only where lanes index constants.
+        """
+        code = self._code
+        divergent = code is not None and code.blamed_share(code.indexed_constants) > 0.1
+        beside = {"constant"} if not divergent else set()
+        if self.l2_passes:
+            beside.add("l2")
+        return busiest({n: u for n, u in self.units.items() if n not in beside})
+
+    @cached_property
+    def l2_passes(self) -> bool:
+        """L2 only hands on what device memory delivers or takes: hardly more bytes, and no port of its own is as near
+        to its limit as device memory. What its overall counter shows then is device memory's time
+        (kscope/arch/units.toml)."""
+        dram, l2, moved = self.units.get("dram"), self.units.get("l2"), self.traffic.dram_bytes
+        if dram is None or l2 is None or not moved or SECTOR * self.traffic.l2_sectors > PASSED_ON * moved:
+            return False
+        return l2.named < dram.load
+
+    @cached_property
+    def memory_load(self) -> float | None:
+        """Load of the fullest of device memory, L2 and L1, L2 left aside where it only hands on; None without any."""
+        names = ("dram", "l1") if self.l2_passes else ("dram", "l2", "l1")
+        return max((self.units[u].load for u in names if u in self.units), default=None)
+
+    @cached_property
+    def beyond_l1_load(self) -> float:
+        """Load of the fuller of device memory and L2, 0..1 of what kernels attain; L2 left aside where it only hands
+        on what device memory moves."""
+        names = ("dram",) if self.l2_passes else ("dram", "l2")
+        return max((self.units[u].load for u in names if u in self.units), default=0.0)
+
+    @cached_property
+    def stalls(self) -> StallMix:
+        """Warp time by stall reason, 0..1 each."""
+        return stall_mix(self._kernel)
+
+    @cached_property
+    def launch(self) -> Geometry:
+        """Blocks, warps and waves of the launch, and how evenly the SMs had work."""
+        return geometry(self._kernel)
+
+    @cached_property
+    def occupancy(self) -> Occupancy | None:
+        """Warps that an SM holds, and what limits them."""
+        return occupancy(self._kernel, self.launch)
+
+    @cached_property
+    def traffic(self) -> Traffic:
+        """Sectors and bytes at each level of memory."""
+        return traffic(self._kernel)
+
+    @cached_property
+    def roofline(self) -> RooflinePoint | None:
+        """Operations and bytes a second against the chip's."""
+        return roofline(self._kernel)
+
+    @cached_property
+    def product_tile(self) -> Tile | None:
+        """The tile of a product on tensor cores; None of every other kernel."""
+        return tile(self.roofline, self.traffic, self._kernel.duration_ns)

@@ -1,0 +1,190 @@
+"""Shapes of machine code that rules and lints look for, each found once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kscope.features.patterns import (
+    dependency_chains,
+    fma_loops,
+    local_memory,
+    loop_parallelism,
+    math_functions,
+    slicing,
+    strong_loads,
+    tile_copies,
+)
+from kscope.features.patterns.fma_loops import FmaLoop
+from kscope.features.patterns.loop_parallelism import Pieces
+from kscope.features.patterns.tile_copies import Copy
+
+if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do without
+    from kscope.features.patterns.dependency_chains import Recurrence
+    from kscope.features.patterns.math_functions import Power
+    from kscope.features.patterns.register_banks import BankCost
+    from kscope.features.sass.listing import Listing
+    from kscope.features.sass.warp_simulation import Walk
+    from kscope.model.kernel import Launch
+
+
+class PatternFacts:
+    """`facts.patterns`. Instructions are named by index; lists are of instructions that ran, and not to be changed."""
+
+    def __init__(self, code: Listing) -> None:
+        self._code = code
+
+    # Products and stencils
+
+    @property
+    def fma_loops(self) -> tuple[FmaLoop, ...]:
+        """Loops whose multiply-adds take loaded factors, most executed first."""
+        return fma_loops.fma_loops(self._code)
+
+    def product(self, loads: Iterable[int]) -> FmaLoop | None:
+        """The loop whose sums of products take a factor from these loads, the other one loaded too."""
+        return fma_loops.product(self._code, loads)
+
+    def multiplies_halves(self, loop: FmaLoop) -> bool:
+        """The loop multiplies 2-byte values, which tensor cores multiply exactly."""
+        return fma_loops.halves(self._code, loop)
+
+    def unpacking(self, loop: FmaLoop) -> list[int]:
+        """Conversions, shifts and permutes between the loop's loads and its multiply-adds."""
+        return fma_loops.unpacking(self._code, loop)
+
+    # What belongs to what
+
+    def same_computation(self, seeds: Iterable[int]) -> set[int]:
+        """Arithmetic (no memory access) that belongs to the same computation as the seeds."""
+        return slicing.computation(self._code, seeds)
+
+    def addresses_of(self, members: Iterable[int]) -> list[int]:
+        """Integer work and constants that serve nothing but these instructions, which are listed too."""
+        return slicing.feeding(self._code, members)
+
+    def removed_with(self, members: Iterable[int]) -> list[int]:
+        """What goes when a computation goes: it, the tests that choose how to compute it, what serves nothing else."""
+        return slicing.dying(self._code, members)
+
+    def values_of(self, stores: Iterable[int]) -> list[int]:
+        """The arithmetic that computes what stores write, from the loads on."""
+        return slicing.behind(self._code, stores)
+
+    @cached_property
+    def results(self) -> set[int]:
+        """The arithmetic behind all values that the kernel writes, and the tests of what it loaded."""
+        return slicing.purpose(self._code)
+
+    # Loops
+
+    @cached_property
+    def recurrences(self) -> list[Recurrence]:
+        """The longest carried chain of each innermost loop that has one, longest first."""
+        return dependency_chains.recurrences(self._code)
+
+    def carried_chain(self, hot: Collection[int]) -> list[int]:
+        """Arithmetic among `hot` that forms a serial chain, hottest first."""
+        return dependency_chains.carried(self._code, hot)
+
+    def pieces(self, walk: Walk) -> Pieces:
+        """Pieces that the work of one thread can fall into; walk: where its cycles go
+        (`facts.estimate.latency_floor.walk`)."""
+        return loop_parallelism.pieces(self._code, walk)
+
+    @cached_property
+    def exposed_copies(self) -> list[Copy]:
+        """Copies into shared memory that a loop starts and waits for before it uses an earlier tile."""
+        return tile_copies.exposed_copies(self._code)
+
+    @cached_property
+    def loop_kinds(self) -> Mapping[int, str]:
+        """Loops that are no loop of the source (SPIN, SERIAL), by number in the flow graph."""
+        from kscope.features.sass.loop_kinds import loop_kinds
+
+        return loop_kinds(self._code.program, self._code.cfg, self._code.classes)
+
+    @cached_property
+    def redundant_barriers(self) -> list[int]:
+        """Block-wide barriers that every path reaches from another one with nothing to order between."""
+        from kscope.features.patterns.redundant_barriers import redundant_barriers
+
+        return redundant_barriers(self._code)
+
+    @cached_property
+    def bank_costs(self) -> list[BankCost]:
+        """Instructions whose operand reads take longer than their pipe: three from one register bank."""
+        from kscope.features.patterns.register_banks import bank_costs
+
+        return bank_costs(self._code)
+
+    # Arithmetic
+
+    @cached_property
+    def math_calls(self) -> list[int]:
+        """Special-function instructions of floats and range reductions of accurate functions."""
+        return math_functions.math_calls(self._code)
+
+    @cached_property
+    def powers(self) -> list[Power]:
+        """The calls of powf."""
+        return math_functions.powers(self._code)
+
+    def reduces_range(self, index: int) -> bool:
+        """A multiplication by a constant that only the range reduction of an accurate function uses."""
+        return math_functions.reduces(self._code[index])
+
+    @cached_property
+    def integer_divisions(self) -> list[int]:
+        """Reciprocals around which divisions and modulos by run-time integers are built."""
+        return math_functions.integer_divisions(self._code)
+
+    @cached_property
+    def unfused(self) -> list[int]:
+        """Multiplies whose result goes to nothing but one add (PAIRS)."""
+        return math_functions.unfused(self._code)
+
+    @cached_property
+    def conversions(self) -> list[int]:
+        """Number-format conversions (CONVERSIONS), those of an integer division left aside."""
+        return math_functions.conversions(self._code)
+
+    @cached_property
+    def widened(self) -> tuple[list[int], list[int]]:
+        """(conversions from float to double, the double arithmetic that their values reach)."""
+        return math_functions.widened(self._code)
+
+    # Local memory and strong loads
+
+    @cached_property
+    def local_accesses(self) -> list[int]:
+        """Loads and stores of local memory."""
+        return local_memory.local_accesses(self._code)
+
+    @cached_property
+    def spills_and_arrays(self) -> tuple[list[int], list[int], bool]:
+        """(spills, array accesses, whether that is certain), by the code alone."""
+        return local_memory.spills_and_arrays(self._code)
+
+    def fixed_slot(self, index: int) -> bool:
+        """The address is the stack pointer and a constant."""
+        return local_memory.fixed_slot(self._code, index)
+
+    def slot_offset(self, index: int) -> int | None:
+        """Bytes from the stack pointer of an access at a fixed slot; None for a computed address."""
+        return local_memory.slot_offset(self._code, index)
+
+    def only_counting(self, arrays: Iterable[int]) -> list[int]:
+        """What goes beside the accesses where loops whose counters index an array have as many rounds as the compiler
+        knows: counters, tests, branches. Empty where loaded data has a say."""
+        return local_memory.counted(self._code, arrays)
+
+    def strong_loads_shared_by_blocks(self, launch: Launch) -> list[int]:
+        """Strong loads of few bytes that all blocks read and nobody writes: L1 could answer them."""
+        return strong_loads.shared_by_blocks(self._code, launch)
+
+    @property
+    def l1_over_l2_latency(self) -> float:
+        """Latency of an L1 hit over that of an L2 hit, 0..1 (kscope/arch/latency.toml)."""
+        return strong_loads.latency_left(self._code)

@@ -1,0 +1,75 @@
+"""Code and counters together: what a set of instructions asks of each unit, and who moves more than it must."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, pressure
+from kscope.features.profile import coalescing, demands, excess
+from kscope.features.profile.excess import Excess
+from kscope.features.profile.serial_sections import Alone, alone
+
+if TYPE_CHECKING:
+    from kscope.features.counters.units import Demand
+    from kscope.features.profile.blame import Blame
+    from kscope.features.profile.code import Code
+    from kscope.features.sass.columns import Column
+
+
+class ProfileFacts:
+    """`facts.profile`. Instructions are named by index, columns have one value an instruction."""
+
+    def __init__(self, code: Code) -> None:
+        self._code = code
+
+    @property
+    def blame(self) -> Blame:
+        """Stall samples by the instruction that caused them; `code.blamed_share(members)` sums them up."""
+        return self._code.blame
+
+    def demands_after(self, members: Iterable[int], remaining: float) -> dict[Demand, float]:
+        """Factor on each demand inside the SM when only `remaining` (0..1) of these instructions is left: the scale of
+        `facts.estimate.relieve`. L2 and device memory are not among them: the caches decide."""
+        return demands.left(self._code, members, remaining)
+
+    def sectors_share(self, members: Iterable[int]) -> float:
+        """Share of the sectors that global accesses touch, 0..1; by executions where sectors were not counted."""
+        return demands.sectors_share(self._code, members)
+
+    def excess(self, actual: Column, ideal: Column, above: float, upto: float, least: float) -> Excess | None:
+        """Instructions whose actual cost is over (1 + above) and at most (1 + upto) times the ideal; None where their
+        excess is less than `least` of all cost."""
+        return excess.excess(self._code, actual, ideal, above, upto, least)
+
+    def least_wavefronts(self, members: list[int], sectors: Column) -> float:
+        """Wavefronts of L1 (or requests to L2) that these accesses would need: whole lines, at least one each."""
+        return excess.least_wavefronts(self._code, members, sectors)
+
+    @property
+    def only_bulk(self) -> bool:
+        """The code was counted and makes no global accesses of its own: bulk copies have no sectors an instruction."""
+        return excess.only_bulk(self._code)
+
+    @cached_property
+    def contiguous(self) -> list[int]:
+        """Global accesses under 16 bytes a lane whose lanes together fill the sectors that they touch."""
+        return coalescing.contiguous(self._code)
+
+    def compact(self, index: int) -> bool:
+        """The lanes of a global access touch no more sectors than their bytes fill."""
+        return coalescing.compact(self._code, index)
+
+    def scattered(self, members: Iterable[int], sectors: Column) -> list[int]:
+        """Those of the accesses that touch about a sector for every active lane."""
+        return coalescing.apart(self._code, members, sectors)
+
+    @cached_property
+    def serial_section(self) -> Alone | None:
+        """Work that few warps of a block do between two barriers while the others wait."""
+        return alone(self._code)
+
+    def occupancy_with(self, registers: int, threads: int) -> Pressure | None:
+        """What an SM of this code's chip would hold with so many registers a thread, MAX_REGISTERS at most."""
+        return pressure(self._code.program.sm, min(MAX_REGISTERS, registers), threads, "launch")
