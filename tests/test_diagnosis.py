@@ -1,6 +1,6 @@
 """The promise of the project on its own captures: regime, cause, false alarms and the size of the estimates.
 
-Figures as tools/eval.py defines them, on labels.toml and times.txt.
+Figures as tools/eval.py defines them, on what each CAPTURE.toml says.
 """
 
 from __future__ import annotations

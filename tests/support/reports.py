@@ -8,18 +8,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from kscope.parsers.files.ncu_container import Block, blocks, header_end
+from tests.support import patches
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "h200"
+FIXTURES = patches.FIXTURES / "h200"
 
 
-def fixture(case: str) -> Path:
-    """The packed report of a case, e.g. `bank_conflict.slow`."""
-    return FIXTURES / case / "report.ncu-rep.xz"
+def fixture(case: str, folder: Path = FIXTURES, which: str = "report") -> Path:
+    """A case's report, e.g. of `bank_conflict.slow`: as it is packed, or plain where it is kept as a difference."""
+    return patches.report(f"{folder.name}/{case}/{which}")
 
 
 def plain(case: str) -> bytes:
     """The bytes of a case's report, unpacked."""
-    return lzma.decompress(fixture(case).read_bytes())
+    return patches.plain(f"{FIXTURES.name}/{case}/report")
 
 
 def parts(data: bytes) -> tuple[bytes, list[tuple[Block, bytes]]]:
@@ -62,7 +63,7 @@ SEVERAL = "multi_kernels"
 
 def every_case() -> tuple[str, ...]:
     """Names of all captures."""
-    return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/report.ncu-rep.xz")))
+    return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/CAPTURE.toml")))
 
 
 def cases() -> tuple[str, ...]:
