@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
 
 FOLDER = ROOT / "reports" / "h200"
-FIXTURES = ROOT / "fixtures" / "h200"
+BUILD = ROOT / "build"  # where tests/support/patches.py puts plain reports
 FIRST = {"hot": 3, "stalls": 4, "utilization": 5, "locations": 2, "nvidia": 3}  # entries kept of lists
 MESSAGE = 20
 WIDTH = 120  # of a line of JSON: what fits is not broken up
@@ -46,13 +46,16 @@ LAYOUTS = (
 
 
 def cases() -> list[str]:
-    return sorted(path.parent.name for path in FIXTURES.glob("*/report.ncu-rep.xz"))
+    from tests.support import reports
+
+    return list(reports.every_case())
 
 
 def analyze(case: str) -> Analysis:
     from kscope.engine.run import analyze_paths
+    from tests.support import reports
 
-    return analyze_paths([FIXTURES / case / "report.ncu-rep.xz"])
+    return analyze_paths([reports.fixture(case)])
 
 
 def golden(case: str, analysis: Analysis) -> dict[str, str]:
@@ -66,7 +69,7 @@ def golden(case: str, analysis: Analysis) -> dict[str, str]:
     files = {f"{case}.json": lines_of(value) + "\n"}
     if case in LAYOUTS:
         text = COUNTS.sub("passed * · not applicable *", render("text", analysis, Options(width=80)))
-        files[f"{case}.txt"] = "\n".join(line.rstrip() for line in text.replace(f"{ROOT}/", "").splitlines()) + "\n"
+        files[f"{case}.txt"] = "\n".join(line.rstrip() for line in relative(text).splitlines()) + "\n"
     return files
 
 
@@ -108,12 +111,17 @@ def lines_of(value: Any, indent: int = 0) -> str:
     return "[\n" + ",\n".join(pad + lines_of(v, indent + 1) for v in value) + "\n" + " " * indent + "]"
 
 
+def relative(text: str) -> str:
+    """The text with paths from the repository on; rebuilt reports as if they lay with the others."""
+    return text.replace(f"{BUILD}/", "").replace(f"{ROOT}/", "")
+
+
 def shortened(value: Any) -> Any:
     """The same structure: numbers rounded, long lists and texts cut, absolute paths of the repository relative."""
     if isinstance(value, float):
         return float(f"{value:.3g}")
     if isinstance(value, str):
-        return value.replace(f"{ROOT}/", "")
+        return relative(value)
     if isinstance(value, dict):
         out = {key: shortened(v) for key, v in value.items() if key not in EACH_RULE}
         out |= {key: out[key][:count] for key, count in FIRST.items() if key in out}
