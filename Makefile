@@ -6,13 +6,15 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test fuzz check golden names frontend gallery rulebook eval validate bench clean
+.PHONY: help demo test test-all fuzz check fixtures golden names frontend gallery rulebook eval validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
-	@echo "make test      all tests"
+	@echo "make test      the tests, those over captures on some of every kind (two cores: five minutes)"
+	@echo "make test-all  all tests on all captures, as CI"
 	@echo "make fuzz      the property tests on new random examples, thousands of each"
 	@echo "make check     ruff, mypy --strict, import layers"
+	@echo "make fixtures  the captures as plain reports, in build/fixtures"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
 	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
@@ -30,6 +32,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
 
+test-all: export KSCOPE_TEST_ALL := 1
+test-all: test
+
 fuzz: $(STAMP)
 	@$(BIN)/python -m pytest -n auto -q --hypothesis-profile=search $(shell grep -rl "^from hypothesis" tests --include=test_*.py)
 
@@ -42,6 +47,9 @@ golden: $(STAMP)
 	$(BIN)/python tools/golden.py
 	$(BIN)/python tools/golden_sass.py
 	$(BIN)/python tools/golden_gates.py
+
+fixtures: $(STAMP)
+	@$(BIN)/python tools/patch_fixtures.py --check
 
 frontend:
 	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build

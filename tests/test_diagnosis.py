@@ -1,6 +1,6 @@
 """The promise of the project on its own captures: regime, cause, false alarms and the size of the estimates.
 
-Figures as tools/eval.py defines them, on labels.toml and times.txt.
+Figures as tools/eval.py defines them, on what each CAPTURE.toml says.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from kscope.model.analysis import Finding, KernelAnalysis
+from tests.support import reports
 from tests.support.labels import CAPTURED, LABELS, PAIRS, truth
 
 KEPT = {"regime": 0.9, "top1": 0.8, "top3": 0.9}
@@ -68,6 +69,7 @@ def scored(diagnosis: Callable[[str], KernelAnalysis]) -> Score:
     return score(diagnosis)
 
 
+@pytest.mark.skipif(not reports.ALL, reason="figures over all labelled captures: make test-all")
 @pytest.mark.parametrize("figure", [*KEPT, *BOUNDED])
 def test_promise(figure: str, scored: Score) -> None:
     value = scored.figures[figure]

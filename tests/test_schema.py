@@ -26,7 +26,7 @@ def validator() -> Any:
     return jsonschema.Draft202012Validator(schema)
 
 
-@pytest.mark.parametrize("case", reports.every_case())
+@pytest.mark.parametrize("case", reports.chosen())
 def test_capture(case: str, analysis: Callable[[str], Analysis]) -> None:
     validator().validate(json.loads(render("json", analysis(case))))
 

@@ -20,9 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kscope.features import trace_roles  # noqa: E402
+from kscope.features.specialized import recorded_roles  # noqa: E402
 from kscope.model.trace import KernelTrace  # noqa: E402
-from kscope.parsers import warp_traces  # noqa: E402
+from kscope.parsers.warp_trace import files  # noqa: E402
 
 PARTS = ("priming", "issued", "covered", "exposed", "drain")
 UNIT = ("busy", "fill", "drain", "gaps", "gap_share")
@@ -36,11 +36,11 @@ def table(folder: Path) -> str:
     head = ["case", "role", "warps", "time_us", "cycles", "late", "recording"]
     rows.writerow([*head, *parts, *(f"tensor_{name}" for name in UNIT)])
     for path in sorted(folder.glob("*/trace.ktrace.xz")):
-        (trace,) = warp_traces.read(path)
-        unit = trace_roles.unit_share(trace)
+        (trace,) = files.read(path)
+        unit = recorded_roles.unit_share(trace)
         pipe = [f"{getattr(unit, name):.2f}" if unit else "" for name in UNIT]
-        less = {role.role: role.recording for role in trace_roles.roles(trace)}
-        for role in trace_roles.roles(trace, records=True):
+        less = {role.role: role.recording for role in recorded_roles.roles(trace)}
+        for role in recorded_roles.roles(trace, records=True):
             shares = [getattr(role, part) for part in PARTS]
             cells = [f"{v:.2f}" if s else "" for s in shares for v in ((s.mean, s.low, s.high) if s else (0, 0, 0))]
             cycles = 1e3 * role.time_us * (trace.clock_ghz or 0.0)

@@ -2,8 +2,8 @@
 
     python tools/eval.py [FOLDER] [--out reports/eval.md]      (--out puts the figures into README.md too)
 
-FOLDER holds labels.toml, times.txt and <case>/report.ncu-rep.xz (default: fixtures/h200). Writes one page: the
-figures, an ablation, and a row a case with truth, promise and what the profiler's rules say.
+FOLDER is one of fixtures/, with <case>/CAPTURE.toml and the report beside it (default: fixtures/h200). Writes one page:
+the figures, an ablation, and a row a case with truth, promise and what the profiler's rules say.
 
 Figures: regime accuracy; top-1 and top-3 accuracy of the first findings that are more than information; false alarms
 (an accepted rule still promised at 1.15x or more on the fixed version, or any promise of 1.25x or more where nothing
@@ -24,14 +24,17 @@ from typing import Any
 
 import msgspec
 
-from kscope.engine.kernel import analyze_kernel
-from kscope.features.estimate import bounds as bounds_module
-from kscope.model.analysis import Finding, KernelAnalysis
-from kscope.model.kernel import Kernel
-from kscope.parsers.files.inputs import open_input
-from kscope.parsers.ncu.kernels import read_kernels
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kscope.engine.kernel import analyze_kernel  # noqa: E402
+from kscope.features.estimate import bounds as bounds_module  # noqa: E402
+from kscope.model.analysis import Finding, KernelAnalysis  # noqa: E402
+from kscope.model.kernel import Kernel  # noqa: E402
+from kscope.parsers.files.inputs import open_input  # noqa: E402
+from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
+from tests.support import captures, reports  # noqa: E402
+
 GENERIC = ("HighPipeUtilization", "IssueSlotUtilization", "MemoryL2Compression")  # name no cause
 NVIDIA: dict[str, tuple[str, ...]] = {  # what a rule of Nsight Compute names, in our slugs
     "UncoalescedGlobalAccess": ("uncoalesced-global-access", "misaligned-global-access"),
@@ -82,19 +85,17 @@ class Case(msgspec.Struct, frozen=True):
 
 def load(folder: Path, only: Sequence[str] | None = None) -> list[Case]:
     """The labelled captures of a folder and the versions without their fault; `only` of these names if given."""
-    labels = tomllib.loads((folder / "labels.toml").read_text(encoding="utf-8"))
-    rows = [line.split() for line in (folder / "times.txt").read_text(encoding="utf-8").splitlines()]
-    times = {f"{r[1]}.{r[2]}": float(r[3]) for r in rows if r[:1] == ["TIME"]}
+    found = captures.tables(folder)
+    labels, times = captures.labels(found), captures.times(found)
     fixed = {label["fixed"]: label for label in labels.values() if label.get("fixed")}
     out = []
-    for report in sorted(folder.glob("*/report.ncu-rep.xz")):
-        name = report.parent.name
+    for name in found:
         label = labels.get(name)
         if (label is None and name not in fixed) or (only is not None and name not in only):
             continue
         better = label.get("fixed") if label else None
         truth = times[name] / times[better] if better in times and name in times else None
-        with open_input(report) as path:
+        with open_input(reports.fixture(name, folder)) as path:
             out.append(Case(name, label, fixed.get(name), truth, next(iter(read_kernels(path)))))
     return out
 

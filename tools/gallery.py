@@ -43,9 +43,10 @@ def pages(folder: Path) -> dict[str, Path]:
     """The reports of the views, written to a folder, by name."""
     out = {}
     for name in sorted({view[1] for view in VIEWS} - {"diff"}):
-        source = reports.fixture(name)
-        named = folder / (f"{name}.ncu-rep.xz" if source.exists() else traces.path(name).name)
-        shutil.copy(source if source.exists() else traces.path(name), named)  # what the page shows as its input
+        source = reports.fixture(name) if name in reports.every_case() else traces.path(name)
+        end = source.name.removeprefix("report") if name in reports.every_case() else source.name.removeprefix(name)
+        named = folder / f"{name}{end}"
+        shutil.copy(source, named)  # what the page shows as its input
         detail = Detail()
         analysis = analyze_paths([named], detail=detail)
         out[name] = folder / f"{name}.html"

@@ -1,16 +1,24 @@
-"""Golden outputs of the captures: reports/h200/CASE.json and CASE.txt, to be reviewed as a diff.
+"""Golden outputs of the captures, to be reviewed as a diff: reports/h200.
 
     python tools/golden.py [--check] [FOLDER]
 
-The JSON is the Analysis, shortened to what a review can read: numbers to three significant digits, paths relative to
-the repository, the five hottest instructions, NVIDIA's messages cut at 200 characters. `--check` writes nothing and
-exits 1 where the folder differs.
+- CASE.json: the Analysis, shortened to what a review can read: numbers to three significant digits, paths relative to
+  the repository, the first entries of long lists (FIRST), the beginnings of NVIDIA's messages. It leaves out what
+  changes with every rule that is added: which rules passed, which could not be checked.
+- rules/CODE.txt: what one rule says of all captures, a line each: `fires 1.10x CASE` with the promised speed-up (`-` if
+  none), its severity, or `n/a CASE WHY`, or `error CASE WHAT`. Of captures without a line it found nothing.
+- CASE.txt: the whole text, of LAYOUTS only.
+
+So a new rule adds its own file and changes the captures on which it fires. `--check` writes nothing and exits 1 where
+the folder differs.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,18 +29,33 @@ if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
 
 FOLDER = ROOT / "reports" / "h200"
-FIXTURES = ROOT / "fixtures" / "h200"
-HOT, MESSAGE = 5, 200
+BUILD = ROOT / "build"  # where tests/support/patches.py puts plain reports
+FIRST = {"hot": 3, "stalls": 4, "utilization": 5, "locations": 2, "nvidia": 3}  # entries kept of lists
+MESSAGE = 20
+WIDTH = 120  # of a line of JSON: what fits is not broken up
+NOWHERE = "finds nothing on any capture"
+COUNTS = re.compile(r"passed \d+ · not applicable \d+")
+EACH_RULE = ("passed", "not_applicable")  # lists of a kernel that change with every rule
+LAYOUTS = (
+    "bank_conflict.slow", "calibrate.block1024", "gemm_f32.warptile", "int_division.slow", "l2_scan.base",
+    "launch_bound.tiny", "mha_copy.registers", "moe_list.each", "multi_kernels", "nearest.debug",
+    "picked_norms.all_lanes", "potential.ieee", "publish.fence_each", "scale_add.host_input", "small_grid.slow",
+    "triton_softmax.passes", "wave.intrinsics", "ws_gemm.epilogue_exposed", "ws_gemm.k256", "ws_gemm.produce_exposed",
+)  # fmt: skip
+"""The captures whose text is kept: together they have every heading, table and form of sentence of it."""
 
 
 def cases() -> list[str]:
-    return sorted(path.parent.name for path in FIXTURES.glob("*/report.ncu-rep.xz"))
+    from tests.support import reports
+
+    return list(reports.every_case())
 
 
 def analyze(case: str) -> Analysis:
     from kscope.engine.run import analyze_paths
+    from tests.support import reports
 
-    return analyze_paths([FIXTURES / case / "report.ncu-rep.xz"])
+    return analyze_paths([reports.fixture(case)])
 
 
 def golden(case: str, analysis: Analysis) -> dict[str, str]:
@@ -43,11 +66,54 @@ def golden(case: str, analysis: Analysis) -> dict[str, str]:
 
     value = shortened(msgspec.to_builtins(analysis))
     value["kscope"] = "*"  # a release does not change the diagnosis
-    text = render("text", analysis, Options(width=80)).replace(f"{ROOT}/", "")
-    return {
-        f"{case}.json": json.dumps(value, indent=1, ensure_ascii=False) + "\n",
-        f"{case}.txt": "\n".join(line.rstrip() for line in text.splitlines()) + "\n",
-    }
+    files = {f"{case}.json": lines_of(value) + "\n"}
+    if case in LAYOUTS:
+        text = COUNTS.sub("passed * · not applicable *", render("text", analysis, Options(width=80)))
+        files[f"{case}.txt"] = "\n".join(line.rstrip() for line in relative(text).splitlines()) + "\n"
+    return files
+
+
+def said(case: str, analysis: Analysis) -> dict[str, list[str]]:
+    """Code of each rule that was run -> its lines on the case, none where it found nothing."""
+    out: dict[str, list[str]] = {}
+    for kernel in analysis.kernels:
+        name = case if len(analysis.kernels) == 1 else f"{case}#{kernel.id}"
+        for code in kernel.passed:
+            out.setdefault(code, [])
+        for f in kernel.findings:
+            gain = f"{f.estimate.speedup:.2f}x" if f.estimate else "-"
+            out.setdefault(f.code, []).append(f"fires {gain:>6} {name} {f.severity}")
+        for n in kernel.not_applicable:
+            out.setdefault(n.code, []).append(f"n/a {name} {n.why}")
+        for e in kernel.errors:
+            out.setdefault(e.code, []).append(f"error {name} {e.message}")
+    return out
+
+
+def rule_files(saids: Mapping[str, Mapping[str, list[str]]]) -> dict[str, str]:
+    """File name -> content for each rule; given what `said` returns, by case."""
+    lines: dict[str, list[str]] = {}
+    for case in sorted(saids):
+        for code, mine in saids[case].items():
+            lines.setdefault(code, []).extend(mine)
+    return {f"rules/{code}.txt": "\n".join(mine or [NOWHERE]) + "\n" for code, mine in sorted(lines.items())}
+
+
+def lines_of(value: Any, indent: int = 0) -> str:
+    """JSON that a review can read: what fits into WIDTH is one line, other lists and objects have a line an entry."""
+    short = json.dumps(value, ensure_ascii=False)
+    if len(short) + indent <= WIDTH or not isinstance(value, dict | list) or not value:
+        return short
+    pad = " " * (indent + 1)
+    if isinstance(value, dict):
+        rows = [f"{pad}{json.dumps(key)}: {lines_of(v, indent + 1)}" for key, v in value.items()]
+        return "{\n" + ",\n".join(rows) + "\n" + " " * indent + "}"
+    return "[\n" + ",\n".join(pad + lines_of(v, indent + 1) for v in value) + "\n" + " " * indent + "]"
+
+
+def relative(text: str) -> str:
+    """The text with paths from the repository on; rebuilt reports as if they lay with the others."""
+    return text.replace(f"{BUILD}/", "").replace(f"{ROOT}/", "")
 
 
 def shortened(value: Any) -> Any:
@@ -55,11 +121,10 @@ def shortened(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.3g}")
     if isinstance(value, str):
-        return value.replace(f"{ROOT}/", "")
+        return relative(value)
     if isinstance(value, dict):
-        out = {key: shortened(v) for key, v in value.items()}
-        if "hot" in out:
-            out["hot"] = out["hot"][:HOT]
+        out = {key: shortened(v) for key, v in value.items() if key not in EACH_RULE}
+        out |= {key: out[key][:count] for key, count in FIRST.items() if key in out}
         for entry in out.get("nvidia", ()):
             if len(entry["message"]) > MESSAGE:
                 entry["message"] = entry["message"][:MESSAGE] + "…"
@@ -70,12 +135,12 @@ def shortened(value: Any) -> Any:
 def drift(folder: Path, files: dict[str, str]) -> list[str]:
     """Names of files that are missing, or differ, or belong to no case."""
     stale = [n for n, t in files.items() if not (folder / n).is_file() or (folder / n).read_text("utf-8") != t]
-    here = (path.name for path in (*folder.glob("*.json"), *folder.glob("*.txt")))
+    here = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted({*stale, *(name for name in here if name not in files)})
 
 
 def write(folder: Path, files: dict[str, str]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "rules").mkdir(parents=True, exist_ok=True)
     for name in drift(folder, files):
         if name in files:
             (folder / name).write_text(files[name], encoding="utf-8")
@@ -91,8 +156,12 @@ def main(arguments: list[str]) -> int:
         return 2
     folder = Path(named[0]) if named else FOLDER
     files: dict[str, str] = {}
+    saids: dict[str, dict[str, list[str]]] = {}
     for case in cases():
-        files |= golden(case, analyze(case))
+        analysis = analyze(case)
+        files |= golden(case, analysis)
+        saids[case] = said(case, analysis)
+    files |= rule_files(saids)
     changed = drift(folder, files)
     if not check:
         write(folder, files)

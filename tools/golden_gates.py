@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import shlex
 import sqlite3
@@ -17,6 +18,10 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.support import reports  # noqa: E402
+
 FILE = ROOT / "reports" / "gates.txt"
 COMMANDS = (
     "analyze conflicts.ncu-rep.xz --fail-on MEM103",
@@ -47,7 +52,6 @@ COMMANDS = (
 INPUTS = {
     "conflicts.ncu-rep.xz": "fixtures/h200/bank_conflict.slow/report.ncu-rep.xz",
     "padded.ncu-rep.xz": "fixtures/h200/bank_conflict.fast/report.ncu-rep.xz",
-    "rows.ncu-rep.xz": "fixtures/h200/csr.warp/report.ncu-rep.xz",
     "launches.json.xz": "fixtures/traces/launch_bound.json.xz",
     "memory.cubin.xz": "fixtures/sass/memory.sm_90a.cubin.xz",
 }
@@ -71,6 +75,7 @@ def golden() -> str:
 def _fill(folder: Path) -> None:
     for name, source in INPUTS.items():
         (folder / name).write_bytes((ROOT / source).read_bytes())
+    (folder / "rows.ncu-rep.xz").write_bytes(lzma.compress(reports.plain("csr.warp"), preset=0))
     (folder / "broken.ncu-rep").write_bytes(b"NVR\0")
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 0, "tid": 1, "ts": 0, "dur": 5, "args": {}}
     (folder / "host_only.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))

@@ -2,7 +2,7 @@
 
     python tools/ladder.py [--out reports/ladder.md]
 
-A rung is a labelled capture of fixtures/h200 that names the rung after it (`next` in labels.toml). For each: what
+A rung is a labelled capture of fixtures/h200 that names the rung after it (`next` in its CAPTURE.toml). For each: what
 kscope suggests, at which place the step that the next rung takes stands, what it promises, and what the step brought.
 """
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +24,7 @@ from kscope.engine.kernel import analyze_kernel  # noqa: E402
 from kscope.model.analysis import KernelAnalysis  # noqa: E402
 from kscope.parsers.files.inputs import open_input  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
-
-FIXTURES = ROOT / "fixtures" / "h200"
+from tests.support import captures, reports  # noqa: E402
 
 
 class Rung(msgspec.Struct, frozen=True):
@@ -46,7 +44,7 @@ class Rung(msgspec.Struct, frozen=True):
 
 
 def ladders(labels: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """Chains of cases from the slowest rung to the last but one."""
+    """Chains of cases from the slowest rung to the last but one, the longest first."""
     nexts = {case: label["next"] for case, label in labels.items() if "next" in label}
     starts = [case for case in nexts if case not in nexts.values()]
     chains = []
@@ -55,13 +53,12 @@ def ladders(labels: dict[str, dict[str, Any]]) -> list[list[str]]:
         while nexts.get(chain[-1]) in nexts:
             chain.append(nexts[chain[-1]])
         chains.append(chain)
-    return chains
+    return sorted(chains, key=len, reverse=True)
 
 
 def climb() -> list[list[Rung]]:
-    labels = tomllib.loads((FIXTURES / "labels.toml").read_text(encoding="utf-8"))
-    rows = (line.split() for line in (FIXTURES / "times.txt").read_text(encoding="utf-8").splitlines())
-    times = {f"{r[1]}.{r[2]}": float(r[3]) for r in rows if r[:1] == ["TIME"]}
+    found = captures.tables(reports.FIXTURES)
+    labels, times = captures.labels(found), captures.times(found)
     return [[rung(case, labels[case], times) for case in chain] for chain in ladders(labels)]
 
 
@@ -78,7 +75,7 @@ def rung(case: str, label: dict[str, Any], times: dict[str, float]) -> Rung:
 
 
 def diagnose(case: str) -> KernelAnalysis:
-    with open_input(FIXTURES / case / "report.ncu-rep.xz") as path:
+    with open_input(reports.fixture(case)) as path:
         return analyze_kernel(next(iter(read_kernels(path))), case)
 
 

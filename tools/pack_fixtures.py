@@ -2,9 +2,11 @@
 
     python tools/pack_fixtures.py CAPTURES SOURCES fixtures/h200
 
-CAPTURES holds *.ncu-rep, SOURCES the CUDA files, labels.toml and times.txt of all of them. Toolkit
-headers are taken out of the reports (tools/strip_sources.py). Everything in CAPTURE.toml comes from the report itself,
-the labels or the measured times; what the report does not record is left out.
+CAPTURES holds *.ncu-rep, SOURCES the CUDA files, and of the new captures labels.toml (a table a case: regime, accept,
+fixed, no_gain, next) and times.txt (lines `TIME name variant 12.3 us`). Toolkit headers are taken out of the reports
+(tools/strip_sources.py). Everything in CAPTURE.toml comes from the report itself, the labels or the measured times;
+what the report does not record is left out. From then on CAPTURE.toml alone says it: correct labels there. Then
+tools/patch_fixtures.py makes the reports small.
 """
 
 from __future__ import annotations
@@ -38,9 +40,9 @@ def main() -> None:
     times = dict(read_times(args.sources / "times.txt"))
     kernels = args.out.parent / "kernels"
     for file in sorted(args.sources.iterdir()):
-        folder = kernels if file.suffix in (".cu", ".cuh", ".py") else args.out
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(file, folder / file.name)
+        if file.suffix in (".cu", ".cuh", ".py"):
+            kernels.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, kernels / file.name)
     sources = {f.name: f.read_text() for f in sorted(kernels.iterdir()) if f.suffix in (".cu", ".py")}
     reports = sorted(args.captures.glob("*.ncu-rep"))
     with ProcessPoolExecutor() as pool:
@@ -85,7 +87,10 @@ def capture(
         about: dict[str, Any] = {"cause": [], "note": note}
     else:
         note = "nothing to gain: the limit is elsewhere" if label.get("no_gain") else None
-        about = {"regime": label["regime"], "cause": label["accept"], "fixed_by": label.get("fixed"), "note": note}
+        about = {
+            "regime": label["regime"], "cause": label["accept"], "fixed_by": label.get("fixed"),
+            "no_gain": label.get("no_gain"), "next": label.get("next"), "note": note,
+        }  # fmt: skip
     capability = ".".join(str(metric(f"device__attribute_compute_capability_{part}")) for part in ("major", "minor"))
     tables: dict[str, dict[str, Any]] = {
         "device": {
@@ -114,8 +119,18 @@ def capture(
             "how": "median of 15 launches without the profiler" if case in times else None,
             "profiled_us": round(metric("gpu__time_duration.sum") / 1e3, 3),
         },
+        "measured.unprofiled_us": {f'"{other}"': us for other, us in unprofiled(case, label, times, report.parent)},
     }  # fmt: skip
+    tables = {name: table for name, table in tables.items() if table}
     return "\n\n".join(f"[{name}]\n" + "\n".join(entries(table)) for name, table in tables.items()) + "\n"
+
+
+def unprofiled(
+    case: str, label: dict[str, Any] | None, times: dict[str, float], captures: Path
+) -> list[tuple[str, float]]:
+    """The version without the fault, if it was timed and not captured."""
+    fixed = (label or {}).get("fixed")
+    return [(fixed, times[fixed])] if fixed in times and not (captures / f"{fixed}.ncu-rep").exists() else []
 
 
 def entries(table: dict[str, Any]) -> list[str]:
@@ -123,6 +138,8 @@ def entries(table: dict[str, Any]) -> list[str]:
 
 
 def toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, list):
         return "[" + ", ".join(map(toml, value)) + "]"
     if isinstance(value, str):

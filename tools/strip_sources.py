@@ -42,11 +42,14 @@ def strip(data: bytes, keep: tuple[str, ...]) -> bytes:
         payload = data[start:at]
         if numbers.get(1):  # a block of sources
             payload = b"".join(framed(source(m, keep)) for m in messages(payload))
-            header = b"".join(
-                key(PAYLOAD, 0) + varint(len(payload)) if n == PAYLOAD else raw for n, _, raw in fields(header)
-            )
+            header = replaced_payload(header, len(payload))
         out += framed(header) + payload
     return bytes(out)
+
+
+def replaced_payload(header: bytes, size: int) -> bytes:
+    """A block's header that says so many bytes of payload."""
+    return b"".join(key(PAYLOAD, 0) + varint(size) if n == PAYLOAD else raw for n, _, raw in fields(header))
 
 
 def source(message: bytes, keep: tuple[str, ...]) -> bytes:

@@ -38,6 +38,7 @@ from kscope.features.specialized.specialization import Specialization  # noqa: E
 from kscope.model.analysis import KernelAnalysis  # noqa: E402
 from kscope.parsers.files.inputs import open_input  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
+from tests.support import patches, reports  # noqa: E402
 
 RECORDED = 1.03  # recorded over plain time, above which the recording is not of the same kernel
 RECORDS = 3.0  # points of a role's time that went into its records, above which it is not the plain program's role
@@ -153,11 +154,11 @@ def render(folder: Path) -> str:
 
 
 def read(folder: Path, setting: dict[str, Any]) -> Case:
-    with open_input(folder / "report.ncu-rep.xz") as plain:
+    with open_input(reports.fixture(folder.name, folder.parent)) as plain:
         (kernel,) = read_kernels(plain)
     recorded = None
-    if (folder / "recorded.ncu-rep.xz").exists():
-        with open_input(folder / "recorded.ncu-rep.xz") as other:
+    if f"{folder.parent.name}/{folder.name}/recorded" in patches.names(folder.parent.name):
+        with open_input(reports.fixture(folder.name, folder.parent, "recorded")) as other:
             recorded = Facts(next(iter(read_kernels(other)))).specialized.pipeline
     us = (kernel.duration_ns or 0.0) / 1000
     return Case(folder.name, setting, us, analyze_kernel(kernel, "0"), Facts(kernel).specialized.pipeline, recorded)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import reports
+
 ROOT = Path(__file__).resolve().parents[2]
 LISTED = ("kscope/rules/registry.py", "tests/rules/test_docs.py", "tests/rules/test_on_captures.py")
 
@@ -49,7 +51,7 @@ def test_what_it_writes_is_a_rule(code: str, slug: str, more: tuple[str, ...], c
         cwd=copy, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert linted.returncode == 0, linted.stdout
-    report = ROOT / "fixtures" / "h200" / "list_walk.serial" / "report.ncu-rep.xz"
+    report = reports.fixture("list_walk.serial")
     found = kscope("analyze", str(report), "--select", code, "--format", "json", cwd=copy, package=copy)
     assert found.returncode == 0 and f'"{code}"' in found.stdout, found.stderr
 

@@ -7,7 +7,8 @@ import re
 from pathlib import Path
 
 from kscope.model.analysis import from_json
-from tests.cli.running import CONFLICTS, FIXTURES, TRIAD, kscope, on_terminal
+from tests.cli.running import CONFLICTS, TRIAD, kscope, on_terminal
+from tests.support.reports import fixture
 
 
 def test_the_hot_lines_of_a_report_come_without_asking() -> None:
@@ -85,7 +86,7 @@ def test_source_text_from_a_folder_and_nothing_outside_it(tmp_path: Path) -> Non
 
 def test_a_branch_says_how_often_its_lanes_part() -> None:
     """divergence.slow: an if/else that splits every warp, and a switch with three ways."""
-    done = kscope("sass", FIXTURES / "divergence.slow" / "report.ncu-rep.xz", "--annotate", "--width", "200")
+    done = kscope("sass", fixture("divergence.slow"), "--annotate", "--width", "200")
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if " BRA " in line or " BRX " in line}
     assert "lanes go both ways in 100 % of its runs" in rows["0190"]
     assert "lanes go 3 ways on average" in rows["01f0"] and "switch to" in rows["01f0"]

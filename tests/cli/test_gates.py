@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import CONFLICTS, FIXTURES, TRIAD, kscope
-from tests.support import traces
+from tests.support import reports, traces
 from tests.support.sass import path
 
 PADDED = FIXTURES / "bank_conflict.fast" / "report.ncu-rep.xz"
-SUMS = FIXTURES / "csr.warp" / "report.ncu-rep.xz"
+SUMS = reports.fixture("csr.warp")
 CODE = str(path("memory.cu", "sm_90a"))
 LINE = "FAIL MEM103 transpose_tile<0> dev_kernels.cu:75 0x0290"
 
@@ -161,7 +161,7 @@ def test_nothing_compared_is_no_pass() -> None:
 
 
 def test_a_kernel_without_a_partner_is_no_pass() -> None:
-    several = FIXTURES / "multi_kernels" / "report.ncu-rep.xz"
+    several = reports.fixture("multi_kernels")
     done = kscope("diff", several, CONFLICTS, "--fail-if-slower", "5")
     assert done.returncode == 3 and "only before" in done.stderr and "only before" in done.stdout
 

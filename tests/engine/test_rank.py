@@ -87,7 +87,7 @@ def test_estimates_are_not_changed() -> None:
     assert ranked([]) == []
 
 
-@pytest.mark.parametrize("case", reports.cases())
+@pytest.mark.parametrize("case", reports.chosen_cases())
 def test_on_captures(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
     k = diagnosis(case)
     codes = [f.code for f in k.findings]

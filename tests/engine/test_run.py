@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +28,7 @@ def folder(report: Callable[[str], Path], tmp_path: Path) -> Path:
     out = tmp_path / "captures"
     (out / "below").mkdir(parents=True)
     shutil.copy(report("launch_bound.tiny"), out / "a.ncu-rep")
-    shutil.copy(reports.fixture("uncoalesced.slow"), out / "b.ncu-rep.xz")
+    (out / "b.ncu-rep.xz").write_bytes(lzma.compress(reports.plain("uncoalesced.slow"), preset=0))
     shutil.copy(report("bank_conflict.fast"), out / "below" / "c.ncu-rep")
     (out / "README.txt").write_text("notes")
     return out

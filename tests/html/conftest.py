@@ -42,8 +42,8 @@ def written(shared: Path) -> Callable[[str], Path]:
         path = shared / f"{name}.html"
         with once(path) as missing:
             if missing:
-                source = reports.fixture(name)
-                path.write_text(page_of(source if source.exists() else traces.path(name))[2], encoding="utf-8")
+                source = reports.fixture(name) if name in reports.every_case() else traces.path(name)
+                path.write_text(page_of(source)[2], encoding="utf-8")
         return path
 
     return write

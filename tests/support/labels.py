@@ -1,18 +1,16 @@
-"""What the captures were made to show: fixtures/h200/labels.toml and times.txt."""
+"""What the captures of fixtures/h200 were made to show, and what is known of the ones that kscope tells otherwise."""
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
+from tests.support import captures
 from tests.support.reports import FIXTURES
 
-LABELS: dict[str, dict[str, Any]] = tomllib.loads((FIXTURES / "labels.toml").read_text(encoding="utf-8"))
+_TABLES = captures.tables(FIXTURES)
+LABELS: dict[str, dict[str, Any]] = captures.labels(_TABLES)
 """case -> regime, accept, and perhaps fixed or no_gain."""
-TIMES: dict[str, float] = {
-    f"{name}.{variant}": float(us)
-    for _, name, variant, us, _ in map(str.split, (FIXTURES / "times.txt").read_text(encoding="utf-8").splitlines())
-}
+TIMES: dict[str, float] = captures.times(_TABLES)
 """case -> microseconds, median of 15 or 25 launches without the profiler."""
 PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() if "fixed" in label}
 """case -> the case without its fault."""

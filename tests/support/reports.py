@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import io
 import lzma
+import os
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kscope.parsers.files.ncu_container import Block, blocks, header_end
+from kscope.rules.registry import rule
+from tests.support import captures, patches
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "h200"
+FIXTURES = patches.FIXTURES / "h200"
 
 
-def fixture(case: str) -> Path:
-    """The packed report of a case, e.g. `bank_conflict.slow`."""
-    return FIXTURES / case / "report.ncu-rep.xz"
+def fixture(case: str, folder: Path = FIXTURES, which: str = "report") -> Path:
+    """A case's report, e.g. of `bank_conflict.slow`: as it is packed, or plain where it is kept as a difference."""
+    return patches.report(f"{folder.name}/{case}/{which}")
 
 
 def plain(case: str) -> bytes:
     """The bytes of a case's report, unpacked."""
-    return lzma.decompress(fixture(case).read_bytes())
+    return patches.plain(f"{FIXTURES.name}/{case}/report")
 
 
 def parts(data: bytes) -> tuple[bytes, list[tuple[Block, bytes]]]:
@@ -62,9 +67,56 @@ SEVERAL = "multi_kernels"
 
 def every_case() -> tuple[str, ...]:
     """Names of all captures."""
-    return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/report.ncu-rep.xz")))
+    return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/CAPTURE.toml")))
 
 
 def cases() -> tuple[str, ...]:
     """Names of the captures of one kernel."""
     return tuple(case for case in every_case() if case != SEVERAL)
+
+
+ALL = os.environ.get("KSCOPE_TEST_ALL") == "1"
+"""Whether tests look at every capture (`make test-all`, and what CI runs), not only at those of `chosen`."""
+STRATUM = 10
+"""Captures of a stratum, of which one more is chosen each."""
+
+
+def stratum(case: str) -> tuple[str, str, str]:
+    """What kind a capture is: family of the rule that names its cause (MEM, CMP, ...), regime, and whether the fault is
+    planted in it, fixed, or nothing is to be gained (level). Empty words for captures beside all labels."""
+    labels, fixes = _labels()
+    of = case if case in labels else fixes.get(case, "")
+    if not of:
+        return ("", "", "")
+    accept, regimes = labels[of]["accept"], labels[of]["regime"]
+    mode = "fixed" if case not in labels else "level" if labels[case].get("no_gain") else "planted"
+    return (rule(accept[0]).code[:3], regimes[0], mode)
+
+
+@cache
+def chosen() -> tuple[str, ...]:
+    """The captures that tests over captures look at: all with KSCOPE_TEST_ALL=1, else about 40 that have some of every
+    kind: of each stratum one, and one more for every STRATUM captures in it, spread over their names; and the report of
+    several kernels. A test of a certain capture names it and asks nobody."""
+    if ALL:
+        return every_case()
+    strata: dict[tuple[str, str, str], list[str]] = {}
+    for case in cases():
+        strata.setdefault(stratum(case), []).append(case)
+    picked = [SEVERAL]
+    for names in strata.values():
+        count = 1 + len(names) // STRATUM
+        picked += [names[(2 * i + 1) * len(names) // (2 * count)] for i in range(count)]
+    return tuple(sorted(picked))
+
+
+def chosen_cases() -> tuple[str, ...]:
+    """Those of `chosen` that hold one kernel."""
+    return tuple(case for case in chosen() if case != SEVERAL)
+
+
+@cache
+def _labels() -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """The labels, and of each fixed version a case whose fault it lacks."""
+    labels = captures.labels(captures.tables(FIXTURES))
+    return labels, {label["fixed"]: case for case, label in labels.items() if "fixed" in label}

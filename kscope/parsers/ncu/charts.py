@@ -49,6 +49,11 @@ def _occupancy(action: Any) -> dict[str, tuple[list[int], list[float]]]:
     return out
 
 
+def wanted(name: str) -> bool:
+    """Whether a chart draws the series of this metric."""
+    return name.startswith(STARTS) and (WAITS in name or any(map(name.__contains__, SERIES)))
+
+
 def _series(action: Any) -> dict[str, tuple[list[int], array[float]]]:
     """Read as they were sampled: `IAction.timelines()` would cut the silence around the kernel off, and takes longer
     than everything else here. The first instance is the whole kernel's, without a stamp."""
@@ -56,7 +61,7 @@ def _series(action: Any) -> dict[str, tuple[list[int], array[float]]]:
     out: dict[str, tuple[list[int], array[float]]] = {}
     stamps: dict[tuple[int, int], list[int]] = {}
     for name in action.metric_names():
-        if not name.startswith(STARTS) or not (WAITS in name or any(map(name.__contains__, SERIES))):
+        if not wanted(name):
             continue
         metric = action.metric_by_name(name)
         n = metric.num_instances() if metric is not None else 0

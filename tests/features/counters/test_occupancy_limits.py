@@ -10,7 +10,7 @@ from kscope.features.counters.occupancy_limits import limits_of, pressure
 from kscope.model.kernel import Kernel
 from tests.support import reports
 
-SINGLE = reports.cases()
+SINGLE = reports.chosen_cases()
 
 
 @pytest.mark.parametrize("case", SINGLE)

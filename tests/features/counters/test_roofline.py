@@ -39,7 +39,7 @@ def test_intensity_and_ridge(case: str, facts: Callable[[str], Facts]) -> None:
     assert point.share_of_roof == pytest.approx(point.main.flops / point.main.peak)
 
 
-@pytest.mark.parametrize("case", [c for c in reports.cases() if c != "launch_bound.tiny"])
+@pytest.mark.parametrize("case", [c for c in reports.chosen_cases() if c != "launch_bound.tiny"])
 def test_peaks_of_the_chip(case: str, facts: Callable[[str], Facts]) -> None:
     """H200: 4.8 TB/s of HBM3e; 132 SMs of 128 FP32 lanes at the clock of the capture: at most 1.98 GHz (3 % noise
     in kernels of microseconds)."""

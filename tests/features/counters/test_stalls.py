@@ -17,7 +17,7 @@ def counted(name: str) -> bool:
     return name.startswith("smsp__average_warps_issue_stalled_")
 
 
-@pytest.mark.parametrize("case", reports.cases())
+@pytest.mark.parametrize("case", reports.chosen_cases())
 def test_sums_to_one(case: str, kernel: Callable[[str], Kernel]) -> None:
     exact = stall_mix(kernel(case))
     assert exact.exact and exact.latency is not None and exact.latency > 0

@@ -114,7 +114,7 @@ def test_saturated_unit(case: str, name: str, facts: Callable[[str], Facts]) -> 
     assert f.counters.busiest is not None and f.counters.busiest.load >= f.counters.units[name].load
 
 
-@pytest.mark.parametrize("case", reports.cases())
+@pytest.mark.parametrize("case", reports.chosen_cases())
 def test_every_capture_has_every_kind_of_unit(case: str, facts: Callable[[str], Facts]) -> None:
     found = facts(case).counters.units
     assert {"dram", "l2", "l1", "lsu", "issue", "fma", "alu", "fp64", "xu", "tensor"} <= set(found)
@@ -129,15 +129,15 @@ def test_names_agree_with_the_library(
     diagnosis: Callable[[str], KernelAnalysis], report: Callable[[str], Path]
 ) -> None:
     """Everything that evidence quotes from a report carries the unit that NVIDIA's library gives it."""
-    library = direct.ask("units", *(report(case) for case in reports.cases()))
+    library = direct.ask("units", *(report(case) for case in reports.chosen_cases()))
     quoted = {
-        (e.metric, e.unit) for case in reports.cases() for f in diagnosis(case).findings for e in f.evidence
+        (e.metric, e.unit) for case in reports.chosen_cases() for f in diagnosis(case).findings for e in f.evidence
         if e.metric in library and e.metric not in NAMED_BY_KSCOPE
     }  # fmt: skip
     assert len(quoted) >= 10
     wrong = {metric: (ours, library[metric]) for metric, ours in quoted if ours != library[metric]}
     assert wrong == {}, "metric: (ours, the library's)"
-    evidence = [e for case in reports.cases() for f in diagnosis(case).findings for e in f.evidence]
+    evidence = [e for case in reports.chosen_cases() for f in diagnosis(case).findings for e in f.evidence]
     assert {(e.metric, e.unit) for e in evidence if e.metric in NAMED_BY_KSCOPE} <= set(NAMED_BY_KSCOPE.items())
 
 

@@ -170,7 +170,7 @@ def test_time_outside_the_blocks_is_not_relieved() -> None:
     assert bounds(outside=0.6).overlap(100).speedup <= 1 / 0.6 + 0.001
 
 
-@pytest.mark.parametrize("case", reports.cases())
+@pytest.mark.parametrize("case", reports.chosen_cases())
 def test_on_captures(case: str, facts: Callable[[str], Facts]) -> None:
     """The same on real kernels: no fix that leaves the demands alone beats the fullest unit."""
     f = facts(case)

@@ -15,7 +15,7 @@ PRODUCTS = (
 )  # fmt: skip
 CORRELATIONS = ("autocorr.", "batch4.")  # sums of products of two loaded factors too
 ELEMENTWISE = ("particles.", "affine_roof.linear")  # loaded fields multiplied one by one
-NO_PRODUCT = [c for c in reports.cases() if not c.startswith(PRODUCTS + ELEMENTWISE + CORRELATIONS)]
+NO_PRODUCT = [c for c in reports.chosen_cases() if not c.startswith(PRODUCTS + ELEMENTWISE + CORRELATIONS)]
 SGEMM = ("sgemm.naive", "sgemm.tiled", "sgemm.blocktile2d")
 
 

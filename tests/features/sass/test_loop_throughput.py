@@ -17,7 +17,7 @@ from kscope.isa.opcodes import classify
 from tests.features.listings import CHAIN, NESTED, program
 from tests.support import reports
 
-SINGLE = reports.cases()
+SINGLE = reports.chosen_cases()
 
 
 def loop_cycles(facts: Facts) -> dict[str, float]:

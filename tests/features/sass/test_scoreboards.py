@@ -21,7 +21,7 @@ from tests.support.reports import FIXTURES
 
 Report = Callable[[str], Path]
 KernelOf = Callable[[str], Kernel]
-SINGLE = reports.cases()
+SINGLE = reports.chosen_cases()
 
 
 def scheduled(case: str, kernel: KernelOf, report: Report) -> Program:

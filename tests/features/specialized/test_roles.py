@@ -32,7 +32,7 @@ def static(code: Program, warps: int = 8) -> Code:
     return Code(Kernel(0, "k", "k", "k", "kernel", "-", device, launch, Metrics({}, {})), code)
 
 
-@pytest.mark.parametrize("case", reports.cases())
+@pytest.mark.parametrize("case", reports.chosen_cases())
 def test_only_specialised_kernels_are_called_so(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
     assert (diagnosis(case).warp_specialization is not None) == case.startswith(SPECIALISED)
 

@@ -27,7 +27,7 @@ def drawn(path: object) -> Facts:
 
 @pytest.mark.parametrize("case", BUBBLY)
 def test_as_many_bubbles_are_shaded_as_counted(case: str) -> None:
-    facts = drawn(DIALS / case / "report.ncu-rep.xz")
+    facts = drawn(fixture(case, DIALS))
     chart, found = pm(facts), warp_specialization(facts)
     assert chart is not None and found is not None and found.timeline is not None
     assert len(chart.bubbles) == found.timeline.bubbles > 0
@@ -37,7 +37,7 @@ def test_as_many_bubbles_are_shaded_as_counted(case: str) -> None:
     assert chart.fill_ns * 0.5 <= edges[0] and edges[-1] <= end - chart.drain_ns * 0.5
 
 
-@pytest.mark.parametrize("path", [fixture("ws_gemm.epilogue_exposed"), DIALS / "ws_gemm.tiles2" / "report.ncu-rep.xz"])
+@pytest.mark.parametrize("path", [fixture("ws_gemm.epilogue_exposed"), fixture("ws_gemm.tiles2", DIALS)])
 def test_bubbles_are_where_the_unit_idles(path: Path) -> None:
     """Inside them the tensor pipe is lower than outside, between fill and drain, and no drop is outside."""
     facts = drawn(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import lzma
 import struct
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from kscope.model.errors import EXIT_INPUT, KscopeError
 from kscope.parsers.warp_trace import files, ktrace, proton
 from tests.support.dials import PROTON, plain_dump, trace
-from tests.support.reports import fixture
+from tests.support.reports import plain
 
 SMALL = plain_dump("ws_gemm.k128")
 
@@ -115,7 +114,7 @@ def test_damage_is_an_error_or_a_trace_never_a_traceback(at: int, value: int) ->
     ("data", "code", "says"),
     [
         (b"hello\n", "foreign", "neither"),
-        (lzma.decompress(fixture("spill.fast").read_bytes())[:4096], "foreign", "kscope analyze"),
+        (plain("spill.fast")[:4096], "foreign", "kscope analyze"),
         (b'{"traceEvents": [{"name": "k", "ph": "X", "pid": 0, "tid": 7, "ts": 1, "dur": 2}]}', "foreign", "Proton"),
         (b'{"traceEvents": [{"na', "damaged", "again"),
         (made([], head='{"kernel":'), "damaged", "header"),
