@@ -58,10 +58,11 @@ def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
 
 
 def read_kernels(path: str) -> Iterator[Kernel]:
-    """Every kernel of a report, in this process (tests, notebooks). Raises KscopeError for an unreadable file."""
+    """Every kernel of a report with all of its metrics, in this process (tests, notebooks). Raises KscopeError for an
+    unreadable file."""
     from kscope.parsers.ncu import worker
 
-    for raw in worker.extract_all(path, worker.Want()):
+    for raw in worker.extract_all(path, worker.Want(metrics=True)):
         yield to_kernel(raw, path)
 
 

@@ -290,7 +290,7 @@ def test_part_that_cannot_be_read_is_noted(joined: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(native, "_opcodes", fail)
     first = next(worker.extract_all(str(joined), worker.Want()))
     kernel = to_kernel(first, "x")
-    assert kernel.notes == ("opcode counts could not be read: broken table",)
+    assert kernel.notes == ('opcode counts could not be read: "broken table"',)
     assert not kernel.opcodes and kernel.program is not None and kernel.metrics
 
 
