@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.engine.credit import went
 from kscope.engine.pairing import GUESSES, Rule, name_of, pair
 from kscope.engine.verdict import WORDS

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.engine import ahead
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fault, in_words, show_traceback

@@ -203,6 +203,6 @@ def _hash(text: str) -> str:
 
 
 def _version() -> str:
-    from kscope import __version__
+    from kscope._version import __version__
 
     return __version__
