@@ -102,14 +102,15 @@ def _compared(before: str, after: str, kernel: str | None, rules: Sequence[Rule]
 def _rendered(comparison: Comparison, format_: str, *, to_file: bool, verbose: bool, no_color: bool) -> str:
     from kscope.cli import _output
     from kscope.reports import Options
-    from kscope.reports.diff import render_md, render_text
+    from kscope.reports.markdown.diff import render as render_md
+    from kscope.reports.text.diff import render as render_text
 
     if format_ == "json":
         from kscope.reports.jsonv1 import encode
 
         return encode(comparison).decode()
     if format_ == "html":
-        from kscope.reports.html import render_diff
+        from kscope.reports.html.page import render_diff
 
         return render_diff(comparison)
     if format_ == "md":

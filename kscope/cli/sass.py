@@ -136,7 +136,7 @@ def _is_report(path: str) -> bool:
 
 def _plain(path: str, arch: str | None, function: str | None, *, control: bool, source: bool) -> str:
     from kscope.parsers.cubin.programs import read_programs
-    from kscope.reports.plain_listing import render
+    from kscope.reports.text.listing import render
 
     return render(read_programs(path, arch, function), control=control, source=source)
 
@@ -163,7 +163,7 @@ def _rendered(
 
         return encode(analysis).decode()
     from kscope.cli import _output
-    from kscope.reports.machine import MachineOptions, render
+    from kscope.reports.text.machine import MachineOptions, render
 
     options = MachineOptions(
         width=width or (WIDTH_IN_PIPE if to_file else _width()),

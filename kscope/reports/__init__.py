@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from kscope.model.detail import Detail
 
 REPORTERS = {
-    "text": "kscope.reports.text",
+    "text": "kscope.reports.text.page",
     "json": "kscope.reports.jsonv1",
-    "md": "kscope.reports.markdown",
-    "llm": "kscope.reports.llm",
-    "html": "kscope.reports.html",
+    "md": "kscope.reports.markdown.page",
+    "llm": "kscope.reports.llm.page",
+    "html": "kscope.reports.html.page",
     "sarif": "kscope.reports.sarif",
 }
 """Format name -> module with `render(analysis, options) -> str`; imported when asked for."""

@@ -196,7 +196,7 @@ def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
 def _timeline(timeline: TimelineAnalysis) -> Any:
     from matplotlib.figure import Figure
 
-    from kscope.reports._timeline_text import CAUSES
+    from kscope.reports._reasons import CAUSES
 
     figure = Figure(figsize=(7, 2.8), layout="constrained")
     axes = figure.subplots()

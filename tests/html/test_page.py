@@ -18,7 +18,7 @@ import pytest
 
 from kscope.model.analysis import Analysis
 from kscope.reports import Options, render
-from kscope.reports.html import ASSETS, embed
+from kscope.reports.html.page import ASSETS, embed
 from tests.support.reports import fixture
 
 FRONTEND = Path(__file__).resolve().parents[2] / "reports" / "frontend"

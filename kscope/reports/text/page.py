@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports._suggestions import suggestions
 from kscope.reports.terminal import Page, Segment, bar, cells, clip, pad
+from kscope.reports.text import joined as program
+from kscope.reports.text import pipeline
+from kscope.reports.text import timeline as recording
+from kscope.reports.text.suggestions import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,10 +30,8 @@ def render(analysis: Analysis, options: Options) -> str:
     """The report at `options.width` columns, ending in a newline."""
     page = Page(max(options.width, 50), color=options.color, unicode=options.unicode)
     for joined in analysis.joined:
-        from kscope.reports import _joined
-
         page.blank()
-        _joined.render(page, joined, verbose=options.verbose)
+        program.render(page, joined, verbose=options.verbose)
     kernels = words.by_time(analysis.kernels)
     if analysis.joined:
         page.blank()
@@ -45,12 +46,10 @@ def render(analysis: Analysis, options: Options) -> str:
             page.line(("─" * page.width, "dim"))
         _kernel(page, kernel, verbose=options.verbose, name_input=several_inputs)
     for timeline in analysis.timelines:
-        from kscope.reports import _timeline_text
-
         page.blank()
         if page.lines:
             page.line(("─" * page.width, "dim"))
-        _timeline_text.render(page, timeline, verbose=options.verbose)
+        recording.render(page, timeline, verbose=options.verbose)
     if not kernels and not analysis.timelines:
         page.line("No kernels to show.")
     page.blank()
@@ -96,9 +95,7 @@ def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bo
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
     _margin(page, kernel, sentence, verbose=verbose)
     if kernel.warp_specialization is not None:
-        from kscope.reports import _pipeline
-
-        _pipeline.write(page, kernel, verbose=verbose)
+        pipeline.write(page, kernel, verbose=verbose)
     _proof(page, kernel, verbose=verbose)
     suggestions(page, kernel, verbose=verbose)
     _silent(page, kernel, verbose=verbose)

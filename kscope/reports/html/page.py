@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kscope._version import __version__
 from kscope.model.analysis import Analysis, Input
 from kscope.model.detail import Detail
 from kscope.reports import words
-from kscope.reports._reasons import REASONS
+from kscope.reports._reasons import CAUSES, REASONS
 from kscope.reports.escape import html_text
+from kscope.reports.jsonv1 import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from kscope.model.sass_diff import SassComparison
     from kscope.reports import Options
 
-ASSETS = Path(__file__).with_name("assets")
+ASSETS = Path(__file__).parents[1] / "assets"
 LISTED = 30
 """Kernels that the part for readers without JavaScript lists."""
 
@@ -84,7 +86,7 @@ def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
     """The page of `kscope sass`: listings without a profile (kscope.features.views.source.listing_detail)."""
     found = [f for program in programs for function in program.functions for f in function.findings]
     payload = {
-        "analysis": Analysis(kscope=_version(), inputs=[Input(path=path, kind="cubin")]),
+        "analysis": Analysis(kscope=__version__, inputs=[Input(path=path, kind="cubin")]),
         "detail": Detail(programs=list(programs)), "pages": _pages({f.code for f in found}),
         "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
@@ -116,7 +118,7 @@ def page(heading: str, body: str, payload: Any) -> str:
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     return PAGE.format(
-        policy=policy, version=html_text(_version()), title=html_text(heading), style=style, static=body,
+        policy=policy, version=html_text(__version__), title=html_text(heading), style=style, static=body,
         data=embed(payload), script=script,
     )  # fmt: skip
 
@@ -126,8 +128,6 @@ def embed(payload: Any) -> str:
     try:
         raw = msgspec.json.encode(payload)
     except UnicodeEncodeError:  # a file name that is not UTF-8 arrives with lone surrogates
-        from kscope.reports.jsonv1 import encodable
-
         raw = msgspec.json.encode(encodable(msgspec.to_builtins(payload)))
     packed = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
     text = msgspec.json.encode({"encoding": "deflate", "data": packed}).decode()
@@ -189,8 +189,6 @@ def _pages(named: set[str]) -> dict[str, str]:
 def _causes(analysis: Analysis) -> dict[str, str]:
     if not analysis.timelines:
         return {}
-    from kscope.reports._timeline_text import CAUSES
-
     return CAUSES
 
 
@@ -200,9 +198,3 @@ def _asset(name: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _version() -> str:
-    from kscope._version import __version__
-
-    return __version__
