@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from kscope.engine.run import analyze_paths
 from kscope.model.analysis import Evidence, Headroom, Limiter
+from kscope.model.limiters import LIMITERS, SHORT
 from kscope.model.units import counted
 from kscope.reports import render, terminal, words
 from tests.support import traces
@@ -90,8 +91,8 @@ def test_clip_counts_columns() -> None:
 
 
 def test_every_limiter_has_words_that_fit_the_table() -> None:
-    assert set(words.LIMITERS) == set(get_args(Limiter))
-    assert max(len(label) for label in words.LIMITERS.values()) <= 14
+    assert set(LIMITERS) == set(get_args(Limiter))
+    assert max(len(label) for label in SHORT.values()) <= 14
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,9 @@ OURS = {
 figures of a Change; those of a SassLine reach the terminal alone, where Page.line is the guard."""
 
 SENTENCES = {
-    "abstained", "bounded_by", "capped_by", "fix", "not_advice", "note", "notes", "precision", "role", "sentence",
-    "text", "title", "unit", "waits_for", "what", "why", "window", "cause", "direction",
+    "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "direction", "fix", "headline", "next",
+    "not_advice", "note", "notes", "precision", "role", "sentence", "text", "title", "unit", "waits_for", "what", "why",
+    "window",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 
@@ -280,4 +281,6 @@ def _is_method(node: ast.FunctionDef) -> bool:
 
 def _is_sentence(place: str) -> bool:
     """`markdown/suggestions.py:80 finding.why`, not NVIDIA's title or message, whatever the variable is called."""
+    if place.endswith("verdict.reason"):  # a Stall's reason is a name
+        return True
     return place.rpartition(".")[2] in SENTENCES and not place.endswith((" n.title", " item.title"))

@@ -17,6 +17,7 @@ import msgspec
 from kscope._version import __version__
 from kscope.model.analysis import Analysis, Input
 from kscope.model.detail import Detail
+from kscope.model.limiters import SHORT
 from kscope.reports import words
 from kscope.reports._reasons import CAUSES, REASONS
 from kscope.reports.escape import html_text
@@ -63,7 +64,7 @@ def render(analysis: Analysis, options: Options) -> str:
         "analysis": analysis,
         "detail": options.detail,
         "pages": rule_pages(analysis),
-        "words": {"limiters": words.LIMITERS, "causes": _causes(analysis), "reasons": REASONS},
+        "words": {"limiters": SHORT, "causes": _causes(analysis), "reasons": REASONS},
     }
     if payload["detail"] is None:
         payload["detail"] = {}
@@ -76,7 +77,7 @@ def render_diff(comparison: Comparison) -> str:
     names = words.told_apart(*sides) if len(sides) == 2 else [words.basename(path) for path in sides]
     payload = {
         "comparison": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=comparison.after), "detail": {},
-        "pages": {}, "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS}, "names": names,
+        "pages": {}, "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS}, "names": names,
     }  # fmt: skip
     pairs: list[KernelPair | TimelinePair] = [*comparison.pairs, *comparison.timelines]
     return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{html_text(p.sentence)}</p>" for p in pairs), payload)
@@ -88,7 +89,7 @@ def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
     payload = {
         "analysis": Analysis(kscope=__version__, inputs=[Input(path=path, kind="cubin")]),
         "detail": Detail(programs=list(programs)), "pages": _pages({f.code for f in found}),
-        "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+        "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     names = [f"<li>{html_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
     return page(f"{words.basename(path)} - kscope", f"<ul>{''.join(names)}</ul>", payload)
@@ -101,7 +102,7 @@ def render_sass_diff(comparison: SassComparison) -> str:
     payload = {
         "sass": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=[comparison.after]), "detail": {},
         "pages": _pages(named), "names": names,
-        "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+        "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     shown = [
         f"<li>{html_text(f.demangled)}: {f.removed} removed, {f.added} added, {f.changed} changed, {f.same} the same"

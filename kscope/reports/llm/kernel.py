@@ -41,7 +41,7 @@ def _title(index: int, part: str) -> str:
 
 def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     heading = _title(index, "verdict")
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     name = span(words.shorten(kernel.demangled or kernel.name, 100))
     about = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(word)} {said(sentence)}"
     limits = f"Limiter: {kernel.verdict.limiter}, confidence {kernel.verdict.confidence:.2f}."

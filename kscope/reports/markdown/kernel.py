@@ -22,7 +22,7 @@ def name_of(kernel: KernelAnalysis) -> str:
 
 
 def sections(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     name = name_of(kernel)
     short = words.shorten(name, 80)
     about = f"{words.time(kernel.duration_us)} on {code(words.device(kernel))}, {words.launch(kernel)}"

@@ -18,8 +18,7 @@ def badge(joined: JoinedAnalysis) -> tuple[str, str, str]:
     """(word, rest of the sentence, style)."""
     if joined.verdict is None:
         return "NO VERDICT:", one_line(joined.abstained), "bold"
-    word, _, rest = one_line(joined.verdict.sentence).partition(" ")
-    return word, rest, joined.verdict.regime
+    return *words.badge(joined.verdict), joined.verdict.regime
 
 
 def about(joined: JoinedAnalysis) -> str:

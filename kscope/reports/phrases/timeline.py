@@ -20,8 +20,7 @@ def badge(timeline: TimelineAnalysis) -> tuple[str, str, str]:
     """(word, rest of the sentence, style). Where there is no verdict, the reason."""
     if timeline.verdict is None:
         return "NO VERDICT:", one_line(timeline.abstained), "bold"
-    word, _, rest = one_line(timeline.verdict.sentence).partition(" ")
-    return word, rest, timeline.verdict.regime
+    return *words.badge(timeline.verdict), timeline.verdict.regime
 
 
 def figures(timeline: TimelineAnalysis) -> list[str]:

@@ -98,7 +98,7 @@ def _heading(page: Page, program: ProgramAnalysis, function: FunctionAnalysis) -
 
 
 def _verdict(page: Page, kernel: KernelAnalysis) -> None:
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     page.blank()
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
 

@@ -91,7 +91,7 @@ def _table(page: Page, kernels: Sequence[KernelAnalysis], *, verbose: bool) -> N
 def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bool) -> None:
     _heading(page, kernel, verbose=verbose, name_input=name_input)
     page.blank()
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
     _margin(page, kernel, sentence, verbose=verbose)
     if kernel.warp_specialization is not None:

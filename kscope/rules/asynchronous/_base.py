@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.features.counters.units import Scale
-from kscope.features.estimate.bounds import RISE
-from kscope.model.analysis import Estimate, Evidence
+from kscope.model.analysis import Evidence
 from kscope.rules.base import PASSED, Missing, Passed, Rule, derived
 
 if TYPE_CHECKING:
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
     from kscope.features.profile.code import Code
     from kscope.features.specialized.pipeline_loss import Loss
     from kscope.features.specialized.specialization import Specialization
-    from kscope.model.analysis import Location
+    from kscope.model.analysis import Estimate, Location
 
 COLLECT = "--set full --section PmSampling"
-WHOLE = "the rest of the kernel"
 EXPOSED = 0.03  # of the time that the unit loses to waits for data: findings that promise less are for information
 AHEAD = 0.25  # share of its time that a producer waits for slots, from which it is not the one that is late
 FULL = 0.85  # load of a memory unit from which it is what the waits are for
@@ -91,25 +89,11 @@ def gain(
     high: float | None = None,
     scale: Scale | None = None,
 ) -> Estimate:
-    """Speed-up when a share `lost` of the time is removed: `sure` of it as the point, half of that as the low bound,
-    all of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's
-    load; the unit that the kernel is for may go up to the plateau that its timeline reaches, of which `lost` is a
-    share. `scale`: demands that the fix lowers."""
+    """Speed-up when a share `lost` of the time is removed: kscope.features.estimate.bounds.Bounds.removed, with the
+    plateau of the tensor pipe."""
     from kscope.features.specialized.phases import plateau_of
 
-    load, name = facts.bounds.next_limit(scale or {}, skip=("tensor",))
-    tensor = facts.units.get("tensor")
-    if tensor is not None and tensor.busy / plateau_of("tensor") > load:
-        load, name = tensor.busy / plateau_of("tensor"), tensor.title
-    point = max(1 - sure * lost, min(load, 1.0))
-    speedup = 1 / point
-    return Estimate(
-        speedup=round(speedup, 3),
-        low=round(min(speedup, 1 / (1 - 0.5 * sure * lost)), 3),
-        high=round(max(speedup, 1 / max(1 - (high if high is not None else lost), 0.05)) * min(RISE, speedup), 3),
-        capped_by=name if load > 1 - sure * lost else WHOLE,
-        kind="modelled",
-    )
+    return facts.bounds.removed(lost, sure=sure, high=high, scale=scale, plateau=plateau_of("tensor"))
 
 
 def facts_unit(sp: Specialization) -> str:

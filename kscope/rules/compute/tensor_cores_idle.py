@@ -66,6 +66,7 @@ from __future__ import annotations
 
 import msgspec
 
+from kscope.features.estimate.gains import between, up_to
 from kscope.features.facts import Facts
 from kscope.features.patterns.fma_loops import FmaLoop, fma_loops, halves, unpacking
 from kscope.features.patterns.slicing import feeding
@@ -148,8 +149,8 @@ class TensorCoresIdle(Rule):
             waits = min(1.0, waits + code.blamed_share(copies))
         tiled = facts.bounds.relieve(waits, 1 / 32, best, latency=1 - share)
         if tiled.speedup <= point.speedup:
-            return msgspec.structs.replace(point, high=max(point.high, tiled.high))
-        return msgspec.structs.replace(tiled, low=point.low)
+            return up_to(point, tiled)
+        return between(tiled, low=point)
 
     def _copies(self, facts: Facts, main: FmaLoop) -> list[int]:
         """The accesses that bring 2-byte values into shared memory as floats: loads, and stores of four bytes each."""

@@ -65,10 +65,9 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
-import msgspec
-
 from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.units import Demand
+from kscope.features.estimate.gains import up_to
 from kscope.features.facts import Facts
 from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
 from kscope.features.patterns.slicing import feeding
@@ -116,7 +115,7 @@ class LowDataReuse(Rule):
             # are the step behind it, and what the estimate's upper end allows.
             once = self._estimate(facts, loads, share, SHARED)
             first = f" A tile in shared memory alone brings about {once.speedup:.1f}x, registers behind it the rest."
-            estimate = msgspec.structs.replace(once, high=max(estimate.high, once.high))
+            estimate = up_to(once, estimate)
         tile = "8 x 8 outputs a thread" if worst.both else "several outputs a thread"
         return self.finding(
             why=(

@@ -63,11 +63,9 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
-import msgspec
-
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import Demand
-from kscope.features.estimate.bounds import REST, YIELD, smooth
+from kscope.features.estimate.gains import up_to
 from kscope.features.facts import Facts
 from kscope.features.profile.excess import (
     IDEAL_SECTORS,
@@ -204,15 +202,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         if (part := excess(facts.code, touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
         point = self._relieved(facts, part, self._scale(facts, touched, reached, part))
-        return msgspec.structs.replace(point, high=max(best.high, point.high))
+        return up_to(point, best)
 
     def _together(self, facts: Facts, fixed: Estimate, spread: float, scale: dict[Demand, float]) -> Estimate:
         """Coalesced and spread over the device: the product, as far as the units allow."""
-        bounds, outside = facts.bounds, facts.launch.outside
-        load, name = bounds.next_limit(scale)
-        rest = 1 / (fixed.speedup * spread)
-        both = outside + bounds.start + (1 - outside) * smooth(load, rest)
-        gain = max(1 / both, fixed.speedup)
-        high = max(gain, min(fixed.high * spread, 1 / max(YIELD * load, outside, 1e-3)))
-        cap = name if load > rest else REST
-        return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
+        return facts.bounds.spread(fixed, spread, scale)
