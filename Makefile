@@ -6,13 +6,14 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test fuzz check golden names frontend gallery rulebook eval validate bench clean
+.PHONY: help demo test fuzz check check-frontend golden names frontend gallery rulebook eval validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
 	@echo "make test      all tests"
 	@echo "make fuzz      the property tests on new random examples, thousands of each"
 	@echo "make check     ruff, mypy --strict, import layers"
+	@echo "make check-frontend  types of the HTML report's script, and that its bundle is current (needs node)"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
 	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
@@ -43,8 +44,14 @@ golden: $(STAMP)
 	$(BIN)/python tools/golden_sass.py
 	$(BIN)/python tools/golden_gates.py
 
-frontend:
-	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build
+frontend: $(STAMP)
+	$(BIN)/python tools/frontend_types.py
+	cd reports/frontend && npm ci --no-audit --no-fund --silent && npm run check && npm run build
+
+# Types, and that the committed bundle is what the sources build; writes nothing in the tree but node_modules.
+check-frontend: $(STAMP)
+	$(BIN)/python tools/frontend_types.py --check
+	cd reports/frontend && npm ci --no-audit --no-fund --silent && npm run check && npm test
 
 gallery: $(STAMP)
 	$(BIN)/python tools/gallery.py

@@ -10,8 +10,8 @@ The library mirrors the command line::
 
 from __future__ import annotations
 
+from kscope import _presenters
 from kscope._version import __version__
-from kscope.model import presenters
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms, and the reader starts before anything needs it
 if TYPE_CHECKING:
@@ -46,5 +46,5 @@ def _to_dataframe(analysis: Analysis) -> pd.DataFrame:
     return to_dataframe(analysis)
 
 
-presenters.register("repr_html", _repr_html)
-presenters.register("to_dataframe", _to_dataframe)
+_presenters.register("repr_html", _repr_html)
+_presenters.register("to_dataframe", _to_dataframe)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kscope.model import presenters
+from kscope import _presenters
 from kscope.model.findings import (
     Estimate,
     Evidence,
@@ -250,12 +250,12 @@ class Analysis(Frozen, kw_only=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        shown: str = presenters.present("repr_html", self)
+        shown: str = _presenters.present("repr_html", self)
         return shown
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a kernel, longest first (kscope.reports.notebook.COLUMNS). Needs pandas."""
-        frame: pd.DataFrame = presenters.present("to_dataframe", self)
+        frame: pd.DataFrame = _presenters.present("to_dataframe", self)
         return frame
 
 

@@ -10,7 +10,9 @@ from kscope.reports.markdown.tables import bullets, table
 from kscope.reports.phrases.diff import faster, gone, kept, most_moved, name_of, paired, ratio, value
 
 if TYPE_CHECKING:
-    from kscope.model.comparison import Comparison
+    from collections.abc import Sequence
+
+    from kscope.model.comparison import Change, Comparison, KernelPair
     from kscope.reports import Options
 
 
@@ -28,20 +30,27 @@ def render(comparison: Comparison, options: Options) -> str:
         head = ("kernel", "before", "after", "speed-up", "what happened", "fixed", "new")
         parts.append(table(head, rows, (1, 2, 3)))
     for pair in comparison.pairs:
-        if pair.promises or pair.changes or pair.gone or paired(pair):
-            parts.append(f"## {code(name_of(pair, 80))}")
-            parts.append(f"Paired {paired(pair)}." if paired(pair) else "")
-            parts.append(bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in pair.promises))
-            parts.append(f"Gone: {' '.join(pair.gone)} {gone(pair)}." if pair.gone else "")
-            moved = pair.changes if options.verbose else most_moved(pair.changes)
-            figures = [[prose(c.what), value(c.before, c), value(c.after, c)] for c in moved]
-            parts.append(table(("", "before", "after"), figures, (1, 2)) if figures else "")
+        parts += _pair(pair, verbose=options.verbose)
     for timeline in comparison.timelines:
-        parts.append(f"## {code(timeline.after.input)}")
-        parts.append(prose(timeline.sentence))
-        figures = [[prose(c.what), value(c.before, c), value(c.after, c)] for c in timeline.changes]
-        parts.append(table(("", "before", "after"), figures, (1, 2)) if figures else "")
+        parts += [f"## {code(timeline.after.input)}", prose(timeline.sentence), _figures(timeline.changes)]
     parts.append(f"Only before: {', '.join(map(code, comparison.only_before))}" if comparison.only_before else "")
     parts.append(f"Only after: {', '.join(map(code, comparison.only_after))}" if comparison.only_after else "")
     parts.append(bullets(prose(note) for note in comparison.notes))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _pair(pair: KernelPair, *, verbose: bool) -> list[str]:
+    if not (pair.promises or pair.changes or pair.gone or paired(pair)):
+        return []
+    return [
+        f"## {code(name_of(pair, 80))}",
+        f"Paired {paired(pair)}." if paired(pair) else "",
+        bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in pair.promises),
+        f"Gone: {' '.join(pair.gone)} {gone(pair)}." if pair.gone else "",
+        _figures(pair.changes if verbose else most_moved(pair.changes)),
+    ]
+
+
+def _figures(changes: Sequence[Change]) -> str:
+    rows = [[prose(c.what), value(c.before, c), value(c.after, c)] for c in changes]
+    return table(("", "before", "after"), rows, (1, 2)) if rows else ""

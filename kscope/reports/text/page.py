@@ -16,7 +16,7 @@ from kscope.reports.text.suggestions import suggestions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, KernelAnalysis, Roofline
+    from kscope.model.analysis import Analysis, HotInstruction, KernelAnalysis, Roofline
     from kscope.reports import Options
 
 UNITS_SHOWN = 6
@@ -145,27 +145,35 @@ def _proof(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         page.blank()
         _roofline(page, kernel.roofline)
     if kernel.stalls:
-        stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
-        moved = [s for s in stalls if abs(s.share_raw - s.share_adjusted) >= 0.02]
-        page.blank()
-        page.line(("  what warps wait for, % of samples" + (" (adjusted)" if moved else ""), "dim"))
-        least, most = (0.0001, len(stalls)) if verbose else (0.01, STALLS_SHOWN)
-        kept = [s for s in stalls if s.share_adjusted >= least][:most]
-        _bars(page, [(s.reason.replace("_", " "), s.share_adjusted) for s in kept])
-        if moved and kernel.warp_specialization is None:
-            raw = ", ".join(f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)}" for s in moved[:4])
-            page.paragraph(f"raw samples say {raw}", lead=("  ", ""), indent=2, style="dim")
+        _stalls(page, kernel, verbose=verbose)
     if verbose and kernel.hot:
         page.blank()
         page.line(("  hottest instructions", "dim"))
-        previous = ""
-        for hot in kernel.hot:
-            at = f"{one_line(hot.file or '')}:{hot.line}" if hot.line else ""
-            left = f"  {words.percent(hot.share):>5}  {hot.pc:06x}  {one_line(hot.sass)}"
-            page.line(left, (f"  {one_line(hot.stall).replace('_', ' ')}", "dim"))
-            if at != previous:
-                page.line((f"                 {clip(at, page.width // 2)}  {one_line(hot.source or '')}", "dim"))
-            previous = at
+        _hottest(page, kernel.hot)
+
+
+def _stalls(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
+    stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
+    moved = [s for s in stalls if abs(s.share_raw - s.share_adjusted) >= 0.02]
+    page.blank()
+    page.line(("  what warps wait for, % of samples" + (" (adjusted)" if moved else ""), "dim"))
+    least, most = (0.0001, len(stalls)) if verbose else (0.01, STALLS_SHOWN)
+    kept = [s for s in stalls if s.share_adjusted >= least][:most]
+    _bars(page, [(s.reason.replace("_", " "), s.share_adjusted) for s in kept])
+    if moved and kernel.warp_specialization is None:
+        raw = ", ".join(f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)}" for s in moved[:4])
+        page.paragraph(f"raw samples say {raw}", lead=("  ", ""), indent=2, style="dim")
+
+
+def _hottest(page: Page, hottest: Sequence[HotInstruction]) -> None:
+    previous = ""
+    for hot in hottest:
+        at = f"{one_line(hot.file or '')}:{hot.line}" if hot.line else ""
+        left = f"  {words.percent(hot.share):>5}  {hot.pc:06x}  {one_line(hot.sass)}"
+        page.line(left, (f"  {one_line(hot.stall).replace('_', ' ')}", "dim"))
+        if at != previous:
+            page.line((f"                 {clip(at, page.width // 2)}  {one_line(hot.source or '')}", "dim"))
+        previous = at
 
 
 def _bars(page: Page, rows: Sequence[tuple[str, float]]) -> None:

@@ -109,5 +109,3 @@ function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]):
   svg.append(plot);
   return svg;
 }
-
-export { h };
