@@ -25,6 +25,9 @@ if TYPE_CHECKING:
         Verdict,
     )
 
+UNSURE = 0.6
+"""Confidence of a verdict below which reports say how sure it is. Judged."""
+
 
 def limiter(name: str) -> str:
     """Words for a limiter of the contract: at most 14 characters."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import get_args
@@ -14,7 +16,7 @@ from kscope.engine.run import analyze_paths
 from kscope.model.analysis import Evidence, Headroom, Limiter
 from kscope.model.limiters import LIMITERS, SHORT
 from kscope.model.units import counted
-from kscope.reports import render, terminal, words
+from kscope.reports import REPORTERS, render, terminal, words
 from tests.support import traces
 
 GOLDEN = Path(__file__).resolve().parents[2] / "reports" / "h200"
@@ -189,3 +191,9 @@ def test_shares_of_a_recording_leave_the_profiler_out(name: str) -> None:
     assert not ONE_OF_MANY.search(text)
     during = next(i for i in timeline.idle if i.during and i.pct > 1).during[0]
     assert during[:30] in text, "where the host is stays readable at 80 columns"
+
+
+@pytest.mark.parametrize("name", REPORTERS.values())
+def test_every_reporter_is_one(name: str) -> None:
+    given = inspect.signature(importlib.import_module(name).render).parameters
+    assert list(given) == ["analysis", "options"]

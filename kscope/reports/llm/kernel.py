@@ -142,7 +142,7 @@ def _changes(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     if top and top.estimate:
         low = words.times(top.estimate.low)
         lines.append(f"If fixing {top.code} gives less than {low}, its samples have another cause.")
-    if kernel.verdict.confidence < 0.6:
+    if kernel.verdict.confidence < words.UNSURE:
         sure = f"{kernel.verdict.confidence:.2f}"
         lines.append(f"Confidence is only {sure}: profile again with --set full before acting.")
     if not kernel.repeats or kernel.repeats.count < 2:

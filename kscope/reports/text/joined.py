@@ -23,7 +23,7 @@ def render(page: Page, joined: JoinedAnalysis, *, verbose: bool) -> None:
     page.blank()
     word, sentence, style = badge(joined)
     page.paragraph(sentence, lead=(f"  {word} ", style), indent=2)
-    if joined.verdict is not None and (verbose or joined.verdict.confidence < 0.6):
+    if joined.verdict is not None and (verbose or joined.verdict.confidence < words.UNSURE):
         page.line((f"  confidence {words.percent(joined.verdict.confidence)}", "dim"))
     page.blank()
     shown = joined.kernels if verbose else joined.kernels[:KERNELS_SHOWN]

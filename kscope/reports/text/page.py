@@ -129,7 +129,7 @@ def _margin(page: Page, kernel: KernelAnalysis, sentence: str, *, verbose: bool)
     if kernel.headroom and (verbose or words.times(kernel.headroom.speedup_bound) not in sentence):
         bound = words.headroom(kernel.headroom)
         parts.append(f"headroom {bound}, bounded by {one_line(kernel.headroom.bounded_by)}")
-    if verbose or kernel.verdict.confidence < 0.6:
+    if verbose or kernel.verdict.confidence < words.UNSURE:
         parts.append(f"confidence {words.percent(kernel.verdict.confidence)}")
     if parts:
         page.paragraph(" · ".join(parts), lead=("  ", ""), indent=2, style="dim")

@@ -29,7 +29,7 @@ def render(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
     page.blank()
     word, sentence, style = badge(timeline)
     page.paragraph(sentence, lead=(f"  {word} ", style), indent=2)
-    if timeline.verdict is not None and (verbose or timeline.verdict.confidence < 0.6):
+    if timeline.verdict is not None and (verbose or timeline.verdict.confidence < words.UNSURE):
         page.line((f"  confidence {words.percent(timeline.verdict.confidence)}", "dim"))
     _idle(page, timeline, verbose=verbose)
     _kernels(page, timeline, verbose=verbose)
