@@ -6,7 +6,8 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 
-.PHONY: help demo test test-all fuzz check fixtures golden names frontend gallery rulebook eval validate bench clean
+.PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook eval validate \
+	bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -15,6 +16,7 @@ help:
 	@echo "make fuzz      the property tests on new random examples, thousands of each"
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make fixtures  the captures as plain reports, in build/fixtures"
+	@echo "make check-frontend  types of the HTML report's script, and that its bundle is current (needs node)"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
 	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
@@ -51,8 +53,14 @@ golden: $(STAMP)
 fixtures: $(STAMP)
 	@$(BIN)/python tools/patch_fixtures.py --check
 
-frontend:
-	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build
+frontend: $(STAMP)
+	$(BIN)/python tools/frontend_types.py
+	cd reports/frontend && npm ci --no-audit --no-fund --silent && npm run check && npm run build
+
+# Types, and that the committed bundle is what the sources build; writes nothing in the tree but node_modules.
+check-frontend: $(STAMP)
+	$(BIN)/python tools/frontend_types.py --check
+	cd reports/frontend && npm ci --no-audit --no-fund --silent && npm run check && npm test
 
 gallery: $(STAMP)
 	$(BIN)/python tools/gallery.py

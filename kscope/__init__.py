@@ -10,13 +10,17 @@ The library mirrors the command line::
 
 from __future__ import annotations
 
+from kscope import _presenters
+from kscope._version import __version__
+
 TYPE_CHECKING = False  # the typing module itself takes 9 ms, and the reader starts before anything needs it
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import pandas as pd
+
     from kscope.model.analysis import Analysis
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "analyze"]
 
 
@@ -28,3 +32,19 @@ def analyze(*paths: str | Path) -> Analysis:
     from kscope.engine.run import analyze_paths  # heavy imports only when used
 
     return analyze_paths(paths)
+
+
+def _repr_html(analysis: Analysis) -> str:
+    from kscope.reports.notebook import repr_html
+
+    return repr_html(analysis)
+
+
+def _to_dataframe(analysis: Analysis) -> pd.DataFrame:
+    from kscope.reports.notebook import to_dataframe
+
+    return to_dataframe(analysis)
+
+
+_presenters.register("repr_html", _repr_html)
+_presenters.register("to_dataframe", _to_dataframe)

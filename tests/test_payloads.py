@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.parsers.test_ktrace import at, made
 
 from kscope.cli.main import _run
 from kscope.engine.compare import compare
@@ -26,11 +25,15 @@ from kscope.model.analysis import Analysis
 from kscope.model.kernel import Kernel
 from kscope.model.sass_diff import SassComparison
 from kscope.parsers.cubin.programs import read_programs
-from kscope.reports import Options, html, machine, render
-from kscope.reports._sass_diff import render_sass_diff
-from kscope.reports.diff import render_md, render_text
+from kscope.reports import Options, render
+from kscope.reports.html import page as html
 from kscope.reports.jsonv1 import encode
+from kscope.reports.markdown.diff import render as render_md
 from kscope.reports.notebook import repr_html
+from kscope.reports.text import machine
+from kscope.reports.text.diff import render as render_text
+from kscope.reports.text.sass_diff import render_sass_diff
+from tests.parsers.warp_trace.test_ktrace import at, made
 from tests.support import payloads, reports, sass, traces
 from tests.support.payloads import CHECKS, MARK, PAYLOADS, WHOLE, everywhere
 

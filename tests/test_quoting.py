@@ -14,14 +14,15 @@ import pytest
 from tests.support.taint import SENTENCES, Reporters, fields
 
 PACKAGE = Path(__file__).resolve().parents[1] / "kscope"
+REPORTS = PACKAGE / "reports"
 OWN_WORDS = {"arch.py", "napkin.py"}
 """Sheets of chips and problems as the user typed them: nothing of a report is in these. Fields share names with those
 of the view."""
-FILES = sorted(p for p in (PACKAGE / "reports").glob("*.py") if p.name not in {"escape.py", *OWN_WORDS})
+FILES = sorted(p for p in REPORTS.rglob("*.py") if p.name not in {"escape.py", *OWN_WORDS})
 OUTPUTS = [
-    ("markdown.py", "render"), ("llm.py", "render"), ("diff.py", "render_md"), ("html.py", "render"),
-    ("html.py", "render_diff"), ("html.py", "render_programs"), ("html.py", "render_sass_diff"),
-    ("notebook.py", "repr_html"), ("sarif.py", "_message"),
+    ("markdown/page.py", "render"), ("llm/page.py", "render"), ("markdown/diff.py", "render"),
+    ("html/page.py", "render"), ("html/page.py", "render_diff"), ("html/page.py", "render_programs"),
+    ("html/page.py", "render_sass_diff"), ("notebook.py", "repr_html"), ("sarif.py", "_message"),
 ]  # fmt: skip
 """Where marked-up text leaves. On a terminal Page.line is the guard; JSON leaves through jsonv1.encode."""
 FOREIGN = {
@@ -32,7 +33,7 @@ NAMED = re.compile(r"\b(steps|device|kernel|k|top|row|program|function|scope|ran
 
 @pytest.fixture(scope="module")
 def reporters() -> Reporters:
-    return Reporters(FILES)
+    return Reporters(REPORTS, FILES)
 
 
 @pytest.mark.parametrize(("file", "name"), OUTPUTS)
@@ -43,25 +44,25 @@ def test_every_field_with_text_is_quoted(reporters: Reporters, file: str, name: 
 @pytest.mark.parametrize(
     ("file", "now", "then", "name", "leak"),
     [
-        ("markdown.py", "NVTX: {code(' / '.join(kernel.nvtx))}", "NVTX: {kernel.nvtx[0]}", "render", "nvtx"),
-        ("markdown.py", "code(n.title, table=True)", "prose(n.title)", "render", "n.title"),
-        ("markdown.py", "{code(kernel.workload)}", "{prose(kernel.workload)}", "render", "kernel.workload"),
-        ("llm.py", "{span(skip.input)}", "{skip.input}", "render", "skip.input"),
-        ("_llm_parts.py", "{said(kernel.headroom.bounded_by)}", "{kernel.headroom.bounded_by}", "", "bounded_by"),
-        ("_timeline_text.py", "else quoted(steps.name)", "else steps.name", "", "steps.name"),
-        ("_timeline_text.py", "{quoted(d.name) if d.name", "{d.name if d.name", "", "d.name"),
-        ("_timeline_md.py", "code(words.middle(kernel.name, 100))", "kernel.name", "", "kernel.name"),
-        ("diff.py", "map(code, comparison.only_before)", "comparison.only_before", "render_md", "only_before"),
-        ("html.py", "html_text(kernel.verdict.sentence)", "kernel.verdict.sentence", "render", "sentence"),
+        ("markdown/kernel.py", "NVTX: {code(' / '.join(kernel.nvtx))}", "NVTX: {kernel.nvtx[0]}", "", "nvtx"),
+        ("markdown/kernel.py", "code(n.title, table=True)", "prose(n.title)", "", "n.title"),
+        ("markdown/kernel.py", "{code(kernel.workload)}", "{prose(kernel.workload)}", "", "kernel.workload"),
+        ("llm/page.py", "{span(skip.input)}", "{skip.input}", "render", "skip.input"),
+        ("llm/kernel.py", "{said(kernel.headroom.bounded_by)}", "{kernel.headroom.bounded_by}", "", "bounded_by"),
+        ("phrases/timeline.py", "else quoted(steps.name)", "else steps.name", "", "steps.name"),
+        ("phrases/timeline.py", "{quoted(d.name) if d.name", "{d.name if d.name", "", "d.name"),
+        ("llm/timeline.py", "code(words.middle(kernel.name, 100))", "kernel.name", "", "kernel.name"),
+        ("markdown/diff.py", "map(code, comparison.only_before)", "comparison.only_before", "render", "only_before"),
+        ("html/page.py", "html_text(kernel.verdict.sentence)", "kernel.verdict.sentence", "render", "sentence"),
         ("notebook.py", "{html_text(note)}", "{note}", "repr_html", "kernel.device.name"),
     ],
 )  # fmt: skip
 def test_a_field_that_is_not_quoted_is_seen(file: str, now: str, then: str, name: str, leak: str) -> None:
     """The check itself: one quotation taken out of the source."""
-    source = (PACKAGE / "reports" / file).read_text(encoding="utf-8")
+    source = (REPORTS / file).read_text(encoding="utf-8")
     assert now in source
-    found = Reporters(FILES, {file: source.replace(now, then, 1)})
-    out = (file, name) if name else ("llm.py", "render")
+    found = Reporters(REPORTS, FILES, {file: source.replace(now, then, 1)})
+    out = (file, name) if name else (f"{'markdown' if file.startswith('markdown') else 'llm'}/page.py", "render")
     assert any(leak in one for one in found.reached(*out))
 
 

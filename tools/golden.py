@@ -36,6 +36,8 @@ WIDTH = 120  # of a line of JSON: what fits is not broken up
 NOWHERE = "finds nothing on any capture"
 COUNTS = re.compile(r"passed \d+ · not applicable \d+")
 EACH_RULE = ("passed", "not_applicable")  # lists of a kernel that change with every rule
+PARTS = ("headline", "reason", "contrast", "next", "body")
+"""Of a verdict: its sentence is made of them (tests/engine/test_regime.py) and says them once."""
 LAYOUTS = (
     "bank_conflict.slow", "calibrate.block1024", "gemm_f32.warptile", "int_division.slow", "l2_scan.base",
     "launch_bound.tiny", "mha_copy.registers", "moe_list.each", "multi_kernels", "nearest.debug",
@@ -124,6 +126,8 @@ def shortened(value: Any) -> Any:
         return relative(value)
     if isinstance(value, dict):
         out = {key: shortened(v) for key, v in value.items() if key not in EACH_RULE}
+        if "sentence" in out and "headline" in out:
+            out = {key: v for key, v in out.items() if key not in PARTS}
         out |= {key: out[key][:count] for key, count in FIRST.items() if key in out}
         for entry in out.get("nvidia", ()):
             if len(entry["message"]) > MESSAGE:

@@ -30,7 +30,7 @@ def golden(name: str) -> str:
     """The listing of one case."""
     from kscope.engine.programs import binary_analysis, report_analysis
     from kscope.parsers.cubin.programs import read_programs
-    from kscope.reports.machine import MachineOptions, render
+    from kscope.reports.text.machine import MachineOptions, render
 
     path, function = CASES[name]
     file = str(ROOT / path)

@@ -23,6 +23,16 @@ def say(text: str) -> None:
     print(one_line(text).encode(encoding, "replace").decode(encoding), file=sys.stderr)
 
 
+def redraw(text: str) -> None:
+    """The last line of a terminal on standard error in place of what stands there; an empty one leaves nothing."""
+    import shutil
+
+    encoding = sys.stderr.encoding or "utf-8"
+    room = shutil.get_terminal_size((PIPE, 24)).columns - 1  # in the last column a terminal would wrap
+    shown = one_line(text)[:room].encode(encoding, "replace").decode(encoding)
+    print(f"\r\x1b[K{shown}", end="", flush=True, file=sys.stderr)
+
+
 def check_target(path: Path, inputs: Sequence[str], *, force: bool, option: str = "-o") -> None:
     """Refuse a target that would destroy something, before any work is done. Raises KscopeError (status 2)."""
     if any(path.exists() and Path(one).exists() and path.samefile(one) for one in inputs):

@@ -13,7 +13,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.parsers import toolchain
 
 TIME_LIMIT_S = 10

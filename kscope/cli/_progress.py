@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from kscope.cli import _output
 from kscope.model.errors import one_line
 
 FEW = 4
+WIDTH, NAME = 30, 40
 
 
 class Report(Protocol):
@@ -18,7 +21,8 @@ class Report(Protocol):
 
 def progress_bar() -> AbstractContextManager[Report] | None:
     """A context that yields the callback of `analyze_paths`, or None where no bar is wanted."""
-    return _bar() if sys.stderr.isatty() else None
+    wanted = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return _bar() if wanted else None
 
 
 @contextmanager
@@ -43,20 +47,19 @@ def _bar() -> Iterator[Report]:
             bar.close()
 
 
+def _end(what: str) -> str:
+    """Of a path its end, which says most."""
+    return what if len(what) <= NAME else f"...{what[3 - NAME :]}"
+
+
 class _Bar:
-    """rich's bar, imported here: most runs need none."""
-
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-        columns = (BarColumn(bar_width=30), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
-        self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._progress.start()
-        self._task = self._progress.add_task("", total=None)
+    """One line that is drawn again in place, and erased at the end."""
 
     def update(self, what: str, done: int, total: int | None) -> None:
-        self._progress.update(self._task, description=what[:60], completed=done, total=total)
+        share = min(done / total, 1.0) if total else 0.0
+        filled = round(share * WIDTH)
+        count = f"{done}/{total}" if total is not None else f"{done}/?"
+        _output.redraw(f"{'━' * filled}{'╺' * bool(filled < WIDTH)}{' ' * (WIDTH - filled - 1)} {count} {_end(what)}")
 
     def close(self) -> None:
-        self._progress.stop()
+        _output.redraw("")

@@ -59,10 +59,10 @@ def compared(
 
         return encode(comparison).decode(), comparison
     if format_ == "html":
-        from kscope.reports import html
+        from kscope.reports.html import page as html
 
         return html.render_sass_diff(comparison), comparison
     from kscope.reports import Options
-    from kscope.reports._sass_diff import render_sass_diff
+    from kscope.reports.text.sass_diff import render_sass_diff
 
     return render_sass_diff(comparison, Options(width=width, color=color, unicode=unicode, verbose=verbose)), comparison

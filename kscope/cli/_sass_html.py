@@ -36,7 +36,7 @@ def page(
     from kscope.engine.program_detail import program_details
     from kscope.engine.programs import binary_analysis, sources_below
     from kscope.parsers.cubin.programs import read_programs
-    from kscope.reports.html import render_programs
+    from kscope.reports.html.page import render_programs
 
     lines = sources_below(source_root) if source_root is not None else None
     cubins = read_programs(path, arch, function)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kscope.cli import _gate
+from kscope.cli._options import check_regex, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +60,9 @@ def analyze(
         return _print_schema()
     if not paths:
         raise click.UsageError("Missing argument 'PATH...'.")
-    _check_regex(kernel)
+    check_regex(kernel, "--kernel")
     output = None if str(output) == "-" else output
-    format_ = format_ or _format_of(output)
+    format_ = format_ or format_of(output, FORMATS)
 
     from kscope.cli import _cache, _output
 
@@ -151,25 +151,6 @@ def _print_schema() -> int:
 
     write_stdout(json.dumps(json_schema(), indent=1) + "\n")
     return 0
-
-
-def _check_regex(kernel: str | None) -> None:
-    try:
-        re.compile(kernel or "")
-    except re.error as error:
-        raise click.BadParameter(f"{kernel!r} is no regular expression: {error}", param_hint="--kernel") from None
-
-
-def _format_of(output: Path | None) -> str:
-    """The format that the suffix of -o asks for; text on standard output."""
-    if output is None:
-        return "text"
-    from kscope.reports import SUFFIXES
-
-    if (format_ := SUFFIXES.get(output.suffix.lower())) is None:
-        known = ", ".join(SUFFIXES)
-        raise click.UsageError(f"Cannot tell the format from '{output}' ({known} are known): give --format.")
-    return format_
 
 
 def _codes(names: tuple[str, ...]) -> list[str]:

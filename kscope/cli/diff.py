@@ -53,14 +53,14 @@ def diff(
     input, or a --fail-if-slower that could not look, 4 missing tool.
     """
     from kscope.cli import _gate, _output
-    from kscope.cli.analyze import _check_regex, _format_of
+    from kscope.cli._options import check_regex, format_of
 
-    _check_regex(kernel)
+    check_regex(kernel, "--kernel")
     by_hand = _gate.rules(rules)
     if allow_unmatched and fail_if_slower is None:
         raise click.UsageError("--allow-unmatched is for --fail-if-slower.")
     output = None if str(output) == "-" else output
-    format_ = format_ or _format_of(output)
+    format_ = format_ or format_of(output, FORMATS)
     if output:
         _output.check_target(output, [before, after], force=force)
 
@@ -102,14 +102,15 @@ def _compared(before: str, after: str, kernel: str | None, rules: Sequence[Rule]
 def _rendered(comparison: Comparison, format_: str, *, to_file: bool, verbose: bool, no_color: bool) -> str:
     from kscope.cli import _output
     from kscope.reports import Options
-    from kscope.reports.diff import render_md, render_text
+    from kscope.reports.markdown.diff import render as render_md
+    from kscope.reports.text.diff import render as render_text
 
     if format_ == "json":
         from kscope.reports.jsonv1 import encode
 
         return encode(comparison).decode()
     if format_ == "html":
-        from kscope.reports.html import render_diff
+        from kscope.reports.html.page import render_diff
 
         return render_diff(comparison)
     if format_ == "md":

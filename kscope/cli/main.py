@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import click
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.model.errors import EXIT_OK, EXIT_USAGE, KscopeError, one_line
 
 COMMANDS = {

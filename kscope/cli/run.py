@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from kscope.cli import _gate
-from kscope.cli.analyze import FORMATS, _check_regex, _detail, _format_of
+from kscope.cli._options import check_regex, format_of
+from kscope.cli.analyze import FORMATS, _detail
 
 TOOLS = ("torch", "nsys", "ncu")
 
@@ -62,10 +63,10 @@ def run(
     Exit status: 0 recorded and analysed, 1 --fail-on was met, 2 wrong usage, 3 nothing was recorded or the program
     failed (what it did until then is analysed) or --fail-on could not look, 4 a tool, a GPU or a permission is missing.
     """
-    _check_regex(kernel)
+    check_regex(kernel, "--kernel")
     stdout = str(output) == "-"
     output = None if stdout else output
-    format_ = format_ or _format_of(output)
+    format_ = format_ or format_of(output, FORMATS)
     if format_ != "text" and output is None and not stdout:
         raise click.UsageError(f"--format {format_} needs -o FILE (or -o -): standard output is the program's.")
     gate = _gate.Gate(fail_on, baseline)

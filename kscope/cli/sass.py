@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kscope.cli import _gate
+from kscope.cli._options import check_regex, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,15 +58,13 @@ def sass(
     Exit status: 0 shown, 1 --fail-on was met, 2 wrong usage (also a --function that matches nothing), 3 unreadable
     input, or a --fail-on that could not look, 4 missing tool.
     """
-    _check_regex(function)
+    check_regex(function, "--function")
     output = None if str(output) == "-" else output
-    format_ = format_ or _format_of(output)
+    format_ = format_ or format_of(output, FORMATS)
 
     from kscope.cli import _output
-    if differ and other is None:
-        raise click.UsageError("--diff compares two files: kscope sass BEFORE AFTER --diff")
-    if rules and other is None:
-        raise click.UsageError("--match is for --diff: it pairs functions of two files.")
+
+    _check_pair(other, differ=differ, rules=rules)
     if output:
         _output.check_target(output, [path, other] if other else [path], force=force)
     gate = _gate.Gate(fail_on, baseline)
@@ -105,23 +103,11 @@ def sass(
     return failing()
 
 
-def _check_regex(function: str | None) -> None:
-    try:
-        re.compile(function or "")
-    except re.error as error:
-        raise click.BadParameter(f"{function!r} is no regular expression: {error}", param_hint="--function") from None
-
-
-def _format_of(output: Path | None) -> str:
-    if output is None:
-        return "text"
-    from kscope.reports import SUFFIXES
-
-    suffixes = {suffix: name for suffix, name in SUFFIXES.items() if name in FORMATS}
-    if (format_ := suffixes.get(output.suffix.lower())) is None:
-        known = ", ".join(suffixes)
-        raise click.UsageError(f"Cannot tell the format from '{output}' ({known} are known): give --format.")
-    return format_
+def _check_pair(other: str | None, *, differ: bool, rules: tuple[str, ...]) -> None:
+    if differ and other is None:
+        raise click.UsageError("--diff compares two files: kscope sass BEFORE AFTER --diff")
+    if rules and other is None:
+        raise click.UsageError("--match is for --diff: it pairs functions of two files.")
 
 
 def _is_report(path: str) -> bool:
@@ -136,7 +122,7 @@ def _is_report(path: str) -> bool:
 
 def _plain(path: str, arch: str | None, function: str | None, *, control: bool, source: bool) -> str:
     from kscope.parsers.cubin.programs import read_programs
-    from kscope.reports.plain_listing import render
+    from kscope.reports.text.listing import render
 
     return render(read_programs(path, arch, function), control=control, source=source)
 
@@ -163,7 +149,7 @@ def _rendered(
 
         return encode(analysis).decode()
     from kscope.cli import _output
-    from kscope.reports.machine import MachineOptions, render
+    from kscope.reports.text.machine import MachineOptions, render
 
     options = MachineOptions(
         width=width or (WIDTH_IN_PIPE if to_file else _width()),

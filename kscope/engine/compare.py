@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.engine.credit import went
 from kscope.engine.pairing import GUESSES, Rule, name_of, pair
-from kscope.engine.verdict import WORDS
 from kscope.features.views.footprint import Footprint, Footprints
 from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
 from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
+from kscope.model.limiters import LIMITERS
 from kscope.model.quoted import quoted
 
 NOISE = 0.02
@@ -124,7 +124,7 @@ def _outcome(measured: float, low: float, high: float) -> Outcome:
 
 def _sentence(before: KernelAnalysis, after: KernelAnalysis, speedup: float | None) -> str:
     was, now = before.verdict, after.verdict
-    old, new = (f"{v.regime}-bound on {WORDS.get(v.limiter, _words(v.limiter))}" for v in (was, now))
+    old, new = (f"{v.regime}-bound on {LIMITERS[v.limiter].kernel or _words(v.limiter)}" for v in (was, now))
     return f"{_faster(speedup)}, " + (f"still {new}" if old == new else f"from {old} to {new}")
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from kscope.features.counters.traffic import SECTOR
+from kscope.features.estimate.gains import no_higher
 from kscope.features.facts import Facts
-from kscope.model.analysis import Estimate, Finding, Headroom
+from kscope.model.analysis import Finding, Headroom
 from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
@@ -39,9 +40,7 @@ def _under(finding: Finding, roof: float) -> Finding:
     kind = rule(finding.code)
     if issubclass(kind, Rule) and kind.moves_roof:
         return finding
-    high = max(estimate.speedup, round(roof, 3))
-    lower: Estimate = structs.replace(estimate, high=high)
-    return structs.replace(finding, estimate=lower)
+    return structs.replace(finding, estimate=no_higher(estimate, roof))
 
 
 def _roofs(facts: Facts) -> tuple[float, str] | None:

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from kscope.engine import sentences
 from kscope.engine.kernel_names import bare, base, canonical
 from kscope.engine.rank import severity, worth
 from kscope.engine.timeline_verdict import GROUPS
-from kscope.engine.verdict import WORDS as LIMITERS
+from kscope.features.estimate.gains import of_program, speedup
 from kscope.model.analysis import (
-    Estimate,
     Finding,
     JoinedAnalysis,
     JoinedKernel,
@@ -28,6 +28,7 @@ from kscope.model.analysis import (
     Verdict,
 )
 from kscope.model.errors import one_line
+from kscope.model.limiters import LIMITERS, of_kernel
 from kscope.model.quoted import quoted
 from kscope.model.timeline_figures import TopKernel
 from kscope.model.units import percent
@@ -36,10 +37,6 @@ ENOUGH = 0.5
 """Share of the kernels' time that must have counters before they decide the regime."""
 SUGGESTIONS = 12
 _WORTH = 1.01  # gains of the program below this are not listed
-_IDLE: dict[Limiter, tuple[str, str]] = {  # what the program is bound on, what its idle time is
-    "launch": ("launches", "launch gaps"), "host": ("the host", "host work"), "transfer": ("copies", "copies"),
-    "synchronization": ("synchronisation", "waiting for the host after a synchronisation"),
-}  # fmt: skip
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -159,16 +156,17 @@ def _verdict(
     kernels = f"kernels run {percent(timeline.kernels_pct / 100)} of the time"
     busy = _busy(rows, matched)
     if told is not None and told.regime == "overhead" and told.limiter in GROUPS and _share(timeline, told.limiter):
-        where, what = _IDLE[told.limiter]
-        idle = f"{percent(_share(timeline, told.limiter))} of the time is {what}"
-        sentence = f"OVERHEAD-BOUND on {where}: {idle}, {kernels}; {busy}."
-        return Verdict(regime="overhead", limiter=told.limiter, confidence=told.confidence, sentence=sentence), ""
+        words = LIMITERS[told.limiter]
+        idle = f"{percent(_share(timeline, told.limiter))} of the time is {words.idle}"
+        return sentences.verdict(
+            "overhead", told.limiter, told.confidence, bound=f"on {words.program}", reason=f"{idle}, {kernels}",
+            contrast=busy, program=True,
+        ), ""  # fmt: skip
     if matched < ENOUGH:
         why = f"only {percent(matched)} of the kernels' time has counters: profile the first of the list"
         if told is None:
             return None, f"{timeline.abstained}; {why}"
-        sentence = f"{told.sentence.rstrip('.')}; {why}."
-        return Verdict(regime=told.regime, limiter=told.limiter, confidence=told.confidence, sentence=sentence), ""
+        return sentences.with_next(told, why), ""
     sums: dict[Regime, float] = {}
     for one in shares:
         if one.regime is not None:
@@ -178,8 +176,9 @@ def _verdict(
     assert limiter is not None  # it has a regime
     mine = [(row, k) for row, k in zip(rows, found, strict=True) if k is not None and row.regime == regime]
     sure = sum(row.share * k.verdict.confidence for row, k in mine)
-    sentence = f"{regime.upper()}-BOUND on {LIMITERS.get(limiter, limiter)}: {kernels}; {busy}."
-    return Verdict(regime=regime, limiter=limiter, confidence=round(min(sure, 0.95), 2), sentence=sentence), ""
+    return sentences.verdict(
+        regime, limiter, min(sure, 0.95), bound=f"on {of_kernel(limiter)}", reason=f"{kernels}; {busy}", program=True
+    ), ""  # fmt: skip
 
 
 def _share(timeline: TimelineAnalysis, limiter: Limiter) -> float:
@@ -201,7 +200,7 @@ def _busy(rows: Sequence[JoinedKernel], matched: float) -> str:
     first = sorted(sums, key=lambda key: -sums[key])[:3]
     parts = [
         f"{percent(sums[name, regime, by])} {'is ' if not i else ''}{quoted(name)}, {regime}-bound on "
-        f"{LIMITERS.get(by, by)}"
+        f"{of_kernel(by)}"
         for i, (name, regime, by) in enumerate(first)
         if not i or sums[name, regime, by] >= 0.05
     ]
@@ -249,10 +248,8 @@ def _of_kernel(work: float, members: Sequence[tuple[TopKernel, Finding]]) -> Joi
     suggestion = JoinedSuggestion(
         rule=finding.rule, code=finding.code, title=finding.title, kernel=base(top.name),
         share=round(min(work * sum(shape.share for shape, _ in members), 1.0), 6), severity="info",
-        estimate=Estimate(
-            speedup=_times(saved), low=_times(low), high=_times(high), capped_by=capped, kind=finding.estimate.kind
-        ),
-        busy_speedup=_times(busy), kernel_speedup=finding.estimate.speedup, why=finding.why, fix=finding.fix,
+        estimate=of_program(saved, low, high, capped, finding.estimate.kind),
+        busy_speedup=speedup(busy), kernel_speedup=finding.estimate.speedup, why=finding.why, fix=finding.fix,
         confidence=finding.confidence,
     )  # fmt: skip
     return _weighed(suggestion)
@@ -268,7 +265,3 @@ def _finding(suggestion: JoinedSuggestion) -> Finding:
         rule=suggestion.rule, code=suggestion.code, title=suggestion.title, regime="overhead",
         estimate=suggestion.estimate, confidence=suggestion.confidence,
     )  # fmt: skip
-
-
-def _times(saved: float) -> float:
-    return round(1 / max(1 - min(saved, 0.999), 1e-3), 3)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec import structs
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.engine.kernel import analyze_kernel
 from kscope.engine.lint import lint
 from kscope.features.lanes.bank_conflicts import conflicts

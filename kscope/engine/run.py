@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.engine import ahead
 from kscope.engine.request import Progress, Request
 from kscope.model.errors import EXIT_USAGE, KscopeError

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.engine.lint import lint
 from kscope.engine.pairing import Rule, filled
 from kscope.features.patterns.local_memory import spills_and_arrays

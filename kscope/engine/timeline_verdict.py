@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kscope.engine import empty
+from kscope.engine import empty, sentences
 from kscope.features.timeline.facts import TimelineView
-from kscope.model.analysis import Limiter, Verdict
+from kscope.model.analysis import Limiter, Regime, Verdict
+from kscope.model.limiters import LIMITERS
 from kscope.model.units import percent
 from kscope.rules.timeline_base import UNTIED
 
@@ -19,18 +20,6 @@ GROUPS: dict[Limiter, tuple[str, ...]] = {
     "synchronization": ("synchronization",),
     "transfer": ("blocking_copy",),
 }
-WORDS = {
-    "launch": "launches: the host issues them more slowly than the GPU finishes",
-    "host": "the host: it does other work while the GPU has nothing to do",
-    "synchronization": "synchronisation: the host waits for the GPU and the GPU then for the host",
-    "transfer": "copies that run without a kernel beside them",
-}
-
-ANOTHER = {
-    "launch": "waiting for launches", "host": "other host work", "synchronization": "synchronisation",
-    "transfer": "copying",
-}  # fmt: skip
-
 
 def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     """(verdict, "") or (None, why the recording does not tell)."""
@@ -61,12 +50,14 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     sure = 0.55 + 0.35 * min((shares[main] - other) / max(shares[main], 1e-9), 1.0)
     sure *= 0.8 if facts.missing_launches > UNTIED or view.timeline.coverage.truncated else 1.0
     second = max((limiter for limiter in shares if limiter != main), key=lambda limiter: shares[limiter])
-    also = f"; {ANOTHER[second]} takes another {percent(other)}" if other >= 0.1 else ""
-    sentence = (
-        f"OVERHEAD-BOUND on {WORDS[main]}. That is {percent(shares[main])} of the time; kernels run "
-        f"{percent(view.causes.work)} of it ({facts.window[2]}){also}."
-    )
-    return Verdict(regime="overhead", limiter=main, confidence=round(sure, 2), sentence=sentence), ""
+    also = f"; {LIMITERS[second].beside} takes another {percent(other)}" if other >= 0.1 else ""
+    words = LIMITERS[main]
+    that_is = f"That is {percent(shares[main])} of the time"
+    return sentences.verdict(
+        "overhead", main, sure, bound=f"on {words.alone or words.program}",
+        reason=f"{words.why}. {that_is}" if words.why else that_is,
+        contrast=f"kernels run {percent(view.causes.work)} of it ({facts.window[2]}){also}", program=True,
+    ), ""  # fmt: skip
 
 
 def _busy(view: TimelineView) -> tuple[Verdict | None, str]:
@@ -86,17 +77,16 @@ def _busy(view: TimelineView) -> tuple[Verdict | None, str]:
             "table with ncu --set full"
         )
     share = by_kind[main]
-    sure = round(min(0.3 + 0.4 * share, 0.7), 2)
+    sure = min(0.3 + 0.4 * share, 0.7)
     tail = "judged by their names: ncu --set full on the first of the table confirms it"
     if main == "communication":
-        text = f"OVERHEAD-BOUND on communication: {busy}, {percent(share)} of that in collectives, {tail}."
-        return Verdict(regime="overhead", limiter="transfer", confidence=sure, sentence=text), ""
-    if main == "memory":
-        text = f"MEMORY-BOUND, so far as names tell: {busy}, {percent(share)} of that moves data, {tail}."
-        return Verdict(regime="memory", limiter="dram_bandwidth", confidence=sure, sentence=text), ""
-    text = f"COMPUTE-BOUND, so far as names tell: {busy}, {percent(share)} of that in matrix kernels, {tail}."
-    limiter: Limiter = "fp32_pipe" if _single(view) else "tensor_pipe"
-    return Verdict(regime="compute", limiter=limiter, confidence=sure, sentence=text), ""
+        what = f"{busy}, {percent(share)} of that in collectives, {tail}"
+        return sentences.verdict("overhead", "transfer", sure, bound="on communication", reason=what, program=True), ""
+    limiter: Limiter = "dram_bandwidth" if main == "memory" else "fp32_pipe" if _single(view) else "tensor_pipe"
+    regime: Regime = "memory" if main == "memory" else "compute"
+    does = "moves data" if main == "memory" else "in matrix kernels"
+    what = f"{busy}, {percent(share)} of that {does}, {tail}"
+    return sentences.verdict(regime, limiter, sure, bound="so far as names tell", reason=what, program=True), ""
 
 
 def _single(view: TimelineView) -> bool:

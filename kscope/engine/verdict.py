@@ -4,63 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kscope.engine import sentences
 from kscope.engine.regime import Regimen
 from kscope.features.facts import Facts
-from kscope.model.analysis import Finding, Limiter, Verdict
+from kscope.model.analysis import Finding, Verdict
+from kscope.model.limiters import of_kernel
 from kscope.model.units import percent
 
 UNHEARD = 5  # rules without their inputs, from which silence says little
-WORDS: dict[Limiter, str] = {
-    "dram_bandwidth": "device-memory bandwidth",
-    "l2_bandwidth": "L2 bandwidth",
-    "l1_throughput": "L1 throughput",
-    "shared_memory": "shared memory",
-    "memory_latency": "memory latency",
-    "atomics": "atomics",
-    "tensor_pipe": "the tensor pipe",
-    "fp32_pipe": "the FP32 pipe",
-    "fp64_pipe": "the FP64 pipe",
-    "integer_pipe": "the integer pipe",
-    "special_function": "special functions",
-    "instruction_issue": "instruction issue",
-    "dependency_latency": "dependent instructions",
-    "instruction_fetch": "instruction fetch",
-    "divergence": "divergent warps",
-    "launch": "its own launch",
-    "small_grid": "a grid too small for the device",
-    "tail": "a partial last wave",
-    "imbalance": "uneven work across SMs",
-    "barrier": "barriers",
-    "pipeline_fill": "filling and draining its pipeline",
-}
 
 
 def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding], unheard: int = 0) -> Verdict:
     """One sentence: the resource with its figures, the others for contrast, the next step with its gain. unheard:
     rules that could say nothing for want of a section."""
-    parts = [f"{regimen.regime.capitalize()}-bound on {WORDS.get(regimen.limiter, regimen.limiter)}: {regimen.reason}"]
-    contrast = _contrast(facts, regimen)
-    if contrast:
-        # A reason with a list of its own must not swallow the figures that follow it.
-        parts[0] += f"{'; ' if ';' in regimen.reason else ', '}{contrast}"
+    steps = []
     first = findings[0] if findings else None
     if first is not None and first.severity != "info" and first.estimate is not None:
-        parts.append(
+        steps.append(
             f"next: {_lower(first.title)} ({first.code}), about {first.estimate.speedup:.2g}x, capped by "
             f"{first.estimate.capped_by}"
         )
     elif first is not None and first.severity != "info":
-        parts.append(f"{_lower(first.title)} ({first.code})")
+        steps.append(f"{_lower(first.title)} ({first.code})")
     elif unheard < UNHEARD:
-        parts.append("no rule promises more than 3 %")
+        steps.append("no rule promises more than 3 %")
     if unheard >= UNHEARD:
-        parts.append(f"{unheard} rules lack what this report does not hold (profile with --set full)")
-    return Verdict(
-        regime=regimen.regime,
-        limiter=regimen.limiter,
-        confidence=round(regimen.confidence, 2),
-        sentence="; ".join(parts) + ".",
-    )
+        steps.append(f"{unheard} rules lack what this report does not hold (profile with --set full)")
+    return sentences.verdict(
+        regimen.regime, regimen.limiter, regimen.confidence, bound=f"on {of_kernel(regimen.limiter)}",
+        reason=regimen.reason, contrast=_contrast(facts, regimen), next="; ".join(steps),
+    )  # fmt: skip
 
 
 def _lower(title: str) -> str:

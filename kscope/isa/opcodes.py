@@ -44,10 +44,6 @@ class OpClass(Struct, frozen=True):
     def known(self) -> bool:
         return self.pipe != "unknown"
 
-    @property
-    def is_memory(self) -> bool:
-        return self.access is not None
-
 
 UNKNOWN = OpClass("unknown", None, None, 0, None, 6.0, 2.0, frozenset(), "unknown")
 

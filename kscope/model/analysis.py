@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from kscope import _presenters
 from kscope.model.findings import (
     Estimate,
     Evidence,
@@ -251,15 +252,13 @@ class Analysis(Frozen, kw_only=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        from kscope.reports.notebook import repr_html
-
-        return repr_html(self)
+        shown: str = _presenters.present("repr_html", self)
+        return shown
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a kernel, longest first (kscope.reports.notebook.COLUMNS). Needs pandas."""
-        from kscope.reports.notebook import to_dataframe
-
-        return to_dataframe(self)
+        frame: pd.DataFrame = _presenters.present("to_dataframe", self)
+        return frame
 
 
 def to_json(analysis: Analysis) -> bytes:

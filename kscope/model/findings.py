@@ -21,10 +21,18 @@ class Frozen(Struct, frozen=True, kw_only=True):
 
 
 class Verdict(Frozen):
+    """One sentence, and the parts that it is made of; parts are empty where a sentence has none (or comes from a kscope
+    before 0.2). `kscope.engine.sentences` puts them together."""
+
     regime: Regime
     limiter: Limiter
     confidence: Annotated[float, Meta(ge=0, le=1)]
     sentence: str
+    headline: Annotated[str, Meta(description="what binds it, `Memory-bound on shared memory`")] = ""
+    reason: Annotated[str, Meta(description="the figures that say so")] = ""
+    contrast: Annotated[str, Meta(description="what is not the limit, for scale")] = ""
+    next: Annotated[str, Meta(description="the step to take, as the sentence ends")] = ""
+    body: Annotated[str, Meta(description="the sentence without its regime, where that is shown beside it")] = ""
 
 
 class Estimate(Frozen):

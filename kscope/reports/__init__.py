@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec import Struct
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from kscope.model.detail import Detail
 
 REPORTERS = {
-    "text": "kscope.reports.text",
+    "text": "kscope.reports.text.page",
     "json": "kscope.reports.jsonv1",
-    "md": "kscope.reports.markdown",
-    "llm": "kscope.reports.llm",
-    "html": "kscope.reports.html",
+    "md": "kscope.reports.markdown.page",
+    "llm": "kscope.reports.llm.page",
+    "html": "kscope.reports.html.page",
     "sarif": "kscope.reports.sarif",
 }
-"""Format name -> module with `render(analysis, options) -> str`; imported when asked for."""
+"""Format name -> module that is a Reporter; imported when asked for."""
 
 SUFFIXES = {".json": "json", ".md": "md", ".txt": "text", ".html": "html", ".sarif": "sarif"}
 """File suffix -> format, for `-o FILE` without `--format`."""
@@ -37,8 +37,14 @@ class Options(Struct, frozen=True):
     detail: Detail | None = None
 
 
+class Reporter(Protocol):
+    """A module that writes an Analysis in one format."""
+
+    def render(self, analysis: Analysis, options: Options) -> str:
+        """The report, ending in a newline."""
+
+
 def render(format: str, analysis: Analysis, options: Options | None = None) -> str:
     """The report in one of REPORTERS' formats, ending in a newline. Raises KeyError for an unknown format."""
-    module = importlib.import_module(REPORTERS[format])
-    text: str = module.render(analysis, options or Options())
-    return text
+    reporter = cast(Reporter, importlib.import_module(REPORTERS[format]))
+    return reporter.render(analysis, options or Options())

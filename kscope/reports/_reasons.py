@@ -1,5 +1,5 @@
-"""What each warp state means, in a few words. Source: NVIDIA Kernel Profiling Guide, warp stall reasons; the wait for
-wgmma results under `barrier` and `warpgroup_arrive` as seen on sm_90."""
+"""What each warp state and each cause of idle time means, in a few words. Source: NVIDIA Kernel Profiling Guide, warp
+stall reasons; the wait for wgmma results under `barrier` and `warpgroup_arrive` as seen on sm_90."""
 
 from __future__ import annotations
 
@@ -26,3 +26,23 @@ REASONS = {
     "warpgroup_arrive": "waits to start or finish wgmma",
 }
 """Reason in JSON v1 -> what people read."""
+
+NOT_IDLE = {
+    "inside_graph": "between the nodes of a graph",
+    "graph_not_recorded": "in graphs that were not recorded",
+    "profiler": "in the profiler",
+}
+CAUSES = {
+    "launch": "waiting for launches",
+    "graph_launch": "waiting for a graph launch",
+    "synchronization": "after a synchronisation",
+    "blocking_copy": "host prepares a copy",
+    "host": "host code without CUDA calls",
+    "data_loading": "data loading",
+    "allocation": "allocating memory",
+    "code_loading": "loading or compiling code",
+    "queued": "issued, waiting its turn",
+    "unknown": "unknown: no API call",
+    **NOT_IDLE,
+}
+"""Cause in JSON v1 -> what people read."""

@@ -56,7 +56,7 @@ def text(answer: Answer, *, width: int, color: bool, unicode: bool) -> str:
 
 def markdown(answer: Answer) -> str:
     from kscope.reports.escape import prose
-    from kscope.reports.markdown import bullets, table
+    from kscope.reports.markdown.tables import bullets, table
 
     found = answer.estimate
     parts = [f"# {prose(title(found))}", f"**{found.regime.upper()}-BOUND** {prose(sentence(found))}",

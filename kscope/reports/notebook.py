@@ -80,28 +80,38 @@ COLUMNS = [
 
 
 def _row(kernel: KernelAnalysis) -> dict[str, Any]:
-    launch, roof = kernel.launch, kernel.roofline
-    unit = kernel.utilization[0] if kernel.utilization else None
-    waiting = [s for s in kernel.stalls if s.reason not in ("selected", "not_selected")]
-    stall = max(waiting, key=lambda s: s.share_adjusted, default=None)
-    first = next((f for f in kernel.findings if f.severity != "info"), None)
-    estimate = first.estimate if first is not None else None
+    launch, verdict, room = kernel.launch, kernel.verdict, kernel.headroom
     return {
         "id": kernel.id, "name": kernel.demangled or kernel.name, "input": kernel.input, "device": kernel.device.name,
         "launches": kernel.repeats.count if kernel.repeats else 1, "total_us": words.total_us(kernel),
         "duration_us": kernel.duration_us, "grid": words.dims(launch.grid), "block": words.dims(launch.block),
         "registers": launch.registers, "shared_bytes": launch.shared_static + launch.shared_dynamic,
-        "waves": launch.waves, "regime": kernel.verdict.regime, "limiter": kernel.verdict.limiter,
-        "confidence": kernel.verdict.confidence, "sentence": kernel.verdict.sentence,
-        "headroom": kernel.headroom.speedup_bound if kernel.headroom else None,
-        "bounded_by": kernel.headroom.bounded_by if kernel.headroom else None,
-        "flops_per_s": roof.flops_per_s if roof else None, "bytes_per_s": roof.bytes_per_s if roof else None,
-        "intensity": roof.intensity if roof else None, "pct_of_roof": roof.pct_of_roof if roof else None,
-        "precision": roof.precision if roof else None, "busiest_unit": unit.unit if unit else None,
-        "busiest_pct": unit.pct if unit else None, "first_stall": stall.reason if stall else None,
-        "first_stall_share": stall.share_adjusted if stall else None,
-        "first_rule": first.code if first is not None else None,
-        "first_speedup": estimate.speedup if estimate else None, "first_low": estimate.low if estimate else None,
-        "first_high": estimate.high if estimate else None,
-        "first_place": _place(first) if first is not None else None, "findings": [f.code for f in kernel.findings],
+        "waves": launch.waves, "regime": verdict.regime, "limiter": verdict.limiter, "confidence": verdict.confidence,
+        "sentence": verdict.sentence, "headroom": room.speedup_bound if room else None,
+        "bounded_by": room.bounded_by if room else None, **_measured(kernel), **_first(kernel),
+        "findings": [f.code for f in kernel.findings],
+    }  # fmt: skip
+
+
+def _measured(kernel: KernelAnalysis) -> dict[str, Any]:
+    """Roofline, busiest unit and first wait; None where the report has none."""
+    roof, unit = kernel.roofline, next(iter(kernel.utilization), None)
+    waiting = [s for s in kernel.stalls if s.reason not in ("selected", "not_selected")]
+    stall = max(waiting, key=lambda s: s.share_adjusted, default=None)
+    rates = ("flops_per_s", "bytes_per_s", "intensity", "pct_of_roof", "precision")
+    return {
+        **{name: getattr(roof, name) if roof else None for name in rates},
+        "busiest_unit": unit.unit if unit else None, "busiest_pct": unit.pct if unit else None,
+        "first_stall": stall.reason if stall else None, "first_stall_share": stall.share_adjusted if stall else None,
+    }  # fmt: skip
+
+
+def _first(kernel: KernelAnalysis) -> dict[str, Any]:
+    """The first suggestion; None where there is none."""
+    first = next((f for f in kernel.findings if f.severity != "info"), None)
+    estimate = first.estimate if first is not None else None
+    return {
+        "first_rule": first.code if first else None, "first_speedup": estimate.speedup if estimate else None,
+        "first_low": estimate.low if estimate else None, "first_high": estimate.high if estimate else None,
+        "first_place": _place(first) if first else None,
     }  # fmt: skip

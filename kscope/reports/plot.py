@@ -107,10 +107,7 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
     axes.annotate(f"{_label(point.precision)} {words.si(peak, 'FLOP/s')}", (high, peak), ha="right", va="bottom",
                   fontsize=8, xytext=(0, 2), textcoords="offset points")  # fmt: skip
     _moves(axes, first, point.intensity, flops, (point.peak_bytes_per_s, peak), (high / low) ** APART)
-    for other in kernels[1:KERNELS]:
-        there = other.roofline
-        if there is not None and there.intensity and there.flops_per_s:
-            axes.plot([there.intensity], [there.flops_per_s], "o", color=DIM, markersize=4, alpha=0.7)
+    _others(axes, kernels[1:KERNELS])
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="FLOP/s")
     axes.set_xlim(low, high)
     axes.set_ylim(min(flops / 20, peak / 300), peak * 2)
@@ -121,6 +118,13 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
     axes.set_title(f"roofline, {_label(words.device(first))}", fontsize=9, loc="left", color=DIM)
     # Below the axes: dots and arrows may be anywhere in it.
     axes.legend(fontsize=7.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+
+
+def _others(axes: Any, kernels: Sequence[KernelAnalysis]) -> None:
+    for kernel in kernels:
+        there = kernel.roofline
+        if there is not None and there.intensity and there.flops_per_s:
+            axes.plot([there.intensity], [there.flops_per_s], "o", color=DIM, markersize=4, alpha=0.7)
 
 
 def _moves(
@@ -196,7 +200,7 @@ def _stalls(axes: Any, kernel: KernelAnalysis) -> None:
 def _timeline(timeline: TimelineAnalysis) -> Any:
     from matplotlib.figure import Figure
 
-    from kscope.reports._timeline_text import CAUSES
+    from kscope.reports._reasons import CAUSES
 
     figure = Figure(figsize=(7, 2.8), layout="constrained")
     axes = figure.subplots()

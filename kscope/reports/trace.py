@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kscope import __version__
+from kscope._version import __version__
 from kscope.features.specialized import recorded_roles
 from kscope.model.errors import one_line
 from kscope.model.trace import ISSUE, WAIT

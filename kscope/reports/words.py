@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.limiters import SHORT
 from kscope.model.quoted import quoted
 from kscope.model.units import counted
 from kscope.reports._reasons import REASONS
@@ -22,35 +23,25 @@ if TYPE_CHECKING:
         ProblemFit,
         Roofline,
         TimelineAnalysis,
+        Verdict,
     )
 
-LIMITERS = {
-    "dram_bandwidth": "DRAM bandwidth", "l2_bandwidth": "L2 bandwidth", "l1_throughput": "L1 throughput",
-    "shared_memory": "shared memory", "memory_latency": "memory latency", "atomics": "atomics",
-    "tensor_pipe": "tensor pipe", "fp32_pipe": "FP32 pipe", "fp64_pipe": "FP64 pipe", "integer_pipe": "integer pipe",
-    "special_function": "XU pipe", "instruction_issue": "instr. issue",
-    "dependency_latency": "dependencies", "instruction_fetch": "instr. fetch", "divergence": "divergence",
-    "launch": "launch", "small_grid": "small grid", "tail": "tail", "imbalance": "imbalance", "barrier": "barrier",
-    "pipeline_fill": "pipeline fill", "host": "host", "synchronization": "host sync", "transfer": "transfer",
-}  # fmt: skip
+UNSURE = 0.6
+"""Confidence of a verdict below which reports say how sure it is. Judged."""
 
 
 def limiter(name: str) -> str:
     """Words for a limiter of the contract: at most 14 characters."""
-    return LIMITERS.get(name, name.replace("_", " "))
+    return SHORT.get(name, name.replace("_", " "))
 
 
-def badge(kernel: KernelAnalysis) -> tuple[str, str]:
-    """The regime as a badge and the rest of the sentence, whether or not the sentence already opens with one."""
-    verdict = kernel.verdict
-    sentence = one_line(verdict.sentence)
-    word = verdict.regime.upper()
-    if sentence.upper().startswith(word):
-        head = re.match(r"[\w-]+", sentence)
-        assert head is not None  # the sentence starts with a word
-        return head[0].upper(), sentence[head.end() :].lstrip()
+def badge(verdict: Verdict) -> tuple[str, str]:
+    """(the regime as a word in capitals, the rest of the sentence). A verdict of a kscope before 0.2 has no parts: its
+    whole sentence stands behind the limiter."""
+    word = f"{verdict.regime.upper()}-BOUND"
     joint = "by" if verdict.regime == "overhead" else "on"
-    return f"{word}-BOUND", f"{joint} {limiter(verdict.limiter)}: {sentence}"
+    body = one_line(verdict.body) or f"{joint} {limiter(verdict.limiter)}: {one_line(verdict.sentence)}"
+    return word if body.startswith(("on ", "by ")) else f"{word},", body
 
 
 def reason(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from kscope.features.estimate.gains import of_program as gain
 from kscope.model.analysis import Estimate, Evidence, Finding, Regime
 from kscope.model.quoted import quoted
 from kscope.rules.base import AnyRule, Missing, Outcome, derived
@@ -53,16 +54,3 @@ class TimelineRule(AnyRule):
             rule=self.slug, code=self.code, title=title, regime=self.regime, estimate=estimate, evidence=evidence,
             why=why, fix=fix, confidence=round(confidence, 2),
         )  # fmt: skip
-
-
-def gain(removed: float, low: float, high: float, capped_by: str) -> Estimate:
-    """The speed-up of the program when these shares of its window (0..1) go away: expected, at least, at most."""
-
-    def speedup(share: float) -> float:
-        return round(1 / max(1 - min(max(share, 0.0), 0.999), 1e-3), 3)
-
-    point = speedup(removed)
-    return Estimate(
-        speedup=point, low=min(speedup(low), point), high=max(speedup(high), point), capped_by=capped_by,
-        kind="modelled",
-    )  # fmt: skip

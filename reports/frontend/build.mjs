@@ -1,5 +1,5 @@
 // Bundles src/ into kscope/reports/assets: report.js, report.css and sources.json, the hash of what they were built
-// from. `--check` writes nothing and fails where the committed files differ from a fresh build.
+// from and their own. `--check` writes nothing and fails where the committed files differ from a fresh build.
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync, mkdirSync } from "node:fs";
 import { dirname, join } from "node:path";
@@ -33,11 +33,10 @@ function fingerprint() {
 
 const js = await bundle("main.ts", "js");
 if (/<\/script|<!--/i.test(js)) throw new Error("the bundle would end its own script element");
-const files = {
-  "report.js": js,
-  "report.css": await bundle("style.css", "css"),
-  "sources.json": JSON.stringify({ sha256: fingerprint() }) + "\n",
-};
+const css = await bundle("style.css", "css");
+const sha256 = (text) => createHash("sha256").update(text).digest("hex");
+const built = { sha256: fingerprint(), "report.js": sha256(js), "report.css": sha256(css) };
+const files = { "report.js": js, "report.css": css, "sources.json": JSON.stringify(built) + "\n" };
 let stale = 0;
 mkdirSync(target, { recursive: true });
 for (const [name, text] of Object.entries(files)) {

@@ -60,3 +60,10 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert out.read_text() == "mine"
     assert kscope("diff", CONFLICTS, PADDED, "-o", out, "--force").returncode == 0
     assert out.read_text().startswith("# kscope diff")
+
+
+def test_a_suffix_of_another_command_is_refused(tmp_path: Path) -> None:
+    """`analyze` writes .sarif; a comparison has none, and text under that name would mislead whoever reads it."""
+    out = tmp_path / "d.sarif"
+    done = kscope("diff", CONFLICTS, PADDED, "-o", out)
+    assert done.returncode == 2 and "Cannot tell the format" in done.stderr and not out.exists()

@@ -10,7 +10,7 @@ import pytest
 from kscope.engine.kernel import analyze_kernel
 from kscope.features.facts import Facts
 from kscope.features.profile.code import Code
-from kscope.reports._pipeline import sampling
+from kscope.reports.phrases.pipeline import sampling
 from kscope.rules.base import PASSED
 from kscope.rules.latency.exposed_memory_latency import ExposedMemoryLatency
 

@@ -14,8 +14,9 @@ from kscope.features.views.footprint import Footprints, quoted
 from kscope.model.analysis import Analysis, KernelAnalysis
 from kscope.model.comparison import Comparison
 from kscope.reports import Options
-from kscope.reports.diff import render_md, render_text
-from kscope.reports.html import render_diff
+from kscope.reports.html.page import render_diff
+from kscope.reports.markdown.diff import render as render_md
+from kscope.reports.text.diff import render as render_text
 from tests.support.reports import fixture
 
 
@@ -146,4 +147,4 @@ def test_devices_that_differ_are_named() -> None:
     (kernel,) = after.kernels
     other = msgspec.structs.replace(kernel, device=msgspec.structs.replace(kernel.device, name="NVIDIA A100"))
     notes = compare(before, msgspec.structs.replace(after, kernels=[other])).notes
-    assert notes == ["different GPUs: NVIDIA H200 before, NVIDIA A100 after"]
+    assert notes == ["different GPUs: \"NVIDIA H200\" before, \"NVIDIA A100\" after"]

@@ -64,6 +64,13 @@ def test_verdict(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
     assert 0 < v.confidence <= 1
     assert v.sentence and "\n" not in v.sentence and len(v.sentence) < 500
     assert v.sentence.lower().startswith(v.regime), "the sentence names the regime"
+    assert v.sentence == f"{v.regime.capitalize()}-bound {v.body}" and v.sentence.startswith(v.headline)
+    assert v.headline.startswith(f"{v.regime.capitalize()}-bound on ") and v.reason and v.next
+    left = v.body
+    for part in (v.headline.partition("-bound ")[2], v.reason, v.contrast, v.next):
+        assert part in left, "each part stands in the sentence, in this order"
+        left = left.partition(part)[2]
+    assert left == "."
     assert k.headroom is not None and k.headroom.speedup_bound >= 1 and k.headroom.bounded_by
 
 

@@ -15,7 +15,7 @@ from kscope.model.program import Cubin, Program
 from kscope.model.sass_diff import FunctionDiff, sass_diff_json
 from kscope.parsers.sass.instructions import parse_program
 from kscope.reports import Options
-from kscope.reports._sass_diff import render_sass_diff
+from kscope.reports.text.sass_diff import render_sass_diff
 from tests.support.sass import EXPECTED, functions
 
 PAIRS = {  # source, before, after, what must be fixed

@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,7 @@ import pytest
 
 from kscope.model.analysis import Analysis
 from kscope.reports import Options, render
-from kscope.reports.html import ASSETS, embed
+from kscope.reports.html.page import ASSETS, embed
 from tests.support.reports import fixture
 
 FRONTEND = Path(__file__).resolve().parents[2] / "reports" / "frontend"
@@ -109,6 +110,22 @@ def test_assets_are_current() -> None:
         digest.update(f"{path.name}\0{path.read_text('utf-8')}\0".encode())
     built = json.loads((ASSETS / "sources.json").read_text("utf-8"))
     assert built["sha256"] == digest.hexdigest(), "run `make frontend`"
+    for name in ("report.js", "report.css"):
+        assert built[name] == hashlib.sha256((ASSETS / name).read_bytes()).hexdigest(), f"{name} was edited by hand"
+
+
+def test_types_are_those_of_the_model() -> None:
+    """reports/frontend/src/schema.ts is what tools/frontend_types.py makes of kscope.model."""
+    done = subprocess.run([sys.executable, FRONTEND.parents[1] / "tools" / "frontend_types.py", "--check"], timeout=60)
+    assert done.returncode == 0, "run `make frontend`"
+
+
+def test_the_lock_names_no_registry() -> None:
+    lock = json.loads((FRONTEND / "package-lock.json").read_text("utf-8"))
+    named = json.loads((FRONTEND / "package.json").read_text("utf-8"))["devDependencies"]
+    assert lock["packages"][""]["devDependencies"] == named
+    others = [entry for path, entry in lock["packages"].items() if path]
+    assert others and all(entry["integrity"] and "resolved" not in entry for entry in others)
 
 
 def test_assets_are_what_the_sources_build() -> None:
@@ -119,8 +136,6 @@ def test_assets_are_what_the_sources_build() -> None:
 
 
 def test_command(tmp_path: Path) -> None:
-    import sys
-
     out = tmp_path / "r.html"
     command = [sys.executable, "-m", "kscope", "analyze", str(fixture("bank_conflict.slow")), "-o", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -11,7 +11,7 @@ import pytest
 from kscope.engine.sassdiff import sass_diff
 from kscope.model.sass_diff import SassComparison
 from kscope.parsers.cubin.programs import read_programs
-from kscope.reports.html import render_sass_diff
+from kscope.reports.html.page import render_sass_diff
 from tests.cli.running import kscope
 from tests.html.conftest import Visit
 from tests.html.test_views import HOSTILE, eventually

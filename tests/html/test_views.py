@@ -367,7 +367,7 @@ def test_timeline_and_reports_of_one_program(visit: Callable[..., Visit], tmp_pa
 def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
     from kscope.engine.compare import compare
     from kscope.engine.run import analyze_paths
-    from kscope.reports.html import render_diff
+    from kscope.reports.html.page import render_diff
 
     sides = [analyze_paths([fixture(f"bank_conflict.{variant}")]) for variant in ("slow", "fast")]
     path = tmp_path / "diff.html"
@@ -404,7 +404,7 @@ def test_listing_without_a_profile(visit: Callable[..., Visit], kernel: Callable
     from kscope.features.sass.listing import Listing
     from kscope.features.views.source import listing_detail
     from kscope.model.detail import FunctionDetail, ProgramDetail
-    from kscope.reports.html import render_programs
+    from kscope.reports.html.page import render_programs
 
     program = kernel("sgemm.blocktile2d").program
     code = listing_detail(Listing(program))

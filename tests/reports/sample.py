@@ -69,6 +69,12 @@ def latency() -> Finding:
     )  # fmt: skip
 
 
+BODY = (
+    "on shared memory: L1 data pipe 89 % busy while DRAM is at 33 % of peak (1.58 of 4.81 TB/s) and the issue slots at "
+    "8 %. Four LDS replay 32 times each. Removing that leaves L2 as the next limit: up to 2.4x."
+)
+
+
 def kernel(name: str = "void transpose_tile<0>(float const*, float*, int)", us: float = 327.7) -> KernelAnalysis:
     info = Finding(
         rule="tail-effect", code="GRD402", title="The last wave is 12 % full", regime="overhead", severity="info",
@@ -81,9 +87,7 @@ def kernel(name: str = "void transpose_tile<0>(float const*, float*, int)", us: 
                           shared_static=4096, shared_dynamic=0, waves=62.06),
         verdict=Verdict(
             regime="memory", limiter="shared_memory", confidence=0.92,
-            sentence="MEMORY-BOUND on shared memory: L1 data pipe 89 % busy while DRAM is at 33 % of peak (1.58 of "
-            "4.81 TB/s) and the issue slots at 8 %. Four LDS replay 32 times each. Removing that leaves L2 as the "
-            "next limit: up to 2.4x.",
+            sentence=f"MEMORY-BOUND {BODY}", body=BODY,
         ),
         headroom=Headroom(speedup_bound=2.4, bounded_by="L2"),
         roofline=Roofline(flops_per_s=2.1e11, bytes_per_s=1.58e12, intensity=0.13, ridge=13.9, pct_of_roof=32.8,
@@ -154,7 +158,7 @@ def hostile() -> Analysis:
         device=DeviceInfo(name=HOSTILE, cc="9.0", sms=1),
         launch=LaunchInfo(grid=(1, 1, 1), block=(32, 1, 1), cluster=(2, 1, 1), registers=1, shared_static=0,
                           shared_dynamic=0, waves=None),
-        verdict=Verdict(regime="memory", limiter="dram_bandwidth", confidence=0.5, sentence=HOSTILE),
+        verdict=Verdict(regime="memory", limiter="dram_bandwidth", confidence=0.5, sentence=HOSTILE, body=HOSTILE),
         findings=[finding],
         nvidia=[NvidiaFinding(rule=HOSTILE, title=HOSTILE, message=HOSTILE, speedup_pct=None, type="")],
         errors=[RuleError(code="MEM102", message=HOSTILE)],

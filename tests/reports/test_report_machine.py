@@ -11,7 +11,7 @@ from msgspec import structs
 from kscope.engine.programs import binary_analysis
 from kscope.model.analysis import Analysis, from_json, to_json
 from kscope.parsers.cubin.programs import read_programs
-from kscope.reports.machine import MachineOptions, render
+from kscope.reports.text.machine import MachineOptions, render
 from tests.support.reports import FIXTURES
 
 TMA = FIXTURES.parent / "sass" / "tma.sm_90a.cubin.xz"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 from typing import get_args
@@ -12,8 +14,9 @@ from hypothesis import strategies as st
 
 from kscope.engine.run import analyze_paths
 from kscope.model.analysis import Evidence, Headroom, Limiter
+from kscope.model.limiters import LIMITERS, SHORT
 from kscope.model.units import counted
-from kscope.reports import render, terminal, words
+from kscope.reports import REPORTERS, render, terminal, words
 from tests.support import traces
 
 GOLDEN = Path(__file__).resolve().parents[2] / "reports" / "h200"
@@ -90,8 +93,8 @@ def test_clip_counts_columns() -> None:
 
 
 def test_every_limiter_has_words_that_fit_the_table() -> None:
-    assert set(words.LIMITERS) == set(get_args(Limiter))
-    assert max(len(label) for label in words.LIMITERS.values()) <= 14
+    assert set(LIMITERS) == set(get_args(Limiter))
+    assert max(len(label) for label in SHORT.values()) <= 14
 
 
 @pytest.mark.parametrize(
@@ -188,3 +191,9 @@ def test_shares_of_a_recording_leave_the_profiler_out(name: str) -> None:
     assert not ONE_OF_MANY.search(text)
     during = next(i for i in timeline.idle if i.during and i.pct > 1).during[0]
     assert during[:30] in text, "where the host is stays readable at 80 columns"
+
+
+@pytest.mark.parametrize("name", REPORTERS.values())
+def test_every_reporter_is_one(name: str) -> None:
+    given = inspect.signature(importlib.import_module(name).render).parameters
+    assert list(given) == ["analysis", "options"]

@@ -31,8 +31,9 @@ arch/chips.toml. before, after: figures of a Change; those of a SassLine reach t
 the guard."""
 
 SENTENCES = {
-    "abstained", "bounded_by", "capped_by", "fix", "not_advice", "note", "notes", "precision", "role", "says",
-    "sentence", "text", "title", "unit", "waits_for", "what", "why", "window", "cause", "direction",
+    "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "direction", "fix", "headline", "next",
+    "not_advice", "note", "notes", "precision", "role", "says", "sentence", "text", "title", "unit", "waits_for",
+    "what", "why", "window",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 
@@ -67,20 +68,22 @@ class _Function(Struct):
 class Reporters:
     """The functions of some source files, and what they return."""
 
-    def __init__(self, files: Iterable[Path], sources: dict[str, str] | None = None) -> None:
+    def __init__(self, root: Path, files: Iterable[Path], sources: dict[str, str] | None = None) -> None:
+        """`root`: the folder of kscope.reports, from which files are named; `sources`: other text for some of them."""
         text, every = fields()
         self.fields, self.others = text - OURS, every - text | OURS
         self.functions: dict[str, list[_Function]] = {}
         self.imported: dict[tuple[str, str], tuple[str, str]] = {}
         for path in files:
-            source = (sources or {}).get(path.name) or path.read_text(encoding="utf-8")
+            file = path.relative_to(root).as_posix()
+            source = (sources or {}).get(file) or path.read_text(encoding="utf-8")
             for node in ast.walk(ast.parse(source)):
                 if isinstance(node, ast.FunctionDef):
-                    self.functions.setdefault(node.name, []).append(_Function(node, path.name))
+                    self.functions.setdefault(node.name, []).append(_Function(node, file))
                 elif isinstance(node, ast.ImportFrom) and node.module:
                     for one in node.names:
-                        origin = f"{node.module.rpartition('.')[2]}.py", one.name
-                        self.imported[path.name, one.asname or one.name] = origin
+                        origin = f"{node.module.removeprefix('kscope.reports.').replace('.', '/')}.py", one.name
+                        self.imported[file, one.asname or one.name] = origin
         changed = True
         while changed:
             changed = sum(self._again(f) for group in self.functions.values() for f in group) > 0
@@ -94,7 +97,7 @@ class Reporters:
         return changed
 
     def reached(self, file: str, name: str) -> Found:
-        """Fields that the function returns unquoted: `markdown.py:80 kernel.workload`."""
+        """Fields that the function returns unquoted: `markdown/kernel.py:80 kernel.workload`."""
         return next(f.returns for f in self.functions[name] if f.file == file)
 
 
@@ -242,12 +245,18 @@ class _Body:
         of any class."""
         if isinstance(called, ast.Attribute):
             every = self.every.functions.get(name, [])
-            module = f"{called.value.id}.py" if isinstance(called.value, ast.Name) else ""
+            module = self._module(called.value.id) if isinstance(called.value, ast.Name) else ""
             return [f for f in every if f.file == module] or [f for f in every if _is_method(f.node)]
         if own := [f for f in self.every.functions.get(name, []) if f.file == self.file]:
             return own
         file, name = self.every.imported.get((self.file, name), ("", name))
         return [f for f in self.every.functions.get(name, []) if f.file == file]
+
+    def _module(self, name: str) -> str:
+        """The file of a module that was imported by name: `from kscope.reports.llm import timeline as recording`."""
+        package, module = self.every.imported.get((self.file, name), ("", ""))
+        folder = package.removesuffix(".py") if package not in ("kscope/reports.py", "") else ""
+        return f"{folder}/{module}.py".lstrip("/")
 
     def _matched(self, function: _Function, node: ast.Call) -> Iterator[tuple[str, Found]]:
         arguments = _arguments(function.node)
@@ -272,5 +281,7 @@ def _is_method(node: ast.FunctionDef) -> bool:
 
 
 def _is_sentence(place: str) -> bool:
-    """`markdown.py:80 finding.why`, not NVIDIA's title or message, whatever the variable is called."""
+    """`markdown/suggestions.py:80 finding.why`, not NVIDIA's title or message, whatever the variable is called."""
+    if place.endswith("verdict.reason"):  # a Stall's reason is a name
+        return True
     return place.rpartition(".")[2] in SENTENCES and not place.endswith((" n.title", " item.title"))

@@ -138,17 +138,37 @@ class Bounds(Struct, frozen=True):
         cap = name if load > 1 / factor else cap
         return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), cap, 1.0)
 
-    def spread_too(self, fixed: Estimate, spread: float, scale: Scale) -> Estimate:
-        """A fix that also spreads the work over `spread` times the device: the product of both, as far as the units
-        allow. fixed: what the fix brings by itself; scale: what it leaves of the demands."""
-        outside = self.launch.outside
+    def spread(self, fixed: Estimate, factor: float, scale: Scale) -> Estimate:
+        """A repair together with `factor` times as many SMs at work: the product, as far as the units allow. scale:
+        demands that the repair changes."""
         load, name = self.next_limit(scale)
-        rest = 1 / (fixed.speedup * spread)
+        outside = self.launch.outside
+        rest = 1 / (fixed.speedup * factor)
         both = outside + self.start + (1 - outside) * smooth(load, rest)
         gain = max(1 / both, fixed.speedup)
-        high = max(gain, min(fixed.high * spread, 1 / max(YIELD * load, outside, 1e-3)))
+        high = max(gain, min(fixed.high * factor, 1 / max(YIELD * load, outside, 1e-3)))
         cap = name if load > rest else REST
         return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
+
+    def removed(
+        self, lost: float, *, sure: float, high: float | None = None, scale: Scale | None = None, plateau: float
+    ) -> Estimate:
+        """A share `lost` of the time of a pipeline goes: `sure` of it as the point, half of that as the low bound, all
+        of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's
+        load; the tensor pipe, which the kernel may be for, can go up to the plateau that such kernels hold, of which
+        `lost` is a share. scale: demands that the fix lowers."""
+        load, name = self.next_limit(scale or {}, skip=("tensor",))
+        tensor = self.units.get("tensor")
+        if tensor is not None and tensor.busy / plateau > load:
+            load, name = tensor.busy / plateau, tensor.title
+        gain = 1 / max(1 - sure * lost, min(load, 1.0))
+        return Estimate(
+            speedup=round(gain, 3),
+            low=round(min(gain, 1 / (1 - 0.5 * sure * lost)), 3),
+            high=round(max(gain, 1 / max(1 - (high if high is not None else lost), 0.05)) * min(RISE, gain), 3),
+            capped_by=name if load > 1 - sure * lost else REST,
+            kind="modelled",
+        )
 
 
 def smooth(*loads: float) -> float:

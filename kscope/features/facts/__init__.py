@@ -25,6 +25,7 @@ from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED, Demand, Scale, Unit
 from kscope.features.estimate.bounds import CHAIN
+from kscope.features.estimate.gains import between, up_to
 from kscope.features.estimate.latency_floor import latency_path
 from kscope.features.facts.code import AddressFacts, CodeFacts, LaneFacts
 from kscope.features.facts.counters import CounterFacts
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS", "LINE", "PAIRS",
     "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column", "Copy", "Demand",
-    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Scale", "Unit", "partly", "total",
+    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Scale", "Unit", "between", "partly",
+    "total", "up_to",
 ]  # fmt: skip
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from kscope.features.estimate import bounds
-from kscope.features.estimate.bounds import REST, Bounds
+from kscope.features.estimate.bounds import Bounds
 from kscope.features.estimate.latency_floor import latency_path
-from kscope.model.analysis import Estimate
 
 if TYPE_CHECKING:
     from kscope.features.counters.traffic import Traffic
     from kscope.features.counters.units import Scale
     from kscope.features.profile.code import Code
+    from kscope.model.analysis import Estimate
 
 
 class Estimates(Bounds, frozen=True):
@@ -41,17 +40,4 @@ class Estimates(Bounds, frozen=True):
         of which `lost` is a share. `scale`: demands that the fix lowers."""
         from kscope.features.specialized.phases import plateau_of
 
-        load, name = self.next_limit(scale or {}, skip=("tensor",))
-        tensor = self.units.get("tensor")
-        if tensor is not None and tensor.busy / plateau_of("tensor") > load:
-            load, name = tensor.busy / plateau_of("tensor"), tensor.title
-        point = max(1 - sure * lost, min(load, 1.0))
-        speedup = 1 / point
-        most = max(speedup, 1 / max(1 - (high if high is not None else lost), 0.05))
-        return Estimate(
-            speedup=round(speedup, 3),
-            low=round(min(speedup, 1 / (1 - 0.5 * sure * lost)), 3),
-            high=round(most * min(bounds.RISE, speedup), 3),
-            capped_by=name if load > 1 - sure * lost else REST,
-            kind="modelled",
-        )
+        return self.removed(lost, sure=sure, high=high, scale=scale, plateau=plateau_of("tensor"))

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from kscope.isa.opcodes import OpClass
     from kscope.model.program import Instruction, Program
 
-LANES = 32
 STACK = (Base(1),)  # R1 by the ABI
 _WIDTHS = frozenset({"U8", "S8", "U16", "S16", "32", "64", "96", "128", "256"})
 
@@ -28,11 +27,6 @@ class Access(Struct, frozen=True):
     kind: str
     bytes: int | None
     stack: str = ""
-
-    @property
-    def warp_bytes(self) -> int | None:
-        """Bytes that a full warp asks for."""
-        return self.bytes * LANES if self.bytes is not None else None
 
 
 def accesses(program: Program, classes: Sequence[OpClass], *, spilling: bool | None = None) -> list[Access | None]:

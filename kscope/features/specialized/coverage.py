@@ -48,10 +48,3 @@ def covered(wait: float, busy: float, point: float | None = None, *, within: flo
     low = min(high, max(0.0, wait + busy - within))
     even = wait * busy / within if within > 0 else 0.0
     return Share(min(high, max(low, even if point is None else point)), low, high)
-
-
-def elsewhere(busy: float, in_flight: float, *, within: float = 1.0) -> float:
-    """Probability that the unit is busy while a role does not wait for its products: busy = in_flight x 1 +
-    (within - in_flight) x this."""
-    left = within - in_flight
-    return min(1.0, max(0.0, (busy - in_flight) / left)) if left > 1e-6 else 0.0

@@ -55,7 +55,7 @@ class Wait(Struct, frozen=True):
 
 class Waits(Struct, frozen=True):
     """All sites in program order; `stages`: barriers of the ring that the products wait on (None if not found);
-    `ring`: bytes of a stage (None if not found)."""
+    `stage_bytes`: bytes of a stage (None if not found)."""
 
     sites: tuple[Wait, ...]
     stages: int | None

@@ -1,6 +1,7 @@
 """Source lines of machine code with the call sites they were inlined through, from a cubin's .debug_line.
 
-A DWARF line table (DWARF 2 to 5, section 6.2) with one opcode of NVIDIA's: extended 0x90, two LEB128 numbers. The
+A DWARF line table (DWARF 2 to 4, section 6.2; CUDA writes 2, and a unit of version 5 is left out: its lines are not
+known) with one opcode of NVIDIA's: extended 0x90, two LEB128 numbers. The
 first names the row of the call site in the same sequence (counted from 1, 0: not inlined), the second the place in
 .debug_str of the inlined function's name. Compared with `nvdisasm -gi` on the fixtures. Read directly: no public
 library knows the opcode, and pyelftools leaves its operands out.

@@ -66,7 +66,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.facts import Code, Facts, FmaLoop, total
+from kscope.features.facts import Code, Facts, FmaLoop, between, total, up_to
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
@@ -139,8 +139,8 @@ class TensorCoresIdle(ProfiledRule):
             waits = min(1.0, waits + code.blamed_share(copies))
         tiled = facts.estimate.relieve(waits, 1 / 32, best, latency=1 - share)
         if tiled.speedup <= point.speedup:
-            return msgspec.structs.replace(point, high=max(point.high, tiled.high))
-        return msgspec.structs.replace(tiled, low=point.low)
+            return up_to(point, tiled)
+        return between(tiled, low=point)
 
     def _copies(self, facts: Facts, code: Code, main: FmaLoop) -> list[int]:
         """The accesses that bring 2-byte values into shared memory as floats: loads, and stores of four bytes each."""

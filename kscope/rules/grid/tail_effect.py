@@ -50,8 +50,7 @@ NVIDIA GEMM tuning guide, wave quantisation; Osama et al., Stream-K, PPoPP 2023.
 
 from __future__ import annotations
 
-import msgspec
-
+from kscope.features.estimate.gains import between
 from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
 
@@ -83,7 +82,7 @@ class TailEffect(CounterRule):
         if product:
             smaller = facts.estimate.balance(lost, "whole waves", dict.fromkeys(("l2_sectors", "l2_requests"), HALVED))
             if smaller.speedup >= PAYS:
-                estimate = msgspec.structs.replace(smaller, high=estimate.high)
+                estimate = between(smaller, high=estimate)
             else:
                 sure = 0.5  # only blocks that share tiles are left
         return self.finding(

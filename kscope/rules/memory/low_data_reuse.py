@@ -65,9 +65,7 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
-import msgspec
-
-from kscope.features.facts import SQUARE, Code, Demand, Facts
+from kscope.features.facts import SQUARE, Code, Demand, Facts, up_to
 from kscope.model.analysis import Estimate
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
@@ -106,7 +104,7 @@ class LowDataReuse(ProfiledRule):
             # are the step behind it, and what the estimate's upper end allows.
             once = self._estimate(facts, loads, share, SHARED)
             first = f" A tile in shared memory alone brings about {once.speedup:.1f}x, registers behind it the rest."
-            estimate = msgspec.structs.replace(once, high=max(estimate.high, once.high))
+            estimate = up_to(once, estimate)
         tile = "8 x 8 outputs a thread" if worst.both else "several outputs a thread"
         return self.finding(
             why=(

@@ -63,9 +63,19 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
-import msgspec
-
-from kscope.features.facts import IDEAL_SECTORS, LINE, SECTOR, SECTORS, Code, Column, Demand, Excess, Facts, partly
+from kscope.features.facts import (
+    IDEAL_SECTORS,
+    LINE,
+    SECTOR,
+    SECTORS,
+    Code,
+    Column,
+    Demand,
+    Excess,
+    Facts,
+    partly,
+    up_to,
+)  # fmt: skip
 from kscope.model.analysis import Estimate, Finding
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules._shared.layouts import FIX, ROW, WHY, layout_of
@@ -104,7 +114,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         spread = facts.counters.launch.room(LANES) if layout == ROW else 1.0
         why = WHY[layout]
         if spread >= TWICE:
-            estimate = facts.estimate.spread_too(estimate, spread, scale)
+            estimate = facts.estimate.spread(estimate, spread, scale)
             why = (
                 f" Each lane walks a row of its own, and {facts.counters.launch.blocks:,} blocks leave the device "
                 f"{spread:.0f} times too empty: a warp a row mends both."
@@ -184,4 +194,4 @@ class UncoalescedGlobalAccess(ExcessRule):
         if (part := facts.profile.excess(touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
         point = self._relieved(facts, part, self._scale(facts, code, touched, reached, part))
-        return msgspec.structs.replace(point, high=max(best.high, point.high))
+        return up_to(point, best)

@@ -4,7 +4,7 @@ import { h } from "./dom";
 import { dims, fine, headroom, readable, short, time, times } from "./format";
 import { memoryChart } from "./memory";
 import { occupancyChart } from "./occupancy";
-import { badge, bar, kernelLink, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
+import { badge, bar, kernelLink, scrolling, sentence, silent, suggestions, tile } from "./parts";
 import { pmChart } from "./pm";
 import { rooflineChart } from "./roofline";
 import { stallChart } from "./stalls";
@@ -100,5 +100,3 @@ function nvidia(k: Kernel): HTMLElement | null {
     h("details", { class: "folded" }, h("summary", {}, `What the profiler's own rules say: ${k.nvidia.length}`),
       scrolling(table, "rules of the profiler")));
 }
-
-export { section };

@@ -2,10 +2,10 @@
 
 import { h } from "./dom";
 import { base, compact, fine, headroom, time, times } from "./format";
-import { badge, bar, kernelLink, scrolling, section, sentence, suggestions } from "./parts";
+import { badge, bar, kernelLink, scrolling, section, sentence, suggestions, type Opportunity } from "./parts";
 import { link } from "./state";
 import { busy } from "./timeline";
-import type { Data, Finding, Joined, Kernel } from "./types";
+import type { Data, Joined, Kernel } from "./types";
 
 export const total = (k: Kernel) => k.repeats?.total_us ?? k.duration_us ?? 0;
 
@@ -37,8 +37,8 @@ function program(data: Data, joined: Joined): HTMLElement[] {
   const verdict = h("section", { class: `verdict ${joined.verdict?.regime ?? ""}`, "aria-label": "the program" },
     h("div", { class: "say" }, h("p", { class: "kicker" }, about),
       h("p", { class: "sentence" }, badge(joined.verdict), " ", joined.verdict ? sentence(joined.verdict) : joined.abstained)));
-  const findings: Finding[] = joined.suggestions.map((s) => ({
-    ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, regime: "", evidence: [], locations: [], overlaps: [],
+  const findings: Opportunity[] = joined.suggestions.map((s) => ({
+    ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, evidence: [], locations: [], overlaps: [],
     why: [s.why, s.kernel_speedup && s.share !== null ? `The kernel alone ${times(s.kernel_speedup)}; it takes ${fine(s.share)} of the window.` : ""]
       .filter(Boolean).join(" "),
   }));

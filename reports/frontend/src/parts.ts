@@ -1,7 +1,7 @@
 // Pieces that kernel pages and timeline pages share: verdict, suggestions, what was silent.
 
 import { h, styled } from "./dom";
-import { base, fine, hex, number, percent, range, time, times, units } from "./format";
+import { base, hex, number, percent, range, times, units } from "./format";
 import { markdown } from "./markdown";
 import { link } from "./state";
 import type { Data, Finding, Kernel, Place, Timeline, Verdict } from "./types";
@@ -11,9 +11,9 @@ export function badge(verdict: { regime: string } | null): HTMLElement {
   return h("span", { class: `badge ${verdict.regime}` }, `${verdict.regime}-bound`);
 }
 
-/** The sentence without the badge's words, which stand before it. */
+/** The sentence behind its regime, which stands before it as a badge. */
 export function sentence(verdict: Verdict): string {
-  return units(verdict.sentence.replace(/^(compute|memory|overhead)-bound[,\s]*/i, ""));
+  return units(verdict.body || verdict.sentence);
 }
 
 export function tile(value: string, label: string, note = ""): HTMLElement {
@@ -32,9 +32,12 @@ export function section(title: string, note: string, ...children: (Node | null)[
     h("header", {}, h("h2", { id }, title), note ? h("p", { class: "note" }, note) : null), ...children);
 }
 
+/** What a suggestion shows of a finding: one of a whole program has no regime of its own. */
+export type Opportunity = Omit<Finding, "regime">;
+
 /** Findings as Lighthouse shows opportunities. `codeLink` gives the address of a place in the code view. */
 export function suggestions(
-  data: Data, subject: { findings: Finding[]; passed?: string[]; not_applicable?: unknown[] }, codeLink: ((place: Place) => string | null),
+  data: Data, subject: { findings: Opportunity[]; passed?: string[]; not_applicable?: unknown[] }, codeLink: ((place: Place) => string | null),
 ): HTMLElement {
   const ranked = subject.findings.filter((f) => f.severity !== "info");
   const info = subject.findings.filter((f) => f.severity === "info");
@@ -71,7 +74,7 @@ function gainScale(most: number): HTMLElement {
 }
 
 function opportunity(
-  data: Data, f: Finding, rank: number | null, most: number, codeLink: (place: Place) => string | null, open: boolean,
+  data: Data, f: Opportunity, rank: number | null, most: number, codeLink: (place: Place) => string | null, open: boolean,
 ): HTMLElement {
   const estimate = f.estimate;
   const gain = h("span", { class: "gain" });
@@ -125,7 +128,7 @@ function places(locations: Place[], codeLink: (place: Place) => string | null): 
   return list;
 }
 
-function evidence(f: Finding): HTMLElement {
+function evidence(f: Opportunity): HTMLElement {
   const table = h("table", { class: "evidence" });
   for (const e of f.evidence) {
     const unit = e.unit ? ` ${e.unit}` : "";
@@ -185,5 +188,3 @@ function rulePageInline(code: string, title: string, page: string): HTMLElement 
 export function kernelLink(id: string, view = ""): string {
   return link({ k: id, ...(view ? { view } : {}) });
 }
-
-export { fine, time };

@@ -3,11 +3,11 @@
 import { h, styled } from "./dom";
 import { fine, number, plain, si, time } from "./format";
 import { scrolling, section } from "./parts";
-import type { Role, Specialization } from "./types";
+import type { LostTime, Role, RoleShare, Specialization } from "./types";
 
 const BLURRED = 0.03; // of a role's time: what the sampler alone may be off by before a denser one is worth a run
 const SHORTEST = 32; // cycles, at interval 0
-const PARTS: [string, string][] = [["priming", "prologue and filling"], ["steady_issued", "issues in the steady phase"],
+const PARTS: [keyof RoleShare, string][] = [["priming", "prologue and filling"], ["steady_issued", "issues in the steady phase"],
   ["covered_wait", "waits while the unit is busy"], ["exposed_wait", "waits while the unit is not"], ["drain", "after the last product"]];
 const LOSSES: Record<string, string> = {
   fill: "filling the pipeline", drain: "draining it", uneven: "uneven work across SMs", turnover: "a new pipeline for each block",
@@ -56,8 +56,8 @@ function roleRow(role: Role): HTMLElement {
     tries.length ? h("span", { class: "dim tries" }, tries.join("; ")) : null);
 }
 
-function losses(lost: Record<string, number>): HTMLElement {
-  const rows = Object.entries(lost).filter(([, v]) => v >= 0.001).sort((a, b) => b[1] - a[1]);
+function losses(lost: LostTime): HTMLElement {
+  const rows = Object.entries(lost).filter(([, v]: [string, number]) => v >= 0.001).sort((a, b) => b[1] - a[1]);
   const most = Math.max(0.02, ...rows.map(([, v]) => v));
   const list = h("ul", { class: "stalls" });
   for (const [name, share] of rows) {

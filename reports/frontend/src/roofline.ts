@@ -36,9 +36,11 @@ function table(levels: Roofs["levels"]): HTMLElement {
   return list;
 }
 
-function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]): SVGElement {
+/** The plane that the chart is drawn on: logarithmic on both axes, from 10^x0 to 10^x1 and from 10^y0 to 10^y1. */
+interface Plane { x0: number; x1: number; y0: number; y1: number; X: (v: number) => number; Y: (v: number) => number }
+
+function plane(levels: Roofs["levels"], ceilings: Roofs["ceilings"]): Plane {
   const main = ceilings[0];
-  const moves = k.findings.filter((f) => f.severity !== "info" && f.estimate && f.estimate.speedup > 1.02).slice(0, 4);
   const intensities = levels.map((l) => main.flops / l.bytes_per_s);
   const ridges = levels.filter((l) => l.peak).map((l) => main.peak / l.peak!);
   const most = Math.max(...ceilings.map((c) => c.peak));
@@ -48,8 +50,27 @@ function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]):
   const y0 = Math.floor(Math.min(Math.log10(lowest) - 0.5, y1 - 2) * 2) / 2;
   const X = (v: number) => LEFT + (Math.log10(v) - x0) / (x1 - x0) * (W - LEFT - RIGHT);
   const Y = (v: number) => H - BOTTOM - (Math.log10(v) - y0) / (y1 - y0) * (H - TOP - BOTTOM);
+  return { x0, x1, y0, y1, X, Y };
+}
+
+function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]): SVGElement {
+  const main = ceilings[0], on = plane(levels, ceilings);
   const label = `Roofline: ${si(main.flops, "FLOP/s")} at ${levels.map((l) => `${si(main.flops / l.bytes_per_s, "FLOP/B")} of ${l.name}`).join(", ")}`;
   const svg = s("svg", { viewBox: `0 0 ${W} ${H}`, class: "chart roofline", role: "img", "aria-label": label });
+  axes(svg, on);
+  const plot = s("g", { "clip-path": "url(#plot)" });
+  roofs(svg, plot, on, levels, ceilings);
+  moves(svg, plot, on, k, levels, main);
+  const dram = levels.find((l) => l.name === "DRAM") ?? levels[levels.length - 1];
+  for (const l of levels) {
+    plot.append(s("circle", { cx: on.X(main.flops / l.bytes_per_s), cy: on.Y(main.flops), r: l === dram ? 6 : 4.5, class: `dot ${CLASSES[l.name] ?? ""}` },
+      s("title", {}, `${l.name}: ${si(main.flops / l.bytes_per_s, "FLOP/B")}, ${si(main.flops, "FLOP/s")}`)));
+  }
+  svg.append(plot);
+  return svg;
+}
+
+function axes(svg: SVGElement, { x0, x1, y0, y1, X, Y }: Plane): void {
   svg.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto" },
     s("path", { d: "M0 0 L8 4 L0 8 z", class: "arrow-head" })),
     s("clipPath", { id: "plot" }, s("rect", { x: LEFT, y: TOP, width: W - LEFT - RIGHT, height: H - TOP - BOTTOM }))));
@@ -64,7 +85,11 @@ function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]):
   }
   svg.append(s("text", { x: (LEFT + W - RIGHT) / 2, y: H - 6, class: "axis", "text-anchor": "middle" }, "arithmetic intensity, FLOP/byte"),
     s("text", { x: 14, y: (TOP + H - BOTTOM) / 2, class: "axis", "text-anchor": "middle", transform: `rotate(-90 14 ${(TOP + H - BOTTOM) / 2})` }, "FLOP/s"));
-  const plot = s("g", { "clip-path": "url(#plot)" });
+}
+
+/** The roofs of the memory levels and of the precisions; what the lesser precisions do, as dots. */
+function roofs(svg: SVGElement, plot: SVGElement, { x0, y0, X, Y }: Plane, levels: Roofs["levels"], ceilings: Roofs["ceilings"]): void {
+  const main = ceilings[0], most = Math.max(...ceilings.map((c) => c.peak));
   for (const l of levels) {
     if (!l.peak) continue;
     const ridge = most / l.peak;
@@ -86,10 +111,16 @@ function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]):
     if (Math.log10(c.flops) > y0) plot.append(s("circle", { cx: X(c.flops / dram.bytes_per_s), cy: Y(c.flops), r: 3.5, class: "dot other" },
       s("title", {}, `${c.precision}: ${si(c.flops, "FLOP/s")}`)));
   }
+}
+
+/** An arrow to where each of the first suggestions would move the kernel. */
+function moves(svg: SVGElement, plot: SVGElement, { x0, X, Y }: Plane, k: Kernel, levels: Roofs["levels"], main: Roofs["ceilings"][number]): void {
+  const ranked = k.findings.filter((f) => f.severity !== "info");
+  const first = ranked.filter((f) => f.estimate && f.estimate.speedup > 1.02).slice(0, 4);
   const dram = levels.find((l) => l.name === "DRAM") ?? levels[levels.length - 1];
   const home = X(main.flops / dram.bytes_per_s), level = Y(main.flops);
-  const side = home > W - RIGHT - 19 * moves.length - 20 ? -1 : 1;
-  moves.forEach((f, i) => {
+  const side = home > W - RIGHT - 19 * first.length - 20 ? -1 : 1;
+  first.forEach((f, i) => {
     const speedup = f.estimate!.speedup;
     const target = main.flops * speedup;
     // The work stays; where the roof at this intensity forbids the gain, the fix must move bytes out of the way too.
@@ -100,14 +131,6 @@ function chart(k: Kernel, levels: Roofs["levels"], ceilings: Roofs["ceilings"]):
     plot.append(s("path", { class: "move", d: path, "marker-end": "url(#arrow)" },
       s("title", {}, `${f.code}: ${times(speedup)}, ${si(target, "FLOP/s")}`)));
     svg.append(s("circle", { cx: x, cy: y - 10, r: 7.5, class: "move-mark" }), s("text", { x, y: y - 6.5, class: "move-rank", "text-anchor": "middle" },
-      String(k.findings.filter((g) => g.severity !== "info").indexOf(f) + 1)));
+      String(ranked.indexOf(f) + 1)));
   });
-  for (const l of levels) {
-    plot.append(s("circle", { cx: X(main.flops / l.bytes_per_s), cy: level, r: l === dram ? 6 : 4.5, class: `dot ${CLASSES[l.name] ?? ""}` },
-      s("title", {}, `${l.name}: ${si(main.flops / l.bytes_per_s, "FLOP/B")}, ${si(main.flops, "FLOP/s")}`)));
-  }
-  svg.append(plot);
-  return svg;
 }
-
-export { h };

@@ -4,360 +4,233 @@ import { debounce, h, styled } from "./dom";
 import { time } from "./format";
 import { section } from "./parts";
 import { go, state } from "./state";
-import type { Data, Row, TimelineDetail } from "./types";
+import { draw, drawOverview, palette, type View } from "./trackpaint";
+import { AXIS, LABEL, hitAt, laidOut, longestGaps, type Hit } from "./trackrows";
+import type { Data, TimelineDetail } from "./types";
 
-interface Track { title: string; kind: string; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; y: number; height: number; label?: string }
-interface Hit { track: Track; index: number }
 export interface Tracks { element: HTMLElement; update: (changed: Set<string>) => void; key: (e: KeyboardEvent) => boolean; close: () => void }
 
-const LABEL = 168, AXIS = 24, ROWS: Record<string, number> = { ops: 26, gaps: 14, ranges: 18, operators: 16, calls: 18 };
-
-function absolute(delta: number[]): Float64Array {
-  const out = new Float64Array(delta.length);
-  let at = 0;
-  delta.forEach((d, i) => { at += d; out[i] = at; });
-  return out;
-}
-
-function track(row: Row): Track {
-  const start = absolute(row.start);
-  const end = start.map((s, i) => s + row.length[i]);
-  return { title: row.title, kind: row.kind, start, end, name: row.name, count: row.count?.length ? row.count : undefined, y: 0, height: ROWS[row.kind] ?? 18 };
-}
-
-/** First index whose value is above t. */
-function after(values: Float64Array, t: number): number {
-  let [low, high] = [0, values.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (values[middle] <= t) low = middle + 1; else high = middle;
-  }
-  return low;
-}
-
-export function hue(name: string): number {
-  let hash = 7;
-  for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
-  return hash % 360;
-}
+const GAPS = 200;
 
 export function canvasTimeline(data: Data, detail: TimelineDetail): Tracks {
-  const tracks: Track[] = [];
-  const gapTracks = new Map(detail.gaps.map((g) => {
-    const start = absolute(g.start);
-    return [g.device, { title: `GPU ${g.device} idle`, kind: "gaps", start, end: start.map((s, i) => s + g.length[i]), name: g.cause, y: 0, height: ROWS.gaps } as Track];
-  }));
-  const seen = new Set<number>();
-  for (const row of detail.rows) {
-    const device = row.device ?? -1;
-    if (device >= 0 && !seen.has(device)) {
-      seen.add(device);
-      const gaps = gapTracks.get(device);
-      if (gaps) tracks.push(gaps);
+  const made = new CanvasTimeline(data, detail);
+  return { element: made.element, update: (changed) => made.update(changed), key: (e) => made.key(e), close: () => made.close() };
+}
+
+class CanvasTimeline {
+  readonly element: HTMLElement;
+  private readonly v: View;
+  private readonly canvas: HTMLCanvasElement;
+  private readonly tip = h("div", { class: "tip", role: "status", hidden: true });
+  private readonly overview = h("canvas", { class: "overview", "aria-hidden": "true" });
+  private readonly readout = h("span", { class: "hits", "aria-live": "polite" });
+  private readonly holder: HTMLElement;
+  private readonly watch: ResizeObserver;
+  private pending = 0;
+  private gapAt = -1;
+  private ranked: Hit[] | null = null;
+  private drag: { x: number; y: number; from: number; to: number; scroll: number; moved: boolean } | null = null;
+
+  constructor(private readonly data: Data, private readonly detail: TimelineDetail) {
+    const { tracks, height } = laidOut(detail);
+    this.v = { detail, tracks, height, from: 0, to: Math.max(detail.end, 1), scrollY: 0, hover: null, pinned: null, palette: palette(detail.causes) };
+    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${tracks.length} rows. Plus and minus zoom, arrows pan, 0 shows all.` });
+    this.holder = styled(h("div", { class: "timeline" }, this.canvas, this.tip), { height: `${Math.min(height, 560)}px` });
+    this.listen();
+    this.listenOverview();
+    this.element = this.card();
+    this.watch = new ResizeObserver(this.later);
+    this.watch.observe(this.holder);
+  }
+
+  update(changed: Set<string>): void {
+    if (changed.has("t0") || changed.has("t1")) {
+      const { t0, t1 } = state();
+      const wanted: [number, number] = [t0 ? Number(t0) : 0, t1 ? Number(t1) : this.detail.end];
+      if (Number.isFinite(wanted[0]) && Number.isFinite(wanted[1]) && wanted[1] > wanted[0]
+        && (Math.abs(wanted[0] - this.v.from) > 1 || Math.abs(wanted[1] - this.v.to) > 1)) this.set(...wanted);
     }
-    tracks.push(track(row));
-  }
-  let y = AXIS;
-  let above = "";
-  for (const t of tracks) {
-    t.y = y;
-    y += t.height + 3;
-    t.label = t.title === above ? "" : t.title;  // levels of one stack are named once
-    above = t.title;
-  }
-  const height = y + 4;
-  const canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${tracks.length} rows. Plus and minus zoom, arrows pan, 0 shows all.` });
-  const tip = h("div", { class: "tip", role: "status", hidden: true });
-  const overviewBar = h("canvas", { class: "overview", "aria-hidden": "true" });
-  const holder = h("div", { class: "timeline" }, canvas, tip);
-  styled(holder, { height: `${Math.min(height, 560)}px` });
-  let [from, to] = [0, Math.max(detail.end, 1)];
-  let hover: Hit | null = null;
-  let pinned: Hit | null = null;
-  let pending = 0;
-  let palette = colours();
-  let scrollY = 0;
-
-  function colours() {
-    const style = getComputedStyle(document.documentElement);
-    const get = (name: string) => style.getPropertyValue(name).trim();
-    return { ink: get("--ink"), dim: get("--dim"), line: get("--line"), card: get("--card"), window: get("--window"), accent: get("--accent"),
-      light: get("--tone"), causes: detail.causes.map((c) => get(`--g-${c}`) || get("--dim")) };
+    this.v.palette = palette(this.detail.causes);
+    this.later();
   }
 
-  const later = () => { if (!pending) pending = requestAnimationFrame(() => { pending = 0; draw(); }); };
-  const store = debounce(200, () => go({ t0: from > 0 ? String(Math.round(from)) : "", t1: to < detail.end ? String(Math.round(to)) : "" }));
-
-  function X(t: number, width: number): number {
-    return LABEL + (t - from) / (to - from) * (width - LABEL - 8);
+  key(e: KeyboardEvent): boolean {
+    const { from, to } = this.v, span = to - from;
+    if (e.key === "+" || e.key === "=") this.zoom(0.6);
+    else if (e.key === "-") this.zoom(1.6);
+    else if (e.key === "0") this.set(0, this.detail.end);
+    else if (e.key === "n") this.nextGap(1);
+    else if (e.key === "N") this.nextGap(-1);
+    else if (e.key === "ArrowLeft") this.set(from - span * 0.15, to - span * 0.15);
+    else if (e.key === "ArrowRight") this.set(from + span * 0.15, to + span * 0.15);
+    else if (document.activeElement === this.canvas && e.key === "ArrowDown") this.scroll(this.v.scrollY + 40);
+    else if (document.activeElement === this.canvas && e.key === "ArrowUp") this.scroll(this.v.scrollY - 40);
+    else return false;
+    return true;
   }
 
-  function set(a: number, b: number): void {
-    const whole = Math.max(detail.end, 1);
+  close(): void {
+    this.watch.disconnect();
+  }
+
+  private readonly later = (): void => {
+    if (!this.pending) this.pending = requestAnimationFrame(() => { this.pending = 0; this.draw(); });
+  };
+
+  private readonly store = debounce(200, () => go({ t0: this.v.from > 0 ? String(Math.round(this.v.from)) : "",
+    t1: this.v.to < this.detail.end ? String(Math.round(this.v.to)) : "" }));
+
+  private draw(): void {
+    const width = this.holder.clientWidth;
+    if (!width) return;
+    draw(this.v, this.canvas, width, this.holder.clientHeight);
+    drawOverview(this.v, this.overview, width);
+  }
+
+  private set(a: number, b: number): void {
+    const whole = Math.max(this.detail.end, 1);
     const span = Math.min(Math.max(b - a, 50), whole);
     a = Math.max(0, Math.min(a, whole - span));
-    [from, to] = [a, a + span];
-    later();
-    store();
+    this.v.from = a;
+    this.v.to = a + span;
+    this.later();
+    this.store();
   }
 
-  function zoom(factor: number, at = (from + to) / 2): void {
-    set(at - (at - from) * factor, at + (to - at) * factor);
+  private zoom(factor: number, at = (this.v.from + this.v.to) / 2): void {
+    this.set(at - (at - this.v.from) * factor, at + (this.v.to - at) * factor);
   }
 
-  function draw(): void {
-    const width = holder.clientWidth, shown = holder.clientHeight, ratio = devicePixelRatio || 1;
-    if (!width) return;
-    canvas.width = width * ratio;
-    canvas.height = shown * ratio;
-    styled(canvas, { width: `${width}px`, height: `${shown}px` });
-    const c = canvas.getContext("2d")!;
-    c.scale(ratio, ratio);
-    c.font = "11px system-ui, sans-serif";
-    c.textBaseline = "middle";
-    const w0 = Math.max(LABEL, X(detail.low, width)), w1 = Math.min(width, X(detail.high, width));
-    c.fillStyle = palette.window;
-    if (w1 > w0) c.fillRect(w0, AXIS, w1 - w0, shown - AXIS);
-    c.save();
-    c.beginPath();
-    c.rect(0, AXIS, width, shown - AXIS);
-    c.clip();
-    c.translate(0, -scrollY);
-    for (const step of detail.steps ?? []) {
-      const x = X(step, width);
-      if (x < LABEL || x > width) continue;
-      c.fillStyle = palette.line;
-      c.fillRect(x, AXIS, 1, height);
-    }
-    for (const t of tracks) if (t.y + t.height - scrollY > AXIS && t.y - scrollY < shown) drawTrack(c, t, width);
-    c.restore();
-    drawAxis(c, width);
-    drawOverview(width);
+  private scroll(y: number): void {
+    this.v.scrollY = Math.max(0, Math.min(Math.max(0, this.v.height - this.holder.clientHeight), y));
+    this.later();
   }
 
-  function drawTrack(c: CanvasRenderingContext2D, t: Track, width: number): void {
-    const first = Math.max(0, after(t.end, from) - 1), stop = after(t.start, to);
-    let edge = -1;
-    for (let i = first; i < stop; i++) {
-      const x0 = Math.max(LABEL, X(t.start[i], width)), x1 = Math.min(width - 8, X(t.end[i], width));
-      if (x1 < LABEL) continue;
-      const w = Math.max(x1 - x0, 0.6);
-      if (x1 < edge + 0.5 && w < 1) continue;  // many in one pixel: the first stands for them
-      edge = x1;
-      const name = detail.names[t.name[i]] ?? "";
-      const on = (hover?.track === t && hover.index === i) || (pinned?.track === t && pinned.index === i);
-      if (t.kind === "gaps") {
-        c.fillStyle = palette.causes[t.name[i]] ?? palette.dim;
-      } else {
-        const merged = t.count && t.count[i] > 1;
-        c.fillStyle = merged ? palette.dim : `hsl(${hue(name.replace(/\d+/g, ""))} ${t.kind === "ops" ? 55 : 32}% ${palette.light})`;
-      }
-      c.fillRect(x0, t.y, w, t.height);
-      if (on) { c.strokeStyle = palette.ink; c.lineWidth = 1.5; c.strokeRect(x0, t.y + 0.75, w, t.height - 1.5); }
-      if (w > 34 && t.kind !== "gaps") {
-        c.fillStyle = palette.ink;
-        const text = t.count && t.count[i] > 1 ? `${t.count[i]} operations` : name.replace(/^void /, "");
-        const room = Math.floor((w - 8) / 5.9);
-        if (room > 3) c.fillText(text.length > room ? text.slice(0, room - 1) + "\u2026" : text, x0 + 4, t.y + t.height / 2 + 0.5);
-      }
-    }
-    c.fillStyle = palette.card;
-    c.fillRect(0, t.y - 2, LABEL - 6, t.height + 4);
-    c.fillStyle = palette.dim;
-    const label = t.label ?? t.title;
-    c.fillText(label.length > 27 ? label.slice(0, 26) + "\u2026" : label, 4, t.y + t.height / 2 + 0.5);
+  /** Nanoseconds in a pixel. */
+  private scale(): number {
+    return (this.v.to - this.v.from) / (this.holder.clientWidth - LABEL - 8);
   }
 
-  function drawAxis(c: CanvasRenderingContext2D, width: number): void {
-    c.fillStyle = palette.card;
-    c.fillRect(0, 0, width, AXIS - 2);
-    const span = to - from, raw = span / Math.max(2, (width - LABEL) / 110), unit = 10 ** Math.floor(Math.log10(raw));
-    const step = [1, 2, 5, 10].map((m) => m * unit).find((m) => m >= raw)!;
-    for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
-      const x = X(at, width);
-      c.fillStyle = palette.line;
-      c.fillRect(x, AXIS - 6, 1, 6);
-      c.fillStyle = palette.dim;
-      const text = at === 0 ? "0" : tick(at, step);
-      if (x + c.measureText(text).width < width) c.fillText(text, x + 3, AXIS / 2 - 2);
-    }
-    c.fillStyle = palette.dim;
-    c.fillText(`${time(span / 1e3)} shown`, 4, AXIS / 2 - 2);
-  }
-
-  function tick(ns: number, step: number): string {
-    const [scale, unit] = to >= 1e9 ? [1e9, "s"] : to >= 1e6 ? [1e6, "ms"] : to >= 1e3 ? [1e3, "\u00b5s"] : [1, "ns"];
-    const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step / scale) - 1e-9)));
-    return `${(ns / scale).toFixed(digits)} ${unit}`;
-  }
-
-  function drawOverview(width: number): void {
-    const ratio = devicePixelRatio || 1, tall = 22;
-    overviewBar.width = width * ratio;
-    overviewBar.height = tall * ratio;
-    styled(overviewBar, { width: `${width}px`, height: `${tall}px` });
-    const c = overviewBar.getContext("2d")!;
-    c.scale(ratio, ratio);
-    const x = (t: number) => LABEL + t / Math.max(detail.end, 1) * (width - LABEL - 8);
-    c.fillStyle = palette.line;
-    c.fillRect(LABEL, 0, width - LABEL - 8, tall);
-    for (const t of tracks) {
-      if (t.kind !== "gaps") continue;
-      for (let i = 0, edge = -1; i < t.start.length; i++) {
-        const x0 = x(t.start[i]), x1 = x(t.end[i]);
-        if (x1 - x0 < 0.4 && x1 < edge + 0.5) continue;
-        edge = x1;
-        c.fillStyle = palette.causes[t.name[i]] ?? palette.dim;
-        c.fillRect(x0, 4, Math.max(0.5, x1 - x0), tall - 8);
-      }
-    }
-    c.strokeStyle = palette.accent;
-    c.lineWidth = 2;
-    c.strokeRect(Math.max(LABEL, x(from)) + 1, 1, Math.max(3, x(to) - x(from) - 2), tall - 2);
-  }
-
-  function hitAt(event: PointerEvent): Hit | null {
-    const box = canvas.getBoundingClientRect();
-    const px = event.clientX - box.left, py = event.clientY - box.top + scrollY;
+  private hit(event: MouseEvent): Hit | null {
+    const box = this.canvas.getBoundingClientRect();
+    const px = event.clientX - box.left, py = event.clientY - box.top + this.v.scrollY;
     if (px < LABEL || py < AXIS) return null;
-    const t = tracks.find((one) => py >= one.y && py < one.y + one.height);
-    if (!t) return null;
-    const width = holder.clientWidth;
-    const ns = from + (px - LABEL) / (width - LABEL - 8) * (to - from);
-    const slack = (to - from) / width * 1.5;
-    for (let i = Math.min(t.start.length, after(t.start, ns + slack)) - 1, n = 0; i >= 0 && n < 4; i--, n++) {
-      if (t.end[i] >= ns - slack) return { track: t, index: i };
-    }
-    return null;
+    const slack = (this.v.to - this.v.from) / this.holder.clientWidth * 1.5;
+    return hitAt(this.v.tracks, py, this.v.from + (px - LABEL) * this.scale(), slack);
   }
 
-  function describe({ track: t, index: i }: Hit): string[] {
+  private describe({ track: t, index: i }: Hit): string[] {
     const length = time((t.end[i] - t.start[i]) / 1e3), at = time(t.start[i] / 1e3);
-    if (t.kind === "gaps") return [data.words.causes[detail.causes[t.name[i]]] ?? detail.causes[t.name[i]], `idle for ${length}, from ${at}`];
-    const many = t.count && t.count[i] > 1 ? `${t.count[i]} operations merged` : detail.names[t.name[i]];
+    if (t.kind === "gaps") return [this.cause(t.name[i]), `idle for ${length}, from ${at}`];
+    const many = t.count && t.count[i] > 1 ? `${t.count[i]} operations merged` : this.detail.names[t.name[i]];
     return [many, `${length}, from ${at}, ${t.title}`];
   }
 
-  function showTip(hit: Hit | null, event?: PointerEvent): void {
+  private cause(index: number): string {
+    return this.data.words.causes[this.detail.causes[index]] ?? this.detail.causes[index];
+  }
+
+  private showTip(hit: Hit | null, event?: PointerEvent): void {
+    const { tip } = this;
     tip.hidden = !hit;
     if (!hit) return;
-    tip.replaceChildren(...describe(hit).map((text, i) => h(i ? "span" : "b", {}, text)));
-    const box = holder.getBoundingClientRect();
+    tip.replaceChildren(...this.describe(hit).map((text, i) => h(i ? "span" : "b", {}, text)));
+    const box = this.holder.getBoundingClientRect();
     const px = event ? event.clientX - box.left : box.width / 2, py = event ? event.clientY - box.top : 40;
     styled(tip, { left: `${Math.max(4, Math.min(px + 14, box.width - tip.offsetWidth - 8))}px`,
       top: `${py + 18 + tip.offsetHeight > box.height ? Math.max(0, py - tip.offsetHeight - 10) : py + 18}px` });
   }
 
-  const canScroll = () => Math.max(0, height - holder.clientHeight);
-  let drag: { x: number; y: number; from: number; to: number; scroll: number; moved: boolean } | null = null;
-  canvas.addEventListener("pointerdown", (e) => {
-    drag = { x: e.clientX, y: e.clientY, from, to, scroll: scrollY, moved: false };
-    canvas.setPointerCapture(e.pointerId);
-    canvas.focus({ preventScroll: true });
-  });
-  canvas.addEventListener("pointermove", (e) => {
+  private nextGap(step: number): void {
+    this.ranked ??= longestGaps(this.v.tracks, GAPS);
+    if (!this.ranked.length) return;
+    this.gapAt = (this.gapAt + step + this.ranked.length) % this.ranked.length;
+    const hit = this.v.pinned = this.ranked[this.gapAt];
+    const [a, b] = [hit.track.start[hit.index], hit.track.end[hit.index]];
+    const pad = (b - a) * 2 + 2000;
+    this.set(a - pad, b + pad);
+    this.readout.textContent = this.describe(hit).join(": ");
+  }
+
+  private listen(): void {
+    const { canvas, v } = this;
+    canvas.addEventListener("pointerdown", (e) => {
+      this.drag = { x: e.clientX, y: e.clientY, from: v.from, to: v.to, scroll: v.scrollY, moved: false };
+      canvas.setPointerCapture(e.pointerId);
+      canvas.focus({ preventScroll: true });
+    });
+    canvas.addEventListener("pointermove", (e) => this.move(e));
+    canvas.addEventListener("pointerup", (e) => {
+      if (this.drag && !this.drag.moved) { v.pinned = this.hit(e); this.later(); }
+      this.drag = null;
+    });
+    canvas.addEventListener("pointerleave", () => { v.hover = null; this.showTip(null); this.later(); });
+    canvas.addEventListener("dblclick", (e) => {
+      const hit = this.hit(e);
+      if (!hit) return;
+      const [a, b] = [hit.track.start[hit.index], hit.track.end[hit.index]], pad = (b - a) * 0.15 + 20;
+      this.set(a - pad, b + pad);
+    });
+    canvas.addEventListener("wheel", (e) => this.wheel(e), { passive: false });
+  }
+
+  private move(e: PointerEvent): void {
+    const { drag, v } = this;
     if (drag) {
       const moved = e.clientX - drag.x;
       if (Math.abs(moved) + Math.abs(e.clientY - drag.y) > 3) drag.moved = true;
       if (!drag.moved) return;
-      const ns = moved / (holder.clientWidth - LABEL - 8) * (drag.to - drag.from);
-      scrollY = Math.max(0, Math.min(canScroll(), drag.scroll - (e.clientY - drag.y)));
-      set(drag.from - ns, drag.to - ns);
-      showTip(null);
+      const ns = moved / (this.holder.clientWidth - LABEL - 8) * (drag.to - drag.from);
+      this.scroll(drag.scroll - (e.clientY - drag.y));
+      this.set(drag.from - ns, drag.to - ns);
+      this.showTip(null);
       return;
     }
-    const hit = hitAt(e);
-    if (hit?.track !== hover?.track || hit?.index !== hover?.index) { hover = hit; later(); }
-    showTip(hit, e);
-  });
-  canvas.addEventListener("pointerup", (e) => {
-    if (drag && !drag.moved) { pinned = hitAt(e); later(); }
-    drag = null;
-  });
-  canvas.addEventListener("pointerleave", () => { hover = null; showTip(null); later(); });
-  canvas.addEventListener("dblclick", (e) => {
-    const hit = hitAt(e as PointerEvent);
-    if (hit) { const pad = (hit.track.end[hit.index] - hit.track.start[hit.index]) * 0.15 + 20; set(hit.track.start[hit.index] - pad, hit.track.end[hit.index] + pad); }
-  });
-  canvas.addEventListener("wheel", (e) => {
-    if (!e.ctrlKey && !e.metaKey && document.activeElement !== canvas) return;  // the page scrolls until the timeline is clicked
+    const hit = this.hit(e);
+    if (hit?.track !== v.hover?.track || hit?.index !== v.hover?.index) { v.hover = hit; this.later(); }
+    this.showTip(hit, e);
+  }
+
+  private wheel(e: WheelEvent): void {
+    if (!e.ctrlKey && !e.metaKey && document.activeElement !== this.canvas) return;  // the page scrolls until the timeline is clicked
     e.preventDefault();
+    const { from, to } = this.v;
     if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) {
-      const shift = (e.deltaX || e.deltaY) / holder.clientWidth * (to - from);
-      set(from + shift, to + shift);
+      const shift = (e.deltaX || e.deltaY) / this.holder.clientWidth * (to - from);
+      this.set(from + shift, to + shift);
       return;
     }
-    const box = canvas.getBoundingClientRect();
-    const at = from + Math.max(0, (e.clientX - box.left - LABEL) / (holder.clientWidth - LABEL - 8)) * (to - from);
-    zoom(Math.exp(Math.max(-60, Math.min(60, e.deltaY)) * 0.004), at);
-  }, { passive: false });
-
-  function seek(e: PointerEvent): void {
-    const box = overviewBar.getBoundingClientRect();
-    const at = (e.clientX - box.left - LABEL) / (box.width - LABEL - 8) * detail.end;
-    const half = (to - from) / 2;
-    set(at - half, at + half);
-  }
-  overviewBar.addEventListener("pointerdown", (e) => { overviewBar.setPointerCapture(e.pointerId); seek(e); });
-  overviewBar.addEventListener("pointermove", (e) => { if (e.buttons) seek(e); });
-
-  const longest = () => {
-    const all = tracks.filter((t) => t.kind === "gaps").flatMap((t) => [...t.start].map((_, index) => ({ track: t, index })));
-    return all.sort((a, b) => (b.track.end[b.index] - b.track.start[b.index]) - (a.track.end[a.index] - a.track.start[a.index]));
-  };
-  let gapAt = -1;
-  let ranked: Hit[] | null = null;
-  function nextGap(step: number): void {
-    ranked ??= longest().slice(0, 200);
-    if (!ranked.length) return;
-    gapAt = (gapAt + step + ranked.length) % ranked.length;
-    pinned = ranked[gapAt];
-    const [a, b] = [pinned.track.start[pinned.index], pinned.track.end[pinned.index]];
-    const pad = (b - a) * 2 + 2000;
-    set(a - pad, b + pad);
-    readout.textContent = describe(pinned).join(": ");
+    const box = this.canvas.getBoundingClientRect();
+    const at = from + Math.max(0, (e.clientX - box.left - LABEL) * this.scale());
+    this.zoom(Math.exp(Math.max(-60, Math.min(60, e.deltaY)) * 0.004), at);
   }
 
-  const readout = h("span", { class: "hits", "aria-live": "polite" });
-  const button = (text: string, run: () => void, title = "") => h("button", { type: "button", onclick: run, title }, text);
-  const bar = h("div", { class: "toolbar" }, button("\u2212", () => zoom(1.6), "zoom out (-)"), button("+", () => zoom(0.6), "zoom in (+)"),
-    button("All", () => set(0, detail.end), "0"), button("Window", () => set(detail.low, detail.high), "what the verdict is about"),
-    button("Next longest gap", () => nextGap(1), "n"), readout);
-  const used = new Set(detail.gaps.flatMap((g) => g.cause));
-  const legend = h("p", { class: "legend" });
-  for (const i of used) legend.append(h("span", {}, h("span", { class: `swatch g-${detail.causes[i]}` }), data.words.causes[detail.causes[i]] ?? detail.causes[i]));
-  const merged = detail.merged_ns ? ` Neighbours shorter than ${time(detail.merged_ns / 1e3)} are drawn as one.` : "";
-  const card = section("Timeline", `drag to pan; click, then scroll to zoom (or Ctrl and scroll); double click to fill.${merged}`, bar, overviewBar, holder, legend);
-  card.classList.add("timeline-card");
-  const watch = new ResizeObserver(later);
-  watch.observe(holder);
-  return {
-    element: card,
-    update(changed) {
-      if (changed.has("theme")) { palette = colours(); later(); }
-      if (changed.has("t0") || changed.has("t1")) {
-        const { t0, t1 } = state();
-        const wanted: [number, number] = [t0 ? Number(t0) : 0, t1 ? Number(t1) : detail.end];
-        if (Number.isFinite(wanted[0]) && Number.isFinite(wanted[1]) && wanted[1] > wanted[0]
-          && (Math.abs(wanted[0] - from) > 1 || Math.abs(wanted[1] - to) > 1)) set(...wanted);
-      }
-      palette = colours();
-      later();
-    },
-    key(e) {
-      const span = to - from;
-      if (e.key === "+" || e.key === "=") zoom(0.6);
-      else if (e.key === "-") zoom(1.6);
-      else if (e.key === "0") set(0, detail.end);
-      else if (e.key === "n") nextGap(1);
-      else if (e.key === "N") nextGap(-1);
-      else if (e.key === "ArrowLeft") set(from - span * 0.15, to - span * 0.15);
-      else if (e.key === "ArrowRight") set(from + span * 0.15, to + span * 0.15);
-      else if (document.activeElement === canvas && e.key === "ArrowDown") { scrollY = Math.min(canScroll(), scrollY + 40); later(); }
-      else if (document.activeElement === canvas && e.key === "ArrowUp") { scrollY = Math.max(0, scrollY - 40); later(); }
-      else return false;
-      return true;
-    },
-    close: () => watch.disconnect(),
-  };
+  private listenOverview(): void {
+    const { overview } = this;
+    const seek = (e: PointerEvent) => {
+      const box = overview.getBoundingClientRect();
+      const at = (e.clientX - box.left - LABEL) / (box.width - LABEL - 8) * this.detail.end;
+      const half = (this.v.to - this.v.from) / 2;
+      this.set(at - half, at + half);
+    };
+    overview.addEventListener("pointerdown", (e) => { overview.setPointerCapture(e.pointerId); seek(e); });
+    overview.addEventListener("pointermove", (e) => { if (e.buttons) seek(e); });
+  }
+
+  private card(): HTMLElement {
+    const { detail } = this;
+    const button = (text: string, run: () => void, title = "") => h("button", { type: "button", onclick: run, title }, text);
+    const bar = h("div", { class: "toolbar" }, button("\u2212", () => this.zoom(1.6), "zoom out (-)"), button("+", () => this.zoom(0.6), "zoom in (+)"),
+      button("All", () => this.set(0, detail.end), "0"), button("Window", () => this.set(detail.low, detail.high), "what the verdict is about"),
+      button("Next longest gap", () => this.nextGap(1), "n"), this.readout);
+    const legend = h("p", { class: "legend" });
+    for (const i of new Set(detail.gaps.flatMap((g) => g.cause))) {
+      legend.append(h("span", {}, h("span", { class: `swatch g-${detail.causes[i]}` }), this.cause(i)));
+    }
+    const merged = detail.merged_ns ? ` Neighbours shorter than ${time(detail.merged_ns / 1e3)} are drawn as one.` : "";
+    const card = section("Timeline", `drag to pan; click, then scroll to zoom (or Ctrl and scroll); double click to fill.${merged}`,
+      bar, this.overview, this.holder, legend);
+    card.classList.add("timeline-card");
+    return card;
+  }
 }

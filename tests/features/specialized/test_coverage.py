@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.features.specialized.coverage import covered, elsewhere
+from kscope.features.specialized.coverage import covered
 
 SHARES = st.floats(0, 1)
 
@@ -33,10 +33,3 @@ def test_waiting_for_products_keeps_them_in_flight() -> None:
     assert 0.29 < found.low < 0.31
     inside = covered(0.6, 0.5, 0.6, within=0.8)  # no more than the unit works
     assert inside.point == inside.high == 0.5 and 0.29 < inside.low < 0.31
-
-
-def test_busy_time_beside_the_products_own_wait() -> None:
-    assert elsewhere(1.0, 0.8) == 1.0
-    assert abs(elsewhere(0.9, 0.8) - 0.5) < 1e-9
-    assert elsewhere(0.5, 0.8) == 0.0  # in flight below the full rate: nothing is left
-    assert elsewhere(0.5, 1.0) == 0.0

@@ -1,34 +1,24 @@
-"""The blocks of the report for a language model: each one stands alone, so that any of them can be left out."""
+"""One kernel in blocks: verdict, measurements, hot code, findings, what is not known, what would change the verdict."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from kscope.model.errors import one_line
-from kscope.reports import escape, words
+from kscope.reports import words
 from kscope.reports.escape import code, fence
+from kscope.reports.llm.blocks import Block, said, span
+from kscope.reports.llm.findings import findings
+from kscope.reports.phrases import pipeline
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, HotInstruction, KernelAnalysis, Stall, TimelineAnalysis
+    from kscope.model.analysis import HotInstruction, KernelAnalysis, Stall
 
 KERNEL_STEP = 30
 """Each kernel further down the list by time makes its blocks this much less important."""
-TEXT_LIMIT = 700
-NAME_LIMIT = 160
 UNITS_SHOWN = 6
 CLOSE_PCT = 30
 """A second unit at least this busy is worth a remark."""
-
-
-class Block(Struct, frozen=True):
-    """A piece of the report. Lower `priority` stays longer; `kind` (a plural) names it when it is left out."""
-
-    priority: int
-    kind: str
-    heading: str
-    markup: str
 
 
 def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
@@ -45,23 +35,13 @@ def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
     ]
 
 
-def said(text: str, limit: int = TEXT_LIMIT) -> str:
-    """A sentence of the analysis, with the names in it as code spans."""
-    return escape.said(text, limit)
-
-
-def span(text: str) -> str:
-    """A foreign text of its own: a bounded code span."""
-    return code(words.middle(one_line(text), NAME_LIMIT))
-
-
 def _title(index: int, part: str) -> str:
     return f"## Kernel {index + 1}: {part}"
 
 
 def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     heading = _title(index, "verdict")
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     name = span(words.shorten(kernel.demangled or kernel.name, 100))
     about = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(word)} {said(sentence)}"
     limits = f"Limiter: {kernel.verdict.limiter}, confidence {kernel.verdict.confidence:.2f}."
@@ -105,12 +85,9 @@ def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
 
 def _pipeline(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     """Roles and phases of a warp-specialised kernel."""
-    if kernel.warp_specialization is None:
-        return []
-    from kscope.reports._pipeline import lines
-
     heading = _title(index, "warp roles and pipeline")
-    return [Block(base + 4 + i, "pipeline facts", heading, f"- {said(line)}") for i, line in enumerate(lines(kernel))]
+    lines = pipeline.lines(kernel)
+    return [Block(base + 4 + i, "pipeline facts", heading, f"- {said(line)}") for i, line in enumerate(lines)]
 
 
 def _stall(stall: Stall) -> str:
@@ -138,52 +115,6 @@ def _hot_line(hot: HotInstruction, before: HotInstruction | None) -> list[str]:
         return [line]
     at = f"{words.basename(one_line(hot.file or ''))}:{hot.line}"
     return [line, f"      {words.middle(at, 60)}  {words.middle(one_line(hot.source or ''), 120)}"]
-
-
-def findings(kernel: KernelAnalysis | TimelineAnalysis, base: int, heading: str) -> list[Block]:
-    """Ranked findings, minor ones in a line, and NVIDIA's own beside those of a kernel."""
-    ranked = [f for f in kernel.findings if f.severity != "info"]
-    blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]
-    if not ranked:
-        text = f"None: {words.nothing(kernel)}."
-        blocks.append(Block(base + 2, "findings", heading, text))
-    if info := [f for f in kernel.findings if f.severity == "info"]:
-        listed = ", ".join(f"{f.code} {said(f.rule)}" for f in info)
-        blocks.append(Block(base + 70, "minor findings", heading, f"Minor: {listed}."))
-    if nvidia := getattr(kernel, "nvidia", []):
-        top = sorted(nvidia, key=lambda n: -(n.speedup_pct or 0.0))
-        listed = ", ".join(span(n.rule) + (f" {n.speedup_pct:.0f} %" if n.speedup_pct is not None else "")
-                           for n in top[:8])  # fmt: skip
-        text = f"NVIDIA's own rules say (their estimates, unverified): {listed}."
-        blocks.append(Block(base + 80, "NVIDIA's findings", heading, text))
-    return blocks
-
-
-def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[Block]:
-    """Evidence first, then where, then what it means and the fix; the places and further evidence may be left out."""
-    gain = said(words.expectation(finding.estimate))
-    head = [f"{rank + 1}. {finding.code} {said(finding.rule)} ({finding.severity}): {gain}"]
-    evidence = []
-    for item in finding.evidence[:8]:
-        note = f" ({said(item.note, 120)})" if item.note else ""
-        evidence.append(f"   - evidence {span(words.evidence(item))}{note}")
-    places, previous = [], None
-    for place in finding.locations[:3]:
-        share = f" {words.percent(place.share)} of samples" if place.share is not None else ""
-        source = f" {span(place.source)}" if place.source and place.source != previous else ""
-        previous = place.source
-        places.append(f"   - at {span(words.place(place))} {span(place.sass or place.opcode)}{share}{source}")
-    if more := max(len(finding.locations) - 3, 0):
-        places.append(f"   - and {more} more")
-    tail = [f"   - means {said(finding.why or finding.title)}"]
-    if finding.overlaps:
-        tail.append(f"   - explains the same samples as {', '.join(finding.overlaps)}")
-    if finding.fix:
-        tail.append(f"   - fix {said(finding.fix)}")
-    blocks = [Block(priority, "findings", heading, "\n".join(head + evidence[:2]))]
-    if evidence[2:] or places:
-        blocks.append(Block(priority + 2, "places", heading, "\n".join(evidence[2:] + places)))
-    return [*blocks, Block(priority, "explanations", heading, "\n".join(tail))]
 
 
 def _unknown(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
@@ -214,7 +145,7 @@ def _changes(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     if top and top.estimate:
         low = words.times(top.estimate.low)
         lines.append(f"If fixing {top.code} gives less than {low}, its samples have another cause.")
-    if kernel.verdict.confidence < 0.6:
+    if kernel.verdict.confidence < words.UNSURE:
         sure = f"{kernel.verdict.confidence:.2f}"
         lines.append(f"Confidence is only {sure}: profile again with --set full before acting.")
     if not kernel.repeats or kernel.repeats.count < 2:

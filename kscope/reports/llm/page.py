@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kscope.reports import words
-from kscope.reports._llm_parts import Block, kernel_blocks, span
 from kscope.reports.escape import shortened
+from kscope.reports.llm import joined as program
+from kscope.reports.llm import timeline as recording
+from kscope.reports.llm.blocks import Block, span
+from kscope.reports.llm.kernel import kernel_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,9 +51,7 @@ def render(analysis: Analysis, options: Options) -> str:
     kernels = words.by_time(analysis.kernels)
     blocks: list[Block] = []
     for index, joined in enumerate(analysis.joined):
-        from kscope.reports import _joined
-
-        blocks += _joined.blocks(joined, index)
+        blocks += program.blocks(joined, index)
     blocks += _overview(kernels)
     for index, kernel in enumerate(kernels):
         blocks += kernel_blocks(kernel, index)
@@ -58,9 +59,7 @@ def render(analysis: Analysis, options: Options) -> str:
         line = f"- skipped {span(skip.input)}: {span(skip.what)}: {span(skip.message)}"
         blocks.append(Block(45, "skipped inputs", "## Not read", line))
     for index, timeline in enumerate(analysis.timelines):
-        from kscope.reports._timeline_md import blocks as timeline_blocks
-
-        blocks += timeline_blocks(timeline, index)
+        blocks += recording.blocks(timeline, index)
     if not kernels and not analysis.timelines:
         blocks.append(Block(0, "verdicts", "", "No kernels to show."))
     return _fit(blocks, limit)

@@ -1,5 +1,5 @@
-"""A warp-specialised kernel in words and lines: timelines with their phases, roles, what the raw stalls hide, how the
-fixed part amortises, what is no advice here. Shared by the reports for terminal, Markdown and language models."""
+"""A warp-specialised kernel in words and rows: its phases, roles, what the raw stalls hide, how the fixed part
+amortises, what is no advice here."""
 
 from __future__ import annotations
 
@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports.terminal import pad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kscope.model.analysis import KernelAnalysis
     from kscope.model.specialization import Phases, Role, WarpSpecialization
-    from kscope.reports.terminal import Page
 
-LEVELS = "▁▂▃▄▅▆▇█"
 UNITS = {"tensor": "tensor", "dram": "DRAM", "l2": "L2"}
 COLUMNS = ("role", "warps", "priming", "issued", "covered wait", "exposed wait", "drain")
 TIERS = {
@@ -27,22 +22,6 @@ TIERS = {
 MOVED = 0.02
 BLURRED = 0.03  # error of a role's share from the sampler alone, from which a denser one is worth a run
 SHORTEST = 256  # cycles between samples: the least that an H200 takes (ncu 2025.3 reports it for interval 0 and for 3)
-
-
-def sparkline(values: Sequence[float], width: int) -> str:
-    """A series 0..1 as one character a column; each column shows the mean of its part, its lowest where that dips."""
-    if not values:
-        return ""
-    columns = min(width, len(values))
-    out = []
-    for c in range(columns):
-        part = values[
-            c * len(values) // columns : max((c + 1) * len(values) // columns, c * len(values) // columns + 1)
-        ]
-        mean = sum(part) / len(part)
-        value = min(part) if min(part) < mean / 2 else mean
-        out.append(LEVELS[min(len(LEVELS) - 1, max(0, int(value * len(LEVELS) - 1e-9)))])
-    return "".join(out)
 
 
 def phases(ph: Phases) -> str:
@@ -140,44 +119,7 @@ def amortisation(ws: WarpSpecialization) -> str:
     return f"T(n) = {fixed:.1f} us + n x {now.us - fixed:.1f} us; fixed now {now.fixed_pct:.0f} %; {series}"
 
 
-def write(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
-    """The section of the terminal report."""
-    ws = kernel.warp_specialization
-    if ws is None:
-        return
-    page.blank()
-    span = f"0..{kernel.duration_us:.0f} us" if kernel.duration_us else ""
-    room = page.width - 13 - len(span)
-    for series in ws.series[: 3 if verbose else 2]:
-        page.line(
-            f"  {pad(UNITS.get(series.unit, series.unit), 7)} ", (sparkline(series.values, room), "bar"), f"  {span}"
-        )
-    if ws.timeline is not None:
-        page.paragraph(phases(ws.timeline), lead=("  ", ""), indent=2, style="dim")
-    page.blank()
-    widths = (10, 6, 9, 8, 14, 14, 7)
-    page.line(("  " + "".join(pad(c, w) for c, w in zip(COLUMNS, widths, strict=True)) + "% of time", "dim"))
-    for row, role in zip(rows(ws), ws.roles, strict=True):
-        page.line("  " + "".join(pad(c, w) for c, w in zip(row, widths, strict=True)))
-        for text in (retries(role), f"bounds: {limits}" if (limits := bounds(role)) else ""):
-            if text:
-                page.paragraph(text, lead=("            ", ""), indent=12, style="dim")
-    ring = (
-        f"ring of {ws.stages} stages" + (f" of {ws.stage_bytes / 1024:g} KB" if ws.stage_bytes else "")
-        if ws.stages
-        else ""
-    )
-    if ws.warps_unaccounted:
-        ring += f"{', ' * bool(ring)}{ws.warps_unaccounted:g} warps a block in no role"
-    page.paragraph(
-        ", ".join(x for x in (ring, f"tier {ws.tier}: {TIERS[ws.tier]}") if x), lead=("  ", ""), indent=2, style="dim"
-    )
-    page.blank()
-    for lead, text in _remarks(kernel, ws):
-        page.paragraph(text, lead=(f"  {lead}  ", "dim"), indent=4)
-
-
-def _remarks(kernel: KernelAnalysis, ws: WarpSpecialization) -> list[tuple[str, str]]:
+def remarks(kernel: KernelAnalysis, ws: WarpSpecialization) -> list[tuple[str, str]]:
     pairs = [
         ("lost", lost(ws)),
         ("raw stalls mislead", hidden(kernel)),
@@ -186,26 +128,6 @@ def _remarks(kernel: KernelAnalysis, ws: WarpSpecialization) -> list[tuple[str, 
         ("not advice here", ", ".join(one_line(x) for x in ws.not_advice)),
     ]
     return [(lead, text) for lead, text in pairs if text]
-
-
-def markdown(kernel: KernelAnalysis) -> list[str]:
-    """Blocks of Markdown: table of the roles, remarks."""
-    ws = kernel.warp_specialization
-    if ws is None:
-        return []
-    from kscope.reports.escape import prose
-    from kscope.reports.markdown import bullets, table
-
-    out = ["### Warp roles"]
-    if ws.timeline is not None:
-        out.append(f"{prose(UNITS.get(ws.timeline.unit, ws.timeline.unit))} timeline: {prose(phases(ws.timeline))}.")
-    body = [[*map(prose, row), prose(bounds(role))] for row, role in zip(rows(ws), ws.roles, strict=True)]
-    out.append(table([*COLUMNS, "bounds"], body, right=range(1, 7)))
-    out.append("Percent of each role's time.")
-    counts = [f"{prose(r.role)}: {prose(text)}" for r in ws.roles if (text := retries(r))]
-    remarks = [f"{prose(lead)}: {prose(text)}" for lead, text in _remarks(kernel, ws)]
-    out.append(bullets([*counts, *remarks, f"tier {ws.tier}: {TIERS[ws.tier]}"]))
-    return out
 
 
 def lines(kernel: KernelAnalysis) -> list[str]:
@@ -220,6 +142,6 @@ def lines(kernel: KernelAnalysis) -> list[str]:
         shares = ", ".join(f"{name} {value} %" for name, value in zip(COLUMNS[2:], row[2:], strict=True))
         more = f"; {text}" if (text := retries(role)) else ""
         out.append(f"role {row[0]}, {row[1]} warps a block: {shares} ({bounds(role)}){more}")
-    out += [f"{lead}: {text}" for lead, text in _remarks(kernel, ws)]
+    out += [f"{lead}: {text}" for lead, text in remarks(kernel, ws)]
     out.append(f"tier {ws.tier}: {TIERS[ws.tier]}")
     return out

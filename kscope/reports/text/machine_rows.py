@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 
 from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports.phrases.loops import bounds
 from kscope.reports.terminal import Page, Segment, cells, wrap
 
 if TYPE_CHECKING:
@@ -228,8 +229,6 @@ def _loop_line(
     detailed: bool,
 ) -> None:
     """A line where a loop begins, or where the listing comes back into one."""
-    from kscope.reports.machine import bounds
-
     column = _left(c) - 2
     if head is not None:
         text = f"loop {head.number}" + (f", {head.kind}" if head.kind else "")

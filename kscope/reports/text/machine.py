@@ -8,8 +8,9 @@ from msgspec import Struct
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports._machine_rows import LEGEND, RUNS_LEGEND, WIDE, rows
+from kscope.reports.phrases.loops import bounds
 from kscope.reports.terminal import Page, Segment, cells, pad
+from kscope.reports.text.machine_rows import LEGEND, RUNS_LEGEND, WIDE, rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ def _heading(page: Page, program: ProgramAnalysis, function: FunctionAnalysis) -
 
 
 def _verdict(page: Page, kernel: KernelAnalysis) -> None:
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     page.blank()
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
 
@@ -213,21 +214,6 @@ def _loop(page: Page, loop: LoopView) -> None:
         facts.append(f"{one_line(loop.file).rsplit('/', 1)[-1]}:{loop.line}")
     page.paragraph(", ".join(facts), lead=(f"  {'loop ' + str(loop.number):{LEAD - 2}}", "bold"), indent=LEAD)
     page.paragraph(bounds(loop, PIPES_SHOWN), lead=(" " * LEAD, ""), indent=LEAD, style="dim")
-
-
-def bounds(loop: LoopView, most: int) -> str:
-    """`if this were the only limit: LSU 64 · FMA 16 cycles a warp and round`."""
-    if loop.refused:
-        return f"no bound: {one_line(loop.refused)}"
-    known = [b for b in loop.bounds if not b.refused]
-    parts = [f"{b.pipe} {_cycles(b.cycles, b.most)}" for b in known[:most]]
-    text = f"if this were the only limit: {' · '.join(parts)} cycles a warp and round" if parts else "no pipe is used"
-    refused = [f"{b.pipe}: {one_line(b.refused)}" for b in loop.bounds if b.refused]
-    return text + "".join(f"; not counted, {one}" for one in refused)
-
-
-def _cycles(least: float, most: float) -> str:
-    return f"{least:.4g}" if f"{least:.4g}" == f"{most:.4g}" else f"{least:.4g} to {most:.4g}"
 
 
 def _findings(page: Page, findings: Sequence[Finding]) -> None:

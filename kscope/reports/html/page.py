@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kscope._version import __version__
 from kscope.model.analysis import Analysis, Input
 from kscope.model.detail import Detail
+from kscope.model.limiters import SHORT
 from kscope.reports import words
-from kscope.reports._reasons import REASONS
+from kscope.reports._reasons import CAUSES, REASONS
 from kscope.reports.escape import html_text
+from kscope.reports.jsonv1 import encodable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from kscope.model.sass_diff import SassComparison
     from kscope.reports import Options
 
-ASSETS = Path(__file__).with_name("assets")
+ASSETS = Path(__file__).parents[1] / "assets"
 LISTED = 30
 """Kernels that the part for readers without JavaScript lists."""
 
@@ -61,7 +64,7 @@ def render(analysis: Analysis, options: Options) -> str:
         "analysis": analysis,
         "detail": options.detail,
         "pages": rule_pages(analysis),
-        "words": {"limiters": words.LIMITERS, "causes": _causes(analysis), "reasons": REASONS},
+        "words": {"limiters": SHORT, "causes": _causes(analysis), "reasons": REASONS},
     }
     if payload["detail"] is None:
         payload["detail"] = {}
@@ -74,7 +77,7 @@ def render_diff(comparison: Comparison) -> str:
     names = words.told_apart(*sides) if len(sides) == 2 else [words.basename(path) for path in sides]
     payload = {
         "comparison": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=comparison.after), "detail": {},
-        "pages": {}, "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS}, "names": names,
+        "pages": {}, "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS}, "names": names,
     }  # fmt: skip
     pairs: list[KernelPair | TimelinePair] = [*comparison.pairs, *comparison.timelines]
     return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{html_text(p.sentence)}</p>" for p in pairs), payload)
@@ -84,9 +87,9 @@ def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:
     """The page of `kscope sass`: listings without a profile (kscope.features.views.source.listing_detail)."""
     found = [f for program in programs for function in program.functions for f in function.findings]
     payload = {
-        "analysis": Analysis(kscope=_version(), inputs=[Input(path=path, kind="cubin")]),
+        "analysis": Analysis(kscope=__version__, inputs=[Input(path=path, kind="cubin")]),
         "detail": Detail(programs=list(programs)), "pages": _pages({f.code for f in found}),
-        "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+        "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     names = [f"<li>{html_text(f.demangled or f.name)}</li>" for program in programs for f in program.functions]
     return page(f"{words.basename(path)} - kscope", f"<ul>{''.join(names)}</ul>", payload)
@@ -99,7 +102,7 @@ def render_sass_diff(comparison: SassComparison) -> str:
     payload = {
         "sass": comparison, "analysis": Analysis(kscope=comparison.kscope, inputs=[comparison.after]), "detail": {},
         "pages": _pages(named), "names": names,
-        "words": {"limiters": words.LIMITERS, "causes": {}, "reasons": REASONS},
+        "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS},
     }  # fmt: skip
     shown = [
         f"<li>{html_text(f.demangled)}: {f.removed} removed, {f.added} added, {f.changed} changed, {f.same} the same"
@@ -116,7 +119,7 @@ def page(heading: str, body: str, payload: Any) -> str:
     allowed = f"script-src {_hash(script)}; style-src {_hash(style)}"
     policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
     return PAGE.format(
-        policy=policy, version=html_text(_version()), title=html_text(heading), style=style, static=body,
+        policy=policy, version=html_text(__version__), title=html_text(heading), style=style, static=body,
         data=embed(payload), script=script,
     )  # fmt: skip
 
@@ -126,8 +129,6 @@ def embed(payload: Any) -> str:
     try:
         raw = msgspec.json.encode(payload)
     except UnicodeEncodeError:  # a file name that is not UTF-8 arrives with lone surrogates
-        from kscope.reports.jsonv1 import encodable
-
         raw = msgspec.json.encode(encodable(msgspec.to_builtins(payload)))
     packed = base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
     text = msgspec.json.encode({"encoding": "deflate", "data": packed}).decode()
@@ -189,8 +190,6 @@ def _pages(named: set[str]) -> dict[str, str]:
 def _causes(analysis: Analysis) -> dict[str, str]:
     if not analysis.timelines:
         return {}
-    from kscope.reports._timeline_text import CAUSES
-
     return CAUSES
 
 
@@ -200,9 +199,3 @@ def _asset(name: str) -> str:
 
 def _hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-
-
-def _version() -> str:
-    from kscope import __version__
-
-    return __version__

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports._suggestions import suggestions
 from kscope.reports.terminal import Page, Segment, bar, cells, clip, pad
+from kscope.reports.text import joined as program
+from kscope.reports.text import pipeline
+from kscope.reports.text import timeline as recording
+from kscope.reports.text.suggestions import suggestions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, KernelAnalysis, Roofline
+    from kscope.model.analysis import Analysis, HotInstruction, KernelAnalysis, Roofline
     from kscope.reports import Options
 
 UNITS_SHOWN = 6
@@ -27,10 +30,8 @@ def render(analysis: Analysis, options: Options) -> str:
     """The report at `options.width` columns, ending in a newline."""
     page = Page(max(options.width, 50), color=options.color, unicode=options.unicode)
     for joined in analysis.joined:
-        from kscope.reports import _joined
-
         page.blank()
-        _joined.render(page, joined, verbose=options.verbose)
+        program.render(page, joined, verbose=options.verbose)
     kernels = words.by_time(analysis.kernels)
     if analysis.joined:
         page.blank()
@@ -45,12 +46,10 @@ def render(analysis: Analysis, options: Options) -> str:
             page.line(("─" * page.width, "dim"))
         _kernel(page, kernel, verbose=options.verbose, name_input=several_inputs)
     for timeline in analysis.timelines:
-        from kscope.reports import _timeline_text
-
         page.blank()
         if page.lines:
             page.line(("─" * page.width, "dim"))
-        _timeline_text.render(page, timeline, verbose=options.verbose)
+        recording.render(page, timeline, verbose=options.verbose)
     if not kernels and not analysis.timelines:
         page.line("No kernels to show.")
     page.blank()
@@ -92,16 +91,14 @@ def _table(page: Page, kernels: Sequence[KernelAnalysis], *, verbose: bool) -> N
 def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bool) -> None:
     _heading(page, kernel, verbose=verbose, name_input=name_input)
     page.blank()
-    word, sentence = words.badge(kernel)
+    word, sentence = words.badge(kernel.verdict)
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
     _margin(page, kernel, sentence, verbose=verbose)
     if kernel.problem:
         for n, text in enumerate(words.problem(kernel.problem)):
             page.paragraph(text, lead=("  problem  " if n == 0 else " " * 11, "dim"), indent=11)
     if kernel.warp_specialization is not None:
-        from kscope.reports import _pipeline
-
-        _pipeline.write(page, kernel, verbose=verbose)
+        pipeline.write(page, kernel, verbose=verbose)
     _proof(page, kernel, verbose=verbose)
     suggestions(page, kernel, verbose=verbose)
     _silent(page, kernel, verbose=verbose)
@@ -135,7 +132,7 @@ def _margin(page: Page, kernel: KernelAnalysis, sentence: str, *, verbose: bool)
     if kernel.headroom and (verbose or words.times(kernel.headroom.speedup_bound) not in sentence):
         bound = words.headroom(kernel.headroom)
         parts.append(f"headroom {bound}, bounded by {one_line(kernel.headroom.bounded_by)}")
-    if verbose or kernel.verdict.confidence < 0.6:
+    if verbose or kernel.verdict.confidence < words.UNSURE:
         parts.append(f"confidence {words.percent(kernel.verdict.confidence)}")
     if parts:
         page.paragraph(" · ".join(parts), lead=("  ", ""), indent=2, style="dim")
@@ -151,27 +148,35 @@ def _proof(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         page.blank()
         _roofline(page, kernel.roofline)
     if kernel.stalls:
-        stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
-        moved = [s for s in stalls if abs(s.share_raw - s.share_adjusted) >= 0.02]
-        page.blank()
-        page.line(("  what warps wait for, % of samples" + (" (adjusted)" if moved else ""), "dim"))
-        least, most = (0.0001, len(stalls)) if verbose else (0.01, STALLS_SHOWN)
-        kept = [s for s in stalls if s.share_adjusted >= least][:most]
-        _bars(page, [(s.reason.replace("_", " "), s.share_adjusted) for s in kept])
-        if moved and kernel.warp_specialization is None:
-            raw = ", ".join(f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)}" for s in moved[:4])
-            page.paragraph(f"raw samples say {raw}", lead=("  ", ""), indent=2, style="dim")
+        _stalls(page, kernel, verbose=verbose)
     if verbose and kernel.hot:
         page.blank()
         page.line(("  hottest instructions", "dim"))
-        previous = ""
-        for hot in kernel.hot:
-            at = f"{one_line(hot.file or '')}:{hot.line}" if hot.line else ""
-            left = f"  {words.percent(hot.share):>5}  {hot.pc:06x}  {one_line(hot.sass)}"
-            page.line(left, (f"  {one_line(hot.stall).replace('_', ' ')}", "dim"))
-            if at != previous:
-                page.line((f"                 {clip(at, page.width // 2)}  {one_line(hot.source or '')}", "dim"))
-            previous = at
+        _hottest(page, kernel.hot)
+
+
+def _stalls(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
+    stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
+    moved = [s for s in stalls if abs(s.share_raw - s.share_adjusted) >= 0.02]
+    page.blank()
+    page.line(("  what warps wait for, % of samples" + (" (adjusted)" if moved else ""), "dim"))
+    least, most = (0.0001, len(stalls)) if verbose else (0.01, STALLS_SHOWN)
+    kept = [s for s in stalls if s.share_adjusted >= least][:most]
+    _bars(page, [(s.reason.replace("_", " "), s.share_adjusted) for s in kept])
+    if moved and kernel.warp_specialization is None:
+        raw = ", ".join(f"{one_line(s.reason).replace('_', ' ')} {words.percent(s.share_raw)}" for s in moved[:4])
+        page.paragraph(f"raw samples say {raw}", lead=("  ", ""), indent=2, style="dim")
+
+
+def _hottest(page: Page, hottest: Sequence[HotInstruction]) -> None:
+    previous = ""
+    for hot in hottest:
+        at = f"{one_line(hot.file or '')}:{hot.line}" if hot.line else ""
+        left = f"  {words.percent(hot.share):>5}  {hot.pc:06x}  {one_line(hot.sass)}"
+        page.line(left, (f"  {one_line(hot.stall).replace('_', ' ')}", "dim"))
+        if at != previous:
+            page.line((f"                 {clip(at, page.width // 2)}  {one_line(hot.source or '')}", "dim"))
+        previous = at
 
 
 def _bars(page: Page, rows: Sequence[tuple[str, float]]) -> None:

@@ -1,0 +1,30 @@
+"""What several commands check of their options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+import click
+
+
+def check_regex(pattern: str | None, option: str) -> None:
+    """Raises click.BadParameter that names the option."""
+    try:
+        re.compile(pattern or "")
+    except re.error as error:
+        raise click.BadParameter(f"{pattern!r} is no regular expression: {error}", param_hint=option) from None
+
+
+def format_of(output: Path | None, formats: Collection[str]) -> str:
+    """The format among a command's that the suffix of -o asks for; text on standard output. Raises click.UsageError."""
+    if output is None:
+        return "text"
+    from kscope.reports import SUFFIXES
+
+    suffixes = {suffix: name for suffix, name in SUFFIXES.items() if name in formats}
+    if (format_ := suffixes.get(output.suffix.lower())) is None:
+        known = ", ".join(suffixes)
+        raise click.UsageError(f"Cannot tell the format from '{output}' ({known} are known): give --format.")
+    return format_

@@ -1,0 +1,47 @@
+"""A verdict from its parts. They are fields of it: whoever needs one reads it, and nobody takes the sentence apart."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from kscope.model.analysis import Limiter, Regime, Verdict
+
+
+def verdict(
+    regime: Regime,
+    limiter: Limiter,
+    confidence: float,
+    *,
+    bound: str,
+    reason: str,
+    contrast: str = "",
+    next: str = "",
+    program: bool = False,
+) -> Verdict:
+    """bound: what follows the regime, `on shared memory`; reason: the figures that say so; contrast: what is not the
+    limit, for scale; next: the step to take. program: the sentence of a whole program, which opens in capitals."""
+    on = bound.startswith("on ")
+    body = f"{bound}{'. ' if reason.startswith('That is ') else ': '}{reason}"
+    if contrast:
+        # A reason with a list of its own must not swallow the figures that follow it.
+        body += f"{'; ' if program or ';' in reason else ', '}{contrast}"
+    body += f"; {next}." if next else "."
+    word = f"{regime}-bound"
+    word = word.upper() if program else word.capitalize()
+    return Verdict(
+        regime=regime,
+        limiter=limiter,
+        confidence=round(confidence, 2),
+        sentence=f"{word}{' ' if on else ', '}{body}",
+        headline=f"{regime.capitalize()}-bound{' ' if on else ', '}{bound}",
+        reason=reason,
+        contrast=contrast,
+        next=next,
+        body=body,
+    )
+
+
+def with_next(told: Verdict, next: str) -> Verdict:
+    """The same verdict, with the step to take at its end."""
+    body, sentence = (f"{text.removesuffix('.')}; {next}." for text in (told.body, told.sentence))
+    return structs.replace(told, next=next, body=body, sentence=sentence)

@@ -1,0 +1,42 @@
+"""What a program gains when parts of its time go away, and what is changed about an estimate afterwards.
+
+Estimates of one kernel are made by `bounds`; every other Estimate is made here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import structs
+
+from kscope.model.analysis import Estimate
+
+
+def of_program(
+    removed: float, low: float, high: float, capped_by: str, kind: Literal["measured", "modelled"] = "modelled"
+) -> Estimate:
+    """The speed-up of a program when these shares of its window (0..1) go away: expected, at least, at most."""
+    point = speedup(removed)
+    return Estimate(
+        speedup=point, low=min(speedup(low), point), high=max(speedup(high), point), capped_by=capped_by, kind=kind
+    )
+
+
+def speedup(removed: float) -> float:
+    """1 / (1 - removed), at most a thousand, three digits."""
+    return round(1 / max(1 - min(max(removed, 0.0), 0.999), 1e-3), 3)
+
+
+def no_higher(estimate: Estimate, roof: float) -> Estimate:
+    """The same, its upper end no higher than a roof's speed-up allows, but never below the expected one."""
+    return structs.replace(estimate, high=max(estimate.speedup, round(roof, 3)))
+
+
+def up_to(estimate: Estimate, best: Estimate) -> Estimate:
+    """The same, with the best case of another as its upper end where that is higher."""
+    return structs.replace(estimate, high=max(best.high, estimate.high))
+
+
+def between(estimate: Estimate, *, low: Estimate | None = None, high: Estimate | None = None) -> Estimate:
+    """The same, its ends those of others."""
+    low, high = low or estimate, high or estimate
+    return structs.replace(estimate, low=low.low, high=high.high)

@@ -1,0 +1,1 @@
+"""Markdown for people: `page` the analysis, its parts beside it."""

@@ -1,0 +1,91 @@
+"""A timeline in words: its verdict, figures, what was looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+from kscope.model.quoted import quoted
+from kscope.model.units import counted
+from kscope.reports import words
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import TimelineAnalysis
+    from kscope.model.timeline_figures import TopKernel
+
+PATH = 160  # characters of a path in a sentence: its end says most
+
+
+def badge(timeline: TimelineAnalysis) -> tuple[str, str, str]:
+    """(word, rest of the sentence, style). Where there is no verdict, the reason."""
+    if timeline.verdict is None:
+        return "NO VERDICT:", one_line(timeline.abstained), "bold"
+    return *words.badge(timeline.verdict), timeline.verdict.regime
+
+
+def figures(timeline: TimelineAnalysis) -> list[str]:
+    """Lines of figures beside the tables: steps, launches, copies."""
+    out = []
+    if (steps := timeline.steps) is not None:
+        name = "found by their period" if steps.periodic else quoted(steps.name)
+        out.append(
+            f"{counted(steps.count, 'step')} of {words.time(steps.median_us)} ({words.time(steps.min_us)} to "
+            f"{words.time(steps.max_us)}; {name}), each {counted(steps.kernels, 'GPU operation')} and "
+            f"{counted(steps.synchronizations, 'synchronisation')}"
+        )
+    if (launches := timeline.launches) is not None:
+        full = f", queue full for {words.time(launches.queue_full_us)}" if launches.queue_full_us else ""
+        out.append(
+            f"launch to start {words.time(launches.latency_us)}, {words.time(launches.interval_us)} between launches, "
+            f"queue depth {launches.queue_depth:.0f} (medians){full}"
+        )
+    if (compiled := timeline.compiled) is not None:
+        again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
+        work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
+        out.append(
+            f"torch.compile: {counted(compiled.graphs_per_step, 'compiled graph', '.3g')} a step, regions "
+            + ", ".join(f"{quoted(name)} x{count:d}" for name, count in list(compiled.regions.items())[:6])
+            + (work if compiled.compilations else "")
+        )
+    for copy in timeline.copies:
+        out.append(
+            f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at "
+            f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
+            f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
+        )
+    return out
+
+
+def generated(kernel: TopKernel) -> str:
+    """What a kernel of torch.compile fuses, and the file of its source."""
+    parts = [f"fuses {', '.join(map(quoted, kernel.operators))}"] if kernel.operators else []
+    parts += [quoted(kernel.source, PATH)] if kernel.source else []
+    return "; ".join(parts)
+
+
+def about(timeline: TimelineAnalysis) -> str:
+    """What was looked at: window, devices, GPU busy share."""
+    if not timeline.coverage.operations:
+        return "the recording holds nothing of a GPU"
+    devices = ", ".join(f"{quoted(d.name) if d.name else 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last "
+                        "operation" for d in timeline.devices)  # fmt: skip
+    own = profiled(timeline)
+    part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if own else ""
+    return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"
+
+
+def profiled(timeline: TimelineAnalysis) -> float:
+    """Time of the window that is the profiler's, us; 0 where it is too little to be worth a word."""
+    own = sum(i.us for i in timeline.idle if i.cause == "profiler")
+    return own if own >= 0.01 * timeline.span_us else 0.0
+
+
+def busy(timeline: TimelineAnalysis) -> float:
+    """Percent of the window, less the profiler's part as in all shares shown, in which a GPU operation runs."""
+    return timeline.gpu_busy_pct * timeline.span_us / max(timeline.span_us - profiled(timeline), 1e-9)
+
+
+def shape(kernel: TopKernel) -> str:
+    if not any(kernel.grid):
+        return ""
+    return f"grid {words.dims(kernel.grid)} block {words.dims(kernel.block)}"

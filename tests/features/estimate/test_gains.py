@@ -1,0 +1,52 @@
+"""Gains of programs, and what is changed about an estimate; every Estimate is made in features/estimate."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from kscope.features.estimate import gains
+from kscope.model.analysis import Estimate
+
+PACKAGE = Path(__file__).resolve().parents[3] / "kscope"
+
+
+def estimate(low: float, speedup: float, high: float) -> Estimate:
+    return Estimate(speedup=speedup, low=low, high=high, capped_by="L2", kind="modelled")
+
+
+def test_of_a_program() -> None:
+    half = gains.of_program(0.5, 0.25, 0.6, "the kernels", "measured")
+    assert (half.low, half.speedup, half.high) == (1.333, 2.0, 2.5)
+    assert (half.capped_by, half.kind) == ("the kernels", "measured")
+    turned = gains.of_program(0.5, 0.9, 0.1, "x")
+    assert turned.low == turned.speedup == turned.high == 2.0, "the ends never cross the point"
+
+
+@pytest.mark.parametrize(("removed", "gain"), [(-1.0, 1.0), (0.0, 1.0), (0.9, 10.0), (1.0, 1000.0), (7.0, 1000.0)])
+def test_speedup_stays_finite(removed: float, gain: float) -> None:
+    assert gains.speedup(removed) == gain
+
+
+def test_ends_are_moved() -> None:
+    one, other = estimate(1.1, 2.0, 4.0), estimate(1.5, 2.5, 3.0)
+    assert gains.no_higher(one, 3.0).high == 3.0 and gains.no_higher(one, 1.2).high == 2.0
+    assert gains.up_to(one, other).high == 4.0 and gains.up_to(other, one).high == 4.0
+    both = gains.between(one, low=other, high=other)
+    assert (both.low, both.speedup, both.high) == (1.5, 2.0, 3.0)
+    assert gains.between(one) == one
+
+
+def test_estimates_are_made_in_one_room() -> None:
+    """No other module calls Estimate(...) or replaces a field of one."""
+    makers = set()
+    for path in PACKAGE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                name = ast.unparse(node.func).rpartition(".")[2]
+                given = {k.arg for k in node.keywords}
+                if name == "Estimate" or (name == "replace" and given & {"speedup", "low", "high", "capped_by"}):
+                    makers.add(path.relative_to(PACKAGE).parent.as_posix())
+    assert makers == {"features/estimate"}
