@@ -5,13 +5,14 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 
 .PHONY: help demo test fuzz check golden names frontend gallery rulebook eval validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
 	@echo "make test      all tests"
-	@echo "make fuzz      the property tests on new random examples, thousands of each"
+	@echo "make fuzz      20,000 mutated inputs of all kinds through the command line, and the property tests on new examples"
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
@@ -30,7 +31,9 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
 
+# Half an hour on two idle cores, half of it the inputs. FUZZ_ARGS="--seed 7" makes others, "--corpus DIR" adds seeds.
 fuzz: $(STAMP)
+	@$(BIN)/python -m tools.fuzz $(FUZZ_ARGS)
 	@$(BIN)/python -m pytest -n auto -q --hypothesis-profile=search $(shell grep -rl "^from hypothesis" tests --include=test_*.py)
 
 check: $(STAMP)
@@ -66,7 +69,7 @@ bench: $(STAMP)
 	@$(BIN)/python tools/bench.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .bench build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .bench build dist
 	find kscope tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set up again whenever the project file or the pinned versions change. PYTHON=... picks an interpreter.

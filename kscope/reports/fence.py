@@ -33,7 +33,7 @@ def render_sound(format: str, analysis: Analysis, options: Options) -> tuple[str
         kept = []
         for part in parts:
             try:
-                render(format, alone(part), _of(options, analysis, alone(part)))
+                render(format, alone(part), _drawing(options, analysis, alone(part)))
                 kept.append(part)
             except Exception as error:
                 skipped.append(SkippedInput(input=part.input, what=name(part), message=in_words(error)))
@@ -42,7 +42,7 @@ def render_sound(format: str, analysis: Analysis, options: Options) -> tuple[str
     bare = structs.replace(analysis, kernels=[], timelines=[], joined=[], programs=[])
     rest = structs.replace(
         bare,
-        kernels=sound(analysis.kernels, lambda k: structs.replace(bare, kernels=[k]), _kernel),
+        kernels=sound(analysis.kernels, lambda k: structs.replace(bare, kernels=[k]), _kernel_part),
         timelines=sound(analysis.timelines, lambda t: structs.replace(bare, timelines=[t]), lambda _: "report"),
         programs=sound(analysis.programs, lambda p: structs.replace(bare, programs=[p]), lambda _: "code"),
         skipped=[*analysis.skipped, *skipped],
@@ -53,18 +53,18 @@ def render_sound(format: str, analysis: Analysis, options: Options) -> tuple[str
     try:
         if not (rest.kernels or rest.timelines or rest.programs):
             raise first
-        return render(format, rest, _of(options, analysis, rest)), rest
+        return render(format, rest, _drawing(options, analysis, rest)), rest
     except Exception as error:
         paths = ", ".join(one.path for one in analysis.inputs)
         message = f"{paths}: cannot be shown as {format} ({in_words(error)})"
         raise KscopeError("unanalysable", message, AGAIN) from error
 
 
-def _kernel(kernel: KernelAnalysis) -> str:
+def _kernel_part(kernel: KernelAnalysis) -> str:
     return f"kernel {one_line(kernel.demangled or kernel.name)}"
 
 
-def _of(options: Options, whole: Analysis, analysis: Analysis) -> Options:
+def _drawing(options: Options, whole: Analysis, analysis: Analysis) -> Options:
     """The same, drawing only what the analysis has of the whole one."""
     detail = options.detail
     if detail is None:

@@ -22,7 +22,8 @@ def main() -> int:
         plan, args.seed, jobs=args.jobs, keep=args.keep, more=args.corpus, show=sys.stderr
     )
     print(table(tallies))
-    print(f"{len(plan)} inputs, seed {args.seed}, {time.monotonic() - begun:.0f} s with {args.jobs} processes, "
+    done = sum(t.inputs for t in tallies.values())
+    print(f"{done} inputs, seed {args.seed}, {time.monotonic() - begun:.0f} s with {args.jobs} processes, "
           f"{len(found)} findings" + (f" in {args.keep}" if found else ""))  # fmt: skip
     return 1 if found else 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import importlib.util
@@ -38,13 +39,12 @@ class Tally(Struct):
 
 
 class Found(Struct, frozen=True):
-    """One finding: the input's place, what it is, and the command that repeats it."""
+    """One finding: the input, what kind it is and what was seen."""
 
     parser: str
     number: int
     kind: str
     seen: str
-    folder: str
 
 
 def preload() -> None:
@@ -69,7 +69,8 @@ def run(
     plan: Sequence[tuple[str, int]], seed: int, *, jobs: int, keep: Path, more: Path | None = None,
     show: IO[str] | None = None,
 ) -> tuple[dict[str, Tally], list[Found]]:  # fmt: skip
-    """Run (parser, number) after (parser, number). keep: the folder that findings are written to. show: progress."""
+    """Run (parser, number) after (parser, number). keep: the folder that findings are written to. show: progress.
+    Ctrl-C ends it with what there is so far."""
     preload()
     makers = {parser: Maker(parser, seed, more) for parser in sorted({parser for parser, _ in plan})}
     gc.collect()
@@ -78,27 +79,39 @@ def run(
     found: list[Found] = []
     sys.stdout.flush()
     sys.stderr.flush()
-    for done, line in enumerate(_lines(plan, makers, jobs), 1):
-        parser, number = line["parser"], line["number"]
-        tally = tallies.setdefault(parser, Tally())
-        tally.inputs += 1
-        tally.statuses[line["status"]] += 1
-        tally.cpu += line["cpu"]
-        tally.slowest = max(tally.slowest, line["wall"])
-        tally.memory = max(tally.memory, line["memory"])
-        if line["contained"]:
-            tally.contained[line["contained"]] += 1
-        for kind, seen in line["findings"]:
-            tally.findings[kind] += 1
-            alike = f"{parser} {kind} {re.sub(r'[0-9]+|0x[0-9a-f]+', '#', seen)[:80]}"
-            kept = sum(alike == f"{f.parser} {f.kind} {re.sub(r'[0-9]+|0x[0-9a-f]+', '#', f.seen)[:80]}" for f in found)
-            folder = write(makers[parser].make(number), kind, seen, keep) if kept < KEPT else Path()
-            found.append(Found(parser, number, kind, seen, str(folder) if kept < KEPT else ""))
-            if show and kept < KEPT:
-                print(f"{parser} {number}: {kind}: {seen[:300]}", file=show, flush=True)
-        if show and done % 500 == 0:
-            print(f"{done} of {len(plan)} inputs, {len(found)} findings", file=show, flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        for done, line in enumerate(_lines(plan, makers, jobs), 1):
+            parser, number = line["parser"], line["number"]
+            tally = tallies.setdefault(parser, Tally())
+            _count(tally, line)
+            if show and tally.contained[line["contained"]] == 1:
+                print(f"{parser} {number}: kept by a fence: {line['contained']}", file=show, flush=True)
+            for kind, seen in line["findings"]:
+                one = Found(parser, number, kind, seen)
+                if sum(_alike(one) == _alike(other) for other in found) < KEPT:
+                    write(makers[parser].make(number), kind, seen, keep)
+                    if show:
+                        print(f"{parser} {number}: {kind}: {seen[:300]}", file=show, flush=True)
+                found.append(one)
+            if show and done % 500 == 0:
+                print(f"{done} of {len(plan)} inputs, {len(found)} findings", file=show, flush=True)
     return tallies, found
+
+
+def _count(tally: Tally, line: dict) -> None:
+    tally.inputs += 1
+    tally.statuses[line["status"]] += 1
+    tally.cpu += line["cpu"]
+    tally.slowest = max(tally.slowest, line["wall"])
+    tally.memory = max(tally.memory, line["memory"])
+    tally.findings.update(kind for kind, _ in line["findings"])
+    if line["contained"]:
+        tally.contained[line["contained"]] += 1
+
+
+def _alike(found: Found) -> str:
+    """The same for findings of one kind, whatever the figures in what was seen."""
+    return f"{found.parser} {found.kind} {re.sub(r'[0-9a-fx]*[0-9][0-9a-f]*', '#', found.seen)[:80]}"
 
 
 def write(one: Input, kind: str, seen: str, keep: Path) -> Path:

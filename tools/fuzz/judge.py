@@ -30,7 +30,7 @@ def findings(one: Input, ended: Ended) -> list[tuple[str, str]]:
         found.append(("memory", f"{ended.memory >> 10} MiB: {last}"))
     if ended.orphans:
         found.append(("orphan", f"{ended.orphans} processes were left"))
-    if ended.left:
+    if ended.left and not ended.late:  # whoever is killed cannot clear up
         found.append(("leftover", " ".join(ended.left)))
     if not ended.late and ended.status in FINE:
         found += [("output", fault) for fault in _of_output(one, ended)]
@@ -46,6 +46,10 @@ def contained(ended: Ended) -> str:
     return match[1].decode() if match else ""
 
 
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no JSON")
+
+
 def _of_output(one: Input, ended: Ended) -> Iterator[str]:
     for name, data in (("standard output", ended.out), ("standard error", ended.errors)):
         try:
@@ -55,8 +59,9 @@ def _of_output(one: Input, ended: Ended) -> Iterator[str]:
             continue
         if "Traceback (most recent call last)" in text:
             yield f"a traceback on {name}: {text.strip().splitlines()[-1]}"
-        if odd := sorted({c for c in text if c != "\n" and (c < " " or "\x7f" <= c <= "\x9f")}):
-            yield f"control characters on {name}: {odd[:5]!a}"
+        page = text.startswith("<!doctype html>")  # its script and style have what they need
+        if odd := sorted({c for c in text if c != "\n" and not (page and c > "\x9f") and not c.isprintable()}):
+            yield f"characters that nobody sees on {name}: {odd[:5]!a}"
     lines = ended.errors.decode("utf-8", "replace").splitlines()
     for line in lines:
         if not line.startswith(_OURS) and not any(seen.startswith("Usage: ") for seen in lines):
@@ -68,7 +73,7 @@ def _of_output(one: Input, ended: Ended) -> Iterator[str]:
     form = one.words[one.words.index("--format") + 1] if "--format" in one.words else ""
     if form in ("json", "sarif", "chrome") and ended.out:
         try:
-            json.loads(ended.out)
+            json.loads(ended.out, parse_constant=_no_number)
         except (ValueError, RecursionError) as error:
             yield f"the JSON cannot be read: {error}"
     if ended.status in (0, 1) and not ended.out:
