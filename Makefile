@@ -11,8 +11,8 @@ FUZZ_ARGS ?=
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
-	@echo "make test      all tests"
-	@echo "make fuzz      20,000 mutated inputs of all kinds through the command line, and the property tests on new examples"
+	@echo "make test      all tests; says how long they took, and how much memory"
+	@echo "make fuzz      20,000 mutated inputs through the command line, and the property tests on new random examples"
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make golden    rewrite the expected outputs of the fixtures (review the diff)"
 	@echo "make frontend  build the HTML report's script and style (needs node)"
@@ -29,7 +29,7 @@ demo: $(STAMP)
 	@echo "to look at it in a browser: $(BIN)/kscope analyze $(REPORT) -o report.html"
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
+	@$(BIN)/python tools/measured.py $(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
 
 # Half an hour on two idle cores, half of it the inputs. FUZZ_ARGS="--seed 7" makes others, "--corpus DIR" adds seeds.
 fuzz: $(STAMP)
