@@ -6,14 +6,13 @@ import json
 import re
 from collections.abc import Iterator
 
-from kscope.model.faults import AGAIN
 from tools.fuzz.child import MEMORY, Ended
 from tools.fuzz.inputs import Input
 
 FINE = (0, 1, 2, 3, 4)
 _MEMORY = b"asks for more memory than there is"
 _OURS = ("kscope: ", "FAIL ", '{"error":', "Usage: ", "Try ", "Error: ", "Wrote ", "skipped ")
-_FENCED = re.compile(rb"\b([A-Z]\w*(?:Error|Exception|Iteration|Warning))\b(?:: |\)|$)", re.MULTILINE)
+_FENCED = re.compile(rb"\b([A-Z]\w*(?:Error|Exception|Iteration|Warning))\b(?:: |\))", re.MULTILINE)
 
 
 def findings(one: Input, ended: Ended) -> list[tuple[str, str]]:
@@ -38,11 +37,9 @@ def findings(one: Input, ended: Ended) -> list[tuple[str, str]]:
 
 
 def contained(ended: Ended) -> str:
-    """The exception of kscope's own that a fence caught, "" for none: no finding, and still worth a look."""
-    text = ended.errors + ended.out
-    if AGAIN.encode() not in ended.errors and b"cannot be analysed" not in text and b"skipped" not in text:
-        return ""
-    match = _FENCED.search(text)
+    """The exception of kscope itself that a fence or a rule's frame caught, as the output names it, "" for none: no
+    finding, and still worth a look."""
+    match = _FENCED.search(ended.errors + b"\n" + ended.out)
     return match[1].decode() if match else ""
 
 
