@@ -11,9 +11,10 @@ from kscope.features.sass.listing import Listing
 from kscope.features.views.source import listing_detail
 from kscope.model.analysis import Analysis, FunctionAnalysis, ProgramAnalysis, SkippedInput
 from kscope.model.detail import CodeDetail, FunctionDetail, ProgramDetail
-from kscope.model.errors import KscopeError, one_line
+from kscope.model.errors import KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.program import Cubin, Program
+from kscope.model.quoted import quoted
 
 
 def program_details(
@@ -30,7 +31,7 @@ def program_details(
                 detail = listing_detail(Listing(code))
             except Exception as error:
                 show_traceback(error)
-                what = f"function {one_line(code.name)}"
+                what = f"function {quoted(code.name)}"
                 skipped.append(SkippedInput(input=program.input, what=what, message=in_words(error)))
                 continue
             functions.append(

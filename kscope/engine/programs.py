@@ -27,10 +27,11 @@ from kscope.model.analysis import (
     ProgramAnalysis,
     SkippedInput,
 )
-from kscope.model.errors import EXIT_USAGE, KscopeError, one_line
+from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import AGAIN, fenced, in_words, show_traceback
 from kscope.model.kernel import Kernel
 from kscope.model.program import Cubin
+from kscope.model.quoted import quoted
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.worker import Reader, Skipped, Want
 
@@ -51,7 +52,7 @@ def binary_analysis(path: str, cubins: Sequence[Cubin], *, annotate: bool, lines
                 functions.append(_function(Listing(program), annotate=annotate, lines=lines))
             except Exception as error:
                 show_traceback(error)
-                what = f"function {one_line(program.name)}"
+                what = f"function {quoted(program.name)}"
                 skipped.append(SkippedInput(input=path, what=what, message=in_words(error)))
         programs.append(
             ProgramAnalysis(

@@ -14,7 +14,7 @@ from kscope.features.sass.align import ALIKE, Pair, align, code_of, likeness, sh
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Input, SkippedInput
 from kscope.model.comparison import Change
-from kscope.model.errors import EXIT_USAGE, KscopeError, one_line
+from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.program import Cubin, Instruction, Program
 from kscope.model.quoted import quoted
@@ -81,11 +81,11 @@ def sass_diff(
 
 
 def _failed(path: str, program: Program, error: Exception) -> SkippedInput:
-    return SkippedInput(input=path, what=f"function {one_line(_shown(program))}", message=in_words(error))
+    return SkippedInput(input=path, what=f"function {quoted(_shown(program))}", message=in_words(error))
 
 
 def _note(skip: SkippedInput) -> str:
-    return f"{quoted(skip.what.removeprefix('function '))} cannot be compared: {skip.message}"
+    return f"{skip.what.removeprefix('function ')} cannot be compared: {skip.message}"
 
 
 def match(

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 from kscope.model.analysis import SkippedInput
-from kscope.model.errors import KscopeError, one_line
+from kscope.model.errors import KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
+from kscope.model.quoted import quoted
 from kscope.reports import Options, render
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def render_sound(format: str, analysis: Analysis, options: Options) -> tuple[str
 
 
 def _kernel_part(kernel: KernelAnalysis) -> str:
-    return f"kernel {one_line(kernel.demangled or kernel.name)}"
+    return f"kernel {quoted(kernel.demangled or kernel.name)}"
 
 
 def _drawing(options: Options, whole: Analysis, analysis: Analysis) -> Options:

@@ -31,14 +31,14 @@ Command = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
-    """words -> (exit status, standard output, standard error), in this process."""
+    """words -> (exit status, standard output, standard error without what JSON escapes), in this process."""
 
     def run(*words: str | Path) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as end:
             command_line.main([str(word) for word in words])
         shown = capsys.readouterr()
         assert "Traceback" not in shown.err and isinstance(end.value.code, int)
-        return end.value.code, shown.out, shown.err
+        return end.value.code, shown.out, shown.err.replace('\\"', '"')  # as JSON has it
 
     return run
 
@@ -98,7 +98,7 @@ def test_a_function_that_was_left_out_is_no_pass(
     assert command(*words)[0] == 0
     unlistable(monkeypatch, "axpy")
     status, shown, said = command(*words)
-    assert status == 3 and "could not look" in said and "function axpy was not read" in said
+    assert status == 3 and "could not look" in said and 'function "axpy" was not read' in said
     assert "other" in shown or form == "html"
     assert command("sass", code, "--format", form, *more)[0] == 0  # shown as far as it goes, without a gate
 
@@ -108,8 +108,8 @@ def test_a_function_that_cannot_be_drawn_is_no_pass(
 ) -> None:
     fails(monkeypatch, "kscope.engine.program_detail:listing_detail", lambda listing: listing.program.name == "axpy")
     status, shown, said = command("sass", code, "--fail-on", "minor", "--format", "html")
-    assert status == 3 and shown.startswith("<!doctype") and "function axpy was not read" in said
-    assert "kscope: skipped " in said and "function axpy: Boom" in said
+    assert status == 3 and shown.startswith("<!doctype") and 'function "axpy" was not read' in said
+    assert "kscope: skipped " in said and 'function "axpy": Boom' in said
 
 
 @pytest.mark.parametrize("form", ["text", "json", "html"])
@@ -122,12 +122,12 @@ def test_functions_that_were_not_compared_are_no_pass(
     assert command(*words)[0] == 0
     unlistable(monkeypatch, "axpy")  # only the new side has it
     status, shown, said = command(*words)
-    assert status == 3 and "function axpy was not read" in said and shown
+    assert status == 3 and 'function "axpy" was not read' in said and shown
     same = ("sass", code, code, "--diff", "--fail-on", "minor", "--format", form)
     status, shown, said = command(*same)  # both sides have it
-    assert status == 3 and "function axpy was not read" in said and shown
+    assert status == 3 and 'function "axpy" was not read' in said and shown
     if form == "json":
-        assert [s["what"] for s in json.loads(shown)["skipped"]] == ["function axpy"]
+        assert [s["what"] for s in json.loads(shown)["skipped"]] == ['function "axpy"']
 
 
 @pytest.mark.parametrize("form", ["text", "json", "html"])
