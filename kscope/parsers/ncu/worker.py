@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced
 SILENCE = 300.0  # seconds without a frame after which a reader is given up, fewer of a small report
 _SILENCE_AT_LEAST, _BYTES_A_SECOND = 40.0, 20_000
-"""A report of so many bytes gets that much of it: a kernel of 200 KB decodes in 0.1 s, the library is there in one, and
-on damaged code NVIDIA's disassembler can run for ever (judged: a cold network disk, a machine with other work)."""
+"""Of a report of so many bytes. 200 KB take 0.1 s; NVIDIA's disassembler can run for ever on damaged code. Judged."""
 RECOLLECT = "copy or record it again"
 __all__ = ["LateSources", "Reader", "Skipped", "Want", "extract_all", "serve"]
 
@@ -186,10 +185,7 @@ class Reader:
 
 
 def _patience(path: str) -> float:
-    try:
-        size = os.path.getsize(path)
-    except OSError:  # the reader says so
-        size = 0
+    size = os.path.getsize(path) if os.path.exists(path) else 0
     return min(SILENCE, _SILENCE_AT_LEAST + size / _BYTES_A_SECOND)
 
 
