@@ -14,7 +14,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.parsers.test_ktrace import at, made
+from tests.parsers.warp_trace.test_ktrace import at, made
 
 from kscope.cli.main import _run
 from kscope.engine.compare import compare
