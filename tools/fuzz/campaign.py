@@ -134,7 +134,8 @@ def _lines(plan: Sequence[tuple[str, int]], makers: dict[str, Maker], jobs: int)
         reading, writing = os.pipe()
         pid = os.fork()
         if pid == 0:
-            os.close(reading)
+            for other in (reading, *pipes):  # or a worker would not see that nobody listens to it any more
+                os.close(other)
             _work(plan[worker::jobs], makers, writing)
         os.close(writing)
         pipes[reading] = pid, bytearray()
