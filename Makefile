@@ -5,15 +5,16 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 
 .PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook eval validate \
 	bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
-	@echo "make test      the tests, those over captures on some of every kind (two cores: five minutes)"
+	@echo "make test      the tests, those over captures on some of every kind; says how long they took, and how much memory"
 	@echo "make test-all  all tests on all captures, as CI"
-	@echo "make fuzz      the property tests on new random examples, thousands of each"
+	@echo "make fuzz      20,000 mutated inputs through the command line, and the property tests on new random examples"
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make fixtures  the captures as plain reports, in build/fixtures"
 	@echo "make check-frontend  types of the HTML report's script, and that its bundle is current (needs node)"
@@ -32,12 +33,14 @@ demo: $(STAMP)
 	@echo "to look at it in a browser: $(BIN)/kscope analyze $(REPORT) -o report.html"
 
 test: $(STAMP)
-	@$(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
+	@$(BIN)/python tools/measured.py $(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
 
 test-all: export KSCOPE_TEST_ALL := 1
 test-all: test
 
+# Half an hour on two idle cores, half of it the inputs. FUZZ_ARGS="--seed 7" makes others, "--corpus DIR" adds seeds.
 fuzz: $(STAMP)
+	@$(BIN)/python -m tools.fuzz $(FUZZ_ARGS)
 	@$(BIN)/python -m pytest -n auto -q --hypothesis-profile=search $(shell grep -rl "^from hypothesis" tests --include=test_*.py)
 
 check: $(STAMP)
@@ -82,7 +85,7 @@ bench: $(STAMP)
 	@$(BIN)/python tools/bench.py
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .bench build dist
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .fuzz .bench build dist
 	find kscope tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Set up again whenever the project file or the pinned versions change. PYTHON=... picks an interpreter.

@@ -117,6 +117,17 @@ def test_digits_of_in_kernel_traces(tmp_path: Path) -> None:
             assert fault.status == 3
 
 
+def test_warps_that_recorded_no_time(tmp_path: Path) -> None:
+    """Shares of nothing: the other warps are shown."""
+    event = '{"name":"%s","ph":"X","pid":"k Core0 CTA%d","tid":"warp 0","ts":%s,"dur":%s,"args":{}}'
+    none, some = event % ("n", 0, 5, 0), event % ("n", 1, 5, 3)
+    for events in (none, f"{none},{some}"):
+        path = trace(tmp_path, f'{{"traceEvents":[{events}]}}')
+        for form in ("text", "json"):
+            done = command("trace", path, "--format", form)
+            assert done.returncode == 0 and "Error" not in done.stdout + done.stderr, done.stderr
+
+
 @pytest.mark.parametrize("times", [(1, 9_223_372_036_854_000), (-4_000_000_000_000_000, 4_000_000_000_000_000)])
 def test_times_far_apart_say_nothing_on_standard_error(times: tuple[int, int], tmp_path: Path) -> None:
     """Differences that do not fit in 64 bits: numpy warned of them, with a path of its own."""

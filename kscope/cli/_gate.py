@@ -91,7 +91,7 @@ class Gate:
             return EXIT_OK
         from kscope.engine.gate import new_code
 
-        return self.judge(new_code(comparison))
+        return self.judge(new_code(comparison), comparison.skipped)
 
     def judge(self, found: Sequence[Subject], skipped: Sequence[SkippedInput] = ()) -> int:
         """Print one line a violation; 1 where there is any. Raises KscopeError (status 3) where the gate could not look

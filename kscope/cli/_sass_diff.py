@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kscope.engine.pairing import Rule
     from kscope.model.sass_diff import SassComparison
+    from kscope.reports import Options
 
 SUFFIXES = (".cubin", ".sass", ".fatbin", ".o", ".so", ".a", ".obj", ".dll", ".exe")
 PACKED = (".gz", ".xz", ".zst")
@@ -50,19 +51,26 @@ def compared(
 ) -> tuple[str, SassComparison]:
     """The diff of two binaries as text, JSON or HTML, and as it is. rules: functions paired by hand."""
     from kscope.engine.sassdiff import sass_diff
+    from kscope.model.faults import fenced
     from kscope.parsers.cubin.programs import read_programs
+    from kscope.reports import Options
 
     old, new = (read_programs(side, arch, function) for side in (before, after))
-    comparison = sass_diff(before, after, old, new, rules)
+    with fenced(f"{before}, {after}"):
+        comparison = sass_diff(before, after, old, new, rules)
+        options = Options(width=width, color=color, unicode=unicode, verbose=verbose)
+        return _text(comparison, format_, options), comparison
+
+
+def _text(comparison: SassComparison, format_: str, options: Options) -> str:
     if format_ == "json":
         from kscope.reports.jsonv1 import encode
 
-        return encode(comparison).decode(), comparison
+        return encode(comparison).decode()
     if format_ == "html":
         from kscope.reports.html import page as html
 
-        return html.render_sass_diff(comparison), comparison
-    from kscope.reports import Options
+        return html.render_sass_diff(comparison)
     from kscope.reports.text.sass_diff import render_sass_diff
 
-    return render_sass_diff(comparison, Options(width=width, color=color, unicode=unicode, verbose=verbose)), comparison
+    return render_sass_diff(comparison, options)

@@ -14,7 +14,8 @@ def page(
 ) -> tuple[str, Analysis]:
     """(the page, what it shows). Raises KscopeError where the input cannot be read."""
     from kscope.model.detail import Detail
-    from kscope.reports import Options, render
+    from kscope.reports import Options
+    from kscope.reports.fence import render_sound
 
     if is_report:
         from kscope.engine.programs import for_target
@@ -27,7 +28,7 @@ def page(
         if there and not any(for_target(int(sm), arch) for sm in there):
             has = ", ".join(f"sm_{sm}" for sm in there)
             raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {has}")
-        return render("html", analysis, Options(detail=detail)), analysis
+        return render_sound("html", analysis, Options(detail=detail))
 
     from msgspec import structs
 
@@ -35,6 +36,7 @@ def page(
     from kscope.cli.analyze import left_out
     from kscope.engine.program_detail import program_details
     from kscope.engine.programs import binary_analysis, sources_below
+    from kscope.model.faults import fenced
     from kscope.parsers.cubin.programs import read_programs
     from kscope.reports.html.page import render_programs
 
@@ -45,4 +47,6 @@ def page(
     details = program_details(cubins, analysis, lines, skipped)
     for skip in [*analysis.skipped, *skipped]:  # the page has no place for them
         _output.say(f"kscope: skipped {left_out(skip)}")
-    return render_programs(path, details), structs.replace(analysis, skipped=[*analysis.skipped, *skipped])
+    with fenced(path):
+        text = render_programs(path, details)
+    return text, structs.replace(analysis, skipped=[*analysis.skipped, *skipped])

@@ -86,24 +86,29 @@ def analyze(
     _cache.warn(analysis)
 
     if plot:
+        from kscope.model.faults import fenced
         from kscope.reports.plot import draw
 
-        draw(analysis, detail, plot)
+        with fenced(", ".join(paths)):
+            draw(analysis, detail, plot)
         _output.say(f"Wrote {plot}")
 
-    from kscope.reports import Options, render
+    from kscope.reports import Options
+    from kscope.reports.fence import render_sound
 
     if output:
+        options = Options(verbose=verbose, budget=budget, detail=detail)
+        text, analysis = render_sound(format_, analysis, options)
         for skip in analysis.skipped:  # in the report as well, which may not be read before it is passed on
             _output.say(f"kscope: skipped {left_out(skip)}")
-        _output.write_file(output, render(format_, analysis, Options(verbose=verbose, budget=budget, detail=detail)),
-                           force=force)  # fmt: skip
+        _output.write_file(output, text, force=force)
     else:
         options = Options(
             width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
             verbose=verbose, budget=budget, detail=detail,
         )  # fmt: skip
-        _output.write_stdout(render(format_, analysis, options))
+        text, analysis = render_sound(format_, analysis, options)
+        _output.write_stdout(text)
     return gate.of(analysis)
 
 

@@ -65,6 +65,7 @@ def diff(
         _output.check_target(output, [before, after], force=force)
 
     from kscope.cli._sass_diff import is_code
+    from kscope.model.faults import fenced
 
     if is_code(before) and is_code(after):
         _machine_code(
@@ -75,7 +76,8 @@ def diff(
 
     comparison = _compared(before, after, kernel, by_hand)
 
-    text = _rendered(comparison, format_, to_file=output is not None, verbose=verbose, no_color=no_color)
+    with fenced(f"{before}, {after}"):
+        text = _rendered(comparison, format_, to_file=output is not None, verbose=verbose, no_color=no_color)
     if output:
         _output.write_file(output, text, force=force)
     else:

@@ -63,6 +63,7 @@ def sass(
     format_ = format_ or format_of(output, FORMATS)
 
     from kscope.cli import _output
+    from kscope.model.faults import fenced
 
     _check_pair(other, differ=differ, rules=rules)
     if output:
@@ -88,11 +89,12 @@ def sass(
         text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     else:
         analysis = _analysis(path, arch, function, annotate=annotate, source_root=source_root)
-        text = _rendered(
-            analysis, format_, to_file=output is not None, control=control,
-            source=annotate or source or source_root is not None, top=top, annotate=annotate, width=width,
-            no_color=no_color,
-        )  # fmt: skip
+        with fenced(path):
+            text = _rendered(
+                analysis, format_, to_file=output is not None, control=control,
+                source=annotate or source or source_root is not None, top=top, annotate=annotate, width=width,
+                no_color=no_color,
+            )  # fmt: skip
         failing = partial(gate.of, analysis)
         if not annotate and format_ == "text" and not analysis.kernels:
             text = _plain(path, arch, function, control=control, source=source or source_root is not None)
@@ -121,10 +123,12 @@ def _is_report(path: str) -> bool:
 
 
 def _plain(path: str, arch: str | None, function: str | None, *, control: bool, source: bool) -> str:
+    from kscope.model.faults import fenced
     from kscope.parsers.cubin.programs import read_programs
     from kscope.reports.text.listing import render
 
-    return render(read_programs(path, arch, function), control=control, source=source)
+    with fenced(path):
+        return render(read_programs(path, arch, function), control=control, source=source)
 
 
 def _analysis(

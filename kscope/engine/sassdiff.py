@@ -12,7 +12,7 @@ from kscope.engine.pairing import Rule, filled
 from kscope.features.patterns.local_memory import spills_and_arrays
 from kscope.features.sass.align import ALIKE, Pair, align, code_of, likeness, shape
 from kscope.features.sass.listing import Listing
-from kscope.model.analysis import Input
+from kscope.model.analysis import Input, SkippedInput
 from kscope.model.comparison import Change
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
@@ -46,7 +46,7 @@ def sass_diff(
     by_hand: list[str] = []
     left: list[Program] = []
     right = [p for cubin in new if not any(cubin is b for _, b in pairs) for p in cubin.functions]
-    failed: list[str] = []
+    failed: list[SkippedInput] = []
     for a, b in pairs:
         matched, alone_a, alone_b = _matched(a.functions, b.functions, rules)
         for x, y, by in matched:
@@ -54,23 +54,38 @@ def sass_diff(
                 functions.append(_function(x, y, by))
             except Exception as error:
                 show_traceback(error)
-                failed.append(f"{quoted(_shown(y))} cannot be compared: {in_words(error)}")
+                failed.append(_failed(after, y, error))
         by_hand += [_shown(x) for x, _, by in matched if by == "by hand"]
         left += alone_a
         right += alone_b
     if failed and not functions:
-        raise KscopeError("unanalysable", f"{before}, {after}: {failed[0]}", AGAIN)
+        raise KscopeError("unanalysable", f"{before}, {after}: {_note(failed[0])}", AGAIN)
     if idle := [rule for rule in rules if not any(re.search(rule.old, name) for name in by_hand)]:
         message = f"--match {idle[0]}: no function before and after that it names"
         raise KscopeError("no-match", message, "kscope sass shows the names", EXIT_USAGE)
     functions.sort(key=lambda f: f.identical)
+    added: list[AddedFunction] = []
+    for q in right:
+        try:
+            found = lint(Listing(q)).findings
+        except Exception as error:
+            show_traceback(error)
+            failed.append(_failed(after, q, error))
+            found = []
+        added.append(AddedFunction(name=q.name, demangled=_shown(q), arch=q.arch, findings=found))
     return SassComparison(
         kscope=__version__, before=Input(path=before, kind="cubin"), after=Input(path=after, kind="cubin"),
         functions=functions, only_before=[_shown(p) for p in left], only_after=[_shown(q) for q in right],
-        added=[AddedFunction(name=q.name, demangled=_shown(q), arch=q.arch, findings=lint(Listing(q)).findings)
-                for q in right],
-        notes=[*notes, *failed],
+        added=added, notes=[*notes, *map(_note, failed)], skipped=failed,
     )  # fmt: skip
+
+
+def _failed(path: str, program: Program, error: Exception) -> SkippedInput:
+    return SkippedInput(input=path, what=f"function {quoted(_shown(program))}", message=in_words(error))
+
+
+def _note(skip: SkippedInput) -> str:
+    return f"{skip.what.removeprefix('function ')} cannot be compared: {skip.message}"
 
 
 def match(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 from kscope.model.errors import KscopeError
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AGAIN = "copy it again, or make it again; if it is sound please report, with the traceback of KSCOPE_DEBUG=1"
+ROOM = "make room, or set TMPDIR"
+_FULL = {errno.EDQUOT, errno.EFBIG, errno.ENOSPC}
+_NO_FOLDER = "No usable temporary directory"  # the tempfile module, which tries them by writing
 _LONGEST = 300  # characters of a foreign message: some quote what they fell over
 
 
@@ -34,6 +38,9 @@ def fault(path: Path | str, error: Exception) -> KscopeError:
     KSCOPE_DEBUG=1 the traceback goes to standard error."""
     if isinstance(error, KscopeError):
         return error
+    if isinstance(error, OSError) and (error.errno in _FULL or _NO_FOLDER in str(error)):
+        why = f"({error.strerror})" if error.errno in _FULL else "(no folder can be written)"
+        return KscopeError("no-room", f"{path}: no room for temporary files {why}", ROOM)
     show_traceback(error)
     return KscopeError("unanalysable", f"{path}: cannot be analysed ({in_words(error)})", AGAIN)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from kscope.model.analysis import Finding, Frozen, Input
+from kscope.model.analysis import Finding, Frozen, Input, SkippedInput
 from kscope.model.comparison import Change
 
 SASS_DIFF_SCHEMA = "kscope.sass-diff/1"
@@ -70,6 +70,7 @@ class SassComparison(Frozen, frozen=True, kw_only=True):
     only_after: list[str] = []
     added: Annotated[list[AddedFunction], Meta(description="those of only_after with what is found in them")] = []
     notes: list[str] = []
+    skipped: Annotated[list[SkippedInput], Meta(description="functions that could not be compared or looked at")] = []
 
 
 def sass_diff_json(comparison: SassComparison) -> bytes:

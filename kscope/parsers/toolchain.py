@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +29,9 @@ from kscope.model.errors import EXIT_TOOL, KscopeError
 
 SECONDS = 600
 """Time that a tool may take; the environment variable KSCOPE_TOOL_TIMEOUT (seconds) overrides it."""
+_AT_LEAST, _BYTES_A_SECOND = 20.0, 10_000
+"""Time for an input of so many bytes: nvdisasm takes 0.4 s to start and reads more than 200,000 bytes a second, and on
+damaged code it can run for ever (judged: a machine with other work)."""
 INSTALL = {
     "nvdisasm": "pip install nvidia-cuda-nvdisasm",
     "cuobjdump": "pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm",
@@ -174,10 +178,33 @@ _ending: list[int] = []
 """The exit status once the process was told to end: a tool that is started at that moment ends as well."""
 
 
-def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, folder: Path | None = None) -> Output:
-    """Run a tool to its end. Raises KscopeError where it cannot be started (status 4) or takes too long (status 3)."""
+class Patience:
+    """The time that tools may take over one input, by its bytes and all together: `left` is what remains of it."""
+
+    def __init__(self, size: int) -> None:
+        self.left = _AT_LEAST + size / _BYTES_A_SECOND
+
+
+def run(
+    tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, patience: Patience | None = None,
+    folder: Path | None = None,
+) -> Output:  # fmt: skip
+    """Run a tool to its end. Raises KscopeError where it cannot be started (status 4) or takes too long (status 3):
+    longer than `seconds`, else KSCOPE_TOOL_TIMEOUT, else what is left of `patience`, which its time is taken from, else
+    SECONDS."""
     limit = os.environ.get("KSCOPE_TOOL_TIMEOUT", "")
-    seconds = seconds or (int(limit) if limit.isdecimal() else SECONDS)
+    if seconds is None:
+        granted = SECONDS if patience is None else min(SECONDS, max(patience.left, 0.1))
+        seconds = int(limit) if limit.isdecimal() and int(limit) else granted
+    begun = time.monotonic()
+    try:
+        return _run(tool, arguments, seconds, folder)
+    finally:
+        if patience is not None:
+            patience.left -= time.monotonic() - begun
+
+
+def _run(tool: Tool, arguments: Sequence[str], seconds: float, folder: Path | None) -> Output:
     with tempfile.TemporaryDirectory(prefix="kscope-") as empty:
         try:
             process = _start([str(tool.path), *arguments], folder or Path(empty))
@@ -188,7 +215,7 @@ def run(tool: Tool, arguments: Sequence[str], *, seconds: float | None = None, f
                 process.kill()
                 process.wait()
         except subprocess.TimeoutExpired:
-            message = f"{tool.name} took more than {seconds:g} s"
+            message = f"{tool.name} took more than {seconds:.3g} s"
             hint = "limit the work with --function, or raise KSCOPE_TOOL_TIMEOUT (seconds)"
             raise KscopeError("tool-timeout", message, hint) from None
         except OSError as error:

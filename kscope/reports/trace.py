@@ -43,7 +43,7 @@ def _trace(page: Page, trace: KernelTrace) -> None:
         page.paragraph(text, lead=("  ", ""), indent=2, style=style)
     page.blank()
     names = [clip(one_line(r.role), 2 * NAME) for r in roles]
-    width = max(13, *map(len, names))
+    width = max([13, *map(len, names)])
     page.line((f"  {'% of the role':{width}}  warps" + "".join(f"{c:>9}" for c in COLUMNS), "dim"))
     for role, name in zip(roles, names, strict=True):
         page.line(f"  {name:{width}}  {role.warps:5}" + "".join(_cell(s) for s in _shares(role)))
@@ -59,7 +59,7 @@ def _facts(trace: KernelTrace, roles: Sequence[RoleShare]) -> Iterator[tuple[str
     of = f" of {trace.blocks}" if trace.blocks else ""
     clock = f", SM clock {trace.clock_ghz:.2f} GHz" if trace.clock_ghz else ""
     yield f"{blocks}{of} blocks recorded, {len(trace.warps)} warps, {len(trace)} spans{clock}", ""
-    if (recording := max(r.recording for r in roles)) >= 1:
+    if (recording := max((r.recording for r in roles), default=0)) >= 1:
         yield f"up to {recording:.0f} % of a role's time went into records, and is left out below", ""
     if trace.lost:
         yield f"{trace.lost} records were overwritten: give each warp room for more", "major"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from kscope.model.errors import KscopeError
 from kscope.parsers import toolchain
+from kscope.parsers.cubin.programs import read_programs
+from tests.support.sass import FOLDER
 
 VARIABLES = ("KSCOPE_NVDISASM", "NVDISASM_PATH", "CUDA_HOME", "CUDA_PATH", "KSCOPE_TOOL_TIMEOUT")
 
@@ -113,3 +116,35 @@ def test_a_tool_that_the_environment_names_relatively(tmp_path: Path, monkeypatc
     program(tmp_path, "nvdisasm", "echo V13.1.2")
     monkeypatch.setenv("KSCOPE_NVDISASM", "./nvdisasm")
     assert str(toolchain.find("nvdisasm")) == "nvdisasm 13.1.2"
+
+
+HANGS = "[ $1 = --version ] && { echo V13.0.1; exit; }; exec sleep 60"
+
+
+@pytest.mark.parametrize(
+    ("name", "fixture"), [("nvdisasm", "banks.sm_80.cubin.xz"), ("cuobjdump", "twins/libtwins.a.xz")]
+)
+def test_a_tool_that_hangs_on_a_small_file_is_ended_soon(
+    name: str, fixture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nvdisasm 13 runs for ever on some damaged cubins: 13 KB of them cost ten minutes."""
+    monkeypatch.setenv(f"KSCOPE_{name.upper()}", str(program(tmp_path, name, HANGS)))
+    assert 20 < toolchain.Patience(50_000).left < 30 and toolchain.Patience(100 << 20).left > toolchain.SECONDS
+    monkeypatch.setattr(toolchain, "_AT_LEAST", 0.3)
+    monkeypatch.setattr(toolchain, "_BYTES_A_SECOND", 1 << 20)
+    begun = time.monotonic()
+    with pytest.raises(KscopeError, match=r"took more than .*KSCOPE_TOOL_TIMEOUT") as caught:
+        read_programs(FOLDER / fixture)
+    assert caught.value.status == 3 and time.monotonic() - begun < 20
+
+
+def test_the_tools_of_one_input_share_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = toolchain.Tool("cuobjdump", program(tmp_path, "cuobjdump", "sleep 0.2"))
+    patience = toolchain.Patience(0)
+    patience.left = 1.0
+    with pytest.raises(KscopeError, match="took more than"):
+        for _ in range(8):  # one by one none of them is slow
+            toolchain.run(slow, [], patience=patience)
+    assert patience.left < 0.2
+    monkeypatch.setenv("KSCOPE_TOOL_TIMEOUT", "30")
+    assert toolchain.run(slow, [], patience=patience).status == 0

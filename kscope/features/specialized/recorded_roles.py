@@ -137,8 +137,9 @@ def roles(trace: KernelTrace, *, records: bool = False) -> tuple[RoleShare, ...]
         cover = _Cover(sms.get(one.sm, [])) if unit else None
         made = 0 if records else one.written
         part = _Parts(trace, spans[i], (begin, end), done.get(one.block, end), cover, made)
-        parts[one.role].append(part)
         warps[one.role] += 1
+        if part.life > 0:  # of no time there are no shares
+            parts[one.role].append(part)
     return tuple(_role(trace, name, some, unit, warps[name]) for name, some in parts.items())
 
 
@@ -155,9 +156,13 @@ def unit_share(trace: KernelTrace) -> UnitShare | None:
     for sm, intervals in sms.items():
         begin, end = lives[sm]
         life, first, last = end - begin, intervals[0][0], min(intervals[-1][1], end)
+        if life <= 0:
+            continue
         gaps = [b - e for (_, e), (b, _) in pairwise(intervals) if b - e > GAP]
         work = sum(e - b for b, e in intervals)
         rows.append((work / life, (first - begin) / life, (end - last) / life, len(gaps), sum(gaps) / life))
+    if not rows:
+        return None
     means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
     return UnitShare(unit, 100 * means[0], 100 * means[1], 100 * means[2], means[3], 100 * means[4])
 

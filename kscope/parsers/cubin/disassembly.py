@@ -59,11 +59,12 @@ def texts(image: Image, data: bytes, functions: Sequence[Function]) -> Texts:
     Raises KscopeError: "no-tool", "old-tool" (status 4), "disassembly" where nvdisasm refuses the image.
     """
     tool = toolchain.find("nvdisasm", image.sm)
+    patience = toolchain.Patience(len(data))
     found: Texts = {}
     fault = ""
     with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
         if not image.relocatable:
-            found = _by_encoding(tool, image, [f for f in functions if not f.relocated], Path(folder))
+            found = _by_encoding(tool, image, [f for f in functions if not f.relocated], Path(folder), patience)
         rest = [f for f in functions if f.name not in found]
         if rest:
             file = Path(folder, "image.cubin")
@@ -71,9 +72,9 @@ def texts(image: Image, data: bytes, functions: Sequence[Function]) -> Texts:
             some = ["-fun", ",".join(str(f.symbol) for f in rest)] if len(rest) < len(image.functions) else []
             more: Texts = {}
             if not image.relocatable:
-                more, fault = _by_json(tool, [*some, str(file)])
+                more, fault = _by_json(tool, [*some, str(file)], patience)
             if not more:
-                more, fault = _by_text(tool, [*some, str(file)])
+                more, fault = _by_text(tool, [*some, str(file)], patience)
             found |= more
     missing = [f.name for f in functions if len(found.get(f.name, ())) * control_fields.BYTES != len(f.code)]
     if missing:
@@ -82,7 +83,9 @@ def texts(image: Image, data: bytes, functions: Sequence[Function]) -> Texts:
     return found
 
 
-def _by_encoding(tool: toolchain.Tool, image: Image, functions: Sequence[Function], folder: Path) -> Texts:
+def _by_encoding(
+    tool: toolchain.Tool, image: Image, functions: Sequence[Function], folder: Path, patience: toolchain.Patience
+) -> Texts:
     """Texts through raw instructions; {} where nvdisasm does not take some of them."""
     places: dict[tuple[int, int], int] = {}  # distinct encodings without their control fields, but for reuse
     number = places.setdefault
@@ -98,7 +101,7 @@ def _by_encoding(tool: toolchain.Tool, image: Image, functions: Sequence[Functio
                 raw.append(high)
             mine.append(place)
         used.append(mine)
-    distinct = _raw(tool, image, raw, folder)
+    distinct = _raw(tool, image, raw, folder, patience)
     if not distinct:
         return {}
     moving = {place: _Moving(text, place) for place, text in enumerate(distinct) if "0x" in text and _moves(text)}
@@ -113,7 +116,9 @@ def _by_encoding(tool: toolchain.Tool, image: Image, functions: Sequence[Functio
     return out
 
 
-def _raw(tool: toolchain.Tool, image: Image, raw: array[int], folder: Path) -> list[str]:
+def _raw(
+    tool: toolchain.Tool, image: Image, raw: array[int], folder: Path, patience: toolchain.Patience
+) -> list[str]:
     """Texts of raw instructions that stand at _BASE and behind; [] where nvdisasm refuses them."""
     count = len(raw) // 2
     parts = 2 if count >= _SPLIT and (os.cpu_count() or 1) > 1 else 1
@@ -126,7 +131,8 @@ def _raw(tool: toolchain.Tool, image: Image, raw: array[int], folder: Path) -> l
         file.write_bytes(control_fields.stored(raw[2 * start : 2 * (start + step)]))
         base = hex(_BASE + control_fields.BYTES * start)
         target = image.arch.upper().replace("_", "").replace("A", "a").replace("F", "")
-        done = toolchain.run(tool, ["-b", target, "-ndf", "--base-address", base, str(file)])
+        words = ["-b", target, "-ndf", "--base-address", base, str(file)]
+        done = toolchain.run(tool, words, patience=patience)
         found = _LINE.findall(done.stdout.decode("utf-8", "replace")) if not done.status else []
         return found if len(found) == min(step, count - start) else []
 
@@ -154,8 +160,8 @@ class _Moving:
         return f"{self._head}{name or hex(goal)}{self._tail}"
 
 
-def _by_json(tool: toolchain.Tool, arguments: list[str]) -> tuple[Texts, str]:
-    done = toolchain.run(tool, ["-json", *arguments])
+def _by_json(tool: toolchain.Tool, arguments: list[str], patience: toolchain.Patience) -> tuple[Texts, str]:
+    done = toolchain.run(tool, ["-json", *arguments], patience=patience)
     if done.status:
         return {}, done.fault or f"exit status {done.status}"
     try:
@@ -182,7 +188,7 @@ def _joined(row: _Row) -> str:
     return f"{head} {operands}".rstrip()  # `+QNAN ` has a blank behind it
 
 
-def _by_text(tool: toolchain.Tool, arguments: list[str]) -> tuple[Texts, str]:
-    done = toolchain.run(tool, ["-c", "-ndf", *arguments])
+def _by_text(tool: toolchain.Tool, arguments: list[str], patience: toolchain.Patience) -> tuple[Texts, str]:
+    done = toolchain.run(tool, ["-c", "-ndf", *arguments], patience=patience)
     functions = listing.parse_listing(done.stdout.decode("utf-8", "replace").splitlines())
     return {f.name: [row.text for row in f.rows] for f in functions}, done.fault

@@ -8,6 +8,7 @@ fatbin is u32 magic, u16 version, u16 size of this header, u64 size of what foll
 from __future__ import annotations
 
 import io
+import os
 import re
 import struct
 import tempfile
@@ -33,7 +34,7 @@ def members(path: Path, plain: Path) -> list[tuple[str, str]]:
     Raises KscopeError: "no-device-code", "extraction" where one has no name, "no-tool" (status 4).
     """
     tool = toolchain.find("cuobjdump")
-    done = toolchain.run(tool, ["-lelf", str(plain.absolute())])
+    done = toolchain.run(tool, ["-lelf", str(plain.absolute())], patience=_patience(plain))
     lines = done.stdout.decode("utf-8", "replace").splitlines()
     found = [(m[1], m[2]) for line in lines if (m := _MEMBER.match(line.strip()))]
     if not found:
@@ -56,13 +57,15 @@ def extract(path: Path, plain: Path, names: Sequence[str], every: Sequence[str])
     often = {name for name, count in Counter(every).items() if count > 1 or "," in name}
     apart = _apart(tool, path, plain, [name for name in every if name in often]) if often.intersection(names) else {}
     seen: Counter[str] = Counter()
+    patience = _patience(plain)
     with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
         for name in names:
             seen[name] += 1
             if name in often:
                 yield name if seen[name] == 1 else f"{name}#{seen[name]}", apart[name][seen[name] - 1]
                 continue
-            done = toolchain.run(tool, ["-xelf", name, str(plain.absolute())], folder=Path(folder))
+            words = ["-xelf", name, str(plain.absolute())]
+            done = toolchain.run(tool, words, folder=Path(folder), patience=patience)
             file = Path(folder, name)
             if not file.is_file():
                 message = f"{path}: cuobjdump did not extract {name}: {done.fault or f'status {done.status}'}"
@@ -74,8 +77,10 @@ def extract(path: Path, plain: Path, names: Sequence[str], every: Sequence[str])
 def _apart(tool: toolchain.Tool, path: Path, plain: Path, wanted: list[str]) -> dict[str, list[bytes]]:
     """The images of these names, in the order of the file. Raises KscopeError where they are not as many as listed."""
     with plain.open("rb") as file:
-        fatbins = list(_fatbins(file))
-        found = [(place, one) for place in fatbins for one in _inside(tool, file, *place) if one[0] in wanted]
+        fatbins, patience = list(_fatbins(file)), _patience(plain)
+        found = [
+            (place, one) for place in fatbins for one in _inside(tool, file, *place, patience) if one[0] in wanted
+        ]
         if len(found) > len(wanted):  # cuobjdump lists what is linked, and unlinked code only where it is alone
             begin, end = _unlinked(file)
             found = [(place, one) for place, one in found if not begin <= place[0] < end]
@@ -88,6 +93,10 @@ def _apart(tool: toolchain.Tool, path: Path, plain: Path, wanted: list[str]) -> 
             message = f"{path}: {counts[name]} images are called {name}, and {len(images)} of them can be told apart"
             raise KscopeError("extraction", message, "name the objects that it was made of, one by one")
     return out
+
+
+def _patience(plain: Path) -> toolchain.Patience:
+    return toolchain.Patience(os.path.getsize(plain) if os.path.exists(plain) else 0)
 
 
 def _fatbins(file: BinaryIO) -> Iterator[tuple[int, int]]:
@@ -114,12 +123,14 @@ def _fatbins(file: BinaryIO) -> Iterator[tuple[int, int]]:
         at += header + size if sound else len(magic)
 
 
-def _inside(tool: toolchain.Tool, file: BinaryIO, at: int, size: int) -> list[tuple[str, bytes]]:
+def _inside(
+    tool: toolchain.Tool, file: BinaryIO, at: int, size: int, patience: toolchain.Patience
+) -> list[tuple[str, bytes]]:
     """(name, bytes) of the images in one fatbin; of a name that is there twice the last, as cuobjdump leaves it."""
     file.seek(at)
     with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
         Path(folder, "one.fatbin").write_bytes(file.read(size))
-        done = toolchain.run(tool, ["-xelf", "all", "one.fatbin"], folder=Path(folder))
+        done = toolchain.run(tool, ["-xelf", "all", "one.fatbin"], folder=Path(folder), patience=patience)
         names = dict.fromkeys(_EXTRACTED.findall(done.stdout.decode("utf-8", "replace")))
         return [(name, Path(folder, name).read_bytes()) for name in names if Path(folder, name).is_file()]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from kscope.model.errors import KscopeError
+from kscope.model.faults import ROOM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,8 +45,9 @@ def unpack(
     except stream_errors() as e:
         raise KscopeError("corrupt", f"{path}: the {kind} stream in it is damaged ({e})", AGAIN) from None
     except OSError as e:
-        message = f"{path}: cannot be unpacked ({e.strerror})"
-        raise KscopeError("too-large", message, "make room, or set TMPDIR") from None
+        with contextlib.suppress(OSError):
+            out.close()  # now: at the end of the stack what is left in its buffer would fail again
+        raise KscopeError("too-large", f"{path}: cannot be unpacked ({e.strerror})", ROOM) from None
     except MemoryError:
         raise KscopeError("too-large", f"{path}: not enough memory to unpack it", "unpack it by hand") from None
     out.seek(0)

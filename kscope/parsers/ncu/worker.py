@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     """One instruction of SASS: offset from the entry, text, source file, line."""
 
 MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced
-SILENCE = 300.0  # seconds without a frame after which a reader is given up
+SILENCE = 300.0  # seconds without a frame after which a reader is given up, fewer of a small report
+_SILENCE_AT_LEAST, _BYTES_A_SECOND = 40.0, 20_000
+"""Of a report of so many bytes. 200 KB take 0.1 s; NVIDIA's disassembler can run for ever on damaged code. Judged."""
 RECOLLECT = "copy or record it again"
 __all__ = ["LateSources", "Reader", "Skipped", "Want", "extract_all", "serve"]
 
@@ -43,6 +45,7 @@ class Reader:
         """path: the plain file to read; display: its name in messages."""
         self._path, self._want, self._display = path, want, display or path
         self.count: int | None = None
+        self._silence = _patience(path)
         self._start(0)
 
     def _start(self, first: int) -> None:
@@ -139,7 +142,7 @@ class Reader:
             if os.name == "posix":  # select works on pipes only there
                 import select
 
-                ready, _, _ = select.select([self._pipe], [], [], SILENCE)
+                ready, _, _ = select.select([self._pipe], [], [], self._silence)
                 if not ready:
                     self._kill()
                     break
@@ -179,6 +182,11 @@ class Reader:
         if self._pid >= 0:
             self._kill()
             self._reap()
+
+
+def _patience(path: str) -> float:
+    size = os.path.getsize(path) if os.path.exists(path) else 0
+    return min(SILENCE, _SILENCE_AT_LEAST + size / _BYTES_A_SECOND)
 
 
 def extract_all(path: str, want: Want, display: str | None = None) -> Iterator[Raw]:

@@ -50,8 +50,7 @@ NVIDIA GEMM tuning guide, wave quantisation; Osama et al., Stream-K, PPoPP 2023.
 
 from __future__ import annotations
 
-from kscope.features.estimate.gains import between
-from kscope.features.facts import Facts
+from kscope.features.facts import Facts, between
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
 
 HALVED = 1.5  # bytes of a product tile with one side halved, over those of the whole: (1 / (m / 2) + 1 / m) / (2 / m)

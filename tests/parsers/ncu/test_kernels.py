@@ -309,6 +309,19 @@ def test_silent_from_the_start(joined: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @FORKS
+def test_a_small_report_is_given_up_sooner(joined: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NVIDIA's disassembler can run for ever on damaged code."""
+    assert worker._patience("missing") < 60 <= worker._patience(str(joined)) <= worker.SILENCE
+    monkeypatch.setattr(worker, "_SILENCE_AT_LEAST", 0.3)
+    monkeypatch.setattr(worker, "_BYTES_A_SECOND", 1 << 30)
+    monkeypatch.setattr(worker, "serve", lambda *_: time.sleep(60))
+    before = time.monotonic()
+    with pytest.raises(KscopeError):
+        read(joined)
+    assert time.monotonic() - before < 20
+
+
+@FORKS
 def test_silent_on_one_kernel(joined: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from kscope.parsers.ncu import native
 
