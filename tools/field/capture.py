@@ -8,22 +8,18 @@ zjin-lcf/HeCBench or Jokeren/GPA-Benchmark, read only: a program is built in a c
 <name>.ncu-rep and manifest.json: a row a program with its command, the outcome of its check, its hot kernel, that
 kernel's launches and their time (`us`: the median of single-pass measurements, clocks and caches as they are).
 
-FOLDER holds <name>/... with the files that replace those of the program of that name. Both versions are built, checked
-and timed by the program's hot kernel (`kernel` of <name>/variant.json, if the variant renames it, and `launches`: how
-many launches of the new kernels do the work of one old launch, 1 unless given); the rows go to REPORTS/variants.json.
+FOLDER holds <name>/ with the files that replace those of the program of that name, and variant.json: `change` (the step
+in words) and, where they differ from the program's, `kernel` (its new function), `skip` (launches of it before those
+that are timed) and `run` (the command, then of both versions). Rows go to REPORTS/variants.json.
 """
 
 from __future__ import annotations
 
 import argparse
 import concurrent.futures
-import csv
-import io
 import json
 import os
-import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -32,9 +28,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from launches import hot, outcome, read_launches
+
 HERE = Path(__file__).resolve().parent
-BAD = re.compile(r"\bfail(ed|ure)?\b|\bmismatch|\bincorrect|\berror[:!]|\bwrong\b", re.IGNORECASE)
-GOOD = re.compile(r"\bpass(ed)?\b|\bcorrect\b|\bsuccess", re.IGNORECASE)
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
 MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 to 0.2 s
 
@@ -110,7 +106,7 @@ class Program:
     def time(self, limit_s: float, function: str, skip: int) -> float | None:
         """Median microseconds of the launches of a function around its launch number `skip`, in a run of its own."""
         log = self.root / "time.csv"
-        options = ["-k", function, "--launch-skip", str(max(0, skip - 5)), "-c", "11", "--kill", "yes"]
+        options = ["-k", function, "--launch-skip", str(max(0, skip - 2)), "-c", "5", "--kill", "yes"]
         self.shell(profiled(self.run_command, log, options), limit_s)
         rows = read_launches(log)
         return hot(rows)["us"] if rows else None
@@ -132,66 +128,10 @@ def profiled(command: str | None, log: Path, options: list[str]) -> str:
     return " ".join([*base, "--log-file", str(log), *options, command or ""])
 
 
-def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    said = done.stdout + done.stderr
-    bad, good = BAD.search(said), GOOD.search(said)
-    verdict = "failed" if done.returncode not in (0, 124) or bad else "passed" if good else "says nothing"
-    row = {"check": "ran too long" if done.returncode == 124 else verdict}
-    return row | {"said": said[-300:]} if verdict == "failed" else row
-
-
-def read_launches(log: Path) -> list[dict[str, Any]]:
-    """The launches of one ncu log in CSV: function, name in full, grid, block, microseconds."""
-    if not log.is_file():
-        return []
-    text = log.read_text(errors="replace")
-    start = text.find('"ID"')
-    rows = list(csv.DictReader(io.StringIO(text[start:]))) if start >= 0 else []
-    if len(rows) < 2:
-        return []
-    unit = {"nsecond": 1e-3, "ns": 1e-3, "usecond": 1.0, "us": 1.0, "msecond": 1e3, "ms": 1e3, "second": 1e6, "s": 1e6}
-    scale = unit[rows[0]["gpu__time_duration.sum"]]
-    out = []
-    for row in rows[1:]:
-        full = row["Kernel Name"]
-        out.append({
-            "function": function_of(full), "name": full, "grid": row["Grid Size"], "block": row["Block Size"],
-            "us": float(row["gpu__time_duration.sum"].replace(",", "")) * scale,
-        })  # fmt: skip
-    return out
-
-
-def function_of(name: str) -> str:
-    """`void ns::kernel<float, 4>(int *)` -> `kernel`, as --kernel-name-base function matches it."""
-    bare = re.sub(r"\(anonymous namespace\)|<unnamed>", "", name)
-    while (shorter := re.sub(r"<[^<>]*>", "", bare)) != bare:
-        bare = shorter
-    return bare.partition("(")[0].split()[-1].rpartition("::")[2]
-
-
-def hot(launches: list[dict[str, Any]]) -> dict[str, Any]:
-    """The kernel and launch shape that takes the most time, and the middle one of its launches."""
-    total: dict[tuple[str, str, str], float] = {}
-    for x in launches:
-        key = (x["name"], x["grid"], x["block"])
-        total[key] = total.get(key, 0.0) + x["us"]
-    name, grid, block = max(total, key=lambda k: total[k])
-    function = next(x["function"] for x in launches if x["name"] == name)
-    same = [x for x in launches if x["function"] == function]
-    mine = [i for i, x in enumerate(same) if (x["name"], x["grid"], x["block"]) == (name, grid, block)]
-    return {
-        "kernel": name, "name": name, "function": function, "grid": grid, "block": block, "skip": mine[len(mine) // 2],
-        "launches": len(mine), "us": round(statistics.median(same[i]["us"] for i in mine), 3),
-        "share": round(total[name, grid, block] / sum(total.values()), 3),
-        "others": [[k[0][:60], round(v, 1)] for k, v in sorted(total.items(), key=lambda kv: -kv[1])[1:5]],
-    }  # fmt: skip
-
-
 def device_arch() -> tuple[str, str]:
     try:
-        asked = subprocess.run(
-            ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"], capture_output=True, text=True, check=True
-        ).stdout.splitlines()[0]
+        command = ["nvidia-smi", "--query-gpu=name,compute_cap", "--format=csv,noheader"]
+        asked = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0]
     except (OSError, subprocess.CalledProcessError, IndexError):
         sys.exit("no GPU answers nvidia-smi: captures need a machine with one (judging stored reports does not)")
     for tool in ("nvcc", "ncu"):
@@ -237,7 +177,7 @@ def capture_all(programs: list[Program], args: argparse.Namespace, device: str) 
             p.capture(args.reports / p.slug, args.limit)
         write(manifest, {"device": device, "rows": list(rows.values())})
         row = p.row
-        print(p.name, *(row.get(k) for k in ("check", "run_s", "us", "capture_s")), row.get("fault", "")[-160:], flush=True)
+        print(p.name, row.get("check"), row.get("us"), row.get("capture_s"), row.get("fault", "")[-160:], flush=True)
     write(manifest, {"device": device, "rows": list(rows.values())})
 
 
@@ -247,36 +187,35 @@ def prepare(program: Program) -> bool:
 
 
 def time_variants(originals: list[Program], args: argparse.Namespace, make: Any, device: str) -> None:
-    """Originals and their optimised versions: checked, and timed one after another."""
-    rows = []
+    """Originals and their optimised versions: checked side by side, timed one after another."""
+    known = {r["program"]: r for r in json.loads((args.reports / "manifest.json").read_text())["rows"]}
     variants = {p.name: make(p.name, "variant") for p in originals}
+    specs = {p.name: json.loads((args.variants / p.slug / "variant.json").read_text()) for p in originals}
 
-    def ready(p: Program) -> bool:
+    def ready(p: Program) -> None:
         v = variants[p.name]
         v.copy(args.variants / p.slug)
-        return prepare(p) and v.build()
+        if prepare(p) and v.build():
+            p.run_command = v.run_command = specs[p.name].get("run", p.run_command)
+            v.row |= outcome(v.shell(v.run_command or "", args.limit))
 
-    with concurrent.futures.ThreadPoolExecutor(args.jobs * 2) as pool:
-        built = list(pool.map(ready, originals))
-    known = {r["program"]: r for r in json.loads((args.reports / "manifest.json").read_text())["rows"]}
-    for p, ok in zip(originals, built, strict=True):
-        v = variants[p.name]
-        p.row = dict(known[p.name])
-        row: dict[str, Any] = {"program": p.name, "kernel": p.row["kernel"]}
-        if ok:
-            spec_file = args.variants / p.slug / "variant.json"
-            spec = json.loads(spec_file.read_text()) if spec_file.is_file() else {}
-            checked = v.shell(v.run_command or "", args.limit)
-            row |= outcome(checked) | {"change": spec.get("change", "")}
-            function, skip = p.row["function"], p.row["skip"]
-            before = p.time(args.limit, function, skip)
-            after = v.time(args.limit, spec.get("kernel", function), spec.get("skip", skip))
-            again = p.time(args.limit, function, skip)
-            if before and after and again:
-                row |= {"before_us": before, "again_us": again, "after_us": after * spec.get("launches", 1)}
-                row["ratio"] = round((before + again) / 2 / row["after_us"], 3)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        list(pool.map(ready, originals))
+    rows = []
+    for p in originals:
+        v, spec, old = variants[p.name], specs[p.name], known[p.name]
+        row = {"program": p.name, "kernel": old["function"], "change": spec["change"], "check": v.row.get("check")}
+        faults = p.row.get("fault") or v.row.get("fault")
+        if faults:
+            row["fault"] = faults
         else:
-            row["fault"] = p.row.get("fault") or v.row.get("fault")
+            function, skip = old["function"], spec.get("skip", old["skip"])
+            fresh = not args.known_times or "run" in spec
+            before = p.time(args.limit, function, skip) if fresh else old["us"]
+            after = v.time(args.limit, spec.get("kernel", function), skip)
+            row |= {"before_us": before, "after_us": after, "said": v.row.get("said", "")}
+            if before and after:
+                row["ratio"] = round(before / after, 3)
         rows.append(row)
         print(row, flush=True)
         write(args.reports / "variants.json", {"device": device, "rows": rows})
@@ -298,6 +237,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60, help="seconds one run may take")
     parser.add_argument("--deadline", type=float, default=3600, help="seconds after which no capture starts")
     parser.add_argument("--variants", type=Path, help="folder of optimised versions to time")
+    parser.add_argument("--known-times", action="store_true", help="take the originals' times from the manifest")
     args = parser.parse_args()
     device, arch = device_arch()
     args.reports = args.reports.resolve()
@@ -311,8 +251,8 @@ def main() -> None:
 
         if args.variants:
             args.variants = args.variants.resolve()
-            names = chosen(args.half, 10_000, args.only)
-            time_variants([make(n) for n in names if (args.variants / n.replace("/", "_")).is_dir()], args, make, device)
+            originals = [make(n) for n in chosen(args.half, 10_000, args.only)]
+            time_variants([p for p in originals if (args.variants / p.slug).is_dir()], args, make, device)
         else:
             capture_all([make(n) for n in chosen(args.half, args.first, args.only)], args, device)
 
