@@ -5,8 +5,8 @@
 REPORTS is the folder that tools/field/capture.py filled. labels/<half>.toml says what an expert sees in each kernel,
 written from the source before a report was analysed; labels/measured.toml what the step that it names brought when it
 was built, checked and timed. Figures: the cause named first and among the first three findings that are more than
-information; of the promises made for a cause whose step was measured, the share whose [low, high] holds the measured
-gain; promises of 1.25x or more where nothing pays.
+information; of the promises made for a cause that a measured step removes, the share whose [low, high] holds the
+measured gain; promises of 1.25x or more where nothing pays.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One kernel: its label, the measured gain of the labelled step, what kscope and the profiler's rules say."""
+    """One kernel: its label, what was measured (labels/measured.toml), what kscope and the profiler's rules say."""
 
     program: str
     label: dict[str, Any]
-    truth: float | None
+    measured: dict[str, Any]
     verdict: str
     said: list[Promise]
     nvidia: list[Promise]
@@ -44,13 +44,18 @@ class Row(msgspec.Struct, frozen=True):
         counted = [p for p in said if p.counts][:among]
         return any(set(p.slugs) & set(self.label["accept"]) for p in counted)
 
+    @property
+    def truth(self) -> float | None:
+        """How many times faster the measured step made the kernel."""
+        return self.measured.get("ratio")
+
     def promise(self) -> Promise | None:
-        """The first promise made for an accepted cause."""
-        named = (p for p in self.said if set(p.slugs) & set(self.label["accept"]))
+        """The first promise made for a cause that the measured step removes."""
+        named = (p for p in self.said if set(p.slugs) & set(self.measured.get("causes", ())))
         return next((p for p in named if p.low is not None), None)
 
     def kept(self) -> bool | None:
-        """Whether the measured gain lies in the promise's bounds; None without a promise or a measurement."""
+        """Whether the measured gain lies in that promise's bounds; None without a promise or a measurement."""
         p = self.promise()
         if p is None or self.truth is None or p.low is None or p.high is None:
             return None
@@ -83,8 +88,7 @@ def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
         kernel = next(iter(read_kernels(path)))
         analysis = analyze_kernel(kernel, program)
         verdict = f"{analysis.verdict.regime}, {analysis.verdict.limiter.replace('_', ' ')}"
-        truth = measured.get(program, {}).get("ratio")
-        rows.append(Row(program, label, truth, verdict, ours(analysis), theirs(kernel)))
+        rows.append(Row(program, label, measured.get(program, {}), verdict, ours(analysis), theirs(kernel)))
     return rows, missing
 
 
