@@ -1,6 +1,6 @@
 """Build public CUDA programs, run them under their own checkers, time their hot kernels and profile one launch of each.
 
-    python tools/field/capture.py REPORTS --hecbench CHECKOUT --rodinia CHECKOUT [--half learn] [--first 56] [--jobs 8]
+    python tools/field/capture.py REPORTS [--hecbench CHECKOUT] [--rodinia CHECKOUT] [--half learn] [--first 56]
     python tools/field/capture.py REPORTS --variants FOLDER ...     (time optimised versions beside the originals)
 
 Needs nvcc, ncu and a GPU whose counters may be read; imports the standard library alone. CHECKOUT is the user's copy of
@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class Program:
     """One program of a suite: where it is copied, how it is built and run."""
 
     def __init__(self, name: str, checkouts: dict[str, Path], plans: dict[str, Any], arch: str, work: Path):
-        suite = "rodinia" if name.startswith("rodinia/") else "hecbench"
+        suite = suite_of(name)
         plan = {**plans["suite"][suite], **plans.get(name, {})}
         self.name, self.slug = name, name.replace("/", "_")
         self.source = checkouts[suite] / plan["folder"].format(name=name.rpartition("/")[2])
@@ -141,9 +142,14 @@ def device_arch() -> tuple[str, str]:
     return name.strip(), "sm_" + capability.strip().replace(".", "")
 
 
-def chosen(half: str, first: int, only: list[str]) -> list[str]:
-    """The names to measure: those named, else the first of the half and every pair of Rodinia in it."""
+def suite_of(name: str) -> str:
+    return "rodinia" if name.startswith("rodinia/") else "hecbench"
+
+
+def chosen(half: str, first: int, only: list[str], suites: Collection[str]) -> list[str]:
+    """The names of these suites to measure: those named, else the first of the half and every pair of Rodinia in it."""
     names = tomllib.loads((HERE / "split.toml").read_text(encoding="utf-8"))[half]
+    names = [n for n in names if suite_of(n) in suites]
     if only:
         return [n for n in names if n in only]
     return names[:first] + [n for n in names[first:] if n.startswith("rodinia/")]
@@ -228,8 +234,8 @@ def write(path: Path, content: Any) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--hecbench", type=Path, required=True, help="a checkout of zjin-lcf/HeCBench")
-    parser.add_argument("--rodinia", type=Path, required=True, help="a checkout of Jokeren/GPA-Benchmark")
+    parser.add_argument("--hecbench", type=Path, help="a checkout of zjin-lcf/HeCBench")
+    parser.add_argument("--rodinia", type=Path, help="a checkout of Jokeren/GPA-Benchmark")
     parser.add_argument("--half", choices=("learn", "judged"), default="learn")
     parser.add_argument("--first", type=int, default=56, help="programs of the half, in the order of the split")
     parser.add_argument("--only", nargs="*", default=[], help="these programs of the half alone")
@@ -239,10 +245,16 @@ def main() -> None:
     parser.add_argument("--variants", type=Path, help="folder of optimised versions to time")
     parser.add_argument("--known-times", action="store_true", help="take the originals' times from the manifest")
     args = parser.parse_args()
+    named = {"hecbench": args.hecbench, "rodinia": args.rodinia}
+    checkouts = {suite: path.resolve() for suite, path in named.items() if path is not None}
+    for suite, path in checkouts.items():
+        if not path.is_dir():
+            sys.exit(f"{path}: no folder; --{suite} names a checkout")
+    if not checkouts:
+        sys.exit("name a checkout: --hecbench (zjin-lcf/HeCBench), --rodinia (Jokeren/GPA-Benchmark) or both")
     device, arch = device_arch()
     args.reports = args.reports.resolve()
     args.reports.mkdir(parents=True, exist_ok=True)
-    checkouts = {"hecbench": args.hecbench.resolve(), "rodinia": args.rodinia.resolve()}
     plans = tomllib.loads((HERE / "programs.toml").read_text(encoding="utf-8"))
     with tempfile.TemporaryDirectory(prefix="field-") as work:
 
@@ -251,10 +263,10 @@ def main() -> None:
 
         if args.variants:
             args.variants = args.variants.resolve()
-            originals = [make(n) for n in chosen(args.half, 10_000, args.only)]
+            originals = [make(n) for n in chosen(args.half, 10_000, args.only, checkouts)]
             time_variants([p for p in originals if (args.variants / p.slug).is_dir()], args, make, device)
         else:
-            capture_all([make(n) for n in chosen(args.half, args.first, args.only)], args, device)
+            capture_all([make(n) for n in chosen(args.half, args.first, args.only, checkouts)], args, device)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
         sys.exit(f"no labels/{half}.toml: write what the sources say before a report of this half is analysed")
     manifest = reports / "manifest.json"
     if not manifest.is_file():
-        sys.exit(f"{reports}: no manifest.json; fill the folder with tools/field/capture.py on a machine with a GPU")
+        sys.exit(f"{reports}: no manifest.json; make field HECBENCH=checkout on a machine with a GPU writes one")
     rows, missing = [], []
     captured = {r["program"]: r for r in json.loads(manifest.read_text(encoding="utf-8"))["rows"]}
     for program, label in labels.items():
