@@ -6,9 +6,11 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
+FIELD ?= .field
+HALF ?= learn
 
-.PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook eval validate \
-	bench clean
+.PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook eval field \
+	validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -24,6 +26,8 @@ help:
 	@echo "make names     rewrite the list of metrics that are read from reports, after code asks for new ones"
 	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
+	@echo "make field     the same on public programs: HECBENCH=checkout GPA=checkout capture them on a machine with a GPU;"
+	@echo "               FIELD=folder keeps the reports (.field), HALF=learn or judged"
 	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
 	@echo "make bench     speed and memory against a bare ncu_report script"
 	@echo "make clean     remove .venv and caches"
@@ -77,6 +81,12 @@ rulebook: $(STAMP)
 eval: $(STAMP)
 	@$(BIN)/python tools/eval.py --out reports/eval.md
 	@$(BIN)/python tools/ladder.py --out reports/ladder.md
+
+# Builds, checks and captures the programs of the checkouts named (a GPU, nvcc and ncu), then judges the stored reports.
+field: $(STAMP)
+	@if [ -n "$(HECBENCH)$(GPA)" ]; then $(BIN)/python tools/field/capture.py "$(FIELD)" --half "$(HALF)" \
+		$(if $(HECBENCH),--hecbench "$(HECBENCH)") $(if $(GPA),--rodinia "$(GPA)"); fi
+	@$(BIN)/python tools/field/judge.py "$(FIELD)" --half "$(HALF)"
 
 validate: $(STAMP)
 	@$(BIN)/python tools/validate_ws.py --out reports/warp_specialization.md

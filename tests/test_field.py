@@ -1,0 +1,150 @@
+"""tools/field: the split holds to its rule, labels and measurements name what exists, logs of ncu are read, and a
+stored report is judged by its label and its measured step."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from kscope.parsers.files.inputs import open_input
+from kscope.rules.registry import all_rules
+from tests.support.reports import FIXTURES
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "field"))
+
+import capture
+import judge
+import launches
+import split
+
+FIELD = Path(split.__file__).parent
+LOG = """==PROF== Connected to process 1 (main)
+"ID","Process ID","Kernel Name","Block Size","Grid Size","gpu__time_duration.sum"
+"","","","","","us"
+"0","1","void fill<float>(T1 *, int)","(256, 1, 1)","(4, 1, 1)","3.5"
+"1","1","ns::step<4>(ns::A<int>, float *)","(64, 1, 1)","(8, 1, 1)","2.0"
+"2","1","ns::step<4>(ns::A<int>, float *)","(64, 1, 1)","(8, 1, 1)","2.4"
+"3","1","ns::step<8>(ns::A<int>, float *)","(64, 1, 1)","(8, 1, 1)","9.0"
+"4","1","ns::step<4>(ns::A<int>, float *)","(64, 1, 1)","(8, 1, 1)","1,002.0"
+"""
+
+
+def read(name: str) -> dict[str, dict[str, object]]:
+    return tomllib.loads((FIELD / "labels" / name).read_text(encoding="utf-8"))
+
+
+def test_the_split_follows_the_names_alone() -> None:
+    sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
+    assert set(sides) == {"learn", "judged"}
+    for side, names in sides.items():
+        assert [split.half(n) for n in names] == [side] * len(names)
+        assert names == sorted(set(names), key=split.order)
+        assert not set(names) & {*split.UNFIT, *split.NEEDS_FILES}
+
+
+def test_labels_and_measurements_name_what_exists() -> None:
+    sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
+    slugs = {rule.slug for rule in all_rules()}
+    labels, measured = read("learn.toml"), read("measured.toml")
+    assert set(labels) <= set(sides["learn"])
+    assert set(measured) <= set(labels)
+    for label in labels.values():
+        assert label["kernel"] and label["next"] and set(label["accept"]) <= slugs
+    for row in measured.values():
+        assert set(row["causes"]) <= slugs
+        gain = row["before_us"] / row["after_us"]
+        assert gain == pytest.approx(row.get("ratio", row.get("at_least")), abs=0.001 * max(1.0, gain))
+
+
+def test_the_hot_kernel_is_the_shape_that_takes_most(tmp_path: Path) -> None:
+    log = tmp_path / "scan.csv"
+    log.write_text(LOG, encoding="utf-8")
+    found = launches.hot(launches.read_launches(log))
+    assert (found["function"], found["name"]) == ("step", "ns::step<4>(ns::A<int>, float *)")
+    assert (found["launches"], found["us"]) == (3, 2.4)
+    assert found["skip"] == 1, "launches of that function before the middle one, other shapes counted"
+    assert launches.read_launches(tmp_path / "none.csv") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("void ns::k<float, 4>(int *)", "k"),
+        ("k(const A<B<int>> *)", "k"),
+        ("void (anonymous namespace)::work<(Kind)2>(int)", "work"),
+        ("plain", "plain"),
+    ],
+)
+def test_function_of_a_kernel(name: str, function: str) -> None:
+    assert launches.function_of(name) == function
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "check"),
+    [
+        (0, "PASS\n", "passed"),
+        (0, "FAIL\n", "failed"),
+        (3, "", "failed"),
+        (124, "", "ran too long"),
+        (0, "1.2 ms", "says nothing"),
+    ],
+)
+def test_what_a_checker_said(status: int, said: str, check: str) -> None:
+    assert launches.outcome(subprocess.CompletedProcess("x", status, said, ""))["check"] == check
+
+
+def test_a_program_is_built_beside_its_neighbours_and_leaves_the_checkout_alone(tmp_path: Path) -> None:
+    source = tmp_path / "suite" / "src" / "one-cuda"
+    source.mkdir(parents=True)
+    (source.parent / "two-cuda").mkdir()
+    (source.parent / "two-cuda" / "shared.h").write_text("4", encoding="utf-8")
+    (source / "Makefile").write_text("main:\n\tcp ../two-cuda/shared.h main\nrun: main\n\t./main 7\n", encoding="utf-8")
+    plans = {"suite": {"hecbench": {"folder": "src/{name}-cuda", "build": "make -s ARCH={arch}"}}}
+    program = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work")
+    assert capture.prepare(program), program.row
+    assert program.row["command"] == "./main 7"
+    assert (program.folder / "main").read_text(encoding="utf-8") == "4"
+    assert [f.name for f in source.iterdir()] == ["Makefile"]
+
+
+@pytest.fixture
+def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as capture.py leaves it with one report of ours, and labels for it."""
+    with open_input(FIXTURES / "bank_conflict.slow" / "report.ncu-rep.xz") as path:
+        shutil.copy(path, tmp_path / "mine.ncu-rep")
+    mine = {"program": "mine", "function": "k", "report": "mine.ncu-rep"}
+    rows = [mine, {"program": "lost", "fault": "no time left"}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"rows": rows}), encoding="utf-8")
+    (tmp_path / "labels").mkdir()
+    label = 'kernel = "k"\naccept = ["shared-bank-conflicts"]\nnext = "pad"\n'
+    (tmp_path / "labels" / "learn.toml").write_text(f"[mine]\n{label}[lost]\n{label}", encoding="utf-8")
+    monkeypatch.setattr(judge, "HERE", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("ratio", "kept"), [(2.2, "1.00 (1 of 1)"), (50.0, "0.00 (0 of 1)")])
+def test_a_stored_report_is_judged(stored: Path, ratio: float, kept: str) -> None:
+    step = f'[mine]\ncauses = ["shared-bank-conflicts"]\nratio = {ratio}\n'
+    (stored / "labels" / "measured.toml").write_text(step, encoding="utf-8")
+    rows, missing = judge.load(stored, "learn")
+    assert missing == ["lost: no report (no time left)"]
+    assert f"| kscope | 1.00 (1 of 1) | 1.00 (1 of 1) | {kept} |" in judge.table(rows, "learn")[2]
+    assert "shared-bank-conflicts" in judge.cases(rows)[2]
+
+
+def test_a_promise_for_another_cause_is_not_judged(stored: Path) -> None:
+    step = '[mine]\ncauses = ["tail-effect"]\nratio = 1.0\n'
+    (stored / "labels" / "measured.toml").write_text(step, encoding="utf-8")
+    (row,), _ = judge.load(stored, "learn")
+    assert row.kept() is None
+
+
+def test_a_half_without_labels_is_not_analysed(stored: Path) -> None:
+    with pytest.raises(SystemExit, match=r"no labels/judged\.toml"):
+        judge.load(stored, "judged")

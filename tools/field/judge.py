@@ -1,0 +1,159 @@
+"""Judge kscope on stored reports of public programs, beside Nsight Compute's own rules. Needs no GPU.
+
+    python tools/field/judge.py REPORTS [--half learn] [--out PAGE.md]
+
+REPORTS is the folder that tools/field/capture.py filled. labels/<half>.toml says what an expert sees in each kernel,
+written from the source before a report was analysed; labels/measured.toml what the step that it names brought when it
+was built, checked and timed. Figures: the cause named first and among the first three findings that are more than
+information; of the promises made for a cause that a measured step removes, the share whose [low, high] holds the
+measured gain; promises of 1.25x or more where nothing pays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from eval import Promise, ours, theirs  # noqa: E402 - tools/ is no package
+
+from kscope.engine.kernel import analyze_kernel  # noqa: E402
+from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One kernel: its label, what was measured (labels/measured.toml), what kscope and the profiler's rules say."""
+
+    program: str
+    label: dict[str, Any]
+    measured: dict[str, Any]
+    verdict: str
+    said: list[Promise]
+    nvidia: list[Promise]
+
+    def first(self, said: Sequence[Promise], among: int) -> bool:
+        counted = [p for p in said if p.counts][:among]
+        return any(set(p.slugs) & set(self.label["accept"]) for p in counted)
+
+    @property
+    def truth(self) -> float | None:
+        """How many times faster the measured step made the kernel."""
+        return self.measured.get("ratio")
+
+    def promise(self) -> Promise | None:
+        """The first promise made for a cause that the measured step removes."""
+        named = (p for p in self.said if set(p.slugs) & set(self.measured.get("causes", ())))
+        return next((p for p in named if p.low is not None), None)
+
+    def kept(self) -> bool | None:
+        """Whether the measured gain lies in that promise's bounds; None without a promise or a measurement."""
+        p = self.promise()
+        if p is None or self.truth is None or p.low is None or p.high is None:
+            return None
+        return p.low <= self.truth <= p.high
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
+    """The labelled kernels that have a report, and what is missing in words."""
+    labels, measured = read_toml(HERE / "labels" / f"{half}.toml"), read_toml(HERE / "labels" / "measured.toml")
+    if not labels:
+        sys.exit(f"no labels/{half}.toml: write what the sources say before a report of this half is analysed")
+    manifest = reports / "manifest.json"
+    if not manifest.is_file():
+        sys.exit(f"{reports}: no manifest.json; make field HECBENCH=checkout on a machine with a GPU writes one")
+    rows, missing = [], []
+    captured = {r["program"]: r for r in json.loads(manifest.read_text(encoding="utf-8"))["rows"]}
+    for program, label in labels.items():
+        row = captured.get(program, {})
+        path = reports / row.get("report", "-")
+        if not path.is_file():
+            missing.append(f"{program}: no report ({row.get('fault', 'not captured')})")
+            continue
+        if row["function"] != label["kernel"]:
+            missing.append(f"{program}: the report holds {row['function']}, the label speaks of {label['kernel']}")
+            continue
+        kernel = next(iter(read_kernels(path)))
+        analysis = analyze_kernel(kernel, program)
+        verdict = f"{analysis.verdict.regime}, {analysis.verdict.limiter.replace('_', ' ')}"
+        rows.append(Row(program, label, measured.get(program, {}), verdict, ours(analysis), theirs(kernel)))
+    return rows, missing
+
+
+def share(values: Sequence[bool]) -> str:
+    return f"{sum(values) / len(values):.2f} ({sum(values)} of {len(values)})" if values else "none"
+
+
+def table(rows: Sequence[Row], half: str) -> list[str]:
+    """The figures of one half, the profiler's rules beside them."""
+    kept = [k for k in (r.kept() for r in rows) if k is not None]
+    level = [r for r in rows if r.label.get("no_gain")]
+    false = [any(p.gain >= 1.25 for p in r.said) for r in level]
+    false_n = [any(p.gain >= 1.25 for p in r.nvidia) for r in level]
+    return [
+        f"| {half} half, {len(rows)} kernels | cause first | among three | promises in bounds | false alarms |",
+        "|---|---|---|---|---|",
+        f"| kscope | {share([r.first(r.said, 1) for r in rows])} | {share([r.first(r.said, 3) for r in rows])} "
+        f"| {share(kept)} | {share(false)} |",
+        f"| Nsight Compute's rules | {share([r.first(r.nvidia, 1) for r in rows])} "
+        f"| {share([r.first(r.nvidia, 3) for r in rows])} | | {share(false_n)} |",
+    ]
+
+
+def said(promises: Sequence[Promise]) -> str:
+    def one(p: Promise) -> str:
+        bounds = f" ({p.low:.2f} - {p.high:.2f})" if p.low is not None and p.high is not None else ""
+        return f"{' / '.join(p.slugs) or 'no cause named'} {p.gain:.2f}x{bounds}"
+
+    return "; ".join(one(p) for p in [p for p in promises if p.counts][:3]) or "nothing pays"
+
+
+def cases(rows: Sequence[Row]) -> list[str]:
+    marks = {True: "yes", False: "no", None: ""}
+    lines = [
+        "| program | label | verdict | kscope, first three | first | three | measured | in bounds | Nsight Compute |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for r in rows:
+        truth = f"{r.truth:.2f}x" if r.truth else "no gain" if r.label.get("no_gain") else ""
+        named = r.promise()
+        promise = (
+            f"{marks[r.kept()]} ({named.slugs[0]} {named.low:.2f} - {named.high:.2f})" if named and r.truth else ""
+        )
+        lines.append(
+            f"| {r.program} | {', '.join(r.label['accept'])} | {r.verdict} | {said(r.said)} "
+            f"| {marks[r.first(r.said, 1)]} | {marks[r.first(r.said, 3)]} | {truth} | {promise} | {said(r.nvidia)} |"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("reports", type=Path)
+    parser.add_argument("--half", choices=("learn", "judged"), default="learn")
+    parser.add_argument("--out", type=Path)
+    args = parser.parse_args()
+    rows, missing = load(args.reports, args.half)
+    figures = table(rows, args.half)
+    notes = ["", *(f"- left out: {m}" for m in missing)] if missing else []
+    text = "\n".join(["# Kernels of the field", "", *figures, *notes, "", *cases(rows)]) + "\n"
+    if args.out:
+        args.out.write_text(text, encoding="utf-8")
+        print(f"Wrote {args.out}", file=sys.stderr)
+    print("\n".join([*figures, *notes] if args.out else [text]))
+
+
+if __name__ == "__main__":
+    main()

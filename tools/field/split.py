@@ -1,0 +1,92 @@
+"""Which public programs are learnt from and which are judged once: decided by their names alone.
+
+    python tools/field/split.py HECBENCH [--out tools/field/split.toml]
+
+HECBENCH is a checkout of zjin-lcf/HeCBench. A program is a candidate when its CUDA version needs nothing but the
+toolkit (no library headers, no data files, no managed memory), is small, and prints the outcome of a check. Its half is
+the last bit of the SHA-256 of its name: 0 learns, 1 is judged. Programs that measure a feature of the machine or of the
+API instead of computing something (UNFIT) are in neither half, nor are those that need files (NEEDS_FILES).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import sys
+from pathlib import Path
+
+CHECKS = re.compile(r"PASS|FAIL|verif|mismatch|checksum|reference|correct|RMSE|error rate", re.IGNORECASE)
+LIBRARIES = re.compile(r'#include\s*[<"](cublas|cusparse|cusolver|cufft|curand|cudnn|nccl|thrust|cub/|mma|boost|omp)')
+FILES = re.compile(r"\.\./(?!include)[\w]+/|\.(txt|dat|bin|bmp|png|jpg|ppm|pgm|csv|mtx|gz|egr)\b")
+SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c")
+MAX_FOLDER, MAX_CODE = 300_000, 60_000  # bytes
+UNFIT = (
+    "aligned-types assert atomicAggregate atomicCAS atomicCost atomicPerf babelstream clink cmembench "
+    "concurrentKernels ert fma graphExecution intrinsics-cast intrinsics-simd mixbench overlap p2p pointerchase "
+    "shmembench simpleMultiDevice streamOrderedAllocation streamPriority tensorAccessor threadcpy threadfence triad "
+    "zerocopy"
+).split()
+NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".split()
+# Pairs of Jokeren/GPA-Benchmark (the authors' optimised versions beside them) that need no data files.
+RODINIA = "backprop gaussian lavaMD lud myocyte nw particlefilter pathfinder srad_v1 streamcluster".split()
+
+
+def order(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def half(name: str) -> str:
+    """`learn` or `judged`."""
+    return "judged" if int(order(name), 16) & 1 else "learn"
+
+
+def is_candidate(folder: Path) -> bool:
+    files = [f for f in folder.rglob("*") if f.is_file()]
+    code = [f for f in files if f.suffix in SOURCES]
+    makefile = folder / "Makefile"
+    if not makefile.is_file() or sum(f.stat().st_size for f in files) > MAX_FOLDER:
+        return False
+    if sum(f.stat().st_size for f in code) > MAX_CODE:
+        return False
+    recipe = makefile.read_text(errors="replace")
+    text = "".join(f.read_text(errors="replace") for f in code)
+    runs = re.findall(r"^\t\s*.*\./\$?\(?[\w{}()$]+.*$", recipe, re.MULTILINE)
+    links = set(re.findall(r"(?<!\S)-l(\w+)", recipe)) - {"m", "pthread", "cudart"}
+    return (
+        bool(runs) and not links
+        and not re.search(r"mpicc|mpicxx|MPI|nccl|nvshmem", recipe)
+        and not FILES.search("".join(runs))
+        and "__global__" in text and bool(CHECKS.search(text))
+        and "cudaMallocManaged" not in text and not LIBRARIES.search(text)
+    )  # fmt: skip
+
+
+def page(names: list[str]) -> str:
+    lines = [
+        "# Written by tools/field/split.py before any of these programs was read; its docstring gives the rule.",
+        "# The order within a half is that of the hashes: captures take the first of each.", "",
+    ]  # fmt: skip
+    for side in ("learn", "judged"):
+        mine = [n for n in names if half(n) == side]
+        lines += [f"{side} = [", *(f'    "{n}",' for n in mine), "]"]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("hecbench", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).with_name("split.toml"))
+    args = parser.parse_args()
+    folders = sorted((args.hecbench / "src").glob("*-cuda"))
+    if not folders:
+        sys.exit(f"{args.hecbench}: no src/*-cuda folders; name a checkout of zjin-lcf/HeCBench")
+    names = [f.name.removesuffix("-cuda") for f in folders if is_candidate(f)]
+    names = [n for n in names if n not in UNFIT and n not in NEEDS_FILES]
+    names += [f"rodinia/{n}" for n in RODINIA]
+    args.out.write_text(page(sorted(names, key=order)), encoding="utf-8")
+    print(f"Wrote {args.out}: {len(names)} programs")
+
+
+if __name__ == "__main__":
+    main()
