@@ -16,7 +16,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.analysis import Analysis, NotApplicable, RuleError
-from kscope.rules.base import PASSED, Outcome, Rule
+from kscope.rules.base import PASSED, CounterRule, Outcome
 from kscope.rules.registry import all_rules
 from tests.support import reports
 
@@ -75,7 +75,7 @@ def test_nothing_is_left_over() -> None:
     assert sum(f.stat().st_size for f in files) < BYTES
 
 
-class Widest(Rule):
+class Widest(CounterRule):
     """A rule that nobody needs: blocks of 1024 threads."""
 
     code, slug, title, regime = "MEM999", "widest-block", "Blocks have 1024 threads", "overhead"

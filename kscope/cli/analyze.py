@@ -116,7 +116,7 @@ def _problem(words: str | None) -> Problem | None:
     """Raises KscopeError (status 2) for what is no problem."""
     if words is None:
         return None
-    from kscope.napkin.problem import build
+    from kscope.napkin.asked import build
 
     return build(words)
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from kscope.cli import _output
+
 
 @click.group()
 def dev() -> None:
@@ -29,5 +31,5 @@ def new_rule(code: str, slug: str, counters: bool, root: Path) -> None:
     changes = plan(root, code, slug, counters=counters)  # all of it, before anything is written
     for path, text in changes.items():
         path.write_text(text, encoding="utf-8")
-        click.echo(f"wrote {path}")
-    click.echo(todo(code))
+        _output.say(f"wrote {path}")
+    _output.write_stdout(todo(code) + "\n")

@@ -51,7 +51,7 @@ def napkin(
     if not words:
         raise click.UsageError("Missing argument 'OPERATION SIZES...'; `kscope napkin --list` shows them.")
     from kscope.napkin.answer import answer
-    from kscope.napkin.problem import ask
+    from kscope.napkin.asked import ask
     from kscope.napkin.sweep import parse
     from kscope.napkin.tiles import SHAPES
     from kscope.reports import napkin as report
@@ -65,7 +65,9 @@ def napkin(
     if format_ == "json":
         text = report.as_json(given)
     elif format_ == "md":
-        text = report.markdown(given)
+        from kscope.reports.markdown.napkin import markdown
+
+        text = markdown(given)
     elif output:
         text = report.text(given, width=_output.WIDE, color=False, unicode=True)
     else:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from kscope.napkin.asked import Asked
 from kscope.napkin.estimate import Estimate, estimate
 from kscope.napkin.measured import Measured, compare
-from kscope.napkin.problem import Asked, Problem
+from kscope.napkin.problem import Problem
 from kscope.napkin.roofs import Roofs
 from kscope.napkin.sweep import Sweep, sweep
 from kscope.napkin.tiles import SHAPES, Tile, tiles

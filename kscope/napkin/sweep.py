@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.napkin.asked import number
 from kscope.napkin.estimate import Estimate, estimate
-from kscope.napkin.problem import Problem, number
+from kscope.napkin.problem import Problem
 from kscope.napkin.roofs import Roofs
 
 MOST = 200  # values of a sweep

@@ -54,26 +54,6 @@ def text(answer: Answer, *, width: int, color: bool, unicode: bool) -> str:
     return page.text()
 
 
-def markdown(answer: Answer) -> str:
-    from kscope.reports.escape import prose
-    from kscope.reports.markdown.tables import bullets, table
-
-    found = answer.estimate
-    parts = [f"# {prose(title(found))}", f"**{found.regime.upper()}-BOUND** {prose(sentence(found))}",
-             f"{prose(ratio(found))} Needs {prose(needs(found))}.", table(*levels(found))]  # fmt: skip
-    if answer.tiles:
-        parts += ["## Tiles", table(*tile_table(answer.tiles))]
-    if answer.measured is not None:
-        seen = answer.measured
-        parts += ["## Measured", prose(told(seen)), bullets(prose(line) for line in [*stories(seen), *seen.notes])]
-    if answer.sweep is not None:
-        parts += [f"## Over {answer.sweep.name}", table(*sweep_table(answer.sweep)),
-                  bullets(prose(line) for line in crossings(answer.sweep))]  # fmt: skip
-    sources = [f"{level.name} attained: {level.source}" for level in found.levels]
-    parts.append(bullets(prose(line) for line in [*found.notes, *sources]))
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
 def as_json(answer: Answer) -> str:
     import json
 

@@ -9,7 +9,7 @@ import pytest
 
 from kscope.engine.run import analyze_paths
 from kscope.model.analysis import ProblemFit, to_json
-from kscope.napkin.problem import build
+from kscope.napkin.asked import build
 from kscope.reports import Options, render
 from tests.support.reports import fixture
 

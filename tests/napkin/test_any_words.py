@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from kscope.arch.chips import chips
 from kscope.model.errors import KscopeError
 from kscope.napkin.answer import answer
+from kscope.napkin.asked import ask
 from kscope.napkin.operations import OPERATIONS
-from kscope.napkin.problem import BYTES, ask
+from kscope.napkin.problem import BYTES
 from kscope.napkin.roofs import roofs
 from kscope.reports import napkin as report
+from kscope.reports.markdown.napkin import markdown
 
 SIZES = st.sampled_from(["0", "1", "2", "3", "7", "64", "4k", "1M", "1e6", "1e17", "-1", "0.5", "nan"])
 VALUES = st.sampled_from(["0", "1", "2", "64", "0.5", "int4", "fp8", "same", "1e12"])
@@ -44,5 +46,5 @@ def test_an_answer_or_a_line(said: list[str], chip: str, us: float, swept: bool)
     for width in (60, 80, 120):
         text = report.text(found, width=width, color=False, unicode=True)
         assert all(len(line) <= width for line in text.splitlines())
-    assert report.markdown(found).startswith("# ")
+    assert markdown(found).startswith("# ")
     assert json.loads(report.as_json(found))["schema"] == report.SCHEMA

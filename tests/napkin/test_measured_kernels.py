@@ -8,9 +8,9 @@ from functools import cache
 import pytest
 
 from kscope.arch.chips import find
+from kscope.napkin.asked import build
 from kscope.napkin.estimate import Estimate, estimate
 from kscope.napkin.measured import compare
-from kscope.napkin.problem import build
 from kscope.napkin.roofs import Roofs, roofs
 from kscope.napkin.tiles import best, tiles
 from tests.support.reports import FIXTURES

@@ -6,10 +6,10 @@ import pytest
 
 from kscope.arch.chips import find
 from kscope.model.errors import KscopeError
+from kscope.napkin.asked import ask, build, number
 from kscope.napkin.estimate import estimate
 from kscope.napkin.measured import compare, parse_time
 from kscope.napkin.operations import OPERATIONS
-from kscope.napkin.problem import ask, build, number
 from kscope.napkin.roofs import roofs
 from kscope.napkin.sweep import parse, sweep
 from kscope.napkin.tiles import tiles

@@ -116,7 +116,7 @@ class Facts:
     @property
     def _listing(self) -> Code:
         if self.code is None:
-            raise LookupError(f"{self.kernel.name}: the report has no SASS; ask facts.code first")
+            raise LookupError("the report has no SASS; ask facts.code first")
         return self.code
 
     @cached_property

@@ -120,7 +120,7 @@ def test_nothing_is_promised_where_a_unit_stays_full(
     b: Bounds, touched: float, remaining: float, factor: float, attainable: float, scale: dict[str, float]
 ) -> None:
     full = unit("full", attainable, [Part("untouched", attainable, "m")])
-    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.path)
+    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.latency_floor)
     for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
         assert e.speedup == pytest.approx(1, abs=0.002)
 

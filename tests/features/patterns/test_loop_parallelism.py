@@ -63,20 +63,20 @@ def test_what_a_loop_carries_decides_whether_it_can_be_shared(name: str) -> None
 @pytest.mark.parametrize("case", ["small_grid.slow", "mandelbrot.bands", "triton_deep.tiles16"])
 def test_rows_pixels_and_sums_can_be_shared(case: str, facts: Callable[[str], Facts]) -> None:
     known = facts(case)
-    assert known.code is not None and known.path is not None
-    found = pieces(known.code, known.path.walk)
+    assert known.code is not None and known.estimate.latency_floor is not None
+    found = pieces(known.code, known.estimate.latency_floor.walk)
     assert found.left(2.0) < 0.6
     assert bool(found.serial) == (case == "mandelbrot.bands"), "z = z^2 + c is one chain; its pixels are not"
 
 
 def test_a_list_is_walked_by_one_thread(facts: Callable[[str], Facts]) -> None:
     known = facts("list_walk.four")
-    assert known.code is not None and known.path is not None
-    found = pieces(known.code, known.path.walk)
+    assert known.code is not None and known.estimate.latency_floor is not None
+    found = pieces(known.code, known.estimate.latency_floor.walk)
     assert found.left(16.0) > 0.95 and any(known.code[i].opcode == "LDG" for i in found.serial)
 
 
 def test_a_recurrence_that_is_stored_reads_its_inputs_twice(facts: Callable[[str], Facts]) -> None:
     known = facts("gated.serial")
-    assert known.code is not None and known.path is not None
-    assert pieces(known.code, known.path.walk).twice
+    assert known.code is not None and known.estimate.latency_floor is not None
+    assert pieces(known.code, known.estimate.latency_floor.walk).twice
