@@ -16,7 +16,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.analysis import Analysis, NotApplicable, RuleError
-from kscope.rules.base import PASSED, CounterRule, Outcome
+from kscope.rules.base import PASSED, CounterRule, Outcome, Rule
 from kscope.rules.registry import all_rules
 from tests.support import reports
 

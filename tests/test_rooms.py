@@ -49,7 +49,6 @@ TANGLED: dict[str, dict[str, int]] = {
         "features/lanes/affine.py:_evaluate": 26,
         "features/patterns/math_functions.py:_power": 29,
         "features/patterns/tile_copies.py:_asynchronous": 23,
-        "features/profile/coalescing.py:mergeable": 25,
         "features/sass/branches.py:_base": 23,
         "features/sass/branches.py:targets_of": 24,
         "features/views/annotations.py:_branch": 24,

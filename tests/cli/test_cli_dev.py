@@ -39,7 +39,7 @@ def test_what_it_writes_is_a_rule(code: str, slug: str, more: tuple[str, ...], c
     before = {path: (copy / path).read_text("utf-8") for path in LISTED}
     done = kscope("dev", "new-rule", code, slug, *more, cwd=copy)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("wrote ") == 4 and "make golden" in done.stdout
+    assert done.stderr.count("wrote ") == 4 and "make golden" in done.stdout
     for path, text in before.items():
         added = set((copy / path).read_text("utf-8").splitlines()) - set(text.splitlines())
         assert len(added) == 1 and len((copy / path).read_text("utf-8").splitlines()) == len(text.splitlines()) + 1

@@ -170,7 +170,8 @@ def test_a_file_that_shrinks_while_it_is_read(export: Path, tmp_path: Path) -> N
     """Read, not mapped: the process lives, and says that the file is damaged or reads it as it was."""
     whole = export.read_bytes()
     code = (
-        "import sys\nfrom pathlib import Path\nfrom kscope.parsers.timeline import nsys\nfrom kscope.model.errors import *\n"
+        "import sys\nfrom pathlib import Path\nfrom kscope.parsers.timeline import nsys\n"
+        "from kscope.model.errors import *\n"
         "for line in sys.stdin:\n"
         "    try:\n        print(len(nsys.read(sys.argv[1]).ops), flush=True)\n"
         "    except KscopeError as error:\n        print(error.code, flush=True)\n"
