@@ -25,6 +25,7 @@ from kscope.model.findings import (
     Verdict,
 )
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
+from kscope.model.next_step import NextStep
 from kscope.model.problem import ProblemFit
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
     "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
-    "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Regime", "RegimeShare",
+    "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Regime", "RegimeShare",
     "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization",
     "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
@@ -162,6 +163,7 @@ class KernelAnalysis(Frozen):
     notes: list[str] = []
     workload: str = "kernel"
     problem: ProblemFit | UnsetType = UNSET  # only where one was named
+    next_step: NextStep | None = msgspec.field(default=None, name="next")
 
 
 class TimelineAnalysis(Frozen):
