@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from kscope.model.bounded import Bounded
 from kscope.model.findings import (
     Estimate,
     Evidence,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
+    "SCHEMA", "Analysis", "Bounded", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
     "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
     "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Regime", "RegimeShare",
     "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization",
@@ -221,6 +222,7 @@ class FunctionAnalysis(Frozen):
     samples: int | None = None
     sources: Annotated[dict[str, dict[int, str]], Meta(description="source lines by file and line, where asked")] = {}
     notes: list[str] = []
+    bounded: Bounded | UnsetType = UNSET  # only where a time and a launch were given
 
 
 class ProgramAnalysis(Frozen):
