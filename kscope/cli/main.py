@@ -21,7 +21,7 @@ COMMANDS = {
     "diff": "Compare two versions: what a change did, kernel by kernel, and whether the promise held.",
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
-    "mcp": "Serve diagnoses as tools to an agent (Model Context Protocol).",
+    "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",
     "napkin": "Estimate an operation: bytes, FLOP and the floor in time, before a line is written.",
     "rules": "List the rules.",
     "run": "Record a program with what the rules need, then diagnose it.",

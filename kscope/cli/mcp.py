@@ -12,7 +12,7 @@ import click
 @click.argument("roots", metavar="[ROOT]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--print-config", is_flag=True, help="Print what a client's configuration needs, and exit.")
 def mcp(roots: tuple[Path, ...], print_config: bool) -> None:
-    """Serve diagnoses as tools to an agent, over standard input and output (Model Context Protocol).
+    """Serve diagnoses as tools to an agent, over the Model Context Protocol.
 
     Only regular files below the ROOTs (default: the current folder) are read, wherever links lead; nothing is written
     there. Needs the SDK: pip install 'kscope-gpu[mcp]'
@@ -26,16 +26,17 @@ def mcp(roots: tuple[Path, ...], print_config: bool) -> None:
     folders = [str(folder) for folder in Roots(roots or (Path(),)).folders]
     if print_config:
         return _print(folders)
-    import importlib.util
+    import gc
 
     from kscope.model.errors import EXIT_TOOL, KscopeError
 
-    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
-        hint = "install it: pip install 'kscope-gpu[mcp]'"
-        raise KscopeError("missing-tool", "the MCP SDK (mcp 2.3 or later) is not installed", hint, EXIT_TOOL)
-    import gc
-
-    from kscope.mcp.server import serve
+    try:
+        from kscope.mcp.server import serve
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types", "anyio"):
+            raise
+        message, hint = "the MCP SDK (mcp 2.3 or later) is not installed", "install it: pip install 'kscope-gpu[mcp]'"
+        raise KscopeError("missing-tool", message, hint, EXIT_TOOL) from None
 
     gc.enable()  # one command and out is another command
     serve(folders)

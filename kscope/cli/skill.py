@@ -11,9 +11,9 @@ import click
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 def skill(output: Path | None, force: bool) -> None:
-    """Print the page that tells an agent how to work with kscope: measure, read, change one thing, check, stop.
+    """Print the page that tells an agent how to work with kscope.
 
-    It begins with the front matter (name, description) that agent tools expect of a skill. Save it where yours looks:
+    Measure, read, change one thing, check the promise, stop. It begins with the front matter (name, description) that agent tools expect of a skill. Save it where yours looks:
 
     \b
     kscope skill -o .claude/skills/kscope/SKILL.md

@@ -93,8 +93,9 @@ def bounded(program: Program, ran: Ran, findings: list[Finding]) -> Bounded:
         for view in loops(program, code.cfg, code.classes, None, known):
             top = next((b for b in view.bounds if not b.refused and b.cycles), None)
             if top is not None and not view.kind:
+                most = cycles / (top.cycles * ran.warps_a_partition)
                 rounds.append(RoundsBound(loop=view.number, start=view.start, end=view.end, pipe=top.pipe,
-                                          cycles=top.cycles, rounds=cycles / (top.cycles * ran.warps_a_partition)))  # fmt: skip
+                                          cycles=top.cycles, rounds=most))  # fmt: skip
     beside = _beside(ran)
     return Bounded(
         time_us=ran.time_us, chip=ran.chip.name, chip_from=ran.chip_from, grid=ran.grid, block=ran.block,
@@ -151,8 +152,8 @@ def _says(ran: Ran, resident: ResidentWarps | None, pipes: list[PipeTime]) -> li
     impossible = [p for p in pipes if p.share > 1]
     if impossible:
         p = impossible[0]
-        says.append(f"one pass of every warp takes {p.us:.3g} us of the {p.pipe} alone: most warps leave early, or time, "
-                    "launch or chip are others")  # fmt: skip
+        says.append(f"one pass of every warp takes {p.us:.3g} us of the {p.pipe} alone: most warps leave early, or "
+                    "time, launch or chip are others")  # fmt: skip
     return says
 
 

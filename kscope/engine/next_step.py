@@ -43,8 +43,8 @@ def next_step(
     if problem is not None and problem.headroom is not None:
         return _beside_the_problem(problem, problem.headroom, roof, room)
     if roof is not None:
-        return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(roofed=True)}; less work or another algorithm "
-                        "would be another roof: --problem tells how far the problem's own floor is")  # fmt: skip
+        why = "less work or another algorithm would have another roof: --problem tells how far the problem's floor is"
+        return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(roofed=True)}; {why}")
     if room is None:
         why = "no rule promises a gain, and no counter of the report says how far a roof is"
         return NextStep(do="measure", words="measure: --set full would tell", why=f"{why}; {FULL_SET}")

@@ -11,7 +11,6 @@ from msgspec import Meta
 
 from kscope.model.analysis import (
     DeviceInfo,
-    Evidence,
     Finding,
     Frozen,
     Headroom,
@@ -187,6 +186,13 @@ class LevelRow(Frozen):
     source: str
 
 
+class Story(Frozen):
+    """A way of falling short, and the time that it would take."""
+
+    what: str
+    us: float
+
+
 class NapkinAnswer(Frozen):
     """floor_us: nothing is faster; attained_us: what the best kernels' rates give."""
 
@@ -200,5 +206,5 @@ class NapkinAnswer(Frozen):
     attained_us: float
     levels: list[LevelRow]
     measured: str = ""
-    explanations: Annotated[list[Evidence], Meta(description="ways of falling short that take as long")] = []
+    explanations: Annotated[list[Story], Meta(description="those that take about as long as was measured")] = []
     notes: list[str] = []

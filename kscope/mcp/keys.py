@@ -49,7 +49,7 @@ def row_key(pc: int) -> str:
 
 
 def find(kernels: Sequence[KernelAnalysis], key: str) -> tuple[str, KernelAnalysis]:
-    """The kernel of a key, or of the part of it before the `@` where one kernel has that. Raises KscopeError (usage)."""
+    """The kernel of a key, or of the part of it before the `@` where one kernel has that. Raises KscopeError."""
     keys = kernel_keys(kernels)
     if key in keys:
         return key, kernels[keys.index(key)]

@@ -15,7 +15,6 @@ from kscope.mcp.metrics import metrics
 from kscope.mcp.pages import having, page
 from kscope.mcp.roots import SCANNED
 from kscope.model.analysis import Analysis, Finding, KernelAnalysis, NotApplicable
-from kscope.model.units import percent
 
 BRIEFS = 3  # findings of a kernel that an overview names
 KINDS = (
@@ -176,9 +175,7 @@ def napkin(desk: Desk, asked: arguments.Napkin) -> answers.NapkinAnswer:
         levels=[answers.LevelRow(name=v.name, amount=v.amount, unit=v.unit, peak_us=v.peak_us,
                                  attained_us=v.attained_us, source=v.source) for v in e.levels],
         measured=beside.verdict if beside else "", notes=[*e.notes, *(beside.notes if beside else ())],
-        explanations=[answers.Evidence(metric=s.what, value=s.us, unit="us",
-                                       note=f"the measured time is {percent(s.ratio)} of it")
-                      for s in (beside.stories if beside else ())],
+        explanations=[answers.Story(what=s.what, us=s.us) for s in (beside.stories if beside else ())],
     )  # fmt: skip
 
 

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA", "Analysis", "Bounded", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
-    "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
-    "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Regime", "RegimeShare",
-    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization",
-    "Verdict", "from_json", "json_schema", "to_json",
+    "SCHEMA", "Analysis", "Bounded", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis",
+    "Headroom", "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis",
+    "LaunchInfo", "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis",
+    "Regime", "RegimeShare", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall",
+    "TimelineAnalysis", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"
