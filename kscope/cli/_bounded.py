@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import structs
@@ -11,6 +11,8 @@ from msgspec import structs
 from kscope.model.errors import EXIT_USAGE, KscopeError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kscope.engine.bounded import Ran
     from kscope.model.analysis import Analysis
     from kscope.model.program import Cubin, Program
@@ -21,20 +23,44 @@ LARGEST = 2**31 - 1  # of a grid in x (CUDA C++ Programming Guide, technical spe
 Three = tuple[int, int, int]
 
 
-def check(paths: tuple[str, ...], time: str | None, format_: str, given: dict[str, object]) -> None:
-    """Whether the options go together. given: by name, those that mean nothing without --time, or with it."""
-    if time is None:
-        if used := [name for name in ("--grid", "--block", "--dynamic-shared", "--chip") if given[name]]:
-            raise click.UsageError(f"{used[0]} describes a run that was timed: give --time too.")
+def check(given: dict[str, Any], format_: str) -> None:
+    """Whether the options of the command (its parameters by name) go together."""
+
+    def used(*options: str) -> list[str]:
+        return [one for one in options if given[one.removeprefix("--").replace("-", "_")]]
+
+    if given["time"] is None:
+        if alone := used("--grid", "--block", "--dynamic-shared", "--chip"):
+            raise click.UsageError(f"{alone[0]} describes a run that was timed: give --time too.")
         return
-    if missing := [name for name in ("--grid", "--block") if not given[name]]:
+    if len(there := used("--grid", "--block")) < 2:
+        missing = [one for one in ("--grid", "--block") if one not in there]
         raise click.UsageError(f"--time needs the launch: give {' and '.join(missing)}.")
-    if used := [name for name in ("--plot", "--fail-on", "--baseline", "--select", "--ignore") if given[name]]:
-        raise click.UsageError(f"{used[0]} is for reports: --time bounds machine code alone.")
-    if len(paths) != 1:
+    if other := used("--plot", "--fail-on", "--baseline", "--select", "--ignore"):
+        raise click.UsageError(f"{other[0]} is for reports: --time bounds machine code alone.")
+    if len(given["paths"]) != 1:
         raise click.UsageError("--time is of one kernel: name one file of machine code.")
     if format_ not in FORMATS:
         raise click.UsageError(f"--time has the formats {' and '.join(FORMATS)}.")
+
+
+def answer(given: dict[str, Any], format_: str, output: Path | None, problem: Problem | None) -> int:
+    """Print or write the bounds; the exit status. given: parameters of the command. Raises KscopeError."""
+    from kscope.cli import _output
+    from kscope.reports import Options, bounded, render
+
+    found = analysis(given["paths"][0], given["kernel"], given["time"], given["grid"], given["block"],
+                     given["dynamic_shared"], given["chip"], problem)  # fmt: skip
+    options = Options(verbose=given["verbose"])
+    if not output:
+        options = Options(width=_output.stdout_width(), color=_output.stdout_color(given["no_color"]),
+                          unicode=_output.stdout_unicode(), verbose=given["verbose"])  # fmt: skip
+    text = render("json", found) if format_ == "json" else bounded.render(found, options)
+    if output:
+        _output.write_file(output, text, force=given["force"])
+    else:
+        _output.write_stdout(text)
+    return 0
 
 
 def analysis(

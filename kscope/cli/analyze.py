@@ -14,7 +14,7 @@ from kscope.cli import _gate
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, SkippedInput
+    from kscope.model.analysis import SkippedInput
     from kscope.model.detail import Detail
     from kscope.napkin.problem import Problem
 
@@ -74,11 +74,8 @@ def analyze(
 
     from kscope.cli import _bounded, _cache, _output
 
-    _bounded.check(paths, time, format_, {
-        "--grid": grid, "--block": block, "--dynamic-shared": dynamic_shared, "--chip": chip, "--plot": plot,
-        "--fail-on": fail_on, "--baseline": baseline, "--select": select, "--ignore": ignore,
-    })  # fmt: skip
-
+    given = click.get_current_context().params
+    _bounded.check(given, format_)
     if output:
         _output.check_target(output, paths, force=force)
     if plot:
@@ -87,8 +84,7 @@ def analyze(
     selected, ignored = _codes(select), _codes(ignore)
     asked = _problem(problem)
     if time is not None:
-        bounds = _bounded.analysis(paths[0], kernel, time, grid or "", block or "", dynamic_shared, chip, asked)
-        return _write_bounds(bounds, format_, output, force=force, verbose=verbose, no_color=no_color)
+        return _bounded.answer(given, format_, output, asked)
 
     from kscope.cli._progress import progress_bar
     from kscope.engine.run import analyze_paths
@@ -121,25 +117,6 @@ def analyze(
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, options))
     return gate.of(analysis)
-
-
-def _write_bounds(
-    bounds: Analysis, format_: str, output: Path | None, *, force: bool, verbose: bool, no_color: bool
-) -> int:
-    from kscope.cli import _output
-    from kscope.reports import Options, bounded, render
-
-    if output:
-        options = Options(verbose=verbose)
-    else:
-        options = Options(width=_output.stdout_width(), color=_output.stdout_color(no_color),
-                          unicode=_output.stdout_unicode(), verbose=verbose)  # fmt: skip
-    text = render("json", bounds) if format_ == "json" else bounded.render(bounds, options)
-    if output:
-        _output.write_file(output, text, force=force)
-    else:
-        _output.write_stdout(text)
-    return 0
 
 
 def _problem(words: str | None) -> Problem | None:

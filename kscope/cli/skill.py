@@ -13,7 +13,8 @@ import click
 def skill(output: Path | None, force: bool) -> None:
     """Print the page that tells an agent how to work with kscope.
 
-    Measure, read, change one thing, check the promise, stop. It begins with the front matter (name, description) that agent tools expect of a skill. Save it where yours looks:
+    Measure, read, change one thing, check the promise, stop. It begins with the front matter (name, description) that
+    agent tools expect of a skill. Save it where yours looks:
 
     \b
     kscope skill -o .claude/skills/kscope/SKILL.md

@@ -126,6 +126,7 @@ class CodeRow(Frozen):
 class CodeAnswer(Page):
     function: str
     rows: list[CodeRow]
+    notes: list[str] = []
     absent: list[Absent] = []
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kscope.mcp.answers import Absent, CodeAnswer, CodeRow
 from kscope.mcp.arguments import Code
-from kscope.mcp.desk import Desk, is_binary
+from kscope.mcp.desk import Desk
 from kscope.mcp.keys import find, row_key
 from kscope.mcp.pages import page
 from kscope.model.analysis import FunctionAnalysis
@@ -21,7 +21,7 @@ Functions = list[tuple[str, FunctionAnalysis]]
 
 def code(desk: Desk, asked: Code) -> CodeAnswer:
     path = desk.roots.file(asked.path)
-    function = _of_binary(desk, path, asked.key) if is_binary(path) else _of_report(desk, path, asked.key)
+    function = _of_binary(desk, path, asked.key) if desk.is_binary(path) else _of_report(desk, path, asked.key)
     rows = [_row(function, view) for view in function.listing]
     if asked.hottest:
         hottest = sorted(range(len(rows)), key=lambda i: -(rows[i].share or 0.0))[: asked.limit]
@@ -30,7 +30,7 @@ def code(desk: Desk, asked: Code) -> CodeAnswer:
     kept, after = page(rows, offset, asked.limit)
     return CodeAnswer(
         function=function.demangled or function.name, rows=kept, total=len(rows), next_offset=after,
-        absent=_absent(function),
+        notes=function.notes, absent=_absent(function),
     )  # fmt: skip
 
 

@@ -14,8 +14,8 @@ from kscope.model.analysis import Analysis
 from kscope.model.errors import KscopeError
 from kscope.parsers.files.inputs import HEAD, kind_of, open_input, sniff
 
-KEPT = 8
-"""Analyses and listings in memory. Judged: two versions, before and after, from several sides."""
+KEPT = 16
+"""Answers about files in memory, analyses and listings among them. Judged: two versions, each from several sides."""
 Made = TypeVar("Made")
 
 
@@ -50,7 +50,12 @@ class Desk:
                          lambda: analyze_paths([path], kernel=pattern, problem=asked))  # fmt: skip
 
 
-def is_binary(path: Path) -> bool:
+    def is_binary(self, path: Path) -> bool:
+        """Whether a file is machine code; a compressed one is unpacked to see it, once."""
+        return self.kept(path, ("binary",), lambda: _is_binary(path))
+
+
+def _is_binary(path: Path) -> bool:
     """Whether a file is machine code (a cubin, an object, a listing), compressed or not."""
     with open_input(path) as plain, open(plain, "rb") as file:
         head = file.read(HEAD)

@@ -9,7 +9,7 @@ from typing import Any
 
 from kscope.mcp import answers, arguments
 from kscope.mcp.code import code
-from kscope.mcp.desk import Desk, is_binary
+from kscope.mcp.desk import Desk
 from kscope.mcp.keys import find, finding_key, kernel_keys
 from kscope.mcp.metrics import metrics
 from kscope.mcp.pages import having, page
@@ -44,7 +44,7 @@ def _kind(name: str) -> str:
 
 def diagnose(desk: Desk, asked: arguments.Diagnose) -> answers.Diagnosis:
     path = desk.roots.file(asked.path)
-    if is_binary(path):
+    if desk.is_binary(path):
         return _functions(desk, asked)
     analysis = desk.analysis(path, asked.name, asked.problem)
     rows = [_row(key, k) for key, k in zip(kernel_keys(analysis.kernels), analysis.kernels, strict=True)]
@@ -133,16 +133,16 @@ def explain(desk: Desk, asked: arguments.Explain) -> answers.RulePage:
 def compare(desk: Desk, asked: arguments.Compare) -> answers.CompareAnswer:
     from kscope.mcp.compared import compared
 
-    found = compared(desk, asked)
-    of_before, of_after = ([getattr(p, side) for p in found.pairs] for side in ("before", "after"))
-    keys = list(zip(kernel_keys(of_before), kernel_keys(of_after), strict=True))
+    sides = compared(desk, asked)
+    found = sides.comparison
     rows = [
         answers.PairRow(
-            before=old, after=new, matched_by=p.matched_by, guess=p.guess, speedup=p.speedup, sentence=p.sentence,
+            before=sides.before[p.before.id], after=sides.after[p.after.id], matched_by=p.matched_by, guess=p.guess,
+            speedup=p.speedup, sentence=p.sentence,
             fixed=p.fixed, new=p.new, remaining=p.remaining, unknown=p.unknown, gone=p.gone, promises=p.promises,
             changes=p.changes, next=p.after.next_step,
         )
-        for (old, new), p in zip(keys, found.pairs, strict=True)
+        for p in found.pairs
     ]  # fmt: skip
     kept, after = page(rows, asked.offset, asked.limit)
     return answers.CompareAnswer(
