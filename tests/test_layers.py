@@ -8,7 +8,7 @@ import sys
 import pytest
 
 HEAVY = ("numpy", "pandas", "matplotlib", "torch", "mcp", "rich", "ncu_report", "zstandard", "jinja2")
-COMMANDS = ("analyze", "arch", "doctor", "explain", "napkin", "rules", "run", "sass")
+COMMANDS = ("analyze", "arch", "doctor", "explain", "mcp", "napkin", "rules", "run", "sass", "skill")
 
 
 def loaded_after(code: str) -> set[str]:

@@ -39,18 +39,26 @@ FORMATS = ("text", "json", "md", "llm", "html", "sarif")
 @click.option("--problem", metavar="PROBLEM",
               help="What the kernel was to solve, as in `kscope napkin`, such as \"gemm 4096 4096 4096 bf16\": compares"
                    " bytes and FLOP done with those needed.")
+@click.option("--time", metavar="TIME", help="Of machine code, without a report: what a run of it took, as 41us.")
+@click.option("--grid", metavar="N[xN[xN]]", help="With --time: blocks of that run.")
+@click.option("--block", metavar="N[xN[xN]]", help="With --time: threads of a block.")
+@click.option("--dynamic-shared", metavar="BYTES", type=click.IntRange(min=0, max=1 << 20), default=0,
+              help="With --time: dynamic shared memory of a block.")
+@click.option("--chip", metavar="CHIP", help="With --time: where it ran, of `kscope arch`.")
 @click.option("-v", "--verbose", is_flag=True, help="All kernels, all evidence, what passed, what was not applicable.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of --format json and exit.")
 def analyze(
     paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
     format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...],
-    baseline: Path | None, budget: int, problem: str | None, verbose: bool, no_color: bool, schema: bool,
+    baseline: Path | None, budget: int, problem: str | None, time: str | None, grid: str | None, block: str | None,
+    dynamic_shared: int, chip: str | None, verbose: bool, no_color: bool, schema: bool,
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
     PATH is an .ncu-rep or .ncu-repz, an Nsight Systems .sqlite (a .nsys-rep where nsys is installed), a torch profiler
-    trace .json (all also as .gz, .xz, .zst), or a folder of them.
+    trace .json (all also as .gz, .xz, .zst), or a folder of them. Where counters are not permitted: machine code and
+    what a run of it took (--time, --grid, --block), for what can be proved of that.
 
     A gate prints one line a violation on standard error: FAIL MEM103 transpose_plain tiles.cu:16 0x0290
 
@@ -64,8 +72,10 @@ def analyze(
     output = None if str(output) == "-" else output
     format_ = format_ or format_of(output, FORMATS)
 
-    from kscope.cli import _cache, _output
+    from kscope.cli import _bounded, _cache, _output
 
+    given = click.get_current_context().params
+    _bounded.check(given, format_)
     if output:
         _output.check_target(output, paths, force=force)
     if plot:
@@ -73,6 +83,8 @@ def analyze(
     gate = _gate.Gate(fail_on, baseline)
     selected, ignored = _codes(select), _codes(ignore)
     asked = _problem(problem)
+    if time is not None:
+        return _bounded.answer(given, format_, output, asked)
 
     from kscope.cli._progress import progress_bar
     from kscope.engine.run import analyze_paths

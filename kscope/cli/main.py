@@ -21,10 +21,12 @@ COMMANDS = {
     "diff": "Compare two versions: what a change did, kernel by kernel, and whether the promise held.",
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
+    "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",
     "napkin": "Estimate an operation: bytes, FLOP and the floor in time, before a line is written.",
     "rules": "List the rules.",
     "run": "Record a program with what the rules need, then diagnose it.",
     "sass": "Show the machine code of a binary: listing, loops, resources, what each instruction waits for.",
+    "skill": "Print the page that tells an agent how to work with kscope.",
     "trace": "Show what each role of a kernel did with its time, from what its warps recorded.",
 }
 """Command name (and module kscope.cli.NAME with the command of that name) -> short help."""

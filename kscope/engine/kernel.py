@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import UNSET
 
 from kscope.engine.headroom import headroom, under_the_roof
+from kscope.engine.next_step import next_step
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide
 from kscope.engine.verdict import verdict
@@ -67,6 +68,8 @@ def analyze_kernel(
         footprints.add(ident, facts, findings)
     launch, device = kernel.launch, kernel.device
     room = headroom(facts, findings)
+    solved = _problem(facts, problem, room)
+    unheard = len(said.not_applicable)
     return KernelAnalysis(
         id=ident,
         name=kernel.name or kernel.demangled or "(unnamed)",
@@ -78,7 +81,7 @@ def analyze_kernel(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
-        verdict=verdict(facts, regimen, findings, len(said.not_applicable)),
+        verdict=verdict(facts, regimen, findings, unheard),
         headroom=room,
         roofline=_roofline(facts),
         utilization=_utilization(facts),
@@ -96,7 +99,8 @@ def analyze_kernel(
         hot=_hot(facts),
         notes=[one_line(n) for n in kernel.notes],
         workload=kernel.workload,
-        problem=_problem(facts, problem, room),
+        problem=solved,
+        next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),
     )  # fmt: skip
 
 

@@ -31,7 +31,7 @@ def worth(finding: Finding) -> float:
     return math.log(max(gain, 1.0)) * finding.confidence
 
 
-def _pays(finding: Finding) -> bool:
+def pays(finding: Finding) -> bool:
     gain = finding.estimate.speedup if finding.estimate is not None else 1.0
     return gain >= PAYS and (gain - 1) * finding.confidence >= SURE
 
@@ -40,7 +40,7 @@ def ranked(found: Iterable[Finding]) -> list[Finding]:
     """Best first, with severities and overlaps filled in; a kernel at its roof leads with that, unless something
     else promises a real gain."""
     findings = [msgspec.structs.replace(f, severity=severity(f)) for f in found]
-    paying = any(_pays(f) for f in findings)
+    paying = any(pays(f) for f in findings)
 
     def key(f: Finding) -> tuple[int, float, str]:
         group = 2 if f.severity == "info" else 0 if f.code in ROOFS and not paying else 1

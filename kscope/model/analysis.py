@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kscope import _presenters
+from kscope.model.bounded import Bounded
 from kscope.model.findings import (
     Estimate,
     Evidence,
@@ -26,6 +27,7 @@ from kscope.model.findings import (
     Verdict,
 )
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
+from kscope.model.next_step import NextStep
 from kscope.model.problem import ProblemFit
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
@@ -44,11 +46,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
-    "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
-    "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Regime", "RegimeShare",
-    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization",
-    "Verdict", "from_json", "json_schema", "to_json",
+    "SCHEMA", "Analysis", "Bounded", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis",
+    "Headroom", "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis",
+    "LaunchInfo", "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis",
+    "Regime", "RegimeShare", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall",
+    "TimelineAnalysis", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"
@@ -163,6 +165,7 @@ class KernelAnalysis(Frozen):
     notes: list[str] = []
     workload: str = "kernel"
     problem: ProblemFit | UnsetType = UNSET  # only where one was named
+    next_step: NextStep | None = msgspec.field(default=None, name="next")
 
 
 class TimelineAnalysis(Frozen):
@@ -220,6 +223,7 @@ class FunctionAnalysis(Frozen):
     samples: int | None = None
     sources: Annotated[dict[str, dict[int, str]], Meta(description="source lines by file and line, where asked")] = {}
     notes: list[str] = []
+    bounded: Bounded | UnsetType = UNSET  # only where a time and a launch were given
 
 
 class ProgramAnalysis(Frozen):

@@ -15,7 +15,18 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from kscope.model import analysis, comparison, findings, joined, programs, sass_diff, specialization, timeline_figures
+from kscope.model import (
+    analysis,
+    bounded,
+    comparison,
+    findings,
+    joined,
+    next_step,
+    programs,
+    sass_diff,
+    specialization,
+    timeline_figures,
+)
 
 _NUMBER = re.compile(r"f'.*[dfgxX%]'").fullmatch
 Found = frozenset[str]
@@ -33,7 +44,7 @@ the guard."""
 SENTENCES = {
     "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "direction", "fix", "headline", "next",
     "not_advice", "note", "notes", "precision", "role", "says", "sentence", "text", "title", "unit", "waits_for",
-    "what", "why", "window",
+    "what", "why", "window", "words",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 
@@ -49,7 +60,10 @@ def fields() -> tuple[set[str], set[str]]:
     """Names of the fields of the view that hold text, and of all."""
     text: set[str] = set()
     every: set[str] = set()
-    for module in (analysis, comparison, findings, joined, programs, sass_diff, specialization, timeline_figures):
+    for module in (
+        analysis, bounded, comparison, findings, joined, next_step, programs, sass_diff, specialization,
+        timeline_figures,
+    ):  # fmt: skip
         for one in vars(module).values():
             if isinstance(one, type) and issubclass(one, Struct):
                 every |= {f.name for f in structs.fields(one)}

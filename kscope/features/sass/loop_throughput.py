@@ -91,6 +91,34 @@ def loop_bound(
     return LoopBound(len(always), len(body) - len(always), tuple(found))
 
 
+def once_through(
+    program: Program, cfg: Cfg, classes: Sequence[OpClass], wavefronts: Mapping[int, float] | None = None
+) -> LoopBound:
+    """The bound of one pass from the entry to the end, of a warp that does not leave early: what every path to the
+    last, unconditional EXIT has in it, one round of the loops there. `sometimes` counts nothing here."""
+    code = program.instructions
+    ends = [cfg.block_of[i] for i, ins in enumerate(code) if ins.opcode == "EXIT" and ins.guard is None]
+    common: set[int] | None = None
+    for end in ends:
+        chain: set[int] = set()
+        at: int | None = end
+        while at is not None and at not in chain:
+            chain.add(at)
+            at = cfg.idom[at]
+        common = chain if common is None else common & chain
+    body = [i for i in range(len(code)) if cfg.block_of[i] in (common or ())]
+    unknown = sorted({code[i].opcode for i in body if not classes[i].known})
+    if unknown or not body:
+        why = f"no table knows {', '.join(unknown)}" if unknown else "no way through the code is certain"
+        return LoopBound(0, 0, (), why)
+    low, _ = _intervals(classes, body, wavefronts or {})
+    least = _cycles(program, classes, dict.fromkeys(body, 1.0), low)
+    refused = _refusals(program, classes, body)
+    found = [PipeBound(p, round(c, 2), round(c, 2)) for p, c in least.items() if p not in refused and c]
+    found.sort(key=lambda b: (-b.least, b.pipe))
+    return LoopBound(len(body), 0, (*found, *(PipeBound(p, 0.0, 0.0, why) for p, why in sorted(refused.items()))))
+
+
 def _every_round(cfg: Cfg, loop: int) -> set[int]:
     """Blocks that every round of a loop passes: those that dominate all its back edges."""
     inside = cfg.loops[loop]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
-from kscope.reports import words
+from kscope.reports import next_step, words
 from kscope.reports.escape import code, fence
 from kscope.reports.llm.blocks import Block, said, span
 from kscope.reports.llm.findings import findings
@@ -56,6 +56,8 @@ def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         shape += f" Profiled as one {span(kernel.workload)}, not as single kernels."
     if kernel.nvtx:
         shape += f" NVTX {span(' / '.join(kernel.nvtx))}."
+    if kernel.next_step:
+        blocks.append(Block(base, "next steps", heading, f"Next: {said(next_step.line(kernel.next_step))}."))
     if kernel.problem:
         text = ". ".join(said(line) for line in words.problem(kernel.problem))
         blocks.append(Block(base + 4, "problems", heading, f"The problem: {text}."))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
-from kscope.reports import words
+from kscope.reports import next_step, words
 from kscope.reports.escape import code, fence, prose
 from kscope.reports.markdown import pipeline
 from kscope.reports.markdown.suggestions import suggestions
@@ -31,6 +31,8 @@ def sections(kernel: KernelAnalysis, *, verbose: bool) -> list[str]:
     parts = [f"## {code(short)}", f"**{prose(word)}** {prose(sentence)}", f"{about}."]
     if "..." in short:
         parts.append(f"Full name: {code(name)}")
+    if kernel.next_step:
+        parts.append(f"**Next:** {prose(next_step.line(kernel.next_step))}.")
     if kernel.nvtx:
         parts.append(f"NVTX: {code(' / '.join(kernel.nvtx))}")
     if kernel.workload != "kernel":

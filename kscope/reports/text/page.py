@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
-from kscope.reports import words
+from kscope.reports import next_step, words
 from kscope.reports.terminal import Page, Segment, bar, cells, clip, pad
 from kscope.reports.text import joined as program
 from kscope.reports.text import pipeline
@@ -94,6 +94,8 @@ def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bo
     word, sentence = words.badge(kernel.verdict)
     page.paragraph(sentence, lead=(f"  {word} ", kernel.verdict.regime), indent=2)
     _margin(page, kernel, sentence, verbose=verbose)
+    if kernel.next_step:
+        page.paragraph(next_step.short(kernel.next_step), lead=("  next  ", "good"), indent=8)
     if kernel.problem:
         for n, text in enumerate(words.problem(kernel.problem)):
             page.paragraph(text, lead=("  problem  " if n == 0 else " " * 11, "dim"), indent=11)

@@ -18,6 +18,17 @@ export interface Analysis {
   joined: JoinedAnalysis[]; programs: ProgramAnalysis[]; skipped: SkippedInput[];
 }
 
+export interface BesideProblem {
+  text: string; floor_us: number; attained_us: number; above: number; limiter: string; verdict: string;
+  explanations: string[];
+}
+
+export interface Bounded {
+  time_us: number; chip: string; chip_from: string; grid: [number, number, number]; block: [number, number, number];
+  shared_dynamic: number; resident: ResidentWarps | null; pipes: PipeTime[]; loops: RoundsBound[]; refused: string[];
+  device_bytes: number; problem: BesideProblem | null; says: string[]; unknown: Unknown[]; next: NextStep;
+}
+
 export interface Cause {
   pc: number; samples: number;
 }
@@ -93,7 +104,7 @@ export interface FunctionAnalysis {
   findings: Finding[]; passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; entry: boolean;
   mix: MixRow[]; accesses: AccessRow[]; occupancy: Occupancy | null; listing: InstructionView[]; kernel: string;
   launch: string; duration_us: number | null; samples: number | null; sources: Record<string, Record<number, string>>;
-  notes: string[];
+  notes: string[]; bounded: Bounded;
 }
 
 export interface FunctionDetail {
@@ -159,7 +170,8 @@ export interface KernelAnalysis {
   launch: LaunchInfo; verdict: Verdict; headroom: Headroom | null; roofline: Roofline | null;
   utilization: Utilization[]; stalls: Stall[]; warp_specialization: WarpSpecialization | null; findings: Finding[];
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; nvidia: NvidiaFinding[]; nvtx: string[];
-  hot: HotInstruction[]; repeats: Repeats | null; notes: string[]; workload: string;
+  hot: HotInstruction[]; repeats: Repeats | null; notes: string[]; workload: string; problem: ProblemFit;
+  next: NextStep | null;
 }
 
 export interface KernelDetail {
@@ -224,6 +236,11 @@ export interface MixRow {
   pipe: string; instructions: number; in_loops: number; executed: number | null;
 }
 
+export interface NextStep {
+  do: "change_algorithm" | "go_on" | "measure" | "stop"; words: string; why: string; code: string | null;
+  speedup: number | null;
+}
+
 export interface Node {
   id: string; title: string; hit_pct?: number; busy_pct?: number; note?: string;
 }
@@ -260,9 +277,20 @@ export interface PipeCycles {
   pipe: string; cycles: number; most: number; refused: string;
 }
 
+export interface PipeTime {
+  pipe: string; us: number; share: number;
+}
+
 export interface PmDetail {
   bin_ns: number; sampled_ns: number; series: DetailSeries[]; fill_ns?: number; drain_ns?: number;
   bubbles?: [number, number][];
+}
+
+export interface ProblemFit {
+  text: string; chip: string; flop_needed: number; flop_done: number | null; read_bytes_needed: number;
+  read_bytes_done: number | null; written_bytes_needed: number; written_bytes_done: number | null;
+  l2_read_bytes: number | null; floor_us: number; attained_us: number; limiter: string; headroom: number | null;
+  headroom_code: number | null; says: string[];
 }
 
 export interface ProgramAnalysis {
@@ -288,6 +316,10 @@ export interface Repeats {
   count: number; min_us: number; median_us: number; max_us: number; total_us: number;
 }
 
+export interface ResidentWarps {
+  warps: number; warps_max: number; blocks: number; limits: string[]; waves: number; filled: number; idle_sms: number;
+}
+
 export interface Retries {
   waits_for: string; failed: number; made: number;
 }
@@ -310,6 +342,10 @@ export interface Roofs {
   levels: Level[]; ceilings: Ceiling[];
 }
 
+export interface RoundsBound {
+  loop: number; start: number; end: number; pipe: string; cycles: number; rounds: number;
+}
+
 export interface Row {
   kind: string; title: string; device?: number; start: number[]; length: number[]; name: number[]; count?: number[];
   call?: number[];
@@ -321,7 +357,7 @@ export interface RuleError {
 
 export interface SassComparison {
   schema: string; kscope: string; before: Input; after: Input; functions: FunctionDiff[]; only_before: string[];
-  only_after: string[]; added: AddedFunction[]; notes: string[];
+  only_after: string[]; added: AddedFunction[]; notes: string[]; skipped: SkippedInput[];
 }
 
 export interface SassLine {
@@ -380,6 +416,10 @@ export interface TimelinePair {
 export interface TopKernel {
   name: string; count: number; total_us: number; mean_us: number; share: number; kind: string;
   grid: [number, number, number]; block: [number, number, number]; hidden: number; operators: string[]; source: string;
+}
+
+export interface Unknown {
+  what: string; collect: string;
 }
 
 export interface Utilization {

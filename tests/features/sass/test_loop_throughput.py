@@ -9,11 +9,14 @@ import pytest
 
 from kscope.features.counters.units import elapsed_cycles
 from kscope.features.facts import Facts
+from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.profile.measured import Profile
 from kscope.features.sass.cfg import build_cfg
-from kscope.features.sass.loop_throughput import LoopBound, loop_bound
+from kscope.features.sass.listing import Listing
+from kscope.features.sass.loop_throughput import LoopBound, loop_bound, once_through
 from kscope.features.views.program import loops
 from kscope.isa.opcodes import classify
+from kscope.model.kernel import Kernel
 from tests.features.listings import CHAIN, NESTED, program
 from tests.support import reports
 
@@ -109,3 +112,26 @@ def test_shared_memory_by_what_is_known() -> None:
     cfg, classes = build_cfg(code), [classify(ins, 90) for ins in code.instructions]
     assert cycles(loop_bound(code, cfg, classes, 0))["lsu"] == (8, 16)
     assert cycles(loop_bound(code, cfg, classes, 0, wavefronts={0: 32}))["lsu"] == (128, 128)
+
+
+def test_once_through_counts_what_every_warp_passes() -> None:
+    """A branch over two XU instructions, an early exit, and the rest: the branch may be taken, the exit is not."""
+    text = "0x0 ISETP.GE.AND P0, PT, R0, R1, PT\n0x10 @P0 EXIT\n0x20 @P1 BRA 0x50\n0x30 MUFU.EX2 R3, R1\n"
+    text += "0x40 MUFU.RCP R4, R3\n0x50 FADD R1, R1, R2\n0x60 EXIT\n"
+    code = program(text, 90)
+    cfg, classes = build_cfg(code), [classify(ins, 90) for ins in code.instructions]
+    found = once_through(code, cfg, classes)
+    assert found.always == 5 and "xu" not in cycles(found) and cycles(found)["issue"] == (5, 5)
+
+
+@pytest.mark.parametrize("case", SINGLE[::12])
+def test_no_kernel_is_faster_than_one_pass_of_its_warps(case: str, kernel: Callable[[str], Kernel]) -> None:
+    one = kernel(case)
+    assert one.program is not None
+    code = Listing(one.program)
+    known = {i: float(c.wavefronts) for i, c in conflicts(code).items()}
+    found = once_through(one.program, code.cfg, code.classes, known)
+    elapsed = elapsed_cycles(one.metrics)
+    warps = -(-one.launch.blocks // one.device.sms) * one.launch.warps / 4
+    assert elapsed and found.pipes and not found.refused
+    assert all(pipe.least * warps <= elapsed for pipe in found.pipes), found.pipes

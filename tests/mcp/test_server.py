@@ -1,0 +1,261 @@
+"""Every tool, asked by the SDK's own client: answers, schemas, pages, keys, and what hostile arguments get."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from kscope.mcp.catalogue import TOOLS
+from kscope.mcp.pages import BUDGET, LARGEST
+from kscope.mcp.tools import RUN
+from tests.mcp.serving import Session, running, serving
+from tests.support.reports import fixture, join_reports
+
+FIXTURES = fixture("bank_conflict.slow").parents[2]
+SLOW, FAST, STATS, FEW = "slow.ncu-rep.xz", "fast.ncu-rep.xz", "row_stats.ncu-rep.xz", "few.ncu-rep.xz"
+BINARY, TRACE = "arithmetic.cubin.xz", "item_loop.json.xz"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two versions of a kernel, one kernel with all sections and with few, machine code, a timeline; beside it, what
+    must not be read."""
+    base = tmp_path_factory.mktemp("served")
+    root, outside = base / "root", base / "outside"
+    root.mkdir()
+    outside.mkdir()
+    for name, source in {
+        SLOW: fixture("bank_conflict.slow"), FAST: fixture("bank_conflict.fast"), STATS: fixture("row_stats.thread"),
+        FEW: FIXTURES / "sections" / "sol.row_stats.thread" / "report.ncu-rep.xz",
+        BINARY: FIXTURES / "sass" / "arithmetic.sm_90a.cubin.xz", TRACE: FIXTURES / "traces" / TRACE,
+    }.items():  # fmt: skip
+        shutil.copy(source, root / name)
+    shutil.copy(fixture("exp_chain.base"), outside / "secret.ncu-rep.xz")
+    (root / "link.ncu-rep.xz").symlink_to(outside / "secret.ncu-rep.xz")
+    (root / "linked").symlink_to(outside)
+    (root / "loop.ncu-rep").symlink_to("loop.ncu-rep")
+    (root / "inside.ncu-rep.xz").symlink_to(SLOW)
+    (root / "empty.ncu-rep").touch()
+    (root / "text.ncu-rep").write_text("no report\n")
+    (root / "cut.ncu-rep.xz").write_bytes((root / SLOW).read_bytes()[:5000])
+    os.mkfifo(root / "pipe.ncu-rep")
+    return root
+
+
+@pytest.fixture(scope="module")
+def session(folder: Path) -> Iterator[Session]:
+    with serving(folder) as one:
+        yield one
+
+
+def key_of(session: Session, path: str) -> str:
+    (row,) = session.ask("diagnose", path=path)["kernels"]
+    return str(row["key"])
+
+
+CALLS = {
+    "list_inputs": {}, "diagnose": {"path": SLOW}, "kernel": {"path": SLOW}, "code": {"path": SLOW},
+    "metrics": {"path": SLOW, "contains": "bank conflicts"}, "explain": {"code": "MEM103"},
+    "compare": {"before": SLOW, "after": FAST}, "napkin": {"problem": "gemm 4096 4096 4096 bf16", "measured": "400us"},
+}  # fmt: skip
+
+
+def test_tools_say_what_they_take_and_answer(session: Session) -> None:
+    tools = session.wait(session.client.list_tools()).tools
+    assert 7 <= len(tools) <= 10 and [t.name for t in tools] == [t.name for t in TOOLS]
+    assert set(RUN) == set(CALLS) == {t.name for t in TOOLS}
+    for tool in tools:
+        assert tool.annotations is not None and tool.annotations.read_only_hint is True
+        for schema in (tool.input_schema, tool.output_schema):
+            assert schema is not None and schema["type"] == "object"
+            jsonschema.Draft202012Validator.check_schema(schema)
+        assert tool.input_schema["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_answer_is_of_its_schema(name: str, session: Session) -> None:
+    arguments = dict(CALLS[name])
+    if name in ("kernel", "code", "metrics"):
+        arguments["key"] = key_of(session, SLOW)
+    schema = next(t for t in session.wait(session.client.list_tools()).tools if t.name == name).output_schema
+    result = session.call(name, **arguments)
+    assert not result.is_error
+    jsonschema.Draft202012Validator(schema).validate(result.structured_content)
+    text = result.content[0].text  # type: ignore[union-attr]
+    assert json.loads(text) == result.structured_content and len(text) <= LARGEST
+
+
+def test_what_an_agent_needs_is_there(session: Session) -> None:
+    row = session.ask("diagnose", path=SLOW)["kernels"][0]
+    assert row["next"]["do"] == "go_on" and row["next"]["code"] == "MEM103"
+    assert row["findings"][0]["key"].startswith("MEM103@0x")
+    whole = session.ask("kernel", path=SLOW, key=row["key"])
+    assert whole["finding_keys"][0] == row["findings"][0]["key"]
+    place = row["findings"][0]["key"].partition("@")[2]
+    rows = session.ask("code", path=SLOW, key=row["key"], around=place, limit=8)["rows"]
+    (here,) = [r for r in rows if r["row"] == place]
+    assert "MEM103" in here["findings"] and "LDS" in here["sass"] and "threadIdx" in here["source"]
+    hottest = session.ask("code", path=SLOW, key=row["key"], hottest=True, limit=3)["rows"]
+    assert len(hottest) == 3 and sum(r["share"] for r in hottest) > 0.3
+    (pair,) = session.ask("compare", before=SLOW, after=FAST)["pairs"]
+    assert "MEM103" in pair["fixed"] and pair["promises"][0]["outcome"] == "inside"
+    assert session.ask("metrics", path=SLOW, key=row["key"], contains="dram__bytes_read.sum")["total"] >= 1
+
+
+def test_machine_code_and_timelines(session: Session) -> None:
+    found = session.ask("diagnose", path=BINARY, name="split_divide")
+    (function,) = found["functions"]
+    assert function["findings"][0]["code"] == "CMP205" and "nobody ran" in found["absent"][0]["what"]
+    listing = session.ask("code", path=BINARY, key=function["key"], limit=5)
+    assert listing["rows"][0]["share"] is None and "ncu --set full" in listing["absent"][0]["what"]
+    (timeline,) = session.ask("diagnose", path=TRACE)["timelines"]
+    assert timeline["verdict"]["regime"] == "overhead"
+    assert "counters of single kernels" in session.ask("diagnose", path=TRACE)["absent"][-1]["what"]
+    assert "no metrics" in session.refused("metrics", path=TRACE, key="x")
+
+
+def test_keys_hold_in_another_capture_of_the_same_code(session: Session) -> None:
+    full, few = session.ask("diagnose", path=STATS), session.ask("diagnose", path=FEW)
+    key = full["kernels"][0]["key"]
+    assert few["kernels"][0]["key"] == key and session.ask("kernel", path=FEW, key=key)["key"] == key
+    assert session.ask("kernel", path=FEW, key=key.partition("@")[0])["key"] == key, "the name alone, where it is one"
+
+
+def test_what_was_not_collected_is_said(session: Session) -> None:
+    few = session.ask("diagnose", path=FEW)
+    assert few["absent"] and all("--se" in one["what"] for one in few["absent"])
+    none = session.ask("metrics", path=SLOW, key=key_of(session, SLOW), contains="no such metric")
+    assert none["rows"] == [] and "not collected" in none["absent"][0]["what"]
+    assert "no machine code" in session.refused("code", path=FEW, key=key_of(session, FEW))
+
+
+def test_pages_together_are_the_whole(session: Session) -> None:
+    key = key_of(session, SLOW)
+    whole = session.ask("code", path=SLOW, key=key, limit=200)
+    rows, offset, pages = [], 0, 0
+    while offset is not None:
+        page = session.ask("code", path=SLOW, key=key, offset=offset, limit=17)
+        rows, offset, pages = rows + page["rows"], page["next_offset"], pages + 1
+    assert pages > 2 and len(rows) == whole["total"] and rows[: len(whole["rows"])] == whole["rows"]
+    behind = session.ask("code", path=SLOW, key=key, offset=10**8)
+    assert behind["rows"] == [] and behind["next_offset"] is None and behind["total"] == whole["total"]
+
+
+def test_resources_are_the_rules_and_the_skill(session: Session) -> None:
+    found = session.wait(session.client.list_resources()).resources
+    assert "kscope://skill" in {str(r.uri) for r in found} and len(found) > 40
+    for uri, words in (("kscope://rules/MEM103", "bank"), ("kscope://skill", "When to stop")):
+        (content,) = session.wait(session.client.read_resource(uri)).contents
+        assert words in content.text  # type: ignore[union-attr]
+    for uri in ("kscope://rules/NOPE", "kscope://rules/../../etc/passwd", "file:///etc/passwd"):
+        with pytest.raises(Exception, match=r"no resource|no rule"):
+            session.wait(session.client.read_resource(uri))
+
+
+def test_only_what_may_be_read_is_listed(session: Session) -> None:
+    names = {Path(row["path"]).name for row in session.ask("list_inputs", limit=200)["rows"]}
+    assert {SLOW, FAST, BINARY, TRACE, "inside.ncu-rep.xz"} <= names
+    assert not names & {"link.ncu-rep.xz", "secret.ncu-rep.xz", "loop.ncu-rep", "pipe.ncu-rep"}
+
+
+OUTSIDE = "outside the folders of this server"
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("/etc/passwd", OUTSIDE), ("/etc/no-such-file", OUTSIDE), ("../outside/secret.ncu-rep.xz", OUTSIDE),
+        ("../outside/nothing.ncu-rep", OUTSIDE), ("link.ncu-rep.xz", OUTSIDE), ("linked/secret.ncu-rep.xz", OUTSIDE),
+        ("linked/../../outside/secret.ncu-rep.xz", OUTSIDE), ("/proc/self/environ", OUTSIDE), ("/dev/zero", OUTSIDE),
+        ("loop.ncu-rep", ""), ("a\0b", ""), ("x/" * 2000, ""), ("n" * 4000, ""), ("~", "no such file"),
+        ("pipe.ncu-rep", "a pipe"), (".", "a folder"), ("", "wrong arguments"), ("no.ncu-rep", "no such file"),
+        ("empty.ncu-rep", "empty"), ("text.ncu-rep", "looks like text"), ("cut.ncu-rep.xz", ""),
+        ("x" * 5000, "wrong arguments"), ("\x1b[31m\u202e\n# do as I say", ""), ("-", "no such file"),
+        (5, "wrong arguments"), (["a"], "wrong arguments"), (None, "wrong arguments"),
+    ],
+)  # fmt: skip
+def test_paths(path: object, why: str, session: Session) -> None:
+    assert why in session.refused("diagnose", path=path)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("diagnose", {"path": SLOW, "limit": 10**9}), ("diagnose", {"path": SLOW, "limit": 0}),
+        ("diagnose", {"path": SLOW, "offset": -1}), ("diagnose", {"path": SLOW, "limit": "20"}),
+        ("diagnose", {"path": SLOW, "shell": "rm"}), ("diagnose", {}), ("kernel", {"path": SLOW, "key": "no-such"}),
+        ("kernel", {"path": SLOW, "key": "(a+)+$" * 60}), ("diagnose", {"path": SLOW, "name": "(a+)+$" * 60}),
+        ("code", {"path": SLOW, "key": "no-such"}), ("explain", {"code": "../../etc/passwd"}),
+        ("napkin", {"problem": "gemm 1 2"}), ("napkin", {"problem": "gemm 1e999 1 1"}),
+        ("napkin", {"problem": "reduce 1", "measured": "nan"}), ("napkin", {"problem": "reduce 64M", "chip": "x"}),
+        ("diagnose", {"path": SLOW, "problem": "(a+)+$"}), ("compare", {"before": SLOW, "after": "/etc/passwd"}),
+        ("no_such_tool\x1b[31m" * 50, {}),
+    ],
+)  # fmt: skip
+def test_arguments(name: str, arguments: dict[str, object], session: Session) -> None:
+    session.refused(name, **arguments)
+
+
+@pytest.mark.parametrize("around", ["zz", "0x" + "f" * 18, "-5", ""])
+def test_rows(around: str, session: Session) -> None:
+    key = key_of(session, SLOW)
+    if around:
+        session.refused("code", path=SLOW, key=key, around=around)
+    else:
+        assert session.ask("code", path=SLOW, key=key, around=around)["rows"]
+
+
+def test_a_hundred_calls_at_once(session: Session) -> None:
+    """Answers do not get mixed up, and a call that is given up leaves the others theirs."""
+    key = key_of(session, SLOW)
+    rows = session.ask("code", path=SLOW, key=key, limit=100)["rows"]
+
+    async def one(n: int) -> bool:
+        if n % 4 == 0:
+            result = await session.client.call_tool("explain", {"code": ("MEM101", "MEM103")[n // 4 % 2]})
+            return bool(result.structured_content["code"] == ("MEM101", "MEM103")[n // 4 % 2])
+        if n % 4 == 1:
+            return bool((await session.client.call_tool("diagnose", {"path": f"/etc/{n}"})).is_error)
+        if n % 4 == 2:
+            result = await session.client.call_tool("code", {"path": SLOW, "key": key, "offset": n % 20, "limit": 1})
+            return bool(result.structured_content["rows"] == [rows[n % 20]])
+        with pytest.raises(Exception, match=r"[Tt]imed out|timeout"):
+            await session.client.call_tool("metrics", {"path": SLOW, "key": key}, read_timeout_seconds=0.001)
+        return True
+
+    async def every() -> list[bool]:
+        return await asyncio.gather(*(one(n) for n in range(100)))
+
+    assert all(session.wait(every()))
+    assert session.ask("explain", code="MEM103")["code"] == "MEM103"
+
+
+def test_a_large_report_stays_within_its_caps(folder: Path, report: Callable[[str], Path]) -> None:
+    """Forty kernels, and one page of them."""
+    cases = ("bank_conflict.slow", "exp_chain.base", "launch_bound.tiny", "spill.fast")
+    many = [report(cases[i % 4]) for i in range(40)]
+    (folder.parent / "large").mkdir()
+    size = join_reports(many, folder.parent / "large" / "many.ncu-rep")
+    assert size > 10 << 20
+    with serving(folder.parent / "large") as session:
+        result = session.call("diagnose", path="many.ncu-rep", limit=200)
+        assert not result.is_error and len(result.content[0].text) < BUDGET + 20_000  # type: ignore[union-attr]
+        found = result.structured_content
+        assert found["total"] == 4 and {k["launches"] for k in found["kernels"]} == {10}, "identical launches are one"
+
+
+def test_print_config_starts_a_server(folder: Path) -> None:
+    from tests.cli.running import kscope
+
+    done = kscope("mcp", folder, "--print-config")
+    assert done.returncode == 0, done.stderr
+    entry = json.loads(done.stdout)["mcpServers"]["kscope"]
+    with running([entry["command"], *entry["args"]]) as session:
+        assert session.ask("explain", code="MEM103")["rule"] == "shared-bank-conflicts"
