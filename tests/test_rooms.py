@@ -68,6 +68,7 @@ TANGLED: dict[str, dict[str, int]] = {
     "a decision, case by case": {
         "engine/regime.py:_by_pipeline": 21,
         "features/profile/serial_sections.py:alone": 21,
+        "features/sass/loop_throughput.py:once_through": 21,
         "parsers/cubin/elf.py:_functions": 24,
     },
     "the options of a command": {"cli/run.py:run": 21, "cli/sass.py:sass": 22},
