@@ -108,19 +108,20 @@ def _steps(view: TimelineView) -> StepFigures | None:
     steps, timeline = view.facts.steps, view.timeline
     if steps is None:
         return None
-    length = (steps.end - steps.start) / 1e3
+    length, host = steps.length / 1e3, (steps.end - steps.start) / 1e3
     first, last = int(steps.start[0]), int(steps.end[-1])
+    begin, until = int(steps.begin[0]), steps.until
     ops, calls = timeline.ops, timeline.calls
     at = ops.start if steps.periodic else view.facts.issued
     syncs = view.causes.calls["sync"] & (calls.start >= first) & (calls.start <= last) if len(calls) else np.zeros(0)
-    busy = covered(ops.start, ops.end, first, last)
+    busy = covered(ops.start, ops.end, begin, until)
     count = len(steps.start)
     return StepFigures(
         name=one_line(steps.name), count=count, periodic=steps.periodic, median_us=round(float(np.median(length)), 3),
         min_us=round(float(length.min()), 3), max_us=round(float(length.max()), 3),
         kernels=round(float(((at >= first) & (at <= last)).sum()) / count, 2),
-        busy_pct=round(100 * busy / max(last - first, 1), 2),
-        synchronizations=round(float(syncs.sum()) / count, 2),
+        busy_pct=round(100 * busy / max(until - begin, 1), 2),
+        synchronizations=round(float(syncs.sum()) / count, 2), host_us=round(float(np.median(host)), 3),
     )  # fmt: skip
 
 

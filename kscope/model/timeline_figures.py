@@ -31,7 +31,8 @@ class DeviceUse(Struct, frozen=True, kw_only=True):
 
 
 class StepFigures(Struct, frozen=True, kw_only=True):
-    """Steps of the program: repeated ranges of the user, or the period of its operations."""
+    """Steps of the program: repeated ranges of the user, or the period of its operations. Times are from one step to
+    the next on the device, which is what they take; `host_us` is what the host needs to issue one."""
 
     name: str
     count: int
@@ -42,6 +43,7 @@ class StepFigures(Struct, frozen=True, kw_only=True):
     kernels: Annotated[float, Meta(description="GPU operations a step, mean")]
     busy_pct: float
     synchronizations: Annotated[float, Meta(description="synchronising calls a step, mean")]
+    host_us: Annotated[float, Meta(description="the host's range, median; shorter where it does not wait")] = 0.0
 
 
 class LaunchFigures(Struct, frozen=True, kw_only=True):
@@ -78,6 +80,9 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     mean_us: float
     share: Annotated[float, Meta(ge=0, le=1)]
     kind: Annotated[str, Meta(description="compute, memory, communication or unknown, judged by the name alone")]
+    kind_said_by: Annotated[
+        str, Meta(description="name (the function's own), or a guess from its namespace or template; empty if unknown")
+    ] = ""
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     hidden: Annotated[

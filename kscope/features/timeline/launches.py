@@ -15,10 +15,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from kscope.features.timeline.intervals import Cover, covered, places, union
-from kscope.features.timeline.steps import Steps, find_steps, join
+from kscope.features.timeline.steps import MEASURED, WARM_UP, Steps, find_steps, join, projected
 from kscope.model.columns import Column, blocks, combined, distinct
 from kscope.model.quoted import quoted
-from kscope.model.timeline import Op, Timeline
+from kscope.model.timeline import LATEST, Op, Timeline
 
 Mask = NDArray[np.bool_]
 SHORT_NS = 10_000
@@ -58,7 +58,10 @@ class TimelineFacts:
 
     def named(self, pattern: str) -> Mask:
         """Which of Timeline.names match, as a mask to index with a name column."""
-        found = re.compile(pattern)
+        return self.named_by(re.compile(pattern))
+
+    def named_by(self, found: re.Pattern[str]) -> Mask:
+        """The same of a compiled expression."""
         return np.array([found.search(n) is not None for n in self.timeline.names] or [False])
 
     @cached_property
@@ -98,7 +101,8 @@ class TimelineFacts:
 
     @cached_property
     def steps(self) -> Steps | None:
-        return find_steps(self.timeline, self.call_of)
+        found = find_steps(self.timeline, self.call_of)
+        return found and projected(found, self.timeline, self.issued, self.call_of >= 0)
 
     @cached_property
     def window(self) -> tuple[int, int, str]:
@@ -109,18 +113,39 @@ class TimelineFacts:
         low, high = int(ops.start[0]), int(ops.end.max())
         steps = self.steps
         if steps is None or steps.periodic:
+            return self._chosen_range() or (low, high, "first to last GPU operation")
+        inside = self._inside(int(steps.start[0]), int(steps.end[-1]))
+        if inside is None:
             return low, high, "first to last GPU operation"
-        begin, end = int(steps.start[0]), int(steps.end[-1])
+        return int(steps.begin[0]), steps.until, f"{len(steps.start)} steps, {quoted(steps.name)}"
+
+    def _chosen_range(self) -> tuple[int, int, str] | None:
+        """The window that ranges called "profile" or "measured" name, or what follows a warm-up."""
+        ranges, high = self.timeline.ranges, int(self.timeline.ops.end.max())
+        for pattern, word in ((MEASURED, ""), (WARM_UP, "after ")):
+            named = self.named_by(pattern)[ranges.name] if len(ranges) else np.zeros(0, dtype=bool)
+            if not named.any():
+                continue
+            begin = int(ranges.end[named].max() if word else ranges.start[named].min())
+            inside = self._inside(begin, LATEST if word else int(ranges.end[named].max()))
+            if inside is not None:
+                name = quoted(self.timeline.names[int(ranges.name[named][-1])])
+                return begin, high if word else inside[1], f"{word}{name}"
+        return None
+
+    def _inside(self, begin: int, end: int) -> tuple[int, int] | None:
+        """First start and last end of the operations issued between two times; None where that is less than half of
+        all that the GPU did."""
+        ops = self.timeline.ops
         mine = (self.issued >= begin) & (self.issued <= end)
         inside = whole = 0
         for rows in blocks(len(ops)):
             time = ops.end[rows] - ops.start[rows]
             whole += int(time.sum())
             inside += int(time[mine[rows]].sum())
-        if inside * 2 < whole:
-            return low, high, "first to last GPU operation"
-        end = max(end, int(ops.end.max(where=mine, initial=end)))
-        return begin, end, f"{len(steps.start)} steps, {quoted(steps.name)}"
+        if inside * 2 < whole or not mine.any():
+            return None
+        return int(ops.start[mine].min()), int(ops.end.max(where=mine, initial=begin))
 
     @cached_property
     def devices(self) -> tuple[int, ...]:

@@ -103,7 +103,7 @@ class _Reader:
             "kind": constant(kind, size), "name": name, "device": raw["deviceId"],
             "stream": raw["streamId"], "process": _pid(raw["globalPid"]), "correlation": raw["correlationId"],
             "bytes": raw["bytes"], "copy": raw["copyKind"], "pageable": pageable,
-            "graph": _either(raw["graphNodeId"], raw["graphId"]),
+            "graph": _either(raw["graphNodeId"], raw["graphId"]), "message": constant(0, size),
             **{what + axis: raw[what + axis] for what in ("grid", "block") for axis in "XYZ"},
         }  # fmt: skip
 

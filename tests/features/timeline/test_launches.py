@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.features.timeline import busy_time
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.intervals import gaps, union
 from kscope.model.columns import column
@@ -128,16 +127,3 @@ def test_saving_of_a_graph(name: str) -> None:
 def test_time_of_a_replay(name: str) -> None:
     (best, *_) = TimelineView(kineto.read(traces.path(name))).sequences.found
     assert best.graph_ns / best.count / 1e6 == pytest.approx(traces.LABELS[name]["graph_ms"], rel=0.15)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x8x512u2_s6_et64x8_dynBatch_sm100f", "compute"),
-        ("void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)", "memory"),
-        ("multimem_all_reduce_kernel<bf16>", "communication"),
-        ("my_kernel", "unknown"),
-    ],
-)
-def test_kernels_by_name(name: str, kind: str) -> None:
-    assert busy_time.kind_of(name) == kind
