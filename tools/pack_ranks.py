@@ -1,5 +1,5 @@
-"""Makes a fixture of a torch profiler's trace: without the events and arguments that kscope does not read, times counted
-from a moment shared by the ranks of a job, packed by xz.
+"""Makes a fixture of a torch profiler's trace: without the events and arguments that kscope does not read, times
+counted from a moment shared by the ranks of a job, packed by xz.
 
     python tools/pack_ranks.py OUT NAME.rank0.json NAME.rank1.json     writes OUT/NAME.rank0.json.xz, ...rank1.json.xz
 

@@ -14,7 +14,7 @@ from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline.intervals import covered
 from kscope.model.analysis import TimelineAnalysis
-from kscope.model.columns import distinct
+from kscope.model.columns import Column, distinct
 from kscope.model.errors import one_line
 from kscope.model.timeline import Op
 from kscope.model.timeline_figures import (
@@ -30,6 +30,7 @@ from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
 PLACES = 3
+ONCE = "one_off"
 
 
 def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> TimelineAnalysis:
@@ -81,8 +82,23 @@ def _idle(view: TimelineView) -> list[IdleCause]:
         gaps = view.causes.gaps.count(cause) if cause != PROFILER else 0
         pct = round(100 * view.share(cause), 3)
         out.append(IdleCause(cause=cause, us=round(us, 3), pct=pct, gaps=gaps, during=during))
-    last = (INSIDE, LOST, PROFILER)
+    last = (INSIDE, LOST, PROFILER, ONCE)
+    if len(alone := np.flatnonzero(view.causes.gaps.once)):
+        us = view.causes.gaps.once_time / 1e3 / max(len(view.facts.devices), 1)
+        out.append(IdleCause(cause=ONCE, us=round(us, 3), pct=0.0, gaps=len(alone), during=_single(view, alone)))
     return sorted(out, key=lambda i: (i.cause in last, -i.us))
+
+
+def _single(view: TimelineView, rows: Column) -> list[str]:
+    """The longest gaps that happened once: time, cause and what the host was in."""
+    found = view.causes.gaps
+    out = []
+    for row in rows[np.argsort(-found.rest[rows], kind="stable")[:PLACES]].tolist():
+        cause = CAUSES[int(found.cause[row])].replace("_", " ")
+        where = view.causes.places_of(np.array([row])) if found.thread[row] >= 0 else []
+        name = f" in {one_line(where[0][0])[:160]}" if where else ""
+        out.append(f"{found.rest[row] / 1e6:,.1f} ms {cause}{name}")
+    return out
 
 
 def _devices(view: TimelineView) -> list[DeviceUse]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kscope.engine import empty
 from kscope.features.timeline.facts import TimelineView
 from kscope.model.analysis import Limiter, Verdict
-from kscope.model.units import percent
+from kscope.model.units import counted, percent
 from kscope.rules.timeline_base import UNTIED
 
 BUSY = 0.7
@@ -44,6 +44,11 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
         return None, (
             f"CUDA graphs ran whose kernels were not recorded ({percent(lost)} of the window): record with "
             "--cuda-graph-trace=node, or a torch profiler that traces graph kernels"
+        )
+    if view.operations < view.LEAST and facts.work_share < BUSY:
+        return None, (
+            f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
+            "of the program's steady state"
         )
     if view.causes.work >= BUSY:
         return _busy(view)

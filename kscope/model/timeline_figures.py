@@ -9,11 +9,13 @@ from msgspec import Meta, Struct
 
 class IdleCause(Struct, frozen=True, kw_only=True):
     """Idle time of one cause. Causes `inside_graph`, `graph_not_recorded` and `profiler` are not idle time of the
-    program: the first two are parts of graph replays, the third is what recording cost (and not in `pct`)."""
+    program: the first two are parts of graph replays, the third is what recording cost. `one_off` are gaps of any cause
+    that happened once (start-up, loading, a warm-up). The last two have no `pct`: shares are of the window without
+    them, and no gain is computed from them."""
 
     cause: str
     us: float
-    pct: Annotated[float, Meta(description="of the window without the profiler's part")]
+    pct: Annotated[float, Meta(description="of the window without the profiler's part and without what happened once")]
     gaps: int = 0
     during: Annotated[list[str], Meta(description="ranges or operators that the host was in, most time first")] = []
 

@@ -23,7 +23,9 @@ _NOT_IDLE = {
     "inside_graph": "between the nodes of a graph",
     "graph_not_recorded": "in graphs that were not recorded",
     "profiler": "in the profiler",
+    "one_off": "once, not in the steady state",
 }
+_LEFT_OUT = ("profiler", "one_off")
 CAUSES = {
     "launch": "waiting for launches",
     "graph_launch": "waiting for a graph launch",
@@ -94,8 +96,10 @@ def about(timeline: TimelineAnalysis) -> str:
         return "the recording holds nothing of a GPU"
     devices = ", ".join(f"{quoted(d.name) if d.name else 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last "
                         "operation" for d in timeline.devices)  # fmt: skip
-    own = profiled(timeline)
-    part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if own else ""
+    own, lone = profiled(timeline), single(timeline)
+    left = [f"{words.time(own)} the profiler's"] if own else []
+    left += [f"{words.time(lone)} in gaps that happened once"] if lone else []
+    part = f" (of it, left out of shares: {', '.join(left)})" if left else ""
     return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"
 
 
@@ -105,9 +109,16 @@ def profiled(timeline: TimelineAnalysis) -> float:
     return own if own >= 0.01 * timeline.span_us else 0.0
 
 
+def single(timeline: TimelineAnalysis) -> float:
+    """Time of the window in gaps that happened once, us."""
+    return sum(i.us for i in timeline.idle if i.cause == "one_off")
+
+
 def busy(timeline: TimelineAnalysis) -> float:
-    """Percent of the window, less the profiler's part as in all shares shown, in which a GPU operation runs."""
-    return timeline.gpu_busy_pct * timeline.span_us / max(timeline.span_us - profiled(timeline), 1e-9)
+    """Percent of the window, less the profiler's part and what happened once as in all shares shown, in which a GPU
+    operation runs."""
+    left = timeline.span_us - profiled(timeline) - single(timeline)
+    return timeline.gpu_busy_pct * timeline.span_us / max(left, 1e-9)
 
 
 def render(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
@@ -140,13 +151,13 @@ def _idle(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
     page.line(("  the GPU is idle", "dim"))
     for row in shown:
         title = pad(CAUSES.get(row.cause, one_line(row.cause)), 33)
-        if row.cause == "profiler":  # no share of what is left without it
+        if row.cause in _LEFT_OUT:  # no share of what is left without it
             page.line(f"  {title}{'':21} {words.time(row.us):>9}")
-            continue
-        page.line(
-            f"  {title} ", (pad(bar(row.pct / 100, 12), 12), "bar"),
-            f" {words.percent(row.pct / 100):>6} {words.time(row.us):>9}",
-        )  # fmt: skip
+        else:
+            page.line(
+                f"  {title} ", (pad(bar(row.pct / 100, 12), 12), "bar"),
+                f" {words.percent(row.pct / 100):>6} {words.time(row.us):>9}",
+            )  # fmt: skip
         if row.during:
             page.paragraph(f"in {', '.join(one_line(n) for n in row.during)}", lead=("    ", ""), indent=6, style="dim")
 

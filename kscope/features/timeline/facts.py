@@ -7,10 +7,12 @@ from functools import cached_property
 import numpy as np
 
 from kscope.features.timeline import busy_time
-from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, PROFILER, Causes
+from kscope.features.timeline.communication import Communication
+from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, Causes
 from kscope.features.timeline.intervals import Cover, union
 from kscope.features.timeline.launch_sequences import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
 from kscope.features.timeline.launches import TimelineFacts
+from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
 from kscope.model.columns import column
 from kscope.model.timeline import Timeline
@@ -18,13 +20,22 @@ from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 
 class TimelineView:
-    """What rules see of a timeline. Shares are of the window without the profiler's own part."""
+    """What rules see of a timeline. Shares are of the window without the profiler's own part and what happened once."""
+
+    LEAST = LEAST_OPERATIONS
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.facts = TimelineFacts(timeline)
         self.causes = Causes(self.facts)
         self.sequences = Sequences(self.facts, self.causes)
+        self.communication = Communication(self.facts)
+
+    @cached_property
+    def operations(self) -> int:
+        """GPU operations in the window."""
+        ops, (low, high, _) = self.timeline.ops, self.facts.window
+        return int(((ops.end > low) & (ops.start < high)).sum())
 
     @cached_property
     def kernels(self) -> list[TopKernel]:
@@ -40,9 +51,9 @@ class TimelineView:
         return find_compiled(self.facts)
 
     def idle_within(self, cover: Cover) -> float:
-        """Share of the window in which the GPU was idle, by causes of the program, during these times."""
+        """Share of the window in which the GPU was idle, by causes of the program that recur, during these times."""
         found = self.causes.gaps
-        mine = ~np.isin(found.cause, [CAUSES.index(c) for c in NOT_IDLE])
+        mine = ~np.isin(found.cause, [CAUSES.index(c) for c in NOT_IDLE]) & ~found.once
         return float(cover.within(found.start[mine], found.end[mine]).sum()) / self.causes.whole
 
     def idle_during(self, spans: list[tuple[int, int]]) -> float:
@@ -58,8 +69,8 @@ class TimelineView:
 
     @cached_property
     def span_us(self) -> float:
-        """The window without the profiler's part, us."""
-        return self.facts.span / 1e3 - self.us(PROFILER)
+        """The window without the profiler's part and what happened once, us; mean over the devices."""
+        return self.causes.whole / 1e3 / max(len(self.facts.devices), 1)
 
     def a_step(self, us: float) -> str:
         """A time as people think of it: a step, where there are steps, else in all. Like "1.2 ms a step"."""

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from kscope.features.timeline.intervals import Cover, gaps, places, reached, union
 from kscope.features.timeline.launches import Mask, TimelineFacts
+from kscope.features.timeline.steady import once
 from kscope.features.timeline.steps import NUMBER
-from kscope.features.timeline.torch_compile import COMPILING
+from kscope.features.timeline.torch_compile import COMPILING, find_compiled
 from kscope.model.columns import Column, blocks, column, constant, is_constant
 from kscope.model.timeline import Op
 
@@ -41,7 +42,8 @@ _PLACES = 4000  # gaps that are searched for what the host was doing
 
 class Gaps(Struct, frozen=True, dict=True):
     """Gaps of all devices; `cause` indexes CAUSES. own: the part that is the profiler's. thread: of the host, or -1.
-    op: the operation that ends the gap, -1 at the end of the window; last: the one before it."""
+    op: the operation that ends the gap, -1 at the end of the window; last: the one before it. once: whether it happened
+    once (kscope.features.timeline.steady): it counts for no cause, and shares are of the window without it."""
 
     start: Column
     end: Column
@@ -51,6 +53,7 @@ class Gaps(Struct, frozen=True, dict=True):
     device: Column
     op: Column
     last: Column
+    once: Mask
 
     def time(self, cause: str) -> int:
         """Idle time of a cause, ns, summed over devices."""
@@ -64,13 +67,23 @@ class Gaps(Struct, frozen=True, dict=True):
         """(idle time, number of gaps) by cause."""
         time, count = np.zeros(len(CAUSES), dtype=np.int64), np.zeros(len(CAUSES), dtype=np.int64)
         for rows in blocks(len(self.start)):
-            cause = self.cause[rows]
-            count += np.bincount(cause, minlength=len(CAUSES))
+            cause, again = self.cause[rows], ~self.once[rows]
+            count += np.bincount(cause[again], minlength=len(CAUSES))
             # exact: doubles hold the sums of a block
-            idle = self.end[rows] - self.start[rows] - self.own[rows]
+            idle = (self.end[rows] - self.start[rows] - self.own[rows]) * again
             time += np.bincount(cause, weights=idle, minlength=len(CAUSES)).astype(np.int64)
         time[CAUSES.index(PROFILER)] = self.own.sum()
         return time.tolist(), count.tolist()
+
+    @cached_property
+    def rest(self) -> Column:
+        """Of each gap what is not the profiler's, ns."""
+        return self.end - self.start - self.own
+
+    @cached_property
+    def once_time(self) -> int:
+        """Idle time of gaps that happened once, ns, summed over devices."""
+        return int(self.rest[self.once].sum())
 
 
 class Causes:
@@ -84,21 +97,22 @@ class Causes:
         parts = [self._device(d) for d in self.facts.devices]
         if not parts:
             none = column([])
-            return Gaps(*(none,) * len(Gaps.__struct_fields__))
+            return Gaps(none, none, none, none, none, none, none, none, np.zeros(0, dtype=bool))
         if len(parts) == 1:
             return parts[0]
         return Gaps(*(np.concatenate([getattr(p, f) for p in parts]) for f in Gaps.__struct_fields__))
 
     @cached_property
     def whole(self) -> int:
-        """The window of all devices without what is the profiler's, ns: what shares are of."""
-        return max(self.facts.span * max(len(self.facts.devices), 1) - self.gaps.time(PROFILER), 1)
+        """The window of all devices without what is the profiler's and what happened once, ns: what shares are of."""
+        left_out = self.gaps.time(PROFILER) + self.gaps.once_time
+        return max(self.facts.span * max(len(self.facts.devices), 1) - left_out, 1)
 
     @cached_property
     def starved(self) -> NDArray[np.bool_]:
         """Operations after which their device waits for a launch: were they shorter, it would wait longer."""
         found = self.gaps
-        late = (found.cause == CAUSES.index(LAUNCH)) | (found.cause == CAUSES.index(GRAPH))
+        late = ((found.cause == CAUSES.index(LAUNCH)) | (found.cause == CAUSES.index(GRAPH))) & ~found.once
         out = np.zeros(len(self.facts.timeline.ops), dtype=bool)
         out[found.last[late]] = True
         return out
@@ -140,6 +154,13 @@ class Causes:
         return self._covers[what, thread]
 
     @cached_property
+    def _recompiling(self) -> Cover:
+        """When torch.compile compiled again what it had compiled: each time for another reason, so it recurs."""
+        found = find_compiled(self.facts)
+        again = found.recompilations if found is not None else []
+        return union(column([c.start for c in again]), column([c.end for c in again]))
+
+    @cached_property
     def _covers(self) -> dict[tuple[str, int], Cover]:
         return {}
 
@@ -173,7 +194,10 @@ class Causes:
             op[rows], last[rows] = np.where(exists, following, -1), before
         cause[self._blind(start, end)] = CAUSES.index(LOST)
         self._name_data(start, end, thread, cause)
-        return Gaps(start, end, own, cause, thread, constant(device, len(start)), op, last)
+        where = constant(device, len(start))
+        asked = ~np.isin(cause, [CAUSES.index(c) for c in NOT_IDLE]) & (self._recompiling.within(start, end) == 0)
+        single = once(end - start - own, start, cause, where, asked, facts.steps, facts.span)
+        return Gaps(start, end, own, cause, thread, where, op, last, single)
 
     def _block(
         self, start: Column, end: Column, call: Column, thread: Column, exists: Mask, following: Column, last: Column
@@ -264,18 +288,20 @@ class Causes:
     def places(self, cause: str) -> list[tuple[str, int]]:
         """What the host was in during the gaps of a cause (innermost range or operator), most time first, ns."""
         if cause not in self._places:
-            self._places[cause] = self._find_places(CAUSES.index(cause))
+            found = self.gaps
+            mine = (found.cause == CAUSES.index(cause)) & (found.thread >= 0) & ~found.once
+            self._places[cause] = self.places_of(np.flatnonzero(mine))
         return self._places[cause]
 
     @cached_property
     def _places(self) -> dict[str, list[tuple[str, int]]]:
         return {}
 
-    def _find_places(self, cause: int) -> list[tuple[str, int]]:
+    def places_of(self, rows: Column) -> list[tuple[str, int]]:
+        """The same of these gaps."""
         timeline, found = self.facts.timeline, self.gaps
-        rows = np.flatnonzero((found.cause == cause) & (found.thread >= 0))
-        rows = rows[_longest(found.end[rows] - found.start[rows] - found.own[rows], _PLACES)]
-        length = found.end[rows] - found.start[rows] - found.own[rows]
+        rows = rows[_longest(found.rest[rows], _PLACES)]
+        length = found.rest[rows]
         time: Counter[str] = Counter()
         for one in np.unique(found.thread[rows]).tolist():
             of_it = found.thread[rows] == one

@@ -1,6 +1,6 @@
-"""What a kernel does, as far as its name tells: from the function's own base name, then from its namespaces, and only for
-wrappers such as cutlass::device_kernel from what they wrap. Template arguments of others say what a function is given
-(a bias, a copy functor), not what it is.
+"""What a kernel does, as far as its name tells: from the function's own base name; for wrappers such as
+cutlass::device_kernel from what they wrap; at last from its namespaces. Template arguments of others say what a
+function is given (a bias, a copy functor), not what it is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _KINDS = (
 _WRAPPERS = re.compile(r"^(device_kernel|kernel\d*|Kernel\d*|cutlass_kernel|kernel_entry|gemm_kernel_wrapper|launch)$")
 _NAMESPACES = (
     (COMMUNICATION, re.compile(r"(?i)^(nccl|rccl|nvshmem|deep_ep|mscclpp?)$")),
-    (COMPUTE, re.compile(r"(?i)^(cutlass|flash|fmha|gemm|ck|ck_tile|xmma|cask|cudnn|wgmma|deep_gemm|matmul|sgemm)\w*$")),
+    (COMPUTE, re.compile(r"(?i)^(cutlass|flash|fmha|gemm|ck|ck_tile|xmma|cask|cudnn|wgmma|deep_gemm|matmul)\w*$")),
     (MEMORY, re.compile(r"(?i)^(gemv\w*|cub|thrust|fused_?norm)$")),
 )
 _TAIL = re.compile(r"\s*\[clone .*$|\.kd$|\.llvm\.\d+$")

@@ -152,7 +152,7 @@ class Sequences:
         before = np.zeros(len(self.facts.timeline.ops), dtype=np.int64)
         for rows in blocks(len(found.op)):
             op = found.op[rows]
-            mask = (found.cause[rows] == CAUSES.index(cause)) & (op >= 0)
+            mask = (found.cause[rows] == CAUSES.index(cause)) & (op >= 0) & ~found.once[rows]
             idle = (found.end[rows] - found.start[rows] - found.own[rows])[mask]
             before[op[mask]] = idle if most is None else np.minimum(idle, most)
         return before

@@ -10,6 +10,7 @@ import re
 
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from kscope.features.timeline.intervals import places
 from kscope.model.columns import Column, blocks, column, distinct, is_constant
@@ -26,7 +27,7 @@ NUMBER = re.compile(r"\d+")
 _PART = re.compile(
     r"(?i)data_?loader|optimizer|fsdp::|nccl:|c10d|layer|module|expert|zero_grad|all_?gather|all_?reduce|warm.?up"
 )
-_MAYBE_PART = re.compile(r"(?i)forward|backward|block|head|stage|chunk|micro.?batch|bucket|compile|load|fetch|save|eval")
+_MAYBE_PART = re.compile(r"(?i)forward|backward|block|head|stage|chunk|micro.?batch|bucket|compile|load|fetch|save")
 _STEP = re.compile(r"(?i)(^|[^a-z])(train\w*[ _.-]?)?(step|iter(ation)?|batch|epoch)s?([^a-z]|$)|Step#")
 WARM_UP = re.compile(r"(?i)warm.?up")
 MEASURED = re.compile(r"(?i)^(profile[dr]?|measure[d]?|measurement|timed|benchmark|steady([ _-]state)?)\b")
@@ -51,7 +52,7 @@ class Steps(Struct, frozen=True):
         return np.diff(self.begin, append=self.until)
 
 
-def projected(steps: Steps, timeline: Timeline, issued: Column, tied: Column) -> Steps:
+def projected(steps: Steps, timeline: Timeline, issued: Column, tied: NDArray[np.bool_]) -> Steps:
     """The steps with `begin` and `until` on the device. issued: when each operation was; tied: whether a call tells."""
     ops = timeline.ops
     if steps.periodic or not len(ops):
@@ -72,7 +73,7 @@ def projected(steps: Steps, timeline: Timeline, issued: Column, tied: Column) ->
     return Steps(steps.name, steps.start, steps.end, np.maximum.accumulate(begin), until)
 
 
-def _as_before(of: Column, tied: Column, device: Column, stream: Column) -> Column:
+def _as_before(of: Column, tied: NDArray[np.bool_], device: Column, stream: Column) -> Column:
     """The steps of operations; of those whose launch was not recorded that of the one before on the stream, -1 for the
     first: they were issued before the recording."""
     out = of.copy()
@@ -149,7 +150,7 @@ def _warm_up_ends(timeline: Timeline) -> int:
 
 
 def _likely(stem: str, counted: bool) -> int:
-    """How sure a range is a step, by its name: 3 the profiler's own, 2 called one, 1 numbered, each number once; 0 not."""
+    """How sure a range is a step: 3 the profiler's own, 2 called one, 1 numbered, each number once, 0 it is none."""
     if stem.startswith("ProfilerStep"):
         return 3
     if _PART.search(stem):

@@ -20,11 +20,12 @@ _NAMES = {
     "all_gather_into_tensor": "all_gather", "allgather_into_tensor_coalesced": "all_gather",
     "reducescatter": "reduce_scatter", "_reduce_scatter_base": "reduce_scatter",
     "reduce_scatter_tensor_coalesced": "reduce_scatter", "all_to_allv": "all_to_all", "alltoall": "all_to_all",
-    "alltoall_base": "all_to_all", "allreduce_coalesced": "all_reduce", "all_gather_into_tensor_coalesced": "all_gather",
+    "alltoall_base": "all_to_all", "allreduce_coalesced": "all_reduce",
+    "all_gather_into_tensor_coalesced": "all_gather",
 }  # fmt: skip
 """Names that versions of c10d gave to the same collective."""
-_BYTES = {"double": 8, "long": 8, "complexdouble": 16, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2,
-          "short": 2, "float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2}  # fmt: skip
+_BYTES = {"double": 8, "long": 8, "complexdouble": 16, "complexfloat": 8, "float": 4, "int": 4, "half": 2,
+          "bfloat16": 2, "short": 2, "float32": 4, "float64": 8, "int64": 8, "int32": 4, "float16": 2}  # fmt: skip
 
 
 def message_of(args: Any) -> Message:
@@ -54,11 +55,10 @@ def place_of(header: dict[str, Any]) -> Place:
     said = header.get("distributedInfo")
     said = said if isinstance(said, dict) else {}
     rank, world, origin = said.get("rank"), said.get("world_size"), header.get("baseTimeNanoseconds")
-    known = type(rank) is int and type(world) is int and 0 <= rank < world <= _MEMBERS
-    return Place(
-        rank=rank if known else -1, world=world if known else 0,
-        origin=origin if type(origin) is int and -LATEST < origin < LATEST else 0,
-    )  # fmt: skip
+    origin = origin if type(origin) is int and -LATEST < origin < LATEST else 0
+    if type(rank) is int and type(world) is int and 0 <= rank < world <= _MEMBERS:
+        return Place(rank=rank, world=world, origin=origin)
+    return Place(origin=origin)
 
 
 def integer(value: Any) -> int:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscope.engine.timeline import analyze_view
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.intervals import gaps, union
 from kscope.model.columns import column
@@ -53,11 +54,17 @@ def test_full_queue_is_no_launch_gap(tmp_path: Path) -> None:
     assert seen.facts.launches is not None and seen.facts.launches.depth > 10
 
 
-def host_gap(*between: dict[str, Any]) -> list[dict[str, Any]]:
-    """Two blocks of kernels, and 5 ms of something else between them."""
-    first = [e for i in range(20) for e in launch(i + 1, 10 * i, 10 * i + 5, 3)]
-    second = [e for i in range(20) for e in launch(i + 50, 5200 + 10 * i, 5205 + 10 * i, 3)]
-    return [*first, *between, *second]
+GAPS = 3  # so many times something recurs
+
+
+def host_gap(*between: dict[str, Any], times: int = GAPS) -> list[dict[str, Any]]:
+    """Blocks of kernels, and 5 ms of something else between them: each event of `between` once in every gap."""
+    out = []
+    for block in range(times + 1):
+        begin = 5200 * block
+        out += [e for i in range(20) for e in launch(50 * block + i + 1, begin + 10 * i, begin + 10 * i + 5, 3)]
+        out += [{**e, "ts": e["ts"] + begin} for e in between if block < times]
+    return out
 
 
 @pytest.mark.parametrize(
@@ -71,20 +78,54 @@ def host_gap(*between: dict[str, Any]) -> list[dict[str, Any]]:
 )
 def test_cause_of_a_gap(between: list[dict[str, Any]], cause: str, tmp_path: Path) -> None:
     seen = view(tmp_path, host_gap(*between))
-    assert seen.us(cause) == pytest.approx(5007, abs=20)
+    assert seen.us(cause) == pytest.approx(GAPS * 5007, abs=60)
+
+
+def test_what_happens_once_is_shown_and_not_priced(tmp_path: Path) -> None:
+    """The same gap once: it is set apart, and shares are of what is left."""
+    wait = event("cuda_runtime", "cudaMalloc", 210, 4900)
+    seen = view(tmp_path, host_gap(wait, times=1))
+    assert seen.us("allocation") == 0 and seen.causes.gaps.once_time == pytest.approx(5_007_000, abs=20_000)
+    assert seen.causes.whole == pytest.approx(seen.facts.span - seen.causes.gaps.once_time)
+    one = analyze_view(seen)
+    assert [(i.cause, i.gaps) for i in one.idle if i.cause == "one_off"] == [("one_off", 1)]
+    assert "allocation" in one.idle[-1].during[0] and "OVH602" in one.passed
+    again = analyze_view(view(tmp_path, host_gap(wait)))
+    assert [f.code for f in again.findings][:1] == ["OVH602"] and all(i.cause != "one_off" for i in again.idle)
+
+
+def test_one_slow_step_of_many_is_not_the_steady_state(tmp_path: Path) -> None:
+    """A gap of 20 ms in the first step alone; the others have 1 ms each."""
+    events, at = [], 0
+    for step in range(6):
+        begin = at
+        events += [e for i in range(10) for e in launch(20 * step + i + 1, at + 10 * i, at + 10 * i + 5, 3)]
+        at += 100 + (20_000 if step == 0 else 1_000)
+        events.append(event("user_annotation", f"step {step}", begin, at - begin - 1))
+    seen = view(tmp_path, events)
+    assert seen.us("host") == pytest.approx(5 * 1000, rel=0.1)
+    assert seen.causes.gaps.once_time == pytest.approx(20e6, rel=0.01)
+
+
+def test_three_operations_promise_nothing(tmp_path: Path) -> None:
+    """Three kernels of 1 us in three seconds: nothing is known of what recurs."""
+    one = analyze_view(view(tmp_path, [e for i in range(3) for e in launch(i + 1, 1e6 * i, 1e6 * i + 5, 1)]))
+    assert one.findings == [] and one.verdict is None and "too few" in one.abstained
+    assert all("too few" in n.why for n in one.not_applicable)
 
 
 def test_synchronisation_before_host_work_is_not_to_blame(tmp_path: Path) -> None:
     """The wait ends at once; what the host does afterwards is the cause, and is named."""
     wait = event("cuda_runtime", "cudaDeviceSynchronize", 193, 10)
     seen = view(tmp_path, host_gap(wait, event("cpu_op", "tokenize", 205, 4900)))
-    assert seen.us("host") > 4900 and seen.us("synchronization") == 0
+    assert seen.us("host") > GAPS * 4900 and seen.us("synchronization") == 0
     assert seen.causes.places("host")[0][0] == "tokenize"
 
 
 def test_profiler_is_taken_out(tmp_path: Path) -> None:
     seen = view(tmp_path, host_gap(event("overhead", "Buffer Flush", 300, 4000, tid=0)))
-    assert seen.us("profiler") == pytest.approx(4000) and seen.us("host") == pytest.approx(1007, abs=20)
+    assert seen.us("profiler") == pytest.approx(GAPS * 4000)
+    assert seen.us("host") == pytest.approx(GAPS * 1007, abs=60)
 
 
 def test_graph_replay_is_not_idle(tmp_path: Path) -> None:
