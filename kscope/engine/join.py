@@ -39,6 +39,7 @@ _WORTH = 1.01  # gains of the program below this are not listed
 _IDLE: dict[Limiter, tuple[str, str]] = {  # what the program is bound on, what its idle time is
     "launch": ("launches", "launch gaps"), "host": ("the host", "host work"), "transfer": ("copies", "copies"),
     "synchronization": ("synchronisation", "waiting for the host after a synchronisation"),
+    "communication": ("communication", "communication with no kernel beside it"),
 }  # fmt: skip
 Shape = tuple[tuple[int, ...], tuple[int, ...]]
 
@@ -158,7 +159,7 @@ def _verdict(
     told = timeline.verdict
     kernels = f"kernels run {percent(timeline.kernels_pct / 100)} of the time"
     busy = _busy(rows, matched)
-    if told is not None and told.regime == "overhead" and told.limiter in GROUPS and _share(timeline, told.limiter):
+    if told is not None and told.regime == "overhead" and told.limiter in _IDLE and _share(timeline, told.limiter):
         where, what = _IDLE[told.limiter]
         idle = f"{percent(_share(timeline, told.limiter))} of the time is {what}"
         sentence = f"OVERHEAD-BOUND on {where}: {idle}, {kernels}; {busy}."
@@ -184,6 +185,8 @@ def _verdict(
 
 def _share(timeline: TimelineAnalysis, limiter: Limiter) -> float:
     """Share of the window (0..1) that is idle for a limiter; for transfers what only copies take as well."""
+    if limiter == "communication":
+        return min((timeline.communication.exposed_pct if timeline.communication else 0.0) / 100, 1.0)
     share = sum(row.pct for row in timeline.idle if row.cause in GROUPS[limiter])
     if limiter == "transfer":
         known = sum(row.pct for row in timeline.idle if row.cause not in ("profiler", "inside_graph"))

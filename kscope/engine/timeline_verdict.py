@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kscope.engine import empty
 from kscope.features.timeline.facts import TimelineView
 from kscope.model.analysis import Limiter, Verdict
+from kscope.model.timeline_figures import TopKernel
 from kscope.model.units import counted, percent
 from kscope.rules.timeline_base import UNTIED
 
 BUSY = 0.7
 """Share of the window in kernels from which on the kernels are what to look at."""
 KNOWN = 0.5  # of the kernels' time must have a kind that their names tell
+GUESSED = 0.05  # share of the kernels' time whose kind is a guess, from which on the sentence says so
 OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown
 
 GROUPS: dict[Limiter, tuple[str, ...]] = {
@@ -24,11 +28,12 @@ WORDS = {
     "host": "the host: it does other work while the GPU has nothing to do",
     "synchronization": "synchronisation: the host waits for the GPU and the GPU then for the host",
     "transfer": "copies that run without a kernel beside them",
+    "communication": "communication: ranks send and wait for one another while no other kernel runs",
 }
 
 ANOTHER = {
     "launch": "waiting for launches", "host": "other host work", "synchronization": "synchronisation",
-    "transfer": "copying",
+    "transfer": "copying", "communication": "communication with no other kernel beside it",
 }  # fmt: skip
 
 
@@ -50,61 +55,70 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
             f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
             "of the program's steady state"
         )
-    if view.causes.work >= BUSY:
-        return _busy(view)
+    if view.computing >= BUSY:
+        return busy(view.kernels, view.computing, facts.window[2], view.timeline.coverage.graph_rows > 0)
     shares = {limiter: view.share(*causes) for limiter, causes in GROUPS.items()}
     shares["transfer"] += view.causes.copying
+    shares["communication"] = view.exposed_share
     untold = view.share("queued", "unknown")
-    main = max(shares, key=lambda limiter: shares[limiter])
-    if untold > shares[main]:
+    if untold > max(shares.values()):
         why = "operations that were issued waited for others (streams, devices, events)"
         if facts.missing_launches > UNTIED:
             why = f"{percent(facts.missing_launches)} of the operations have no API call in the recording"
         idle = percent(1 - facts.busy_share)
         return None, f"the GPU is idle {idle} of the time, and the recording does not say why: {why}"
-    other = max((share for limiter, share in shares.items() if limiter != main), default=0.0)
+    doubtful = facts.missing_launches > UNTIED or bool(view.timeline.coverage.truncated)
+    return starved(shares, view.computing, facts.window[2], 0.8 if doubtful else 1.0), ""
+
+
+def starved(shares: dict[Limiter, float], computing: float, window: str, trust: float = 1.0) -> Verdict:
+    """The verdict where kernels are not the limit: the largest of these shares of the window is. trust: factor (0..1)
+    of the confidence."""
+    main, second = sorted(shares, key=lambda limiter: -shares[limiter])[:2]
+    other = shares[second]
     sure = 0.55 + 0.35 * min((shares[main] - other) / max(shares[main], 1e-9), 1.0)
-    sure *= 0.8 if facts.missing_launches > UNTIED or view.timeline.coverage.truncated else 1.0
-    second = max((limiter for limiter in shares if limiter != main), key=lambda limiter: shares[limiter])
     also = f"; {ANOTHER[second]} takes another {percent(other)}" if other >= 0.1 else ""
     sentence = (
         f"OVERHEAD-BOUND on {WORDS[main]}. That is {percent(shares[main])} of the time; kernels run "
-        f"{percent(view.causes.work)} of it ({facts.window[2]}){also}."
+        f"{percent(computing)} of it ({window}){also}."
     )
-    return Verdict(regime="overhead", limiter=main, confidence=round(sure, 2), sentence=sentence), ""
+    return Verdict(regime="overhead", limiter=main, confidence=round(sure * trust, 2), sentence=sentence)
 
 
-def _busy(view: TimelineView) -> tuple[Verdict | None, str]:
-    """The GPU is busy: which kernels, and what their names say of them."""
-    busy = f"kernels run {percent(view.causes.work)} of the time ({view.facts.window[2]})"
-    if not view.kernels:
-        rows = busy.removeprefix("kernels ")
+def busy(
+    kernels: Sequence[TopKernel], computing: float, window: str, graphs: bool = False
+) -> tuple[Verdict | None, str]:
+    """The GPU is busy: which kernels, and what their names say of them. computing: share of the window. graphs: whether
+    some were recorded as one row each."""
+    said = f"kernels run {percent(computing)} of the time ({window})"
+    if not kernels:
+        rows = said.removeprefix("kernels ")
         return None, f"CUDA graphs recorded as one row each {rows}; their kernels are not there"
     by_kind: dict[str, float] = {}
-    for kernel in view.kernels:
-        by_kind[kernel.kind] = by_kind.get(kernel.kind, 0.0) + kernel.share
-    main = max(("compute", "memory", "communication"), key=lambda kind: by_kind.get(kind, 0.0))
-    told = 1 - by_kind.get("unknown", 0.0)
-    if told < KNOWN:
+    for kernel in kernels:
+        if kernel.kind != "communication":
+            by_kind[kernel.kind] = by_kind.get(kernel.kind, 0.0) + kernel.share
+    whole = max(sum(by_kind.values()), 1e-9)
+    main = max(("compute", "memory"), key=lambda kind: by_kind.get(kind, 0.0))
+    if 1 - by_kind.get("unknown", 0.0) / whole < KNOWN:
         return None, (
-            f"{busy}, so the kernels are the limit; their names do not tell what binds them: profile the first of the "
+            f"{said}, so the kernels are the limit; their names do not tell what binds them: profile the first of the "
             "table with ncu --set full"
         )
-    share = by_kind[main]
+    share = by_kind[main] / whole
+    guessed = sum(k.share for k in kernels if k.kind == main and k.kind_said_by != "name") / whole
     sure = round(min(0.3 + 0.4 * share, 0.7), 2)
-    tail = "judged by their names: ncu --set full on the first of the table confirms it"
-    if main == "communication":
-        text = f"OVERHEAD-BOUND on communication: {busy}, {percent(share)} of that in collectives, {tail}."
-        return Verdict(regime="overhead", limiter="transfer", confidence=sure, sentence=text), ""
+    tail = f"{f'{percent(guessed)} a guess, ' if guessed >= GUESSED else ''}judged by their names: ncu --set full on"
+    tail += " the first of the table confirms it"
     if main == "memory":
-        text = f"MEMORY-BOUND, so far as names tell: {busy}, {percent(share)} of that moves data, {tail}."
+        text = f"MEMORY-BOUND, so far as names tell: {said}, {percent(share)} of that moves data, {tail}."
         return Verdict(regime="memory", limiter="dram_bandwidth", confidence=sure, sentence=text), ""
-    text = f"COMPUTE-BOUND, so far as names tell: {busy}, {percent(share)} of that in matrix kernels, {tail}."
-    limiter: Limiter = "fp32_pipe" if _single(view) else "tensor_pipe"
+    text = f"COMPUTE-BOUND, so far as names tell: {said}, {percent(share)} of that in matrix kernels, {tail}."
+    limiter: Limiter = "fp32_pipe" if _single(kernels) else "tensor_pipe"
     return Verdict(regime="compute", limiter=limiter, confidence=sure, sentence=text), ""
 
 
-def _single(view: TimelineView) -> bool:
+def _single(kernels: Sequence[TopKernel]) -> bool:
     """Whether the longest matrix kernel is one of single precision outside the tensor cores, by its name."""
-    name = next(k.name for k in view.kernels if k.kind == "compute").lower()
+    name = next(k.name for k in kernels if k.kind == "compute").lower()
     return ("sgemm" in name or "_f32f32" in name or "ffma" in name) and "tensorop" not in name and "tf32" not in name

@@ -24,6 +24,16 @@ from kscope.model.findings import (
     Severity,
     Verdict,
 )
+from kscope.model.job import (
+    CollectiveFigures,
+    CommunicationFigures,
+    DeviceCommunication,
+    JobAnalysis,
+    LateCollective,
+    RankFigures,
+    StepCommunication,
+    TimeShare,
+)
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
@@ -43,7 +53,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
-    "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
+    "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
     "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProgramAnalysis", "Regime", "RegimeShare", "Repeats",
     "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization", "Verdict",
     "from_json", "json_schema", "to_json",
@@ -184,6 +194,10 @@ class TimelineAnalysis(Frozen):
     errors: list[RuleError] = []
     compiled: CompiledFigures | None = None
     kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")] = 0.0
+    communication: Annotated[
+        CommunicationFigures | None, Meta(description="null where nothing was sent between ranks or GPUs")
+    ] = None
+    rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
 
 
 class FunctionAnalysis(Frozen):
@@ -244,6 +258,7 @@ class Analysis(Frozen, kw_only=True):
     kernels: list[KernelAnalysis] = []
     timelines: list[TimelineAnalysis] = []
     joined: list[JoinedAnalysis] = []
+    jobs: Annotated[list[JobAnalysis], Meta(description="recordings that are ranks of one program, taken together")] = []
     programs: list[ProgramAnalysis] = []
     skipped: list[SkippedInput] = []
 

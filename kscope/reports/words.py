@@ -31,6 +31,7 @@ LIMITERS = {
     "dependency_latency": "dependencies", "instruction_fetch": "instr. fetch", "divergence": "divergence",
     "launch": "launch", "small_grid": "small grid", "tail": "tail", "imbalance": "imbalance", "barrier": "barrier",
     "pipeline_fill": "pipeline fill", "host": "host", "synchronization": "host sync", "transfer": "transfer",
+    "communication": "communication",
 }  # fmt: skip
 
 

@@ -61,6 +61,17 @@ class Communication:
 
     def __init__(self, facts: TimelineFacts) -> None:
         self.facts = facts
+        self.waits: Column | None = None
+        """For each row of `sent` the time until the last rank came; None while the other ranks are unknown."""
+
+    def waiting(self, device: int) -> Cover:
+        """When a device was in a collective that the last rank had not reached, and no other kernel ran."""
+        sent, waits = self.sent, self.waits
+        if waits is None or not waits.any():
+            return Cover(column([]), column([]))
+        mine = np.flatnonzero((sent.device == device) & (waits > 0))
+        start = sent.start[mine]
+        return both(union(start, start + waits[mine], *self.facts.window[:2]), self.exposed(device))
 
     @cached_property
     def mask(self) -> Mask:
@@ -119,6 +130,11 @@ class Communication:
     def exposed_total(self) -> int:
         """Time of it without another kernel, ns, summed over the devices."""
         return sum(self.exposed(d).length for d in self.facts.devices) if self.any else 0
+
+    @property
+    def waiting_total(self) -> int:
+        """Time of the exposed communication until the last rank came, ns, summed over the devices."""
+        return sum(self.waiting(d).length for d in self.facts.devices) if self.any else 0
 
     @cached_property
     def sent(self) -> Sent:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from kscope.features.timeline import busy_time
+from kscope.features.timeline import busy_time, collectives
 from kscope.features.timeline.communication import Communication
 from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, Causes
 from kscope.features.timeline.intervals import Cover, union
@@ -15,6 +15,7 @@ from kscope.features.timeline.launches import TimelineFacts
 from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
 from kscope.model.columns import column
+from kscope.model.job import CommunicationFigures
 from kscope.model.timeline import Timeline
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
@@ -59,6 +60,43 @@ class TimelineView:
     def idle_during(self, spans: list[tuple[int, int]]) -> float:
         """The same for intervals (start, end), in order."""
         return self.idle_within(union(column([s for s, _ in spans]), column([e for _, e in spans])))
+
+    @property
+    def communication_figures(self) -> CommunicationFigures | None:
+        """What was sent between ranks or GPUs in the window; None for nothing."""
+        return collectives.figures(self.communication, self.causes.whole)
+
+    @cached_property
+    def communication_excess(self) -> float:
+        """Share of its time beyond what the fastest of each kind and size take."""
+        return collectives.excess(self.communication)
+
+    @cached_property
+    def idle_in_collectives(self) -> float:
+        """Share of the window in which the GPU waits for launches while the host is in c10d's own calls."""
+        mine = self.facts.named(r"^(record_param_comms|c10d::|nccl:)")
+        return sum(
+            time for name, time in self.causes.places("launch") if mine[self._name_index.get(name, 0)]
+        ) / self.causes.whole if mine.any() else 0.0  # fmt: skip
+
+    @cached_property
+    def _name_index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.timeline.names)}
+
+    @cached_property
+    def exposed_share(self) -> float:
+        """Share of the window in which communication ran and no other kernel did."""
+        return self.communication.exposed_total / self.causes.whole
+
+    @property
+    def sending_share(self) -> float:
+        """The same without waits for other ranks, where these are known."""
+        return self.exposed_share - self.communication.waiting_total / self.causes.whole
+
+    @cached_property
+    def computing(self) -> float:
+        """Share of the window in which kernels ran that do not communicate."""
+        return max(self.causes.work - self.exposed_share, 0.0)
 
     def share(self, *causes: str) -> float:
         return self.causes.share(*causes)
