@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from kscope.engine.outcomes import judged
 from kscope.engine.rank import ranked
@@ -106,12 +107,12 @@ def asked(matched: Matched, tables: Sequence[Table]) -> list[list[Waits]]:
     for late in range(len(tables)):
         mine = []
         for waiter, table in enumerate(tables):
-            there = np.flatnonzero((matched.late == late) & (matched.wait[:, waiter] > 0)) if len(matched) else []
+            there = np.flatnonzero((matched.late == late) & (matched.wait[:, waiter] > 0))
             if waiter == late or not len(there):
                 continue
             start = table.sent.start[matched.rows[there, waiter]]
             inside = (start >= table.low) & (start < table.high)
-            start, there = start[inside], np.asarray(there)[inside]
+            start, there = start[inside], there[inside]
             moved = start - matched.clock[waiter] + matched.clock[late]
             mine.append(Waits(table.number, moved, moved + matched.wait[there, waiter]))
         out.append(mine)
@@ -164,7 +165,7 @@ def _together(own: Sequence[Finding], critical: Sequence[Finding]) -> list[Findi
     return ranked([*own, *critical])
 
 
-def _in_window(matched: Matched, tables: Sequence[Table], column: int) -> np.ndarray:
+def _in_window(matched: Matched, tables: Sequence[Table], column: int) -> NDArray[np.bool_]:
     """Which of the matched collectives begin in the window of a rank."""
     if not len(matched):
         return np.zeros(0, dtype=bool)
@@ -210,8 +211,9 @@ def _verdict(job: JobView, analyses: Sequence[TimelineAnalysis]) -> tuple[Verdic
         return None, analyses[0].abstained
     window = f"{len(job.ranks)} ranks, {job.ranks[0].window}"
     computing = job.shares.get(COMPUTING, 0.0)
-    if computing >= BUSY:
-        return busy(_kernels(analyses), computing, window)
+    cost = job.recorded_launch
+    if computing / (1 - cost) >= BUSY:
+        return busy(_kernels(analyses), computing, window, cost)
     shares: dict[Limiter, float] = {
         limiter: sum(job.shares.get(cause, 0.0) for cause in causes) for limiter, causes in GROUPS.items()
     }
@@ -219,7 +221,7 @@ def _verdict(job: JobView, analyses: Sequence[TimelineAnalysis]) -> tuple[Verdic
     shares["communication"] = job.shares.get(SENDING, 0.0)
     if max(shares.values()) < sum(job.shares.get(w, 0.0) for w in ("queued", "unknown")):
         return None, "the GPUs are idle, and the recordings do not say why: operations that were issued waited"
-    return starved(shares, computing, window), ""
+    return starved(shares, computing, window, cost), ""
 
 
 def _kernels(analyses: Sequence[TimelineAnalysis]) -> list[TopKernel]:

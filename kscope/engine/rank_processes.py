@@ -73,9 +73,8 @@ class _Apart(Ranks):
                 out |= self.workers[worker].recv()
             except (EOFError, OSError):
                 message = "the process that read it ended early (out of memory?)"
-                out |= {
-                    p: KscopeError("crashed", f"{self.paths[p]}: {message}", "analyse fewer ranks at a time") for p in order
-                }
+                hint = "analyse fewer ranks at a time"
+                out |= {p: KscopeError("crashed", f"{self.paths[p]}: {message}", hint) for p in order}
         return out
 
 
@@ -92,7 +91,8 @@ def ranks(members: dict[int, tuple[Path, int, Reader]]) -> Iterator[Ranks]:
     context = multiprocessing.get_context("fork")
     largest = sorted(members, key=lambda place: -os.path.getsize(members[place][0]))
     at = {place: i % count for i, place in enumerate(largest)}
-    processes, ends = [], []
+    processes: list[Any] = []
+    ends: list[Connection] = []
     try:
         for worker in range(count):
             mine, theirs = context.Pipe()

@@ -12,6 +12,7 @@ from msgspec import Struct
 from kscope.engine.timeline import analyze_view
 from kscope.features.timeline.communication import PAIRWISE, both
 from kscope.features.timeline.facts import TimelineView
+from kscope.features.timeline.gaps import CAUSES
 from kscope.features.timeline.intervals import union
 from kscope.features.timeline.job import Meanwhile, RankFacts
 from kscope.features.timeline.ranks import Table
@@ -23,6 +24,8 @@ from kscope.model.errors import one_line
 from kscope.model.timeline import Timeline
 
 _PLACES = 3
+_STEPS = 3  # so many steps tell what recurs
+_ONCE = 4  # a wait so many times the median step's is none that recurs
 
 
 class Known(Struct, frozen=True):
@@ -69,35 +72,43 @@ class Session:
                 awaits[late] = awaits.get(late, 0) + time
                 pairwise += of_pairs
         steps = facts.steps
+        spent = spending(view.causes, found)
+        places = {
+            cause: tuple(one_line(name)[:200] for name, _ in view.causes.places(cause)[:_PLACES])
+            for cause in CAUSES if cause in spent
+        }  # fmt: skip
         kinds = {sent.kinds[i] for i in np.unique(sent.what).tolist()}
         return RankFacts(
             number=self.number, path=str(self.path), whole=view.causes.whole, span=facts.span,
             steps=len(steps.begin) if steps is not None else 0,
             step_ns=float(np.median(steps.length)) if steps is not None else None, window=facts.window[2],
-            spent=spending(view.causes, found), awaits=awaits, pairwise=pairwise,
+            spent=spent, places=places, awaits=awaits, pairwise=pairwise, host=view.host_share,
+            recorded=view.recorded_launch / max(view.share("launch"), 1e-9),
             one_way=("send" in kinds) != ("recv" in kinds),
         )  # fmt: skip
 
     def _exposed(self, rows: Column, device: int) -> int:
-        """Time of these waits in which the device did nothing else."""
+        """Time of these waits in which the device did nothing else, as it recurs: of a step that waited many times as
+        long as the others no more than so many times their time."""
         found, at = self.view.communication, np.flatnonzero(rows)
         if found.waits is None or not len(at):
             return 0
         start = found.sent.start[at]
         waits = union(start, start + found.waits[at], *self.view.facts.window[:2])
-        return both(waits, found.exposed(device)).length
+        alone, steps = both(waits, found.exposed(device)), self.view.facts.steps
+        if steps is None or len(steps.begin) < _STEPS:
+            return alone.length
+        each = alone.within(steps.begin, np.append(steps.begin[1:], steps.until))
+        return int(np.minimum(each, _ONCE * np.median(each)).sum())
 
     def meanwhile(self, asked: Sequence[Waits]) -> dict[int, Meanwhile]:
         """What this rank did while others waited for it, by who waited."""
         out = {}
-        gaps = self.view.causes.gaps
         for one in asked:
             order = np.argsort(one.start, kind="stable")
             cover = union(one.start[order], one.end[order])
             spent = spending(self.view.causes, self.view.communication, cover)
-            rows = np.flatnonzero((cover.within(gaps.start, gaps.end) * 2 > gaps.rest) & (gaps.thread >= 0))
-            places = [name for name, _ in self.view.causes.places_of(rows)[:_PLACES]] if len(rows) else []
-            out[one.waiter] = Meanwhile(spent, tuple(one_line(p)[:200] for p in places))
+            out[one.waiter] = Meanwhile(spent)
         return out
 
     def analysis(self, codes: frozenset[str] | None) -> TimelineAnalysis:

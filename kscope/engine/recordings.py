@@ -116,7 +116,7 @@ def _job(
                     out[at] = said
             return out
 
-        tables = ask("table", {at: () for at in places})
+        tables = ask("table", dict.fromkeys(places, ()))
         matched = match([tables[at] for at in places]) if len(places) > 1 else None
         facts = {}
         meanwhile = {}
@@ -128,9 +128,9 @@ def _job(
             answers = ask("meanwhile", {at: (asked[i],) for i, at in enumerate(ordered) if at in facts})
             numbers = dict(group.members)
             meanwhile = {(w, numbers[at]): one for at, said in answers.items() for w, one in said.items()}
-        analyses = ask("analysis", {at: (codes,) for at in list(places)})
+        analyses = ask("analysis", dict.fromkeys(list(places), (codes,)))
         base = len(read.timelines)
-        versions = ask("version", {at: () for at in list(places)})
+        versions = ask("version", dict.fromkeys(list(places), ()))
         if detail is not None:
             drawn = ask("detail", {at: (base + i,) for i, at in enumerate(list(places))})
             detail.timelines.extend(drawn[at] for at in places)

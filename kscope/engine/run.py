@@ -96,7 +96,8 @@ def _with_timelines(
         )
     joined, timelines, left_out = _joined(timelines, kernels.kernels)
     return msgspec.structs.replace(
-        kernels, inputs=[*kernels.inputs, *read.inputs], jobs=read.jobs, kernels=kernels.kernels[:top] if top else kernels.kernels,
+        kernels, inputs=[*kernels.inputs, *read.inputs], jobs=read.jobs,
+        kernels=kernels.kernels[:top] if top else kernels.kernels,
         timelines=[shortened(t, top) for t in timelines], joined=joined, skipped=[*kernels.skipped, *left_out],
     )  # fmt: skip
 

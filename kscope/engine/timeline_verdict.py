@@ -15,6 +15,7 @@ BUSY = 0.7
 """Share of the window in kernels from which on the kernels are what to look at."""
 KNOWN = 0.5  # of the kernels' time must have a kind that their names tell
 GUESSED = 0.05  # share of the kernels' time whose kind is a guess, from which on the sentence says so
+TOLD = 0.02  # share of the window that recording must have cost to be worth a word
 OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown
 
 GROUPS: dict[Limiter, tuple[str, ...]] = {
@@ -55,11 +56,13 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
             f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
             "of the program's steady state"
         )
-    if view.computing >= BUSY:
-        return busy(view.kernels, view.computing, facts.window[2], view.timeline.coverage.graph_rows > 0)
-    shares = {limiter: view.share(*causes) for limiter, causes in GROUPS.items()}
+    shares: dict[Limiter, float] = {limiter: view.share(*causes) for limiter, causes in GROUPS.items()}
     shares["transfer"] += view.causes.copying
     shares["communication"] = view.exposed_share
+    cost = view.recorded_launch
+    if view.computing / (1 - cost) >= BUSY:
+        graphs = view.timeline.coverage.graph_rows > 0
+        return busy(view.kernels, view.computing, facts.window[2], cost, graphs=graphs)
     untold = view.share("queued", "unknown")
     if untold > max(shares.values()):
         why = "operations that were issued waited for others (streams, devices, events)"
@@ -68,29 +71,34 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
         idle = percent(1 - facts.busy_share)
         return None, f"the GPU is idle {idle} of the time, and the recording does not say why: {why}"
     doubtful = facts.missing_launches > UNTIED or bool(view.timeline.coverage.truncated)
-    return starved(shares, view.computing, facts.window[2], 0.8 if doubtful else 1.0), ""
+    return starved(shares, view.computing, facts.window[2], cost, trust=0.8 if doubtful else 1.0), ""
 
 
-def starved(shares: dict[Limiter, float], computing: float, window: str, trust: float = 1.0) -> Verdict:
-    """The verdict where kernels are not the limit: the largest of these shares of the window is. trust: factor (0..1)
-    of the confidence."""
+def starved(
+    shares: dict[Limiter, float], computing: float, window: str, cost: float, *, trust: float = 1.0
+) -> Verdict:
+    """The verdict where kernels are not the limit: the largest of these shares of the window is. cost: of the share of
+    launches what recording took, which does not count. trust: factor (0..1) of the confidence."""
+    shares = shares | {"launch": shares["launch"] - cost}
     main, second = sorted(shares, key=lambda limiter: -shares[limiter])[:2]
     other = shares[second]
     sure = 0.55 + 0.35 * min((shares[main] - other) / max(shares[main], 1e-9), 1.0)
     also = f"; {ANOTHER[second]} takes another {percent(other)}" if other >= 0.1 else ""
+    beside = f", and another {percent(cost)} what recording cost" if main == "launch" and cost >= TOLD else ""
     sentence = (
-        f"OVERHEAD-BOUND on {WORDS[main]}. That is {percent(shares[main])} of the time; kernels run "
+        f"OVERHEAD-BOUND on {WORDS[main]}. That is {percent(shares[main])} of the time{beside}; kernels run "
         f"{percent(computing)} of it ({window}){also}."
     )
     return Verdict(regime="overhead", limiter=main, confidence=round(sure * trust, 2), sentence=sentence)
 
 
 def busy(
-    kernels: Sequence[TopKernel], computing: float, window: str, graphs: bool = False
+    kernels: Sequence[TopKernel], computing: float, window: str, cost: float = 0.0, *, graphs: bool = False
 ) -> tuple[Verdict | None, str]:
-    """The GPU is busy: which kernels, and what their names say of them. computing: share of the window. graphs: whether
-    some were recorded as one row each."""
-    said = f"kernels run {percent(computing)} of the time ({window})"
+    """The GPU is busy: which kernels, and what their names say of them. computing: share of the window; cost: that of
+    launches that recording made late. graphs: whether some kernels were recorded as one row a graph."""
+    without = f", {percent(computing / (1 - cost))} without what recording cost" if cost >= TOLD else ""
+    said = f"kernels run {percent(computing)} of the time ({window}{without})"
     if not kernels:
         rows = said.removeprefix("kernels ")
         return None, f"CUDA graphs recorded as one row each {rows}; their kernels are not there"

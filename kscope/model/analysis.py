@@ -24,16 +24,7 @@ from kscope.model.findings import (
     Severity,
     Verdict,
 )
-from kscope.model.job import (
-    CollectiveFigures,
-    CommunicationFigures,
-    DeviceCommunication,
-    JobAnalysis,
-    LateCollective,
-    RankFigures,
-    StepCommunication,
-    TimeShare,
-)
+from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
@@ -52,11 +43,46 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA", "Analysis", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis", "Headroom",
-    "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LaunchInfo",
-    "Limiter", "Location", "NotApplicable", "NvidiaFinding", "ProgramAnalysis", "Regime", "RegimeShare", "Repeats",
-    "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimelineAnalysis", "Utilization", "Verdict",
-    "from_json", "json_schema", "to_json",
+    "SCHEMA",
+    "Analysis",
+    "CommunicationFigures",
+    "DeviceInfo",
+    "Estimate",
+    "Evidence",
+    "Finding",
+    "Frozen",
+    "FunctionAnalysis",
+    "Headroom",
+    "HotInstruction",
+    "Input",
+    "JobAnalysis",
+    "JoinedAnalysis",
+    "JoinedKernel",
+    "JoinedSuggestion",
+    "KernelAnalysis",
+    "LateCollective",
+    "LaunchInfo",
+    "Limiter",
+    "Location",
+    "NotApplicable",
+    "NvidiaFinding",
+    "ProgramAnalysis",
+    "RankFigures",
+    "Regime",
+    "RegimeShare",
+    "Repeats",
+    "Roofline",
+    "RuleError",
+    "Severity",
+    "SkippedInput",
+    "Stall",
+    "TimeShare",
+    "TimelineAnalysis",
+    "Utilization",
+    "Verdict",
+    "from_json",
+    "json_schema",
+    "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"
@@ -258,7 +284,7 @@ class Analysis(Frozen, kw_only=True):
     kernels: list[KernelAnalysis] = []
     timelines: list[TimelineAnalysis] = []
     joined: list[JoinedAnalysis] = []
-    jobs: Annotated[list[JobAnalysis], Meta(description="recordings that are ranks of one program, taken together")] = []
+    jobs: Annotated[list[JobAnalysis], Meta(description="recordings that are ranks of one program")] = []
     programs: list[ProgramAnalysis] = []
     skipped: list[SkippedInput] = []
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 from kscope.model.findings import Finding, Frozen, NotApplicable, RuleError, Verdict
 
 
-class CollectiveFigures(Frozen, kw_only=True):
+class CollectiveFigures(Frozen, frozen=True, kw_only=True):
     """The collectives of one kind on one communicator, in the window of one recording."""
 
     what: Annotated[str, Meta(description="all_reduce, all_gather, send, peer_copy, ..")]
@@ -24,7 +24,7 @@ class CollectiveFigures(Frozen, kw_only=True):
     waiting_us: Annotated[float | None, Meta(description="of it until the last rank came; null for a lone rank")] = None
 
 
-class StepCommunication(Frozen, kw_only=True):
+class StepCommunication(Frozen, frozen=True, kw_only=True):
     """One step: time in which the device communicated, and of it while no other kernel ran; mean over the devices."""
 
     step: int
@@ -32,13 +32,13 @@ class StepCommunication(Frozen, kw_only=True):
     exposed_us: float
 
 
-class DeviceCommunication(Frozen, kw_only=True):
+class DeviceCommunication(Frozen, frozen=True, kw_only=True):
     device: int
     us: float
     exposed_us: float
 
 
-class CommunicationFigures(Frozen, kw_only=True):
+class CommunicationFigures(Frozen, frozen=True, kw_only=True):
     """What the ranks sent each other in the window, mean over the devices. exposed: no other kernel ran meanwhile."""
 
     us: Annotated[float, Meta(description="union of all collectives and transfers between GPUs")]
@@ -55,7 +55,7 @@ class CommunicationFigures(Frozen, kw_only=True):
     devices: list[DeviceCommunication] = []
 
 
-class RankFigures(Frozen, kw_only=True):
+class RankFigures(Frozen, frozen=True, kw_only=True):
     """One rank of a job. Percentages are of its window, as in its own analysis."""
 
     rank: int
@@ -71,7 +71,7 @@ class RankFigures(Frozen, kw_only=True):
     clock_us: Annotated[float, Meta(description="its clock less that of the first rank, from collectives' ends")] = 0.0
 
 
-class LateCollective(Frozen, kw_only=True):
+class LateCollective(Frozen, frozen=True, kw_only=True):
     """A collective at which ranks waited for the last one, and in which step of the recording that was."""
 
     what: str
@@ -81,14 +81,14 @@ class LateCollective(Frozen, kw_only=True):
     waiting_us: Annotated[float, Meta(description="wait of the others, mean")]
 
 
-class TimeShare(Frozen, kw_only=True):
+class TimeShare(Frozen, frozen=True, kw_only=True):
     """What the ranks' time goes into. A rank's wait counts as what the rank that it waits for does meanwhile."""
 
     what: str
     pct: float
 
 
-class JobAnalysis(Frozen, kw_only=True):
+class JobAnalysis(Frozen, frozen=True, kw_only=True):
     """One program that ran as several ranks, each with a recording of its own. Findings are those of the job and those
     of `critical`, the rank that the others wait for most; `verdict` is null where `abstained` says why."""
 

@@ -11,7 +11,7 @@ from kscope.reports import escape, words
 from kscope.reports.escape import code, fence
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, HotInstruction, KernelAnalysis, Stall, TimelineAnalysis
+    from kscope.model.analysis import Finding, HotInstruction, JobAnalysis, KernelAnalysis, Stall, TimelineAnalysis
 
 KERNEL_STEP = 30
 """Each kernel further down the list by time makes its blocks this much less important."""
@@ -137,7 +137,7 @@ def _hot_line(hot: HotInstruction, before: HotInstruction | None) -> list[str]:
     return [line, f"      {words.middle(at, 60)}  {words.middle(one_line(hot.source or ''), 120)}"]
 
 
-def findings(kernel: KernelAnalysis | TimelineAnalysis, base: int, heading: str) -> list[Block]:
+def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int, heading: str) -> list[Block]:
     """Ranked findings, minor ones in a line, and NVIDIA's own beside those of a kernel."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
     blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]

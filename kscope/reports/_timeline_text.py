@@ -12,12 +12,13 @@ from kscope.reports._suggestions import suggestions
 from kscope.reports.terminal import Page, bar, pad
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import TimelineAnalysis
+    from kscope.model.analysis import JobAnalysis, TimelineAnalysis
     from kscope.model.timeline_figures import TopKernel
 
 IDLE_SHOWN = 5
 PATH = 160  # characters of a path in a sentence: its end says most
 KERNELS_SHOWN = 6
+KINDS_SHOWN = 4
 _MOVES = {"memory": "data", "compute": "math", "communication": "comm"}
 _NOT_IDLE = {
     "inside_graph": "between the nodes of a graph",
@@ -42,7 +43,7 @@ CAUSES = {
 """Cause in JSON v1 -> what people read."""
 
 
-def badge(timeline: TimelineAnalysis) -> tuple[str, str, str]:
+def badge(timeline: TimelineAnalysis | JobAnalysis) -> tuple[str, str, str]:
     """(word, rest of the sentence, style). Where there is no verdict, the reason."""
     if timeline.verdict is None:
         return "NO VERDICT:", one_line(timeline.abstained), "bold"
@@ -74,11 +75,32 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             + ", ".join(f"{quoted(name)} x{count:d}" for name, count in list(compiled.regions.items())[:6])
             + (work if compiled.compilations else "")
         )
+    out += communication(timeline)
     for copy in timeline.copies:
         out.append(
             f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at "
             f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
+        )
+    return out
+
+
+def communication(timeline: TimelineAnalysis) -> list[str]:
+    """Lines about what was sent between ranks: in all, and its kinds."""
+    found = timeline.communication
+    if found is None:
+        return []
+    waits = f", {words.time(found.waiting_us)} of that waiting for other ranks" if found.waiting_us is not None else ""
+    out = [
+        f"communication {words.time(found.us)} ({found.pct:.1f} %), {words.time(found.overlapped_us)} beside other "
+        f"kernels, {words.time(found.exposed_us)} exposed{waits}"
+    ]
+    for kind in found.kinds[:KINDS_SHOWN]:
+        group = f" on {quoted(kind.group)} of {kind.size}" if kind.group else ""
+        size = f", {words.si(kind.bytes / max(kind.count, 1), 'B')} each" if kind.bytes else ""
+        out.append(
+            f"{quoted(kind.what)}{group}: {counted(kind.count, 'time')}{size}, {words.time(kind.us)}, "
+            f"{words.time(kind.exposed_us)} exposed"
         )
     return out
 
@@ -175,12 +197,17 @@ def _kernels(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
         page.line(
             f"  {words.percent(kernel.share):>5} {words.time(kernel.total_us):>9} {kernel.count:>7} "
             f"{words.time(kernel.mean_us):>9}  ",
-            (pad(name, room), "bold"), " ", (_MOVES.get(kernel.kind, "-"), "dim"),
+            (pad(name, room), "bold"), " ", (_does(kernel), "dim"),
         )  # fmt: skip
         if verbose and (text := generated(kernel)):
             page.paragraph(text, lead=(" " * 37, ""), indent=37, style="dim")
     if left := len(kernels) - len(shown):
         page.line((f"  {left} more (kscope analyze -v)", "dim"))
+
+
+def _does(kernel: TopKernel) -> str:
+    """What a kernel does; with a question mark where its own name does not say it."""
+    return _MOVES.get(kernel.kind, "-") + ("?" if kernel.kind_said_by in ("namespace", "template") else "")
 
 
 def _silent(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from kscope.reports import words
+from kscope.reports._job import in_full
 from kscope.reports._llm_parts import Block, kernel_blocks, span
 from kscope.reports.escape import shortened
 
@@ -57,7 +58,11 @@ def render(analysis: Analysis, options: Options) -> str:
     for skip in analysis.skipped:
         line = f"- skipped {span(skip.input)}: {span(skip.what)}: {span(skip.message)}"
         blocks.append(Block(45, "skipped inputs", "## Not read", line))
-    for index, timeline in enumerate(analysis.timelines):
+    for index, job in enumerate(analysis.jobs):
+        from kscope.reports._job import blocks as job_blocks
+
+        blocks += job_blocks(job, index)
+    for index, timeline in enumerate(in_full(analysis, verbose=options.verbose), len(analysis.jobs)):
         from kscope.reports._timeline_md import blocks as timeline_blocks
 
         blocks += timeline_blocks(timeline, index)

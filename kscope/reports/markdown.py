@@ -11,7 +11,7 @@ from kscope.reports.escape import code, fence, prose
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
+    from kscope.model.analysis import Analysis, Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
     from kscope.reports import Options
 
 PLACES_SHOWN = 4
@@ -33,6 +33,10 @@ def render(analysis: Analysis, options: Options) -> str:
         parts += ["## Kernels by time", _overview(kernels)]
     for kernel in kernels:
         parts += _kernel(kernel, verbose=options.verbose)
+    for job in analysis.jobs:
+        from kscope.reports._job import sections as of_job
+
+        parts += of_job(job)
     for timeline in analysis.timelines:
         from kscope.reports._timeline_md import sections
 
@@ -123,7 +127,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
     return parts
 
 
-def suggestions(kernel: KernelAnalysis | TimelineAnalysis) -> list[str]:
+def suggestions(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> list[str]:
     ranked = [f for f in kernel.findings if f.severity != "info"]
     info = [f for f in kernel.findings if f.severity == "info"]
     parts = ["### Suggestions"]

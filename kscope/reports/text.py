@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports._job import in_full
 from kscope.reports._suggestions import suggestions
 from kscope.reports.terminal import Page, Segment, bar, cells, clip, pad
 
@@ -44,7 +45,15 @@ def render(analysis: Analysis, options: Options) -> str:
         if len(kernels) > 1:
             page.line(("─" * page.width, "dim"))
         _kernel(page, kernel, verbose=options.verbose, name_input=several_inputs)
-    for timeline in analysis.timelines:
+    for job in analysis.jobs:
+        from kscope.reports import _job
+
+        page.blank()
+        if page.lines:
+            page.line(("─" * page.width, "dim"))
+        _job.render(page, job, verbose=options.verbose)
+    recordings = in_full(analysis, verbose=options.verbose)
+    for timeline in recordings:
         from kscope.reports import _timeline_text
 
         page.blank()
@@ -54,6 +63,8 @@ def render(analysis: Analysis, options: Options) -> str:
     if not kernels and not analysis.timelines:
         page.line("No kernels to show.")
     page.blank()
+    if folded := len(analysis.timelines) - len(recordings):
+        page.line((f"{folded} more recording{'s' * (folded > 1)} of these jobs (kscope analyze -v shows all)", "dim"))
     if left := len(kernels) - len(shown):
         page.line((f"{left} more kernel{'s' * (left > 1)} in the table only (kscope analyze -v details all)", "dim"))
     for skip in analysis.skipped:

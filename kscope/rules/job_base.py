@@ -20,7 +20,7 @@ class JobRule(AnyRule):
     """Base of the rules on a job."""
 
     regime: ClassVar[Regime] = "overhead"
-    collect: ClassVar[str] = "torch.profiler on every rank, all traces in one folder"
+    collect: ClassVar[str] = "nsys profile -t cuda,nvtx or torch.profiler on every rank, all recordings in one folder"
 
     def check(self, job: JobView) -> Outcome:
         raise NotImplementedError(self.code)

@@ -18,7 +18,8 @@ LABELS: dict[str, dict[str, Any]] = tomllib.loads((TRACES / "TRACES.toml").read_
 
 def path(name: str) -> Path:
     """The packed recording."""
-    (found,) = (p for p in TRACES.glob(f"{name}.*.xz") if p.name.split(".")[0] == name)
+    (found,) = (p for p in TRACES.glob(f"{name}.*.xz") if p.relative_to(TRACES).as_posix().split(".json")[0]
+                .split(".sqlite")[0] == name)  # fmt: skip
     return found
 
 

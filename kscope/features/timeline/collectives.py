@@ -82,7 +82,7 @@ def excess(found: Communication) -> float:
     beyond = whole = 0
     keys = np.stack([sent.what[inside], sent.group[inside], sent.bytes[inside]])
     for key in np.unique(keys, axis=1).T.tolist():
-        rows = inside[(keys.T == key).all(axis=1)]
+        rows = inside[(key == keys.T).all(axis=1)]
         length = (sent.end - sent.start)[rows]
         whole += int(length.sum())
         if len(rows) >= 5:

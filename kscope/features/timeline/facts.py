@@ -10,8 +10,9 @@ from kscope.features.timeline import busy_time, collectives
 from kscope.features.timeline.communication import Communication
 from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, Causes
 from kscope.features.timeline.intervals import Cover, union
-from kscope.features.timeline.launch_sequences import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
+from kscope.features.timeline.launch_sequences import Sequences
 from kscope.features.timeline.launches import TimelineFacts
+from kscope.features.timeline.recording_cost import RecordingCost
 from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
 from kscope.model.columns import column
@@ -29,7 +30,8 @@ class TimelineView:
         self.timeline = timeline
         self.facts = TimelineFacts(timeline)
         self.causes = Causes(self.facts)
-        self.sequences = Sequences(self.facts, self.causes)
+        self.cost = RecordingCost(self.facts)
+        self.sequences = Sequences(self.facts, self.causes, self.cost)
         self.communication = Communication(self.facts)
 
     @cached_property
@@ -122,16 +124,27 @@ class TimelineView:
     def recording_share(self) -> float:
         """Share of the window that the torch profiler's recording of host events takes on the busiest thread; 0 for
         Nsight Systems, whose cost was not measured."""
-        timeline = self.timeline
-        if timeline.kind != "kineto" or not len(timeline.calls):
+        return min(self.cost.busiest / 1e3 / max(self.span_us, 1e-3), 1.0)
+
+    @cached_property
+    def recorded_launch(self) -> float:
+        """Of the share of the window that the GPU waits for launches, what recording them took: at most nine tenths."""
+        return min(self.recording_share, 0.9 * self.share("launch"))
+
+    @cached_property
+    def host_share(self) -> float:
+        """Share of the window that the host needs to issue the steps, without what it waits for the GPU (in
+        synchronising calls, and for room in the launch queue); 0 where there are no steps of the user."""
+        steps, calls = self.facts.steps, self.timeline.calls
+        if steps is None or steps.periodic or not len(calls):
             return 0.0
-        low, high, _ = self.facts.window
-        busiest = np.argmax(np.bincount(timeline.calls.thread))
-        cost = 0
-        for spans, each in ((timeline.calls, RECORDED_CALL_NS), (timeline.operators, RECORDED_OPERATOR_NS)):
-            mine = spans.start[spans.thread == busiest]
-            cost += each * int(((mine >= low) & (mine < high)).sum())
-        return min(cost / 1e3 / max(self.span_us, 1e-3), 1.0)
+        waits = self.causes.calls["sync"]
+        start = np.concatenate([calls.start[waits], self.timeline.full.start])
+        end = np.concatenate([calls.end[waits], self.timeline.full.end])
+        order = np.argsort(start, kind="stable")
+        waiting = union(start[order], end[order]).within(steps.start, steps.end)
+        own = int((steps.end - steps.start - waiting).sum())
+        return min(own / max(self.facts.span, 1), 1.0)
 
     def calls_named(self, what: str) -> list[tuple[str, int, float]]:
         """API calls of a class ("sync", "copy", "alloc", "graph") in the window: (name, count, us), most time first."""

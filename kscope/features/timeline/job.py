@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -11,19 +10,21 @@ from msgspec import Struct
 from kscope.features.timeline.spending import COMPUTING, COPYING, LEFT_OUT, SENDING, WAITING
 
 _ONE = 0.65  # share of the waits that one rank causes, from which on it is the straggler
+_LATE = 0.03  # share of the window that ranks wait, from which on the late one's time is the job's
 _PIPELINE = 0.25  # share of the waits that are in transfers between two ranks, from which on they are a pipeline's
 
 
 class Meanwhile(Struct, frozen=True):
-    """What a rank did while others waited for it: time by what it went into (ns), what the host was in, most first."""
+    """What a rank did while another waited for it: time by what it went into, ns."""
 
     spent: dict[str, int]
-    places: tuple[str, ...]
 
 
 class RankFacts(Struct, frozen=True):
     """One rank. whole: time that its shares are of, ns. spent: of it by what it went into. awaits: exposed waiting time
-    by the rank that it waits for. pairwise: of the waits those in transfers between two ranks."""
+    by the rank that it waits for, as it recurs from step to step. pairwise: of the waits those in transfers between two
+    ranks. host: share of the window that its host needs to issue the steps. recorded: of its time waiting for launches
+    the part (0..1) that recording took. places: what its host was in during idle time, by cause."""
 
     number: int
     path: str
@@ -33,8 +34,11 @@ class RankFacts(Struct, frozen=True):
     step_ns: float | None
     window: str
     spent: dict[str, int]
+    places: dict[str, tuple[str, ...]]
     awaits: dict[int, int]
     pairwise: int
+    host: float
+    recorded: float
     one_way: bool
     """Whether it only sends to, or only receives from, each other rank: a stage of a pipeline without a way back."""
 
@@ -53,7 +57,11 @@ class JobView:
     """What job rules see. Numbers are ranks; shares are means over the ranks, of their windows."""
 
     def __init__(
-        self, ranks: Sequence[RankFacts], meanwhile: dict[tuple[int, int], Meanwhile], late: Sequence[Late], matched: int
+        self,
+        ranks: Sequence[RankFacts],
+        meanwhile: dict[tuple[int, int], Meanwhile],
+        late: Sequence[Late],
+        matched: int,
     ) -> None:
         self.ranks = ranks
         self.meanwhile = meanwhile
@@ -98,43 +106,78 @@ class JobView:
         mine = self.caused[self.critical]
         return self.critical if whole and mine >= _ONE * whole and not self.pipelined else None
 
-    def spared(self, rank: int) -> float:
-        """Share of the window that all other ranks wait for this one at least: what goes when it is no longer late."""
-        others = [r for r in self.ranks if r.number != rank]
-        return min((r.awaits.get(rank, 0) / max(r.whole, 1) for r in others), default=0.0)
+    @cached_property
+    def idle_hosts(self) -> dict[int, float]:
+        """For each rank the share of the window that its host has nothing to do with: no shorter wait for others makes
+        a step shorter than its own host takes to issue it."""
+        return {r.number: max(1 - r.host, 0.0) for r in self.ranks}
 
-    def doing(self, rank: int) -> Meanwhile:
-        """What a rank did while any other waited for it."""
-        spent: Counter[str] = Counter()
-        places: dict[str, None] = {}
-        for (_, late), one in self.meanwhile.items():
-            if late == rank:
-                spent.update(one.spent)
-                places.update(dict.fromkeys(one.places))
-        return Meanwhile(dict(spent), tuple(places))
+    @cached_property
+    def balanced(self) -> float:
+        """Share of the window that goes when all ranks have the same work on the GPU."""
+        return sum(min(w, self.idle_hosts[r]) for r, w in self.waited.items()) / max(len(self.ranks), 1)
+
+    def spared(self, rank: int) -> float:
+        """Share of the window that goes when this rank is no longer late: what all others wait for it at least."""
+        others = [r for r in self.ranks if r.number != rank]
+        return min(
+            (min(r.awaits.get(rank, 0) / max(r.whole, 1), self.idle_hosts[r.number]) for r in others), default=0.0
+        )
 
     @cached_property
     def shares(self) -> dict[str, float]:
-        """What the ranks' time goes into, most first; a wait counts as what the awaited rank does meanwhile, and as
-        communication where that waits or sends itself."""
-        out: Counter[str] = Counter()
-        for rank in self.ranks:
-            for what, time in rank.spent.items():
-                if what not in (*LEFT_OUT, WAITING):
-                    out[what] += time / max(rank.whole, 1)  # type: ignore[assignment]
-            left = rank.spent.get(WAITING, 0)
-            for other, time in rank.awaits.items():
-                seen = self.meanwhile.get((rank.number, other))
-                kept = {w: t for w, t in seen.spent.items() if w not in LEFT_OUT} if seen is not None else {}
-                for what, part in kept.items():
-                    key = SENDING if what == WAITING else what
-                    out[key] += time * part / max(sum(kept.values()), 1) / max(rank.whole, 1)  # type: ignore[assignment]
-                left -= time if kept else 0
-            out[SENDING] += max(left, 0) / max(rank.whole, 1)  # type: ignore[assignment]
-        return {what: share / len(self.ranks) for what, share in out.most_common()}
+        """What the job's time goes into, most first: that of the rank that all wait for where there is one, else the
+        mean of the ranks. A wait counts as what the awaited rank does meanwhile, and as communication where that waits
+        or sends itself."""
+        late = self.straggler if self.waiting >= _LATE else None
+        ranks = [r for r in self.ranks if late is None or r.number == late]
+        parts: dict[str, list[float]] = {}
+        for rank in ranks:
+            for what, time in self._spent(rank).items():
+                parts.setdefault(what, []).append(time / max(rank.whole, 1))
+        return {what: sum(p) / len(ranks) for what, p in sorted(parts.items(), key=lambda p: -sum(p[1]))}
 
-    def removable(self, rank: int) -> float:
-        """Of what a rank does while others wait for it, the share (0..1) that is no work of the GPU."""
-        spent = {w: t for w, t in self.doing(rank).spent.items() if w not in LEFT_OUT}
-        work = sum(spent.get(w, 0) for w in (COMPUTING, SENDING, WAITING, COPYING))
-        return 1 - work / sum(spent.values()) if sum(spent.values()) else 0.0
+    def _spent(self, rank: RankFacts) -> dict[str, float]:
+        out: dict[str, float] = {w: float(t) for w, t in rank.spent.items() if w not in (*LEFT_OUT, WAITING)}
+        left = float(rank.spent.get(WAITING, 0))
+        for other, time in rank.awaits.items():
+            seen = self.meanwhile.get((rank.number, other))
+            kept = {w: t for w, t in seen.spent.items() if w not in LEFT_OUT} if seen is not None else {}
+            for what, part in kept.items():
+                key = SENDING if what == WAITING else what
+                out[key] = out.get(key, 0.0) + time * part / max(sum(kept.values()), 1)
+            left -= time if kept else 0
+        out[SENDING] = out.get(SENDING, 0.0) + max(left, 0.0)
+        return out
+
+    @cached_property
+    def recorded_launch(self) -> float:
+        """Of the share that goes into waiting for launches, what recording took."""
+        late = self.straggler if self.waiting >= _LATE else None
+        ranks = [r for r in self.ranks if late is None or r.number == late]
+        return self.shares.get("launch", 0.0) * sum(r.recorded for r in ranks) / max(len(ranks), 1)
+
+    def excess(self, rank: int) -> dict[str, float]:
+        """What a rank spends more on than the others do on average, as shares of its window, most first: that makes it
+        late. What recording took of its waits for launches is left out."""
+        mine = next(r for r in self.ranks if r.number == rank)
+        others = [r for r in self.ranks if r.number != rank]
+        out = {}
+        for what, time in mine.spent.items():
+            if what in (*LEFT_OUT, WAITING):
+                continue
+            share = time / max(mine.whole, 1) * (1 - mine.recorded if what == "launch" else 1)
+            usual = sum(r.spent.get(what, 0) / max(r.whole, 1) for r in others) / max(len(others), 1)
+            if share > usual:
+                out[what] = share - usual
+        return dict(sorted(out.items(), key=lambda p: -p[1]))
+
+    def lateness(self, rank: int) -> tuple[float, float]:
+        """Of what makes a rank late the shares (0..1) that are no work of its GPU, and that are; the rest is what
+        recording it took."""
+        more = self.excess(rank)
+        mine = next(r for r in self.ranks if r.number == rank)
+        recorded = mine.recorded * mine.spent.get("launch", 0) / max(mine.whole, 1)
+        work = sum(more.get(w, 0.0) for w in (COMPUTING, SENDING, COPYING))
+        whole = sum(more.values()) + recorded
+        return ((sum(more.values()) - work) / whole, work / whole) if whole else (0.0, 0.0)

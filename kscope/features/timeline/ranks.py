@@ -38,8 +38,8 @@ class Table(Struct, frozen=True):
 
 
 class Matched(Struct, frozen=True):
-    """The collectives that were found on several ranks, in the order of their last start. rows: for each (rows) and each
-    recording (columns) the row of `Sent`, -1 where it takes no part. wait: until the last one came, by the same shape.
+    """The collectives that were found on several ranks, in the order of their last start. rows: for each (rows) and
+    each recording (columns) the row of `Sent`, -1 where it takes no part. wait: until the last one came, likewise.
     late: the column of the recording that came last. clock: of each recording less that of the first. in_windows: how
     many operations that communicate the windows of all recordings hold."""
 

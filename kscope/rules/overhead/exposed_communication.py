@@ -106,7 +106,9 @@ class ExposedCommunication(TimelineRule):
                     for k in found.kinds[:4]
                 ),
             ],
-            estimate=gain(min(hidden, max(alone, share / 4)), min(hidden, alone) / 2, share, "the computation beside it"),
+            estimate=gain(
+                min(hidden, max(alone, share / 4)), min(hidden, alone) / 2, share, "the computation beside it"
+            ),
             confidence=0.8 if view.communication.waits is not None else 0.65,
         )  # fmt: skip
 

@@ -11,8 +11,7 @@ shards make another rank the slowest each time: no rank looks slow on average, a
 
 ## Evidence
 
-The share of time that ranks wait, whom for, the collectives with the longest waits and their steps, and what the late
-rank does meanwhile.
+The share of time that ranks wait, whom for, and the collective with the longest wait and its step.
 
 ## Fix
 
@@ -41,7 +40,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.timeline.spending import LEFT_OUT
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.job_base import JobRule
@@ -68,23 +66,15 @@ class LoadImbalanceRanks(JobRule):
             f" The longest is {worst.wait / 1e6:.2f} ms at {quoted(worst.what)} in step {worst.step}, for rank "
             f"{worst.late}." if worst else ""
         )  # fmt: skip
-        spent: dict[str, int] = {}
-        for rank in job.ranks:
-            for what, time in job.doing(rank.number).spent.items():
-                if what not in LEFT_OUT:
-                    spent[what] = spent.get(what, 0) + time
-        every = max(sum(spent.values()), 1)
         return self.finding(
             title=f"Ranks wait for one another {percent(job.waiting)} of the time, taking turns",
             why=f"who is late changes ({by} of the waits).{at}",
-            fix="give all ranks the same work in the same step: equal tokens, lengths bucketed across ranks, even shards",
+            fix="give all ranks the same work in a step: equal tokens, lengths bucketed across ranks, even shards",
             evidence=[
                 derived("ranks wait", job.waiting, "", "mean over the ranks, of their windows"),
                 *(derived(f"rank {r} waits", s, "") for r, s in sorted(job.waited.items())[:8]),
-                *(derived(f"late ranks meanwhile: {w.replace('_', ' ')}", t / every, "")
-                  for w, t in sorted(spent.items(), key=lambda p: -p[1])[:4]),
                 derived("collectives matched", job.matched, ""),
             ],
-            estimate=gain(job.waiting, job.waiting / 2, max(job.waited.values()), "the mean of the ranks' own work"),
+            estimate=gain(job.balanced, job.balanced / 2, job.waiting, "the mean of the ranks' own work"),
             confidence=0.75,
         )  # fmt: skip

@@ -55,6 +55,7 @@ class SmallCollectives(TimelineRule):
     code = "OVH610"
     slug = "small-collectives"
     title = "Many small collectives"
+    needs_calls = False
 
     def check(self, view: TimelineView) -> Outcome:
         found = view.communication_figures

@@ -13,7 +13,7 @@ spin inside NCCL's kernels, where a profiler of one rank shows them busy.
 ## Evidence
 
 The share of time that ranks wait for others, whom they wait for, at which collective and in which step, and what the
-awaited rank does meanwhile: its kernels, or its host, in which range.
+awaited rank spends more time on than the others: its kernels, or its host, in which range.
 
 ## Fix
 
@@ -34,14 +34,14 @@ Four recorded steps tell of these steps. A rank that profiles more than the othe
 
 ## Source
 
-HolisticTraceAnalysis (straggler analysis); waits as in Scalasca's "wait at NxN": from a rank's arrival to the last one's.
+HolisticTraceAnalysis (straggler analysis); waits as in Scalasca's "wait at NxN": from a rank's arrival to the last's.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.timeline.spending import COMPUTING, LEFT_OUT
+from kscope.features.timeline.spending import COMPUTING
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.job_base import JobRule
@@ -64,21 +64,21 @@ class Straggler(JobRule):
         late = job.straggler
         if late is None or job.waiting < FIRES:
             return PASSED
-        doing = job.doing(late)
-        spent = {w: t for w, t in doing.spent.items() if w not in LEFT_OUT}
-        main = max(spent, key=lambda w: spent[w], default=COMPUTING)
-        whole = max(sum(spent.values()), 1)
-        where = f", in {', '.join(quoted(p) for p in doing.places[:2])}" if doing.places and main != COMPUTING else ""
-        host = job.removable(late)
-        share = host * job.spared(late) + (1 - host) * job.waiting
+        more = job.excess(late)
+        main = next(iter(more), COMPUTING)
+        places = next(r.places.get(main, ()) for r in job.ranks if r.number == late)
+        where = f", in {', '.join(map(quoted, places[:2]))}" if places else ""
+        host, work = job.lateness(late)
+        share = host * job.spared(late) + work * job.balanced
         worst = max((one for one in job.late if one.late == late), key=lambda one: one.wait, default=None)
         at = f" Most at {quoted(worst.what)}: {worst.wait / 1e6:.2f} ms in step {worst.step}." if worst else ""
-        others = ", ".join(f"rank {r} {percent(s)}" for r, s in sorted(job.waited.items()) if r != late and s > 0)
+        others = ", ".join(f"rank {r} {percent(s)}" for r, s in sorted(job.waited.items())[:8] if r != late and s > 0)
         return self.finding(
             title=f"Rank {late} is late: the others wait {percent(job.waiting)} of the time, on average over all",
             why=(
-                f"{others} of the time wait in collectives for rank {late}, which meanwhile "
-                f"{WORDS.get(main, main.replace('_', ' '))} ({percent(spent.get(main, 0) / whole)}){where}.{at}"
+                f"waits in collectives for others: {others} of its time. Rank {late} "
+                f"{WORDS.get(main, f'is in {main}').replace('_', ' ')} {percent(more.get(main, 0.0))} of the time more "
+                f"than the others do{where}.{at}"
             ),
             fix=(
                 f"give rank {late} less to compute, or all the same" if main == COMPUTING
@@ -87,10 +87,10 @@ class Straggler(JobRule):
             evidence=[
                 derived("ranks wait", job.waiting, "", "mean over the ranks, of their windows"),
                 *(derived(f"rank {r} waits", s, "") for r, s in sorted(job.waited.items())[:8]),
-                *(derived(f"rank {late} meanwhile: {w.replace('_', ' ')}", t / whole, "")
-                  for w, t in sorted(spent.items(), key=lambda p: -p[1])[:4]),
+                *(derived(f"rank {late} more than others: {w.replace('_', ' ')}", s, "", "of the window")
+                  for w, s in list(more.items())[:4]),
                 derived("collectives matched", job.matched, ""),
             ],
-            estimate=gain(share, share / 2, max(share, job.spared(late)), "the next slowest rank"),
+            estimate=gain(share, share / 2, max(share, job.spared(late)), "the next slowest rank, and its host"),
             confidence=0.85,
         )  # fmt: skip
