@@ -140,6 +140,7 @@ def _steps(view: TimelineView) -> StepFigures | None:
         kernels=round(float(((at >= first) & (at <= last)).sum()) / count, 2),
         busy_pct=round(100 * busy / max(until - begin, 1), 2),
         synchronizations=round(float(syncs.sum()) / count, 2), host_us=round(float(np.median(host)), 3),
+        recording_us=round(view.recorded_launch * view.span_us / count, 3),
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ class StepFigures(Struct, frozen=True, kw_only=True):
     busy_pct: float
     synchronizations: Annotated[float, Meta(description="synchronising calls a step, mean")]
     host_us: Annotated[float, Meta(description="the host's range, median; shorter where it does not wait")] = 0.0
+    recording_us: Annotated[float, Meta(description="of the GPU's waits for launches, what recording took")] = 0.0
 
 
 class LaunchFigures(Struct, frozen=True, kw_only=True):

@@ -96,11 +96,17 @@ def _kernel(page: Page, pair: KernelPair, *, verbose: bool) -> None:
 def _timeline(page: Page, pair: TimelinePair) -> None:
     page.line((one_line(pair.after.input), "bold"))
     page.paragraph(one_line(pair.sentence), lead=("  ", ""), indent=2)
-    _codes(page, "fixed", pair.fixed, "good")
+    for promise in pair.promises:
+        lead = f"  fixed  {promise.code} {one_line(promise.rule)}  "
+        page.paragraph(kept(promise), lead=(lead, "good"), indent=9)
+    _codes(page, "fixed", [c for c in pair.fixed if c not in {p.code for p in pair.promises}], "good")
     _codes(page, "new", pair.new, "minor")
     _codes(page, "still there", pair.remaining, "minor")
     _codes(page, "cannot tell", pair.unknown, "dim")
     _changes(page, pair.changes, verbose=True)
+    for row in pair.kernels:
+        name = words.shorten(words.without_parameters(one_line(row.what)), max(page.width - 36, 20))
+        page.line(f"  {value(row.before, row):>12} -> {value(row.after, row):12} ", (name, "dim"))
 
 
 def _codes(page: Page, label: str, codes: Sequence[str], style: str) -> None:
@@ -206,7 +212,10 @@ def render_md(comparison: Comparison, options: Options) -> str:
     for timeline in comparison.timelines:
         parts.append(f"## {code(timeline.after.input)}")
         parts.append(prose(timeline.sentence))
+        parts.append(bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in timeline.promises))
         figures = [[prose(c.what), value(c.before, c), value(c.after, c)] for c in timeline.changes]
+        figures += [[code(words.shorten(c.what, 80), table=True), value(c.before, c), value(c.after, c)]
+                    for c in timeline.kernels]  # fmt: skip
         parts.append(table(("", "before", "after"), figures, (1, 2)) if figures else "")
     parts.append(f"Only before: {', '.join(map(code, comparison.only_before))}" if comparison.only_before else "")
     parts.append(f"Only after: {', '.join(map(code, comparison.only_after))}" if comparison.only_after else "")
