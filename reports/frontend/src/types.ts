@@ -55,7 +55,21 @@ export interface Timeline {
   copies: { direction: string; count: number; bytes: number; us: number; gb_per_s: number; pageable_pct: number;
     overlapped_pct: number }[];
   passed: string[]; not_applicable: { code: string; why: string }[]; errors: { code: string; message: string }[];
-  coverage: { notes: string[] };
+  coverage: { notes: string[] }; communication?: Communication | null;
+}
+export interface Communication {
+  us: number; pct: number; exposed_us: number; exposed_pct: number; overlapped_us: number; waiting_us: number | null;
+  kinds: { what: string; group: string; size: number; count: number; bytes: number; us: number; exposed_us: number }[];
+}
+export interface Rank {
+  rank: number; input: string; computing_pct: number; sending_pct: number; waiting_pct: number; copying_pct: number;
+  idle_pct: number; awaited_us: number; clock_us: number;
+}
+export interface Job {
+  name: string; inputs: string[]; world: number; ranks: Rank[]; span_us: number; steps: number; step_us: number | null;
+  verdict: Verdict | null; abstained: string; critical: number; straggler: number | null; matched: number;
+  shares: { what: string; pct: number }[]; findings: Finding[]; notes: string[];
+  late: { what: string; step: number; late: number; waiting_us: number }[];
 }
 export interface Joined {
   input: string; reports: string[]; verdict: Verdict | null; span_us: number; kernels_pct: number; matched_pct: number; abstained: string;
@@ -66,7 +80,7 @@ export interface Joined {
 }
 export interface Analysis {
   schema: string; kscope: string; inputs: { path: string; kind: string; tool_version: string | null }[];
-  kernels: Kernel[]; timelines: Timeline[]; joined?: Joined[]; skipped: { input: string; what: string; message: string }[];
+  kernels: Kernel[]; timelines: Timeline[]; joined?: Joined[]; jobs?: Job[]; skipped: { input: string; what: string; message: string }[];
 }
 
 export interface Steps { resource: string; unit: string; now: number; at: number[]; warps: number[] }
