@@ -19,7 +19,6 @@ from kscope.engine.rank_session import Known, Waits
 from kscope.engine.timeline_verdict import BUSY, GROUPS, busy, starved
 from kscope.features.timeline.job import JobView, Late, Meanwhile, RankFacts
 from kscope.features.timeline.ranks import Matched, Table, origins
-from kscope.features.timeline.spending import COMPUTING, COPYING, SENDING, WAITING
 from kscope.model.analysis import (
     Finding,
     JobAnalysis,
@@ -31,6 +30,7 @@ from kscope.model.analysis import (
     Verdict,
 )
 from kscope.model.errors import one_line
+from kscope.model.job import COMPUTING, COPYING, SENDING, WAITING
 from kscope.model.timeline import Place
 from kscope.model.timeline_figures import TopKernel
 from kscope.rules.job_base import JobRule

@@ -16,6 +16,7 @@ from kscope.features.timeline.intervals import covered
 from kscope.model.analysis import TimelineAnalysis
 from kscope.model.columns import Column, distinct
 from kscope.model.errors import one_line
+from kscope.model.job import ONCE
 from kscope.model.timeline import Op
 from kscope.model.timeline_figures import (
     CompiledFigures,
@@ -30,7 +31,6 @@ from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
 PLACES = 3
-ONCE = "one_off"
 
 
 def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> TimelineAnalysis:

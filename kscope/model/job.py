@@ -9,6 +9,10 @@ from msgspec import Meta
 
 from kscope.model.findings import Finding, Frozen, NotApplicable, RuleError, Verdict
 
+COMPUTING, SENDING, WAITING, COPYING, ONCE = "computing", "communication", "waiting", "copying", "one_off"
+"""What a rank's time goes into besides idle time by its cause: kernels, exposed communication once all ranks have come
+and before, copies alone; and gaps that happened once, which are no time of the steady state."""
+
 
 class CollectiveFigures(Frozen, frozen=True, kw_only=True):
     """The collectives of one kind on one communicator, in the window of one recording."""

@@ -7,7 +7,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from kscope.features.timeline.spending import COMPUTING, COPYING, LEFT_OUT, SENDING, WAITING
+from kscope.features.timeline.spending import LEFT_OUT
+from kscope.model.job import COMPUTING, COPYING, SENDING, WAITING
 
 _ONE = 0.65  # share of the waits that one rank causes, from which on it is the straggler
 _LATE = 0.03  # share of the window that ranks wait, from which on the late one's time is the job's

@@ -10,8 +10,8 @@ from kscope.features.timeline.communication import Communication, both
 from kscope.features.timeline.gaps import CAUSES, INSIDE, PROFILER, Causes
 from kscope.features.timeline.intervals import Cover
 from kscope.model.columns import column
+from kscope.model.job import COMPUTING, COPYING, ONCE, SENDING, WAITING
 
-COMPUTING, SENDING, WAITING, COPYING, ONCE = "computing", "communication", "waiting", "copying", "one_off"
 LEFT_OUT = (PROFILER, ONCE)
 
 

@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.timeline.spending import COMPUTING
+from kscope.model.job import COMPUTING
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.job_base import JobRule
