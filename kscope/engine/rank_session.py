@@ -12,7 +12,7 @@ from msgspec import Struct
 from kscope.engine.timeline import analyze_view
 from kscope.features.timeline.communication import PAIRWISE, both
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.gaps import CAUSES
+from kscope.features.timeline.gap_table import CAUSES
 from kscope.features.timeline.intervals import union
 from kscope.features.timeline.job import Meanwhile, RankFacts
 from kscope.features.timeline.ranks import Table

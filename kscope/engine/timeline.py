@@ -11,7 +11,7 @@ from kscope.engine import empty
 from kscope.engine.outcomes import judged
 from kscope.engine.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.gaps import CAUSES, INSIDE, LOST, PROFILER
+from kscope.features.timeline.gap_table import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline.intervals import covered
 from kscope.model.analysis import TimelineAnalysis
 from kscope.model.columns import Column, distinct

@@ -20,7 +20,7 @@ OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which
 
 GROUPS: dict[Limiter, tuple[str, ...]] = {
     "launch": ("launch", "graph_launch"),
-    "host": ("host", "data_loading", "allocation", "code_loading"),
+    "host": ("host", "data_loading", "allocation", "code_loading", "start_up"),
     "synchronization": ("synchronization",),
     "transfer": ("blocking_copy",),
 }

@@ -36,6 +36,7 @@ CAUSES = {
     "data_loading": "data loading",
     "allocation": "allocating memory",
     "code_loading": "loading or compiling code",
+    "start_up": "making streams, events, pools",
     "queued": "issued, waiting its turn",
     "unknown": "unknown: no API call",
     **_NOT_IDLE,

@@ -8,7 +8,8 @@ import numpy as np
 
 from kscope.features.timeline import busy_time, collectives
 from kscope.features.timeline.communication import Communication
-from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, Causes
+from kscope.features.timeline.gap_table import CAUSES, NOT_IDLE
+from kscope.features.timeline.gaps import Causes
 from kscope.features.timeline.intervals import Cover, union
 from kscope.features.timeline.launch_sequences import Sequences
 from kscope.features.timeline.launches import TimelineFacts

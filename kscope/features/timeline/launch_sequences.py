@@ -8,7 +8,8 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from kscope.features.timeline.gaps import CAUSES, LAUNCH, QUEUED, Causes
+from kscope.features.timeline.gap_table import CAUSES, LAUNCH, QUEUED
+from kscope.features.timeline.gaps import Causes
 from kscope.features.timeline.launches import TimelineFacts
 from kscope.features.timeline.recording_cost import RecordingCost
 from kscope.model.columns import Column, blocks, combined, distinct, is_constant, taken

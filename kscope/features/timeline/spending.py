@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 
 from kscope.features.timeline.communication import Communication, both
-from kscope.features.timeline.gaps import CAUSES, INSIDE, PROFILER, Causes
+from kscope.features.timeline.gap_table import CAUSES, INSIDE, PROFILER
+from kscope.features.timeline.gaps import Causes
 from kscope.features.timeline.intervals import Cover
 from kscope.model.columns import column
 from kscope.model.job import COMPUTING, COPYING, ONCE, SENDING, WAITING

@@ -74,11 +74,31 @@ def host_gap(*between: dict[str, Any], times: int = GAPS) -> list[dict[str, Any]
         ([event("user_annotation", "enumerate(DataLoader)#_Iter.__next__", 200, 4990)], "data_loading"),
         ([event("cuda_runtime", "cudaMalloc", 210, 4900)], "allocation"),
         ([event("cuda_runtime", "cudaStreamSynchronize", 190, 5000)], "synchronization"),
+        ([event("cuda_runtime", "cudaMallocAsync", 210, 4900)], "allocation"),
+        ([event("cuda_driver", "cuModuleLoadData", 210, 4900)], "code_loading"),
+        ([event("cuda_runtime", "cudaStreamCreateWithFlags", 210, 4900)], "start_up"),
     ],
 )
 def test_cause_of_a_gap(between: list[dict[str, Any]], cause: str, tmp_path: Path) -> None:
     seen = view(tmp_path, host_gap(*between))
     assert seen.us(cause) == pytest.approx(GAPS * 5007, abs=60)
+
+
+def test_loading_is_judged_by_the_call_itself(tmp_path: Path) -> None:
+    """A launch that takes 5 ms loads code; one that returns at once and whose kernel starts 5 ms later waits its turn."""
+
+    def program(call: float) -> TimelineView:
+        events = []
+        for step in range(4):
+            begin = 6_000 * step
+            events += [e for i in range(10) for e in launch(50 * step + i + 1, begin + 10 * i, begin + 10 * i + 5, 3)]
+            late = launch(50 * step + 40, begin + 100, begin + 5_105, 3)
+            events += [{**late[0], "dur": call}, late[1]]
+        return view(tmp_path, events)
+
+    slow, quick = program(5_000), program(3)
+    assert slow.us("code_loading") > 4 * 4_900 and slow.us("queued") < 100
+    assert quick.us("queued") > 4 * 4_900 and quick.us("code_loading") == 0 and quick.us("launch") < 4 * 1_000
 
 
 def test_what_happens_once_is_shown_and_not_priced(tmp_path: Path) -> None:
