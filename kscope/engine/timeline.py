@@ -27,6 +27,7 @@ from kscope.model.timeline_figures import (
     TimelineCoverage,
     TopKernel,
 )
+from kscope.model.units import counted
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
@@ -184,6 +185,12 @@ def _coverage(view: TimelineView) -> TimelineCoverage:
     if facts.missing_launches > 0.01:
         share = f"{100 * facts.missing_launches:.0f} %"
         notes.append(f"{share} of the GPU operations have no API call in the recording")
+    hidden = view.unseen
+    if hidden.captured:
+        captured = counted(hidden.captured, "launch")
+        notes.append(f"{captured} went into a stream capture: graphs run them later, if at all")
+    if hidden.lost > 0.01 * hidden.launches and len(timeline.ops):
+        notes.append(f"{hidden.lost:,} of {hidden.launches:,} launches have no GPU operation in the recording")
     if not len(timeline.ops):
         notes += empty.notes(timeline)
     elif not len(timeline.ranges):
@@ -191,6 +198,7 @@ def _coverage(view: TimelineView) -> TimelineCoverage:
     return TimelineCoverage(
         window=facts.window[2], operations=len(timeline.ops), api_calls=len(timeline.calls),
         missing_launches_pct=round(100 * facts.missing_launches, 3), graph_rows=seen.graph_rows,
+        launches=hidden.launches, captured_launches=hidden.captured, lost_launches=hidden.lost,
         lost_graphs=len(facts.lost_graphs), damaged_events=seen.damaged, truncated=seen.truncated,
         missing_tables=list(seen.missing), notes=notes,
     )  # fmt: skip

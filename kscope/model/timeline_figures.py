@@ -114,6 +114,9 @@ class TimelineCoverage(Struct, frozen=True, kw_only=True):
     missing_launches_pct: Annotated[float, Meta(description="GPU operations without their API call")] = 0.0
     graph_rows: Annotated[int, Meta(description="graph launches recorded as one row")] = 0
     lost_graphs: Annotated[int, Meta(description="graph launches of which nothing was recorded")] = 0
+    launches: Annotated[int, Meta(description="API calls that launch kernels")] = 0
+    captured_launches: Annotated[int, Meta(description="of them, recorded into a graph, which runs nothing")] = 0
+    lost_launches: Annotated[int, Meta(description="of them, others without a GPU operation")] = 0
     damaged_events: int = 0
     truncated: str = ""
     missing_tables: list[str] = []

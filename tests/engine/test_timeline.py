@@ -111,6 +111,23 @@ def test_abstains(tmp_path: Path) -> None:
     assert lost.verdict is None and "not recorded" in lost.abstained and lost.coverage.lost_graphs == 5
 
 
+def test_launches_without_their_operations(tmp_path: Path) -> None:
+    """Coverage both ways: what was captured into a graph ran nothing, and what was lost is no idle time."""
+    some = [e for i in range(40) for e in launch(i + 1, 10 * i, 10 * i + 5, 3)]
+    calls = [event("cuda_runtime", "cudaLaunchKernel", 500 + 5 * i, 2, correlation=900 + i) for i in range(100)]
+    begin = event("cuda_runtime", "cudaStreamBeginCapture", 495, 2)
+    end = event("cuda_runtime", "cudaStreamEndCapture", 1_010, 5)
+    captured = made(tmp_path, [*some, begin, *calls, end])
+    assert captured.verdict is None and "100 of 140 launches only recorded a CUDA graph" in captured.abstained
+    assert captured.coverage.captured_launches == 100 and captured.coverage.lost_launches == 0
+    last = launch(41, 1_100, 1_105, 3)
+    lost = made(tmp_path, [*some, *calls, *last])
+    assert lost.verdict is None and "100 of 141 launches have no GPU operation" in lost.abstained
+    few = made(tmp_path, [*some, *calls[:5], *last])
+    assert few.verdict is not None and any("5 of 46 launches" in note for note in few.coverage.notes)
+    assert made(tmp_path, [*some, *calls]).coverage.lost_launches == 0  # the recording ended before they ran
+
+
 def test_unknown_names_are_not_guessed(tmp_path: Path) -> None:
     one = made(tmp_path, [e for i in range(20) for e in launch(i + 1, 10 * i, 100 + 100 * i, 99, "frobnicate")])
     assert one.verdict is None and "their names do not tell" in one.abstained

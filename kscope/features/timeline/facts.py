@@ -16,6 +16,7 @@ from kscope.features.timeline.launches import TimelineFacts
 from kscope.features.timeline.recording_cost import RecordingCost
 from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
+from kscope.features.timeline.unseen import Unseen, unseen
 from kscope.model.columns import column
 from kscope.model.job import CommunicationFigures
 from kscope.model.timeline import Timeline
@@ -40,6 +41,11 @@ class TimelineView:
         """GPU operations in the window."""
         ops, (low, high, _) = self.timeline.ops, self.facts.window
         return int(((ops.end > low) & (ops.start < high)).sum())
+
+    @cached_property
+    def unseen(self) -> Unseen:
+        """Launches without an operation."""
+        return unseen(self.facts)
 
     @cached_property
     def kernels(self) -> list[TopKernel]:

@@ -85,7 +85,7 @@ def test_cause_of_a_gap(between: list[dict[str, Any]], cause: str, tmp_path: Pat
 
 
 def test_loading_is_judged_by_the_call_itself(tmp_path: Path) -> None:
-    """A launch that takes 5 ms loads code; one that returns at once and whose kernel starts 5 ms later waits its turn."""
+    """A launch of 5 ms loads code; one that returns at once and whose kernel starts 5 ms later waits its turn."""
 
     def program(call: float) -> TimelineView:
         events = []
