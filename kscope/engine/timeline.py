@@ -13,6 +13,8 @@ from kscope.engine.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gap_table import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline.intervals import covered
+from kscope.features.timeline.launches import Launches
+from kscope.features.timeline.profiling import worth_profiling
 from kscope.model.analysis import TimelineAnalysis
 from kscope.model.columns import Column, distinct
 from kscope.model.errors import one_line
@@ -23,6 +25,7 @@ from kscope.model.timeline_figures import (
     DeviceUse,
     IdleCause,
     LaunchFigures,
+    ProcessFigures,
     StepFigures,
     TimelineCoverage,
     TopKernel,
@@ -58,7 +61,9 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         top_kernels=[_clean(k) for k in view.kernels],
         devices=_devices(view),
         steps=_steps(view),
-        launches=_launches(view),
+        launches=_launches(view, view.facts.launches) if view.facts.launches is not None else None,
+        processes=_processes(view),
+        to_profile=worth_profiling(view.facts, view.kernels, view.causes.whole / 1e3),
         copies=view.copies,
         passed=said.passed,
         not_applicable=said.not_applicable,
@@ -145,10 +150,27 @@ def _steps(view: TimelineView) -> StepFigures | None:
     )  # fmt: skip
 
 
-def _launches(view: TimelineView) -> LaunchFigures | None:
-    found = view.facts.launches
-    if found is None:
-        return None
+def _processes(view: TimelineView) -> list[ProcessFigures]:
+    """Processes and devices where the recording holds several."""
+    ops, facts = view.timeline.ops, view.facts
+    if len(facts.parts) < 2:
+        return []
+    low, high, _ = facts.window
+    out = []
+    for process, device in facts.parts:
+        mine = (ops.process == process) & (ops.device == device)
+        found = facts.launches_of(process, device)
+        out.append(
+            ProcessFigures(
+                process=process, device=device, operations=int(mine.sum()),
+                busy_us=round(covered(ops.start, ops.end, low, high, mine) / 1e3, 3),
+                launches=_launches(view, found) if found is not None else None,
+            )
+        )  # fmt: skip
+    return out
+
+
+def _launches(view: TimelineView, found: Launches) -> LaunchFigures:
     return LaunchFigures(
         count=found.count, call_us=round(found.call_us, 3), latency_us=round(found.latency_us, 3),
         queue_us=round(found.queue_us, 3), interval_us=round(found.interval_us, 3), queue_depth=found.depth,

@@ -33,7 +33,9 @@ from kscope.model.timeline_figures import (
     CopyFigures,
     DeviceUse,
     IdleCause,
+    KernelToProfile,
     LaunchFigures,
+    ProcessFigures,
     StepFigures,
     TimelineCoverage,
     TopKernel,
@@ -223,6 +225,8 @@ class TimelineAnalysis(Frozen):
     communication: Annotated[
         CommunicationFigures | None, Meta(description="null where nothing was sent between ranks or GPUs")
     ] = None
+    processes: Annotated[list[ProcessFigures], Meta(description="where there are several, or several devices")] = []
+    to_profile: Annotated[list[KernelToProfile], Meta(description="kernels whose counters are worth having")] = []
     rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
 
 

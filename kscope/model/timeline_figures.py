@@ -95,6 +95,29 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     source: Annotated[str, Meta(description="file that torch.compile generated it into")] = ""
 
 
+class KernelToProfile(Struct, frozen=True, kw_only=True):
+    """A kernel whose counters are worth having. share: of the window, what does not hide behind late launches;
+    speedup_bound: of the program if the kernel took no time at all."""
+
+    name: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    share: Annotated[float, Meta(ge=0, le=1)]
+    speedup_bound: float
+    skip: Annotated[int, Meta(description="launches of the same function before the one to profile")]
+    command: Annotated[str, Meta(description="PROGRAM stands for the program and its arguments")]
+
+
+class ProcessFigures(Struct, frozen=True, kw_only=True):
+    """One process on one device, of several in a recording."""
+
+    process: int
+    device: int
+    operations: int
+    busy_us: float
+    launches: LaunchFigures | None
+
+
 class CompiledFigures(Struct, frozen=True, kw_only=True):
     """What torch.compile did in the window."""
 

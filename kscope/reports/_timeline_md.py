@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.model.units import counted
 from kscope.reports import words
 from kscope.reports._llm_parts import Block, findings, said, span
-from kscope.reports._timeline_text import CAUSES, about, badge, figures, generated
+from kscope.reports._timeline_text import CAUSES, about, badge, figures, generated, worth_profiling
 from kscope.reports.escape import code, prose
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def sections(timeline: TimelineAnalysis, *, verbose: bool) -> list[str]:
         parts += ["### Kernels that torch.compile generated", table(["kernel", "fuses", "source"], rows)]
     parts.append(bullets(prose(line) for line in figures(timeline)))
     parts += suggestions(timeline)
+    parts.append(bullets(f"Profile: {code(line)}" for line in worth_profiling(timeline)))
     parts.append(f"Rules passed: {len(timeline.passed)}, not applicable: {len(timeline.not_applicable)}.")
     parts.append(bullets(f"{n.code} not applicable: {prose(n.why)}" for n in timeline.not_applicable))
     parts.append(bullets(f"{e.code} failed: {code(e.message)}" for e in timeline.errors))
@@ -77,6 +78,8 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
         out.append(Block(base + 15, "failed rules", title("not known"), f"- {error.code}: {span(error.message)}"))
     for note in timeline.coverage.notes:
         out.append(Block(base + 14, "notes", title("not known"), f"- {said(note, 300)}"))
+    for line in worth_profiling(timeline):
+        out.append(Block(base + 14, "what to profile", title("not known"), f"- {code(line)}"))
     alone = "- What binds a single kernel: profile it with ncu --set full."
     out.append(Block(base + 14, "notes", title("not known"), alone))
     return out

@@ -68,6 +68,13 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"launch to start {words.time(launches.latency_us)}, {words.time(launches.interval_us)} between launches, "
             f"queue depth {launches.queue_depth:.0f} (medians){full}"
         )
+    for one in timeline.processes:
+        if (of_it := one.launches) is not None:
+            out.append(
+                f"process {one.process} on device {one.device}: {counted(one.operations, 'operation')}, busy "
+                f"{words.time(one.busy_us)}, {words.time(of_it.interval_us)} between launches, queue depth "
+                f"{of_it.queue_depth:.0f}"
+            )
     if (compiled := timeline.compiled) is not None:
         again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
         work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
@@ -104,6 +111,17 @@ def communication(timeline: TimelineAnalysis) -> list[str]:
             f"{words.time(kind.exposed_us)} exposed"
         )
     return out
+
+
+def worth_profiling(timeline: TimelineAnalysis) -> list[str]:
+    """The commands that profile the kernels worth it; only where kernels are what the time goes into."""
+    told = timeline.verdict
+    if told is not None and told.regime == "overhead":
+        return []
+    return [
+        f"{one_line(k.command)}   ({words.percent(k.share)} of the time: {words.times(k.speedup_bound)} at most)"
+        for k in timeline.to_profile
+    ]
 
 
 def generated(kernel: TopKernel) -> str:
@@ -162,6 +180,10 @@ def render(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
     for line in figures(timeline):
         page.paragraph(line, lead=("  ", ""), indent=4, style="dim")
     suggestions(page, timeline, verbose=verbose)
+    for number, line in enumerate(worth_profiling(timeline)):
+        if not number:
+            page.blank()
+        page.paragraph(line, lead=("  profile  ", "dim"), indent=11)
     _silent(page, timeline, verbose=verbose)
 
 

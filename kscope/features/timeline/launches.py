@@ -209,11 +209,35 @@ class TimelineFacts:
         return np.setdiff1d(launches, self.call_of) if len(launches) else launches
 
     @cached_property
+    def parts(self) -> list[tuple[int, int]]:
+        """(process, device) of those that do a share of the work worth speaking of, most busy first."""
+        ops = self.timeline.ops
+        key, index = distinct(combined(ops.process, ops.device))
+        if len(key) < 2:
+            return [(int(ops.process[0]), int(ops.device[0]))] if len(ops) else []
+        time = np.bincount(index, weights=ops.end - ops.start, minlength=len(key))
+        first = np.full(len(key), len(ops), dtype=np.int64)
+        np.minimum.at(first, index, np.arange(len(ops)))
+        order = [i for i in np.argsort(-time, kind="stable").tolist() if time[i] >= _SIDE * time.max(initial=0)]
+        return [(int(ops.process[first[i]]), int(ops.device[first[i]])) for i in order]
+
+    @cached_property
     def launches(self) -> Launches | None:
-        """Launch figures inside the window; None where nothing ties calls to operations."""
+        """Launch figures inside the window of the busiest process and device (others: `launches_of`): launches of
+        several would look closer together than any of them makes them. None where nothing ties calls to operations."""
+        return self.launches_of(*self.parts[0]) if len(self.parts) > 1 else self._launches(None)
+
+    def launches_of(self, process: int, device: int) -> Launches | None:
+        """The same of one process on one device."""
+        ops = self.timeline.ops
+        return self._launches((ops.process == process) & (ops.device == device))
+
+    def _launches(self, only: Mask | None) -> Launches | None:
         ops, calls = self.timeline.ops, self.timeline.calls
         low, high, _ = self.window
         mask = (self.call_of >= 0) & (ops.start >= low) & (ops.start < high) & (ops.kind != Op.GRAPH)
+        if only is not None:
+            mask &= only
         if not mask.any():
             return None
         at, start, done, begin = self.call_of, ops.start, ops.end, self.issued

@@ -14,7 +14,7 @@ from kscope.engine.timeline import analyze_view
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.intervals import gaps, union
 from kscope.model.columns import column
-from kscope.parsers.timeline import kineto
+from kscope.parsers.timeline import kineto, nsys
 from tests.support import traces
 from tests.support.traces import event, launch
 
@@ -55,6 +55,46 @@ def test_full_queue_is_no_launch_gap(tmp_path: Path) -> None:
 
 
 GAPS = 3  # so many times something recurs
+
+
+def test_processes_of_one_recording_are_told_apart(tmp_path: Path) -> None:
+    """Two processes, each with its own GPU and a launch every 10 us: together they would seem to launch every 5."""
+    columns = "start INT, end INT, deviceId INT, streamId INT, correlationId INT, globalPid INT, demangledName INT"
+    calls = "start INT, end INT, globalTid INT, correlationId INT, nameId INT, eventClass INT"
+    kernels, launched = [], []
+    for process in (1, 2):
+        pid = process << 24
+        for i in range(40):
+            at = 10_000 * i + 5_000 * (process - 1)
+            launched.append((at, at + 2_000, pid + 7, i + 1, 2, 0))
+            kernels.append((at + 5_000, at + 5_000 + 1_000 * process, process - 1, 7, i + 1, pid, 1))
+    tables = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": (columns, sorted(kernels)),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (calls, sorted(launched)),
+        "StringIds": ("id INT, value TEXT", [(1, "gemm"), (2, "cudaLaunchKernel")]),
+    }
+    one = analyze_view(TimelineView(nsys.read(traces.database(tmp_path, tables))))
+    assert one.launches is not None and one.launches.interval_us == 10
+    assert [(p.process, p.device, p.operations) for p in one.processes] == [(2, 1, 40), (1, 0, 40)]
+    assert [p.launches.interval_us for p in one.processes if p.launches is not None] == [10, 10]
+    assert [p.busy_us for p in one.processes] == [80, 40]
+
+
+def test_the_command_takes_the_launch_that_takes_the_time(tmp_path: Path) -> None:
+    """Two shapes of one kernel, ten launches a step: the third of a step is the long one; two steps warm up."""
+    events: list[dict[str, Any]] = []
+    for step in range(4):
+        begin = 1_000 * step
+        events.append(event("user_annotation", f"step {step}", begin, 999))
+        for i in range(10):
+            length, grid = (600, [8, 1, 1]) if i == 2 else (20, [1, 1, 1])
+            at = begin + 10 + 20 * i + (580 if i > 2 else 0)
+            events += launch(10 * step + i + 1, begin + 5 * i, at, length, "void a::gemm<float>(int)", grid=grid)
+    (one, *_) = analyze_view(view(tmp_path, events)).to_profile
+    assert one.skip == 2 * 10 + 2 and one.grid == (8, 1, 1) and one.share == pytest.approx(0.6, abs=0.05)
+    assert "--kernel-name 'regex:^gemm$' --launch-skip 22 --launch-count 1" in one.command
+    hostile = [{**e, "name": "x;rm<y>" if e["cat"] == "kernel" else e["name"]} for e in events]
+    assert all(";" not in k.command for k in analyze_view(view(tmp_path, hostile)).to_profile)
 
 
 def host_gap(*between: dict[str, Any], times: int = GAPS) -> list[dict[str, Any]]:
