@@ -14,7 +14,6 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tests.parsers.warp_trace.test_ktrace import at, made
 
 from kscope.cli.main import _run
 from kscope.engine.compare import compare
@@ -31,6 +30,7 @@ from kscope.reports._sass_diff import render_sass_diff
 from kscope.reports.diff import render_md, render_text
 from kscope.reports.jsonv1 import encode
 from kscope.reports.notebook import repr_html
+from tests.parsers.warp_trace.test_ktrace import at, made
 from tests.support import payloads, reports, sass, traces
 from tests.support.payloads import CHECKS, MARK, PAYLOADS, WHOLE, everywhere
 

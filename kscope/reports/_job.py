@@ -8,10 +8,10 @@ from kscope.model.errors import one_line
 from kscope.model.quoted import quoted
 from kscope.model.units import counted
 from kscope.reports import words
-from kscope.reports._llm_parts import Block, findings, said
+from kscope.reports._llm_parts import Block, findings, said, span
 from kscope.reports._suggestions import suggestions
 from kscope.reports._timeline_text import CAUSES, badge
-from kscope.reports.escape import prose
+from kscope.reports.escape import code, prose
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis, JobAnalysis, TimelineAnalysis
@@ -24,10 +24,10 @@ _SHARES = {"computing": "kernels", "communication": "communication with nothing 
 _HEAD = ("rank", "kernels", "sends", "waits", "copies", "idle", "others wait for it")
 
 
-def title(job: JobAnalysis) -> str:
-    """`ddp: 2 of 8 ranks`."""
+def size(job: JobAnalysis) -> str:
+    """`2 of 8 ranks`."""
     of = f" of {job.world}" if job.world > len(job.ranks) else ""
-    return f"{one_line(job.name)}: {len(job.ranks)}{of} ranks"
+    return f"{len(job.ranks)}{of} ranks"
 
 
 def about(job: JobAnalysis) -> str:
@@ -74,7 +74,7 @@ def in_full(analysis: Analysis, *, verbose: bool) -> list[TimelineAnalysis]:
 
 def render(page: Page, job: JobAnalysis, *, verbose: bool) -> None:
     """The terminal report."""
-    page.line((title(job), "bold"))
+    page.line((f"{words.middle(one_line(job.name), page.width - 24)}: {size(job)}", "bold"))
     page.paragraph(about(job), lead=("  ", ""), indent=2, style="dim")
     page.blank()
     word, sentence, style = badge(job)
@@ -104,7 +104,7 @@ def sections(job: JobAnalysis) -> list[str]:
     from kscope.reports.markdown import suggestions as listed
 
     word, sentence, _ = badge(job)
-    parts = [f"## {prose(title(job))}", f"**{prose(word)}** {prose(sentence)}", f"{prose(about(job))}.",
+    parts = [f"## {code(job.name)}: {size(job)}", f"**{prose(word)}** {prose(sentence)}", f"{prose(about(job))}.",
              f"{prose(spends(job))}.", "### Ranks",
              table(list(_HEAD), [_row(r) for r in job.ranks], range(len(_HEAD))),
              bullets(prose(line) for line in late(job))]  # fmt: skip
@@ -116,7 +116,7 @@ def sections(job: JobAnalysis) -> list[str]:
 def blocks(job: JobAnalysis, index: int) -> list[Block]:
     """Parts for a language model."""
     base = index * 100
-    heading = f"## Job {index + 1}: {said(title(job))}"
+    heading = f"## Job {index + 1}, {size(job)}: {span(job.name)}"
     word, sentence, _ = badge(job)
     out = [Block(base, "verdicts", heading, f"**{said(word)}** {said(sentence)}")]
     out += [Block(base + 1, "measurements", heading, f"- {said(text)}") for text in (about(job), spends(job))]
