@@ -106,8 +106,9 @@ def asked(matched: Matched, tables: Sequence[Table]) -> list[list[Waits]]:
     out: list[list[Waits]] = []
     for late in range(len(tables)):
         mine = []
+        rows = np.flatnonzero(matched.late == late)
         for waiter, table in enumerate(tables):
-            there = np.flatnonzero((matched.late == late) & (matched.wait[:, waiter] > 0))
+            there = rows[matched.wait[rows, waiter] > 0]
             if waiter == late or not len(there):
                 continue
             start = table.sent.start[matched.rows[there, waiter]]

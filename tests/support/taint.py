@@ -15,7 +15,17 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from kscope.model import analysis, comparison, findings, joined, programs, sass_diff, specialization, timeline_figures
+from kscope.model import (
+    analysis,
+    comparison,
+    findings,
+    job,
+    joined,
+    programs,
+    sass_diff,
+    specialization,
+    timeline_figures,
+)
 
 _NUMBER = re.compile(r"f'.*[dfgxX%]'").fullmatch
 Found = frozenset[str]
@@ -47,7 +57,8 @@ def fields() -> tuple[set[str], set[str]]:
     """Names of the fields of the view that hold text, and of all."""
     text: set[str] = set()
     every: set[str] = set()
-    for module in (analysis, comparison, findings, joined, programs, sass_diff, specialization, timeline_figures):
+    views = (analysis, comparison, findings, job, joined, programs, sass_diff, specialization, timeline_figures)
+    for module in views:
         for one in vars(module).values():
             if isinstance(one, type) and issubclass(one, Struct):
                 every |= {f.name for f in structs.fields(one)}

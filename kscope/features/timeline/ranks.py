@@ -153,21 +153,19 @@ def _shifts(end: Column, ends: Column, clock: bool) -> list[int]:
 def _clocks(tables: Sequence[Table], rows: Column) -> Column:
     """The clock of each recording less that of the first: medians of the ends' differences, along the ranks that share
     collectives. 0 (of the origins) for a recording that shares none."""
-    count = len(tables)
     clock = origins(tables)
-    known = {0}
+    there = rows >= 0
+    shared = there.T.astype(np.int64) @ there
+    known = np.zeros(len(tables), dtype=bool)
+    known[0] = True
     ends = [t.sent.end for t in tables]
-    while len(known) < count:
-        pairs = [
-            (int(((rows[:, a] >= 0) & (rows[:, b] >= 0)).sum()), a, b)
-            for a in known for b in range(count) if b not in known
-        ]  # fmt: skip
-        shared, a, b = max(pairs, key=lambda p: (p[0], -p[1], -p[2]))
-        if shared:
-            both = rows[(rows[:, a] >= 0) & (rows[:, b] >= 0)]
-            apart = ends[b][both[:, b]] - ends[a][both[:, a]]
-            clock[b] = clock[a] + int(np.median(apart))
-        known.add(b)
+    while not known.all():  # the pair of a known and an unknown recording that shares most
+        pairs = np.where(known[:, None] & ~known[None, :], shared, -1)
+        a, b = (int(i) for i in np.unravel_index(int(pairs.argmax()), pairs.shape))
+        if shared[a, b]:
+            both = rows[there[:, a] & there[:, b]]
+            clock[b] = clock[a] + int(np.median(ends[b][both[:, b]] - ends[a][both[:, a]]))
+        known[b] = True
     return clock
 
 
