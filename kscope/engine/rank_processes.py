@@ -31,7 +31,9 @@ class Ranks:
         raise NotImplementedError
 
 
-class _Here(Ranks):
+class Here(Ranks):
+    """All in this process."""
+
     def __init__(self, members: dict[int, tuple[Path, int, Reader]]) -> None:
         self.members = members
         self.sessions: dict[int, Session] = {}
@@ -84,7 +86,7 @@ def ranks(members: dict[int, tuple[Path, int, Reader]]) -> Iterator[Ranks]:
     size = sum(os.path.getsize(path) for path, _, _ in members.values())
     count = min(len(members), _cores())
     if count < 2 or size < ALONE or not hasattr(os, "fork"):
-        yield _Here(members)
+        yield Here(members)
         return
     import multiprocessing
 
@@ -117,7 +119,7 @@ def _serve(connection: Connection, members: dict[int, tuple[Path, int, Reader]],
     """The life of a worker: answers until the other end is closed."""
     for end in others:  # copies of the parent's: they would keep the pipes open
         end.close()
-    here = _Here(members)
+    here = Here(members)
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             method, order = connection.recv()

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -50,7 +51,9 @@ class Session:
     def __init__(self, path: Path, number: int, read: Callable[[Path], Timeline]) -> None:
         self.path = path
         self.number = number
-        self.view = TimelineView(read(path))
+        timeline = read(path)
+        place = msgspec.structs.replace(timeline.place, rank=number)
+        self.view = TimelineView(msgspec.structs.replace(timeline, place=place))
 
     def table(self) -> Table:
         """What is matched with the other ranks."""

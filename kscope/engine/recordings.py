@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kscope.engine import job as jobs
-from kscope.engine.rank_processes import ranks
+from kscope.engine.rank_processes import Here, Ranks, Reader, ranks
 from kscope.model.analysis import Input, JobAnalysis, TimelineAnalysis
 from kscope.model.detail import Detail
 from kscope.model.errors import KscopeError
@@ -50,12 +50,14 @@ def analyze_recordings(
     for at, (path, kind) in enumerate(inputs):
         if at in done:
             continue
-        members = in_job[at].members if at in in_job else ((at, 0),)
-        done |= {place for place, _ in members}
+        done |= {place for place, _ in in_job[at].members} if at in in_job else {at}
         if progress is not None:
             progress(str(path), 0, None)
         if at in in_job:
-            _job(in_job[at], inputs, codes, read, detail)
+            group = in_job[at]
+            members = {place: (inputs[place][0], rank, _reader(inputs[place][1])) for place, rank in group.members}
+            with ranks(members) as them:
+                _job(group, dict(enumerate(inputs)), them, codes, read, detail)
         else:
             _alone(path, kind, codes, read, detail)
     for number, one in enumerate(read.timelines):
@@ -75,12 +77,21 @@ def _jobs(inputs: Sequence[tuple[Path, str]]) -> list[jobs.Group]:
 
 
 def _alone(path: Path, kind: str, codes: frozenset[str] | None, read: Recordings, detail: Detail | None) -> None:
+    """A recording of its own; where it holds several processes that communicate, these are ranks of a job."""
     from kscope.engine.timeline import analyze_view
     from kscope.features.timeline.facts import TimelineView
+    from kscope.features.timeline.processes import ranks_of
     from kscope.features.views.timeline import timeline_detail
 
     try:
         timeline = _reader(kind)(path)
+        if parts := ranks_of(timeline):
+            group = jobs.Group(path.name, 0, tuple((rank, rank) for rank in range(len(parts))))
+            readers: dict[int, tuple[Path, int, Reader]] = {
+                rank: (path, rank, lambda _, part=part: part) for rank, part in enumerate(parts)  # type: ignore[misc]
+            }
+            _job(group, dict.fromkeys(readers, (path, kind)), Here(readers), codes, read, detail)
+            return
         view = TimelineView(timeline)
         one = analyze_view(view, codes)
         if detail is not None:
@@ -94,7 +105,8 @@ def _alone(path: Path, kind: str, codes: frozenset[str] | None, read: Recordings
 
 def _job(
     group: jobs.Group,
-    inputs: Sequence[tuple[Path, str]],
+    inputs: Mapping[int, tuple[Path, str]],
+    them: Ranks,
     codes: frozenset[str] | None,
     read: Recordings,
     detail: Detail | None,
@@ -103,39 +115,38 @@ def _job(
     from kscope.features.timeline.ranks import match
 
     places = [at for at, _ in group.members]
-    with ranks({at: (inputs[at][0], rank, _reader(inputs[at][1])) for at, rank in group.members}) as them:
+    def ask(method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Answers of those that still have one."""
+        out = {}
+        for at, said in them.ask(method, arguments).items():
+            if isinstance(said, KscopeError):
+                read.faults.append((str(inputs[at][0]), said))
+                places.remove(at)
+            else:
+                out[at] = said
+        return out
 
-        def ask(method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
-            """Answers of those that still have one."""
-            out = {}
-            for at, said in them.ask(method, arguments).items():
-                if isinstance(said, KscopeError):
-                    read.faults.append((str(inputs[at][0]), said))
-                    places.remove(at)
-                else:
-                    out[at] = said
-            return out
-
-        tables = ask("table", dict.fromkeys(places, ()))
-        matched = match([tables[at] for at in places]) if len(places) > 1 else None
-        facts = {}
-        meanwhile = {}
-        if matched is not None:
-            ordered = list(places)
-            told = jobs.known(matched, [tables[at] for at in ordered])
-            facts = ask("settle", {at: (told[i],) for i, at in enumerate(ordered)})
-            asked = jobs.asked(matched, [tables[at] for at in ordered])
-            answers = ask("meanwhile", {at: (asked[i],) for i, at in enumerate(ordered) if at in facts})
-            numbers = dict(group.members)
-            meanwhile = {(w, numbers[at]): one for at, said in answers.items() for w, one in said.items()}
-        analyses = ask("analysis", dict.fromkeys(list(places), (codes,)))
-        base = len(read.timelines)
-        versions = ask("version", dict.fromkeys(list(places), ()))
-        if detail is not None:
-            drawn = ask("detail", {at: (base + i,) for i, at in enumerate(list(places))})
-            detail.timelines.extend(drawn[at] for at in places)
+    tables = ask("table", dict.fromkeys(places, ()))
+    matched = match([tables[at] for at in places]) if len(places) > 1 else None
+    facts = {}
+    meanwhile = {}
+    if matched is not None:
+        ordered = list(places)
+        told = jobs.known(matched, [tables[at] for at in ordered])
+        facts = ask("settle", {at: (told[i],) for i, at in enumerate(ordered)})
+        asked = jobs.asked(matched, [tables[at] for at in ordered])
+        answers = ask("meanwhile", {at: (asked[i],) for i, at in enumerate(ordered) if at in facts})
+        numbers = dict(group.members)
+        meanwhile = {(w, numbers[at]): one for at, said in answers.items() for w, one in said.items()}
+    analyses = ask("analysis", dict.fromkeys(list(places), (codes,)))
+    base = len(read.timelines)
+    versions = ask("version", dict.fromkeys(list(places), ()))
+    if detail is not None:
+        drawn = ask("detail", {at: (base + i,) for i, at in enumerate(list(places))})
+        detail.timelines.extend(drawn[at] for at in places)
     read.timelines += [analyses[at] for at in places]
-    read.inputs += [_input(inputs[at][0], inputs[at][1], versions[at]) for at in places]
+    found = [_input(inputs[at][0], inputs[at][1], versions[at]) for at in places]
+    read.inputs += [one for one in dict.fromkeys(found) if one not in read.inputs]
     if matched is not None and len(places) == len(matched.clock):
         read.jobs.append(
             jobs.judge(

@@ -53,7 +53,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         compiled=_compiled(view),
         kernels_pct=round(100 * view.causes.work, 3),
         communication=view.communication_figures,
-        rank=view.timeline.place.rank if view.timeline.place.world > 1 else None,
+        rank=view.timeline.place.rank if view.timeline.place.rank >= 0 and view.timeline.place.world != 1 else None,
         verdict=verdict,
         abstained=abstained,
         idle=_idle(view),

@@ -179,6 +179,8 @@ class Timeline(Struct, frozen=True):
     recorder: Recorder = Recorder()
     messages: tuple[Message, ...] = ()
     place: Place = Place()
+    thread_process: tuple[int, ...] = ()
+    """The process of each thread; empty where the recording is of one."""
 
 
 def spans(start: Any = (), end: Any = (), name: Any = (), thread: Any = ()) -> Spans:

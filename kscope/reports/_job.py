@@ -65,11 +65,8 @@ def _row(rank: RankFigures) -> list[str]:
 
 def in_full(analysis: Analysis, *, verbose: bool) -> list[TimelineAnalysis]:
     """The recordings to show in full: of a job that of the rank whose findings it lists."""
-    folded = {
-        path for job in analysis.jobs for path, rank in zip(job.inputs, job.ranks, strict=True)
-        if rank.rank != job.critical
-    }  # fmt: skip
-    return [t for t in analysis.timelines if verbose or t.input not in folded]
+    folded = {(r.input, r.rank) for job in analysis.jobs for r in job.ranks if r.rank != job.critical}
+    return [t for t in analysis.timelines if verbose or (t.input, t.rank) not in folded]
 
 
 def render(page: Page, job: JobAnalysis, *, verbose: bool) -> None:

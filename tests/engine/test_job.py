@@ -258,6 +258,71 @@ def test_waits_of_a_job_made_up_so_that_they_are_known(tmp_path: Path) -> None:
     assert even.straggler is None and all(r.waiting_pct == 0 for r in even.ranks)
 
 
+def export(folder: Path, rank: int, late: int, clock: int, skip: int) -> Path:
+    """An export of Nsight Systems, which tells nothing of ranks but by its name: kernels of 400 us, an all-reduce that
+    ends on both ranks at once, and a clock of its own."""
+    kernels, calls = [], []
+    begin = 0
+    for step in range(12):
+        begin += 2_000_000 + 37_000 * (step % 5)
+        if step < skip:
+            continue
+        for name, stream, start, end in (
+            (1, 7, begin, begin + 400_000 + late),
+            (2, 9, begin + 400_000 + late, begin + 1_100_000),
+            (1, 7, begin + 1_100_000, begin + 1_950_000),
+        ):
+            number = len(kernels) + 1
+            kernels.append((start + clock, end + clock, rank, stream, number, 16 << 24, name))
+            calls.append((start + clock - 50_000, start + clock - 45_000, (16 << 24) + 5, number, 3, 0))
+    tables = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": (
+            "start INT, end INT, deviceId INT, streamId INT, correlationId INT, globalPid INT, demangledName INT",
+            kernels,
+        ),
+        "CUPTI_ACTIVITY_KIND_RUNTIME": (
+            "start INT, end INT, globalTid INT, correlationId INT, nameId INT, eventClass INT", calls,
+        ),
+        "StringIds": ("id INT, value TEXT", [(1, "sgemm"), (2, "ncclDevKernel_AllReduce_Sum_f32_RING_LL"),
+                                             (3, "cudaLaunchKernel")]),
+    }  # fmt: skip
+    target = folder / f"app.rank{rank}.sqlite"
+    traces.database(folder, tables).rename(target)
+    return target
+
+
+def test_exports_of_nsight_systems_are_ranks_by_their_names(tmp_path: Path) -> None:
+    """Clocks 90 s apart, no description of collectives, and one recording begins three steps later."""
+    export(tmp_path, 0, 0, 0, 0)
+    export(tmp_path, 1, 500_000, 90_000_000_000, 3)
+    (one,) = analyze_paths([tmp_path]).jobs
+    assert one.straggler == 1 and one.matched == 9 and len(one.ranks) == 2
+    assert [late.waiting_us for late in one.late] == [500] * 9
+    assert one.ranks[0].awaited_us == 0 and one.ranks[1].awaited_us == pytest.approx(9 * 500)
+
+
+def test_processes_of_one_export_are_ranks(tmp_path: Path) -> None:
+    """Both ranks in one export, as nsys records torchrun: the same job, told apart by process."""
+    import sqlite3
+
+    first, second = export(tmp_path, 0, 0, 0, 0), export(tmp_path, 1, 500_000, 0, 0)
+    both, other = sqlite3.connect(first), sqlite3.connect(second)
+    for table, of_process in (("KERNEL", 5), ("RUNTIME", 2)):
+        rows = [list(r) for r in other.execute(f"SELECT * FROM CUPTI_ACTIVITY_KIND_{table}")]
+        for row in rows:
+            row[of_process] += 1 << 24
+        both.executemany(f"INSERT INTO CUPTI_ACTIVITY_KIND_{table} VALUES ({','.join('?' * len(rows[0]))})", rows)
+    both.commit()
+    found = analyze_paths([first])
+    (one,) = found.jobs
+    assert one.straggler == 1 and one.matched == 12 and [r.rank for r in one.ranks] == [0, 1]
+    assert len(found.inputs) == 1 and [t.rank for t in found.timelines] == [0, 1]
+    assert [t.devices[0].device for t in found.timelines] == [0, 1]
+    assert [late.waiting_us for late in one.late] == [500] * 10
+    text = render("text", found, Options(width=100))
+    assert text.count("app.rank0.sqlite") == 2 and "1 more recording" in text
+
+
 def test_a_rank_that_is_missing_is_named(tmp_path: Path) -> None:
     targets = made(tmp_path, (0, 500))
     for target in targets:

@@ -205,7 +205,8 @@ class _Reader:
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,
             syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
-            names=tuple(self.names), recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
+            names=tuple(self.names), thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
+            recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(
                 gpu_rows=len(ops) > 0, api_rows=len(calls) > 0, graph_rows=int((ops.kind == Op.GRAPH).sum()),
                 missing=tuple(t for t in tables if t not in self.tables.roots),
