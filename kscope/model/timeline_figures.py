@@ -74,6 +74,18 @@ class CopyFigures(Struct, frozen=True, kw_only=True):
     overlapped_pct: Annotated[float, Meta(description="of the time, while kernels ran")]
 
 
+class KernelSpread(Struct, frozen=True, kw_only=True):
+    """Durations of the launches of one kernel. outliers: those that take three times the median or more, and what of
+    the kernel's time they take (0..1)."""
+
+    min_us: float
+    median_us: float
+    p95_us: float
+    max_us: float
+    outliers: int
+    outliers_share: float
+
+
 class TopKernel(Struct, frozen=True, kw_only=True):
     """Launches of one name and shape. share: of the time of all kernels in the window."""
 
@@ -91,6 +103,9 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     hidden: Annotated[
         float, Meta(ge=0, le=1, description="share of its time before a late launch: being faster saves nothing")
     ] = 0.0
+    spread: Annotated[
+        KernelSpread | None, Meta(description="how its launches differ; of the first kernels of the table only")
+    ] = None
     operators: Annotated[list[str], Meta(description="what a kernel of torch.compile fuses")] = []
     source: Annotated[str, Meta(description="file that torch.compile generated it into")] = ""
 

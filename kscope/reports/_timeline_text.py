@@ -138,9 +138,9 @@ def about(timeline: TimelineAnalysis) -> str:
     devices = ", ".join(f"{quoted(d.name) if d.name else 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last "
                         "operation" for d in timeline.devices)  # fmt: skip
     own, lone = profiled(timeline), single(timeline)
-    left = [f"{words.time(own)} the profiler's"] if own else []
-    left += [f"{words.time(lone)} in gaps that happened once"] if lone else []
-    part = f" (of it, left out of shares: {', '.join(left)})" if left else ""
+    left = [f"{words.time(own)} of it the profiler's"] if own else []
+    left += [f"{words.time(lone)} {'' if own else 'of it '}gaps that happened once"] if lone else []
+    part = f" ({' and '.join(left)}, which shares leave out)" if left else ""
     return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"
 
 
@@ -222,10 +222,23 @@ def _kernels(page: Page, timeline: TimelineAnalysis, *, verbose: bool) -> None:
             f"{words.time(kernel.mean_us):>9}  ",
             (pad(name, room), "bold"), " ", (_does(kernel), "dim"),
         )  # fmt: skip
+        if (text := _uneven(kernel)) and (verbose or kernel.share >= 0.05):
+            page.paragraph(text, lead=(" " * 37, ""), indent=37, style="dim")
         if verbose and (text := generated(kernel)):
             page.paragraph(text, lead=(" " * 37, ""), indent=37, style="dim")
     if left := len(kernels) - len(shown):
         page.line((f"  {left} more (kscope analyze -v)", "dim"))
+
+
+def _uneven(kernel: TopKernel) -> str:
+    """Where some launches of a kernel take far longer than the others: how many, how long."""
+    spread = kernel.spread
+    if spread is None or not spread.outliers or spread.outliers_share < 0.1 or kernel.kind == "communication":
+        return ""
+    return (
+        f"{counted(spread.outliers, 'launch')} far over the median of {words.time(spread.median_us)}, up to "
+        f"{words.time(spread.max_us)}"
+    )
 
 
 def _does(kernel: TopKernel) -> str:

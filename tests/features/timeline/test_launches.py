@@ -57,6 +57,14 @@ def test_full_queue_is_no_launch_gap(tmp_path: Path) -> None:
 GAPS = 3  # so many times something recurs
 
 
+def test_launches_of_a_kernel_that_differ(tmp_path: Path) -> None:
+    """39 launches of 10 us and one of 400: it takes half of the kernel's time."""
+    events = [e for i in range(40) for e in launch(i + 1, 20 * i, 20 * i + 5, 10 if i < 39 else 400)]
+    spread = view(tmp_path, events).kernels[0].spread
+    assert spread is not None and (spread.min_us, spread.median_us, spread.max_us) == (10, 10, 400)
+    assert spread.outliers == 1 and spread.outliers_share == pytest.approx(400 / 790, abs=1e-3)
+
+
 def test_processes_of_one_recording_are_told_apart(tmp_path: Path) -> None:
     """Two processes, each with its own GPU and a launch every 10 us: together they would seem to launch every 5."""
     columns = "start INT, end INT, deviceId INT, streamId INT, correlationId INT, globalPid INT, demangledName INT"
