@@ -28,18 +28,7 @@ from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, 
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
-from kscope.model.timeline_figures import (
-    CompiledFigures,
-    CopyFigures,
-    DeviceUse,
-    IdleCause,
-    KernelToProfile,
-    LaunchFigures,
-    ProcessFigures,
-    StepFigures,
-    TimelineCoverage,
-    TopKernel,
-)
+from kscope.model.timeline_analysis import TimelineAnalysis
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,36 +187,6 @@ class KernelAnalysis(Frozen):
     repeats: Repeats | None = None
     notes: list[str] = []
     workload: str = "kernel"
-
-
-class TimelineAnalysis(Frozen):
-    """The diagnosis of one recording of a program. `verdict` is null where `abstained` says why."""
-
-    input: str
-    window: str
-    span_us: float
-    gpu_busy_pct: Annotated[float, Meta(description="of the window, any GPU operation, mean over the devices")]
-    verdict: Verdict | None
-    coverage: TimelineCoverage
-    abstained: str = ""
-    idle: list[IdleCause] = []
-    findings: list[Finding] = []
-    top_kernels: list[TopKernel] = []
-    devices: list[DeviceUse] = []
-    steps: StepFigures | None = None
-    launches: LaunchFigures | None = None
-    copies: list[CopyFigures] = []
-    passed: list[str] = []
-    not_applicable: list[NotApplicable] = []
-    errors: list[RuleError] = []
-    compiled: CompiledFigures | None = None
-    kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")] = 0.0
-    communication: Annotated[
-        CommunicationFigures | None, Meta(description="null where nothing was sent between ranks or GPUs")
-    ] = None
-    processes: Annotated[list[ProcessFigures], Meta(description="where there are several, or several devices")] = []
-    to_profile: Annotated[list[KernelToProfile], Meta(description="kernels whose counters are worth having")] = []
-    rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
 
 
 class FunctionAnalysis(Frozen):

@@ -15,6 +15,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from kscope.features.timeline.intervals import Cover, covered, places, union
+from kscope.features.timeline.medians import median
 from kscope.features.timeline.steps import MEASURED, WARM_UP, Steps, find_steps, join, projected
 from kscope.model.columns import Column, blocks, combined, distinct
 from kscope.model.quoted import quoted
@@ -27,7 +28,6 @@ _FLIGHT_NS = 6_000  # start of a launch call to start of its kernel on an idle G
 _SLOWEST_FLIGHT_NS = 12_000
 _FLIGHTS = 10
 _SLACK = 1.25
-_MANY, _SAMPLE = 100_000, 10_000
 _SIDE = 0.05  # a device with less than this of the busiest one's time takes no part in the verdict
 
 
@@ -199,8 +199,15 @@ class TimelineFacts:
 
     @cached_property
     def missing_launches(self) -> float:
-        """Share of GPU operations without an API call."""
-        return float((self.call_of < 0).mean()) if len(self.call_of) else 0.0
+        """Share of the GPU operations that begin in the window without an API call: what ran before it was often issued
+        before the recording began."""
+        ops, (low, high, _) = self.timeline.ops, self.window
+        lost = count = 0
+        for rows in blocks(len(ops)):
+            inside = (ops.start[rows] >= low) & (ops.start[rows] <= high)
+            count += int(inside.sum())
+            lost += int((inside & (self.call_of[rows] < 0)).sum())
+        return lost / count if count else 0.0
 
     @cached_property
     def lost_graphs(self) -> Column:
@@ -286,20 +293,3 @@ class TimelineFacts:
         """Time in which the launch queue was full, ns: the host is ahead of the GPU."""
         full = self.timeline.full
         return union(full.start, full.end, *self.window[:2]).length
-
-
-def median(values: Column) -> float:
-    """numpy.median, of long columns in half the time: what a sample says is too low or too high is only counted."""
-    size = len(values)
-    if size < _MANY:
-        return float(np.median(values))
-    sample = np.sort(values[:: size // _SAMPLE])
-    low, high = sample[int(0.45 * len(sample))], sample[int(0.55 * len(sample))]
-    below, near = int((values < low).sum()), values[(values >= low) & (values <= high)]
-    first, second = (size - 1) // 2 - below, size // 2 - below  # the middle, among those that are near
-    if first < 0 or second >= len(near):
-        return float(np.median(values))
-    if low == high:
-        return float(low)
-    near = np.partition(near, [first, second])
-    return (int(near[first]) + int(near[second])) / 2
