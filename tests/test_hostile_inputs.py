@@ -344,7 +344,7 @@ def test_debug_shows_where_a_fault_that_is_kept_came_from(
         raise Boom("here")
 
     monkeypatch.setattr(LaunchBound, "check", check)
-    path = traces.trace(tmp_path, [e for i in range(9) for e in traces.launch(i + 1, 10 * i, 10 * i + 5, 3)])
+    path = traces.trace(tmp_path, [e for i in range(20) for e in traces.launch(i + 1, 10 * i, 10 * i + 5, 3)])
     (one,) = analyze_paths([path]).timelines
     assert [(e.code, e.message) for e in one.errors] == [("OVH601", "Boom: here")]
     assert capsys.readouterr().err == ""

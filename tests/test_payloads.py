@@ -60,12 +60,13 @@ def views() -> dict[str, Analysis]:
         "specialised": analyze_paths([reports.fixture("ws_gemm.best")]),
         "recording": analyze_paths([traces.path("compiled_recompile")]),
         "joined": analyze_paths(app),
+        "job": analyze_paths([traces.path(f"ranks/ddp_exposed.rank{rank}") for rank in (0, 1)]),
     }
 
 
 @few
 @given(PAYLOADS, st.sampled_from([100, 300, 2000, 100_000]))
-@pytest.mark.parametrize("kind", ["kernel", "specialised", "recording", "joined"])
+@pytest.mark.parametrize("kind", ["kernel", "specialised", "recording", "joined", "job"])
 def test_view(kind: str, payload: str, budget: int) -> None:
     """Every field of JSON v1 that holds text, whatever the parsers would make of it."""
     bad = everywhere(views()[kind], payload)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscope._version import __version__
+from kscope.engine.compare_timelines import compare_timelines
 from kscope.engine.credit import went
 from kscope.engine.pairing import GUESSES, Rule, name_of, pair
 from kscope.features.views.footprint import Footprint, Footprints
@@ -43,7 +44,10 @@ def compare(
     old, new = sum(_time(p.before) for p in sure), sum(_time(p.after) for p in sure)
     timelines = []
     if len(before.timelines) == len(after.timelines):
-        timelines = [_timeline(a, b) for a, b in zip(before.timelines, after.timelines, strict=True)]
+        timelines = [
+            compare_timelines(a, b, _real, _moved, _faster, _words)
+            for a, b in zip(before.timelines, after.timelines, strict=True)
+        ]
     return Comparison(
         kscope=__version__, before=before.inputs, after=after.inputs, pairs=found, timelines=timelines,
         only_before=[name_of(k) for k in left], only_after=[name_of(k) for k in right],
@@ -193,35 +197,6 @@ def _bytes(kernel: KernelAnalysis) -> float | None:
 def _flops(kernel: KernelAnalysis) -> float | None:
     roof = kernel.roofline
     return roof.flops_per_s * _time(kernel) * 1e-6 if roof and kernel.duration_us else None
-
-
-def _timeline(before: TimelineAnalysis, after: TimelineAnalysis) -> TimelinePair:
-    if before.steps and after.steps:
-        per, old, new = "step", before.steps.median_us, after.steps.median_us
-    else:
-        per, old, new = "recording", before.span_us, after.span_us
-    speedup = old / new if old and new else None
-    codes = [f.code for f in _real(before.findings)], [f.code for f in _real(after.findings)]
-    rows = [
-        Change(what=f"time a {per}", unit="us", before=old, after=new),
-        Change(what="GPU busy", unit="%", before=before.gpu_busy_pct, after=after.gpu_busy_pct),
-    ]
-    idle = {i.cause: i.pct for i in before.idle}, {i.cause: i.pct for i in after.idle}
-    for cause in dict.fromkeys([*idle[0], *idle[1]]):
-        if cause == "profiler":  # what recording cost, not the program
-            continue
-        a, b = idle[0].get(cause, 0.0), idle[1].get(cause, 0.0)
-        rows.append(Change(what=f"idle: {_words(cause)}", unit="%", before=a, after=b))
-    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
-    regimes = [t.verdict.regime if t.verdict else "no verdict" for t in (before, after)]
-    moved = f"still {regimes[1]}" if regimes[0] == regimes[1] else f"from {regimes[0]} to {regimes[1]}"
-    return TimelinePair(
-        before=before, after=after, per=per, speedup=speedup, sentence=f"{_faster(speedup)} a {per}, {moved}",
-        fixed=[c for c in codes[0] if c not in codes[1] and c not in blind],
-        unknown=[c for c in codes[0] if c not in codes[1] and c in blind],
-        new=[c for c in codes[1] if c not in codes[0]],
-        remaining=[c for c in codes[1] if c in codes[0]], changes=[row for row in rows if _moved(row)],
-    )  # fmt: skip
 
 
 def devices_differ(comparison: Comparison) -> str:

@@ -81,6 +81,8 @@ def subjects(analysis: Analysis, *, functions: bool = False) -> list[Subject]:
             t.input, "recording", t.findings, t.passed, t.not_applicable, t.errors,
             empty="" if t.coverage.operations else t.abstained or "no GPU operation was recorded",
         ) for t in analysis.timelines
+    ] + [
+        Subject(j.name, "job", j.findings, j.passed, j.not_applicable, j.errors) for j in analysis.jobs
     ]  # fmt: skip
 
 

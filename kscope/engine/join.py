@@ -183,6 +183,8 @@ def _verdict(
 
 def _share(timeline: TimelineAnalysis, limiter: Limiter) -> float:
     """Share of the window (0..1) that is idle for a limiter; for transfers what only copies take as well."""
+    if limiter == "communication":
+        return min((timeline.communication.exposed_pct if timeline.communication else 0.0) / 100, 1.0)
     share = sum(row.pct for row in timeline.idle if row.cause in GROUPS[limiter])
     if limiter == "transfer":
         known = sum(row.pct for row in timeline.idle if row.cause not in ("profiler", "inside_graph"))

@@ -76,24 +76,28 @@ def _with_timelines(
 
     reports = [one for one in inputs if one[1] == "ncu"]
     wanted, top = request.wanted, request.top
-    read, timelines, more = analyze_recordings(
+    read = analyze_recordings(
         recordings, request.codes, wanted, top, request.progress, request.detail, every=bool(reports)
     )
+    timelines = read.timelines
     if not reports and not timelines:
-        raise more[0][1]
-    skipped = [*faults, *more]
+        raise read.faults[0][1]
+    skipped = [*faults, *read.faults]
     ran = any(t.coverage.operations for t in timelines)  # an empty recording says so itself
     if wanted is not None and not reports and ran and not any(t.top_kernels for t in timelines):
         raise _no_match(wanted)
     if not reports:
-        return Analysis(kscope=__version__, inputs=read, timelines=timelines, skipped=_skipped(skipped))
+        return Analysis(
+            kscope=__version__, inputs=read.inputs, timelines=timelines, jobs=read.jobs, skipped=_skipped(skipped)
+        )
     _prepare(draws=request.draws)
     request.top = None  # of all kernels, once they are joined
     with contextlib.closing(_started(reports, charts=request.draws)) as readers:
         kernels = _analyze(readers, request, skipped, alone=not timelines)
     joined, timelines, left_out = _joined(timelines, kernels.kernels)
     return msgspec.structs.replace(
-        kernels, inputs=[*kernels.inputs, *read], kernels=kernels.kernels[:top] if top else kernels.kernels,
+        kernels, inputs=[*kernels.inputs, *read.inputs], jobs=read.jobs,
+        kernels=kernels.kernels[:top] if top else kernels.kernels,
         timelines=[shortened(t, top) for t in timelines], joined=joined, skipped=[*kernels.skipped, *left_out],
     )  # fmt: skip
 

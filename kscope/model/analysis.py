@@ -26,31 +26,24 @@ from kscope.model.findings import (
     Severity,
     Verdict,
 )
+from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.next_step import NextStep
 from kscope.model.problem import ProblemFit
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
-from kscope.model.timeline_figures import (
-    CompiledFigures,
-    CopyFigures,
-    DeviceUse,
-    IdleCause,
-    LaunchFigures,
-    StepFigures,
-    TimelineCoverage,
-    TopKernel,
-)
+from kscope.model.timeline_analysis import TimelineAnalysis
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA", "Analysis", "Bounded", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen", "FunctionAnalysis",
-    "Headroom", "HotInstruction", "Input", "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis",
-    "LaunchInfo", "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis",
-    "Regime", "RegimeShare", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall",
-    "TimelineAnalysis", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
+    "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen",
+    "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel",
+    "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter", "Location", "NextStep",
+    "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime", "RegimeShare",
+    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
+    "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"
@@ -168,30 +161,6 @@ class KernelAnalysis(Frozen):
     next_step: NextStep | None = msgspec.field(default=None, name="next")
 
 
-class TimelineAnalysis(Frozen):
-    """The diagnosis of one recording of a program. `verdict` is null where `abstained` says why."""
-
-    input: str
-    window: str
-    span_us: float
-    gpu_busy_pct: Annotated[float, Meta(description="of the window, any GPU operation, mean over the devices")]
-    verdict: Verdict | None
-    coverage: TimelineCoverage
-    abstained: str = ""
-    idle: list[IdleCause] = []
-    findings: list[Finding] = []
-    top_kernels: list[TopKernel] = []
-    devices: list[DeviceUse] = []
-    steps: StepFigures | None = None
-    launches: LaunchFigures | None = None
-    copies: list[CopyFigures] = []
-    passed: list[str] = []
-    not_applicable: list[NotApplicable] = []
-    errors: list[RuleError] = []
-    compiled: CompiledFigures | None = None
-    kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")] = 0.0
-
-
 class FunctionAnalysis(Frozen):
     """One function of a binary, or one kernel of a report (`kernel` is then its launch, described in `launch`).
 
@@ -251,6 +220,7 @@ class Analysis(Frozen, kw_only=True):
     kernels: list[KernelAnalysis] = []
     timelines: list[TimelineAnalysis] = []
     joined: list[JoinedAnalysis] = []
+    jobs: Annotated[list[JobAnalysis], Meta(description="recordings that are ranks of one program")] = []
     programs: list[ProgramAnalysis] = []
     skipped: list[SkippedInput] = []
 

@@ -81,6 +81,10 @@ class TimelinePair(Frozen, frozen=True, kw_only=True):
     remaining: list[str] = []
     changes: list[Change] = []
     unknown: Annotated[list[str], Meta(description="found before; the new recording cannot tell")] = []
+    low: Annotated[float | None, Meta(description="speedup if recording slowed the old side alone, at most")] = None
+    high: Annotated[float | None, Meta(description="speedup if recording slowed the new side alone, at most")] = None
+    promises: list[Promise] = []
+    kernels: Annotated[list[Change], Meta(description="time a step by kernel, most changed first")] = []
 
 
 class Comparison(Frozen, frozen=True, kw_only=True):

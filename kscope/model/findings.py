@@ -13,6 +13,7 @@ Limiter = Literal[
     "tensor_pipe", "fp32_pipe", "fp64_pipe", "integer_pipe", "special_function", "instruction_issue",
     "dependency_latency", "instruction_fetch", "divergence",
     "launch", "small_grid", "tail", "imbalance", "barrier", "pipeline_fill", "host", "synchronization", "transfer",
+    "communication",
 ]  # fmt: skip
 
 

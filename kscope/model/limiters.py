@@ -58,6 +58,11 @@ LIMITERS: dict[Limiter, Words] = {
         "transfer", program="copies", alone="copies that run without a kernel beside them", idle="copies",
         beside="copying",
     ),
+    "communication": Words(
+        "communication", program="communication", idle="communication with no kernel beside it",
+        beside="communication with no other kernel beside it",
+        why="ranks send and wait for one another while no other kernel runs",
+    ),
 }  # fmt: skip
 
 SHORT: dict[str, str] = {name: words.short for name, words in LIMITERS.items()}

@@ -40,7 +40,8 @@ class GpuOps(Struct, frozen=True):
 
     name: index into Timeline.names. process and correlation name the API call that launched the operation. bytes: of
     copies and sets, else 0. copy: a Copy. pageable: 1 where a copy touches pageable host memory. grid, block: x, y
-    and z, zero where unknown. graph: id of the graph or of its node, 0 outside graphs.
+    and z, zero where unknown. graph: id of the graph or of its node, 0 outside graphs. message: of what communicates,
+    one more than its index in Timeline.messages; 0 where the recording tells nothing.
     """
 
     start: Column
@@ -55,6 +56,7 @@ class GpuOps(Struct, frozen=True):
     copy: Column
     pageable: Column
     graph: Column
+    message: Column
     grid: tuple[Column, Column, Column]
     block: tuple[Column, Column, Column]
 
@@ -109,6 +111,28 @@ def _closed(table: GpuOps | Calls | Spans) -> None:
         raise ValueError("times of more than 146 years")
 
 
+class Message(Struct, frozen=True):
+    """What a collective or a transfer between ranks was for, as its framework said. what: all_reduce, send, ..; bytes:
+    the larger of what went in and out on this rank; group: name of the communicator; ranks: its members, where known;
+    size: how many; peer: the other rank of a send or recv, else -1."""
+
+    what: str
+    bytes: int = 0
+    group: str = ""
+    ranks: tuple[int, ...] = ()
+    size: int = 0
+    peer: int = -1
+
+
+class Place(Struct, frozen=True):
+    """Which process of a job a recording is of. rank, world: -1 and 0 where it does not say. origin: ns that all times
+    count from, 0 where unknown: recordings of one host with an origin share a clock."""
+
+    rank: int = -1
+    world: int = 0
+    origin: int = 0
+
+
 class Coverage(Struct, frozen=True):
     """What the recording cannot tell. truncated: why the file ends early, "" when it is whole. damaged: events that
     could not be read. gpu_rows, api_rows: whether such events were recorded at all. graph_rows: launches recorded as
@@ -153,6 +177,10 @@ class Timeline(Struct, frozen=True):
     coverage: Coverage
     sources: dict[int, str] = {}
     recorder: Recorder = Recorder()
+    messages: tuple[Message, ...] = ()
+    place: Place = Place()
+    thread_process: tuple[int, ...] = ()
+    """The process of each thread; empty where the recording is of one."""
 
 
 def spans(start: Any = (), end: Any = (), name: Any = (), thread: Any = ()) -> Spans:

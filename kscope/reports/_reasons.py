@@ -31,6 +31,7 @@ NOT_IDLE = {
     "inside_graph": "between the nodes of a graph",
     "graph_not_recorded": "in graphs that were not recorded",
     "profiler": "in the profiler",
+    "one_off": "once, not in the steady state",
 }
 CAUSES = {
     "launch": "waiting for launches",
@@ -41,6 +42,7 @@ CAUSES = {
     "data_loading": "data loading",
     "allocation": "allocating memory",
     "code_loading": "loading or compiling code",
+    "start_up": "making streams, events, pools",
     "queued": "issued, waiting its turn",
     "unknown": "unknown: no API call",
     **NOT_IDLE,

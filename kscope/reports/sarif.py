@@ -27,6 +27,7 @@ def render(analysis: Analysis, options: Options) -> str:
     """One run with what is worth most for the whole program where a recording and its kernels are joined, then all
     findings of kernels and recordings, best first within each."""
     groups = [(one_line(k.demangled or k.name), k.findings) for k in analysis.kernels]
+    groups += [(one_line(job.name), job.findings) for job in analysis.jobs]
     groups += [(one_line(t.input), t.findings) for t in analysis.timelines]
     found = [(name, finding) for name, findings in groups for finding in findings]
     programs = [(joined, one) for joined in analysis.joined for one in joined.suggestions]

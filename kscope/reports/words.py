@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         Estimate,
         Evidence,
         Headroom,
+        JobAnalysis,
         KernelAnalysis,
         Location,
         ProblemFit,
@@ -126,7 +127,7 @@ def _digits(speedup: float) -> int:
     return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
 
 
-def nothing(kernel: KernelAnalysis | TimelineAnalysis) -> str:
+def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
     """Why there is no suggestion."""
     if kernel.not_applicable and not kernel.passed and not kernel.findings:
         return "no rule had what it needs"

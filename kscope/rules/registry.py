@@ -66,6 +66,11 @@ MODULES = (
     "overhead.recompilation",
     "overhead.graph_breaks",
     "overhead.tiny_kernel",
+    "overhead.exposed_communication",
+    "overhead.small_collectives",
+    "overhead.straggler",
+    "overhead.load_imbalance_ranks",
+    "overhead.pipeline_bubble",
 )
 
 LINTS = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 from kscope.features.estimate.gains import of_program as gain
 from kscope.model.analysis import Estimate, Evidence, Finding, Regime
 from kscope.model.quoted import quoted
+from kscope.model.units import counted
 from kscope.rules.base import AnyRule, Missing, Outcome, derived
 
 __all__ = ["TimelineRule", "derived", "gain", "quoted"]
@@ -40,6 +41,10 @@ class TimelineRule(AnyRule):
         timeline, facts = view.timeline, view.facts
         if not len(timeline.ops):
             return Missing(f"no GPU operation was recorded; record with {self.collect}")
+        if view.operations < view.LEAST:
+            return Missing(
+                f"{counted(view.operations, 'GPU operation')} in the window: too few to tell what recurs; record more"
+            )
         if self.needs_calls and not len(timeline.calls):
             return Missing(f"no CUDA API call was recorded; record with {self.collect}")
         if self.needs_calls and facts.missing_launches > UNTIED:

@@ -14,7 +14,7 @@ from kscope.engine.run import analyze_paths
 from kscope.model.analysis import Analysis, NotApplicable
 from kscope.model.comparison import Comparison
 from tests.support.reports import fixture
-from tests.support.traces import TRACES
+from tests.support.traces import LABELS, TRACES
 
 CASES = {
     "bank_conflict": "MEM103", "spill": "MEM104", "uncoalesced": "MEM101", "narrow_loads": "MEM102",
@@ -85,6 +85,19 @@ def test_kernels_are_paired_by_name_first_and_the_rest_is_named() -> None:
     assert [p.matched_by for p in found.pairs] == ["name and launch"] * len(lone.kernels)
     first = several.kernels[0]
     assert found.only_before == [first.demangled or first.name] and found.only_after == []
+
+
+@pytest.mark.parametrize("name", ["stack_a", "stack_c", "decoder", "mg"])
+def test_eager_against_graph_as_measured_without_a_profiler(name: str) -> None:
+    """The measured ratio lies inside the bounds: what recording costs makes the eager side slower than it is. The
+    host's time of issuing a replay is none of it."""
+    label = LABELS[name]
+    measured = label["eager_ms"] / label["graph_ms"]
+    [pair] = compare(*(analyze_paths([TRACES / f"{n}.json.xz"]) for n in (name, f"{name}_graph"))).timelines
+    assert pair.low is not None and pair.high is not None and pair.speedup is not None
+    assert pair.low <= measured <= pair.high and pair.low <= pair.speedup <= pair.high
+    assert pair.high <= 2 * pair.low
+    assert {p.outcome for p in pair.promises} == {"inside"} and "OVH605" in {p.code for p in pair.promises}
 
 
 def test_two_recordings_are_compared_step_by_step() -> None:

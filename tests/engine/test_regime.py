@@ -27,6 +27,7 @@ BY_REGIME = {
     },
     "overhead": {
         "launch", "small_grid", "tail", "imbalance", "barrier", "pipeline_fill", "host", "synchronization", "transfer",
+        "communication",
     },
 }  # fmt: skip
 

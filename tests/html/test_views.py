@@ -364,6 +364,24 @@ def test_timeline_and_reports_of_one_program(visit: Callable[..., Visit], tmp_pa
     page.wait_for_selector("table.kernels")
 
 
+def test_ranks_of_a_job(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    """The job's sentence comes first, then its ranks; a rank's own page tells its communication."""
+    for rank in (0, 1):
+        source = traces.path(f"ranks/straggler_gpu.rank{rank}")
+        (tmp_path / source.name).write_bytes(source.read_bytes())
+    page_path = tmp_path / "job.html"
+    page_path.write_text(page_of(tmp_path)[2], encoding="utf-8")
+    one = visit(page_path)
+    page = one.go()
+    assert "2 ranks" in page.locator(".verdict").first.inner_text() and "straggler" in page.inner_text("main")
+    rows = page.locator("table.kernels").first.locator("tbody tr")
+    assert [rows.nth(i).inner_text().split("\t")[0] for i in range(rows.count())] == ["rank 0", "rank 1"]
+    page.locator("a", has_text="Open the timeline").first.click()
+    page.wait_for_selector(".timeline canvas")
+    assert "waiting for other ranks" in page.inner_text("main")
+    assert one.faults == []
+
+
 def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
     from kscope.engine.compare import compare
     from kscope.engine.run import analyze_paths

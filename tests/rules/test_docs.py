@@ -68,6 +68,11 @@ CATALOGUE = {  # codes never change and are never reused
     "OVH604": "transfer-bound",
     "OVH605": "cuda-graph-candidate",
     "OVH606": "tiny-kernel", "OVH607": "recompilation", "OVH608": "graph-breaks",
+    "OVH609": "exposed-communication",
+    "OVH610": "small-collectives",
+    "OVH611": "straggler",
+    "OVH612": "load-imbalance-ranks",
+    "OVH613": "pipeline-bubble",
 }
 NOT_YET: set[str] = set()
 BY_CODE = {r.code: r for r in all_rules()}

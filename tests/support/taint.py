@@ -20,11 +20,13 @@ from kscope.model import (
     bounded,
     comparison,
     findings,
+    job,
     joined,
     next_step,
     programs,
     sass_diff,
     specialization,
+    timeline_analysis,
     timeline_figures,
 )
 
@@ -61,8 +63,8 @@ def fields() -> tuple[set[str], set[str]]:
     text: set[str] = set()
     every: set[str] = set()
     for module in (
-        analysis, bounded, comparison, findings, joined, next_step, programs, sass_diff, specialization,
-        timeline_figures,
+        analysis, bounded, comparison, findings, job, joined, next_step, programs, sass_diff, specialization,
+        timeline_analysis, timeline_figures,
     ):  # fmt: skip
         for one in vars(module).values():
             if isinstance(one, type) and issubclass(one, Struct):

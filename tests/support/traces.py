@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 import sqlite3
 import tomllib
 from collections.abc import Iterable
@@ -13,12 +14,13 @@ from typing import Any
 from tests.support.reports import FIXTURES
 
 TRACES = FIXTURES.parent / "traces"
+KIND = re.compile(r"\.(json|sqlite|ncu-rep)\.xz$")
 LABELS: dict[str, dict[str, Any]] = tomllib.loads((TRACES / "TRACES.toml").read_text("utf-8"))
 
 
 def path(name: str) -> Path:
     """The packed recording."""
-    (found,) = (p for p in TRACES.glob(f"{name}.*.xz") if p.name.split(".")[0] == name)
+    (found,) = (p for p in TRACES.glob(f"{name}.*.xz") if KIND.sub("", p.relative_to(TRACES).as_posix()) == name)
     return found
 
 

@@ -2,46 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from kscope.features.timeline.intervals import covered, union
+from kscope.features.timeline.kernel_kinds import kind_of
 from kscope.features.timeline.launches import Mask, TimelineFacts
 from kscope.features.timeline.torch_compile import fused
 from kscope.model.columns import blocks, distinct
 from kscope.model.timeline import Copy, Op
-from kscope.model.timeline_figures import CopyFigures, TopKernel
+from kscope.model.timeline_figures import CopyFigures, KernelSpread, TopKernel
 
-_KINDS = (
-    ("communication", re.compile(r"nccl|nvshmem|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all", re.I)),
-    ("memory", re.compile(r"gemv|dot_kernel|im2col|col2im", re.I)),
-    (
-        "compute",
-        re.compile(
-            r"gemm|cutlass|xmma|conv\d?d|convolve|convolution|cudnn.*(fprop|dgrad|wgrad)|winograd|flash|fmha|attention"
-            r"|wgmma|[hi]mma|matmul|nvjet|sm\d+_.*(tensorop|s\d+gemm)|triton_.*_(mm|bmm|addmm|dot)|_(mm|bmm)_kernel"
-            r"|^bmm_",
-            re.I,
-        ),
-    ),
-    (
-        "memory",
-        re.compile(
-            r"elementwise|copy|reduce|softmax|norm|embedding|index|gather|scatter|transpose|\bcat|fill|memset|pool"
-            r"|dropout|bias|activation|gelu|silu|relu|adam|sgd|multi_tensor|foreach|rotary|triton_(poi|red|per)|saxpy"
-            r"|axpy|cast|pad|roll|topk|sort|scan|stencil|triad|nchwToNhwc|nhwcToNchw",
-            re.I,
-        ),
-    ),
-)
+SPREAD = 12
+"""Kernels of the table whose spread is computed."""
+OUTLIER = 3  # times the median
+
 _DIRECTIONS: dict[int, str] = {Copy.HTOD: "host to device", Copy.DTOH: "device to host", Copy.DTOD: "device to device",
                                Copy.HTOH: "host to host", Copy.PTOP: "peer to peer"}  # fmt: skip
-
-
-def kind_of(name: str) -> str:
-    """ "compute" (multiplies matrices, by its name), "memory" (moves data), "communication" or "unknown"."""
-    return next((kind for kind, words in _KINDS if words.search(name)), "unknown")
 
 
 def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
@@ -62,7 +38,7 @@ def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
         hidden += np.bincount(shape, weights=length * starved[part][rows], minlength=size)
     groups = np.column_stack([c[examples] for c in (ops.name, *ops.grid, *ops.block)])
     whole = max(float(total.sum()), 1.0)
-    out = []
+    out: list[TopKernel] = []
     for i in np.argsort(-total, kind="stable").tolist():
         if not counts[i]:
             continue
@@ -73,12 +49,31 @@ def top_kernels(facts: TimelineFacts, starved: Mask) -> list[TopKernel]:
             TopKernel(
                 name=title, count=int(counts[i]), total_us=round(time / 1e3, 3),
                 mean_us=round(time / 1e3 / int(counts[i]), 3), share=round(min(time / whole, 1.0), 6),
-                kind=kind_of(title), grid=(gx, gy, gz), block=(bx, by, bz),
+                kind=kind_of(title).kind, kind_said_by=kind_of(title).said_by, grid=(gx, gy, gz), block=(bx, by, bz),
                 operators=fused(title), source=timeline.sources.get(name, ""),
                 hidden=round(min(float(hidden[i]) / time, 1.0), 4) if time else 0.0,
+                spread=_spread(facts, i) if len(out) < SPREAD else None,
             )
         )  # fmt: skip
     return out
+
+
+def _spread(facts: TimelineFacts, shape: int) -> KernelSpread | None:
+    """How the launches of one name and shape in the window differ."""
+    ops, (low, high, _) = facts.timeline.ops, facts.window
+    rows = np.flatnonzero(facts.shapes == shape)
+    rows = rows[(ops.end[rows] > low) & (ops.start[rows] < high)]
+    if len(rows) < 2:
+        return None
+    length = (ops.end[rows] - ops.start[rows]) / 1e3
+    middle = float(np.median(length))
+    far = length >= OUTLIER * middle
+    return KernelSpread(
+        min_us=round(float(length.min()), 3), median_us=round(middle, 3),
+        p95_us=round(float(np.quantile(length, 0.95)), 3), max_us=round(float(length.max()), 3),
+        outliers=int(far.sum()) if middle else 0,
+        outliers_share=round(float(length[far].sum() / max(length.sum(), 1e-9)), 4) if middle else 0.0,
+    )  # fmt: skip
 
 
 def copies(facts: TimelineFacts) -> list[CopyFigures]:

@@ -6,25 +6,46 @@ from functools import cached_property
 
 import numpy as np
 
-from kscope.features.timeline import busy_time
-from kscope.features.timeline.gaps import CAUSES, NOT_IDLE, PROFILER, Causes
+from kscope.features.timeline import busy_time, collectives
+from kscope.features.timeline.communication import Communication
+from kscope.features.timeline.gap_table import CAUSES, NOT_IDLE
+from kscope.features.timeline.gaps import Causes
 from kscope.features.timeline.intervals import Cover, union
-from kscope.features.timeline.launch_sequences import RECORDED_CALL_NS, RECORDED_OPERATOR_NS, Sequences
+from kscope.features.timeline.launch_sequences import Sequences
 from kscope.features.timeline.launches import TimelineFacts
+from kscope.features.timeline.recording_cost import RecordingCost
+from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
+from kscope.features.timeline.unseen import Unseen, unseen
 from kscope.model.columns import column
+from kscope.model.job import CommunicationFigures
 from kscope.model.timeline import Timeline
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 
 class TimelineView:
-    """What rules see of a timeline. Shares are of the window without the profiler's own part."""
+    """What rules see of a timeline. Shares are of the window without the profiler's own part and what happened once."""
+
+    LEAST = LEAST_OPERATIONS
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         self.facts = TimelineFacts(timeline)
         self.causes = Causes(self.facts)
-        self.sequences = Sequences(self.facts, self.causes)
+        self.cost = RecordingCost(self.facts)
+        self.sequences = Sequences(self.facts, self.causes, self.cost)
+        self.communication = Communication(self.facts)
+
+    @cached_property
+    def operations(self) -> int:
+        """GPU operations in the window."""
+        ops, (low, high, _) = self.timeline.ops, self.facts.window
+        return int(((ops.end > low) & (ops.start < high)).sum())
+
+    @cached_property
+    def unseen(self) -> Unseen:
+        """Launches without an operation."""
+        return unseen(self.facts)
 
     @cached_property
     def kernels(self) -> list[TopKernel]:
@@ -40,14 +61,51 @@ class TimelineView:
         return find_compiled(self.facts)
 
     def idle_within(self, cover: Cover) -> float:
-        """Share of the window in which the GPU was idle, by causes of the program, during these times."""
+        """Share of the window in which the GPU was idle, by causes of the program that recur, during these times."""
         found = self.causes.gaps
-        mine = ~np.isin(found.cause, [CAUSES.index(c) for c in NOT_IDLE])
+        mine = ~np.isin(found.cause, [CAUSES.index(c) for c in NOT_IDLE]) & ~found.once
         return float(cover.within(found.start[mine], found.end[mine]).sum()) / self.causes.whole
 
     def idle_during(self, spans: list[tuple[int, int]]) -> float:
         """The same for intervals (start, end), in order."""
         return self.idle_within(union(column([s for s, _ in spans]), column([e for _, e in spans])))
+
+    @property
+    def communication_figures(self) -> CommunicationFigures | None:
+        """What was sent between ranks or GPUs in the window; None for nothing."""
+        return collectives.figures(self.communication, self.causes.whole)
+
+    @cached_property
+    def communication_excess(self) -> float:
+        """Share of its time beyond what the fastest of each kind and size take."""
+        return collectives.excess(self.communication)
+
+    @cached_property
+    def idle_in_collectives(self) -> float:
+        """Share of the window in which the GPU waits for launches while the host is in c10d's own calls."""
+        mine = self.facts.named(r"^(record_param_comms|c10d::|nccl:)")
+        return sum(
+            time for name, time in self.causes.places("launch") if mine[self._name_index.get(name, 0)]
+        ) / self.causes.whole if mine.any() else 0.0  # fmt: skip
+
+    @cached_property
+    def _name_index(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.timeline.names)}
+
+    @cached_property
+    def exposed_share(self) -> float:
+        """Share of the window in which communication ran and no other kernel did."""
+        return self.communication.exposed_total / self.causes.whole
+
+    @property
+    def sending_share(self) -> float:
+        """The same without waits for other ranks, where these are known."""
+        return self.exposed_share - self.communication.waiting_total / self.causes.whole
+
+    @cached_property
+    def computing(self) -> float:
+        """Share of the window in which kernels ran that do not communicate."""
+        return max(self.causes.work - self.exposed_share, 0.0)
 
     def share(self, *causes: str) -> float:
         return self.causes.share(*causes)
@@ -58,8 +116,8 @@ class TimelineView:
 
     @cached_property
     def span_us(self) -> float:
-        """The window without the profiler's part, us."""
-        return self.facts.span / 1e3 - self.us(PROFILER)
+        """The window without the profiler's part and what happened once, us; mean over the devices."""
+        return self.causes.whole / 1e3 / max(len(self.facts.devices), 1)
 
     def a_step(self, us: float) -> str:
         """A time as people think of it: a step, where there are steps, else in all. Like "1.2 ms a step"."""
@@ -73,16 +131,27 @@ class TimelineView:
     def recording_share(self) -> float:
         """Share of the window that the torch profiler's recording of host events takes on the busiest thread; 0 for
         Nsight Systems, whose cost was not measured."""
-        timeline = self.timeline
-        if timeline.kind != "kineto" or not len(timeline.calls):
+        return min(self.cost.busiest / 1e3 / max(self.span_us, 1e-3), 1.0)
+
+    @cached_property
+    def recorded_launch(self) -> float:
+        """Of the share of the window that the GPU waits for launches, what recording them took: at most nine tenths."""
+        return min(self.recording_share, 0.9 * self.share("launch"))
+
+    @cached_property
+    def host_share(self) -> float:
+        """Share of the window that the host needs to issue the steps, without what it waits for the GPU (in
+        synchronising calls, and for room in the launch queue); 0 where there are no steps of the user."""
+        steps, calls = self.facts.steps, self.timeline.calls
+        if steps is None or steps.periodic or not len(calls):
             return 0.0
-        low, high, _ = self.facts.window
-        busiest = np.argmax(np.bincount(timeline.calls.thread))
-        cost = 0
-        for spans, each in ((timeline.calls, RECORDED_CALL_NS), (timeline.operators, RECORDED_OPERATOR_NS)):
-            mine = spans.start[spans.thread == busiest]
-            cost += each * int(((mine >= low) & (mine < high)).sum())
-        return min(cost / 1e3 / max(self.span_us, 1e-3), 1.0)
+        waits = self.causes.calls["sync"]
+        start = np.concatenate([calls.start[waits], self.timeline.full.start])
+        end = np.concatenate([calls.end[waits], self.timeline.full.end])
+        order = np.argsort(start, kind="stable")
+        waiting = union(start[order], end[order]).within(steps.start, steps.end)
+        own = int((steps.end - steps.start - waiting).sum())
+        return min(own / max(self.facts.span, 1), 1.0)
 
     def calls_named(self, what: str) -> list[tuple[str, int, float]]:
         """API calls of a class ("sync", "copy", "alloc", "graph") in the window: (name, count, us), most time first."""

@@ -4,73 +4,53 @@ operation at the gap's end. Times in ns.
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
+from kscope.features.timeline.gap_table import (
+    CAUSES,
+    DATA,
+    GRAPH,
+    HOST,
+    INSIDE,
+    LAUNCH,
+    LOADING,
+    LOST,
+    NOT_IDLE,
+    PROFILER,
+    QUEUED,
+    SYNC,
+    UNKNOWN,
+    Gaps,
+)
+from kscope.features.timeline.host_places import HostPlaces
 from kscope.features.timeline.intervals import Cover, gaps, places, reached, union
 from kscope.features.timeline.launches import Mask, TimelineFacts
-from kscope.features.timeline.steps import NUMBER
-from kscope.features.timeline.torch_compile import COMPILING
+from kscope.features.timeline.steady import once
+from kscope.features.timeline.torch_compile import COMPILING, find_compiled
 from kscope.model.columns import Column, blocks, column, constant, is_constant
 from kscope.model.timeline import Op
-
-LAUNCH, GRAPH, SYNC, COPY, HOST, DATA, ALLOC, LOADING, QUEUED, UNKNOWN, LOST, INSIDE, PROFILER = CAUSES = (
-    "launch", "graph_launch", "synchronization", "blocking_copy", "host", "data_loading", "allocation", "code_loading",
-    "queued", "unknown", "graph_not_recorded", "inside_graph", "profiler",
-)  # fmt: skip
-NOT_IDLE = (INSIDE, PROFILER, LOST)
-"""Causes that are no idle time of the program: between the nodes of one graph launch, in the profiler itself, and
-where a graph ran whose kernels were not recorded. "queued" is the device's own: the operation had arrived before the
-gap began (its call was over, and a launch's flight behind it), and waited for its turn, another stream or device."""
 
 _SYNC_CALL = r"Synchronize(_ptsz|_ptds)?(_v\d+)?$"
 _COPY_CALL = r"^cu(da)?Memcpy"
 _ALLOC_CALL = (
     r"^cu(da)?(Malloc|Free|Mem(Alloc|Free|Create|Map|Unmap|HostAlloc)|Host(Alloc|Register|Unregister))(?!.*Async)"
 )
+_POOL_CALL = r"^cu(da)?(Malloc|Free|MemAlloc|MemFree|MallocFromPool).*Async|^cu(da)?MemPool"
 _DATA = r"(?i)data_?loader|dataset|next_batch|load_batch|fetch_batch|collate"
 _STRETCH_NS, _STRETCH_MOST_NS = 100_000, 1_000_000
 _STRETCH_LAUNCHES = 10  # a host stretch this many times as long as the usual launch interval is no launching
-_LOADING_NS = 1_000_000  # a launch call that takes this long while the GPU is idle loads or compiles code
-_PLACES = 4000  # gaps that are searched for what the host was doing
-
-
-class Gaps(Struct, frozen=True, dict=True):
-    """Gaps of all devices; `cause` indexes CAUSES. own: the part that is the profiler's. thread: of the host, or -1.
-    op: the operation that ends the gap, -1 at the end of the window; last: the one before it."""
-
-    start: Column
-    end: Column
-    own: Column
-    cause: Column
-    thread: Column
-    device: Column
-    op: Column
-    last: Column
-
-    def time(self, cause: str) -> int:
-        """Idle time of a cause, ns, summed over devices."""
-        return self._totals[0][CAUSES.index(cause)]
-
-    def count(self, cause: str) -> int:
-        return self._totals[1][CAUSES.index(cause)]
-
-    @cached_property
-    def _totals(self) -> tuple[list[int], list[int]]:
-        """(idle time, number of gaps) by cause."""
-        time, count = np.zeros(len(CAUSES), dtype=np.int64), np.zeros(len(CAUSES), dtype=np.int64)
-        for rows in blocks(len(self.start)):
-            cause = self.cause[rows]
-            count += np.bincount(cause, minlength=len(CAUSES))
-            # exact: doubles hold the sums of a block
-            idle = self.end[rows] - self.start[rows] - self.own[rows]
-            time += np.bincount(cause, weights=idle, minlength=len(CAUSES)).astype(np.int64)
-        time[CAUSES.index(PROFILER)] = self.own.sum()
-        return time.tolist(), count.tolist()
+_LOADING_NS = 1_000_000  # a launch call that itself takes this long loads or compiles code
+_SLOW_NS = 100_000  # a call that is no launch and takes this long is none of launching
+_LOAD_CALL = (
+    r"^cu(da)?(Module|Library|Link|Kernel(Get|Set)|Func(Get|Set|Load)|OccupancyMax|GraphInstantiate|GraphExec|Jit|GetFuncBy)"
+)
+_START_CALL = (
+    r"^cu(da)?(Init|Ctx|SetDevice|Device|GetDevice|Stream(Create|Destroy|GetCapture|BeginCapture|EndCapture)|Event(Create"
+    r"|Destroy)|MemPool|Ipc|GetExportTable|GetProcAddress|GetDriverEntryPoint|ProfilerSt|Graph(Create|Destroy))"
+)
 
 
 class Causes:
@@ -84,21 +64,22 @@ class Causes:
         parts = [self._device(d) for d in self.facts.devices]
         if not parts:
             none = column([])
-            return Gaps(*(none,) * len(Gaps.__struct_fields__))
+            return Gaps(none, none, none, none, none, none, none, none, np.zeros(0, dtype=bool))
         if len(parts) == 1:
             return parts[0]
         return Gaps(*(np.concatenate([getattr(p, f) for p in parts]) for f in Gaps.__struct_fields__))
 
     @cached_property
     def whole(self) -> int:
-        """The window of all devices without what is the profiler's, ns: what shares are of."""
-        return max(self.facts.span * max(len(self.facts.devices), 1) - self.gaps.time(PROFILER), 1)
+        """The window of all devices without what is the profiler's and what happened once, ns: what shares are of."""
+        left_out = self.gaps.time(PROFILER) + self.gaps.once_time
+        return max(self.facts.span * max(len(self.facts.devices), 1) - left_out, 1)
 
     @cached_property
     def starved(self) -> NDArray[np.bool_]:
         """Operations after which their device waits for a launch: were they shorter, it would wait longer."""
         found = self.gaps
-        late = (found.cause == CAUSES.index(LAUNCH)) | (found.cause == CAUSES.index(GRAPH))
+        late = ((found.cause == CAUSES.index(LAUNCH)) | (found.cause == CAUSES.index(GRAPH))) & ~found.once
         out = np.zeros(len(self.facts.timeline.ops), dtype=bool)
         out[found.last[late]] = True
         return out
@@ -123,10 +104,17 @@ class Causes:
 
     @cached_property
     def calls(self) -> dict[str, NDArray[np.bool_]]:
-        """Masks over the API calls: sync, copy, alloc, graph."""
+        """Masks over the API calls: sync, copy, alloc, graph; of those that are slow: load (code), start (contexts,
+        streams, pools and what else is made once)."""
         name = self.facts.timeline.calls.name
         patterns = {"sync": _SYNC_CALL, "copy": _COPY_CALL, "alloc": _ALLOC_CALL, "graph": r"GraphLaunch"}
-        return {what: self.facts.named(pattern)[name] for what, pattern in patterns.items()}
+        out = {what: self.facts.named(pattern)[name] for what, pattern in patterns.items()}
+        calls = self.facts.timeline.calls
+        slow = calls.end - calls.start >= _SLOW_NS
+        out["alloc"] |= slow & self.facts.named(_POOL_CALL)[name]
+        out["load"] = slow & self.facts.named(_LOAD_CALL)[name] & ~out["sync"]
+        out["start"] = slow & self.facts.named(_START_CALL)[name] & ~(out["sync"] | out["alloc"])
+        return out
 
     def _cover(self, what: str, thread: int) -> Cover:
         """When a thread was in API calls of a class, or in any."""
@@ -138,6 +126,13 @@ class Causes:
             start, end = (calls.start, calls.end) if mask is None else (calls.start[mask], calls.end[mask])
             self._covers[what, thread] = union(start, end)
         return self._covers[what, thread]
+
+    @cached_property
+    def _recompiling(self) -> Cover:
+        """When torch.compile compiled again what it had compiled: each time for another reason, so it recurs."""
+        found = find_compiled(self.facts)
+        again = found.recompilations if found is not None else []
+        return union(column([c.start for c in again]), column([c.end for c in again]))
 
     @cached_property
     def _covers(self) -> dict[tuple[str, int], Cover]:
@@ -173,7 +168,10 @@ class Causes:
             op[rows], last[rows] = np.where(exists, following, -1), before
         cause[self._blind(start, end)] = CAUSES.index(LOST)
         self._name_data(start, end, thread, cause)
-        return Gaps(start, end, own, cause, thread, constant(device, len(start)), op, last)
+        where = constant(device, len(start))
+        asked = ~np.isin(cause, [CAUSES.index(c) for c in NOT_IDLE]) & (self._recompiling.within(start, end) == 0)
+        single = once(end - start - own, start, cause, where, asked, facts.steps, facts.span)
+        return Gaps(start, end, own, cause, thread, where, op, last, single)
 
     def _block(
         self, start: Column, end: Column, call: Column, thread: Column, exists: Mask, following: Column, last: Column
@@ -202,21 +200,25 @@ class Causes:
             rows = np.flatnonzero((thread == one) & ((call >= 0) | ~exists))
             s, e, its = start[rows], end[rows], call[rows]
             issue = np.where(its >= 0, np.clip(calls.start[its], s, e), e)
-            launching = e - issue
+            # its call and its flight: what comes on top the operation waits for, issued
+            over = np.where(its >= 0, np.clip(calls.end[its] + facts.flight, issue, e), e)
+            launching, queued = over - issue, e - over
             graph = (its >= 0) & self.calls["graph"][its]
-            in_sync, in_alloc, in_copy, in_any = (
-                self._cover(what, one).within(s, issue) for what in ("sync", "alloc", "copy", "any")
+            in_sync, in_alloc, in_copy, in_load, in_start, in_any = (
+                self._cover(what, one).within(s, issue)
+                for what in ("sync", "alloc", "copy", "load", "start", "any")
             )
             between = issue - s - in_any
             # the host waited for the GPU when it ran dry: whatever follows restarts an empty queue
             drained = self._cover("sync", one).holds(s)
             is_copy = copies[rows]
             long = between >= stretch
-            launch = launching * ~is_copy + (in_any - in_sync - in_alloc - in_copy) + between * ~long
+            other = np.maximum(in_any - in_sync - in_alloc - in_copy - in_load - in_start, 0)
+            launch = launching * ~is_copy + other + between * ~long
             table = (  # in the order of CAUSES
                 np.where(graph, 0, launch), np.where(graph, launch, 0),
                 in_sync + np.where(drained & ~long, launch + launching * is_copy, 0),
-                in_copy + launching * is_copy, np.where(long, between, 0), None, in_alloc,
+                in_copy + launching * is_copy, np.where(long, between, 0), None, in_alloc, in_load, in_start, queued,
             )  # fmt: skip
             most, main = table[0].copy(), np.zeros(len(rows), dtype=np.int64)
             for number, time in enumerate(table):
@@ -224,8 +226,10 @@ class Causes:
                     main[time > most] = number
                     np.maximum(most, time, out=most)
             cause[rows] = main
-            cause[rows[drained & ~long]] = CAUSES.index(SYNC)
-            loading = (launching >= _LOADING_NS) & (2 * launching >= e - s) & ~is_copy & ~graph
+            made = np.maximum(np.maximum(in_alloc, in_load), np.maximum(in_start, queued))
+            cause[rows[drained & ~long & (2 * made < e - s)]] = CAUSES.index(SYNC)
+            own = np.where(its >= 0, np.clip(calls.end[its], s, e) - issue, 0)
+            loading = (own >= _LOADING_NS) & (2 * own >= e - s) & ~is_copy & ~graph
             cause[rows[loading]] = CAUSES.index(LOADING)
             arrives = np.clip(calls.start[its] + facts.flight, s, e)
             done = (its >= 0) & (calls.end[its] <= s) & (2 * (arrives - s) < e - s)
@@ -255,64 +259,22 @@ class Causes:
                     hit = (cause == CAUSES.index(HOST)) & (thread == one) & (inside * 2 >= end - start)
                     cause[hit] = CAUSES.index(meant)
 
-    def _stem(self, name: str) -> str:
-        """The steps' common name for one of them, so that their times add up."""
-        steps = self.facts.steps
-        stem = NUMBER.sub("#", name)
-        return stem if steps is not None and stem == steps.name else name
+    @cached_property
+    def _host(self) -> HostPlaces:
+        return HostPlaces(self.facts)
 
     def places(self, cause: str) -> list[tuple[str, int]]:
         """What the host was in during the gaps of a cause (innermost range or operator), most time first, ns."""
+        found = self.gaps
         if cause not in self._places:
-            self._places[cause] = self._find_places(CAUSES.index(cause))
+            mine = (found.cause == CAUSES.index(cause)) & (found.thread >= 0) & ~found.once
+            self._places[cause] = self.places_of(np.flatnonzero(mine))
         return self._places[cause]
+
+    def places_of(self, rows: Column) -> list[tuple[str, int]]:
+        """The same of these gaps."""
+        return self._host.during(self.gaps, rows)
 
     @cached_property
     def _places(self) -> dict[str, list[tuple[str, int]]]:
         return {}
-
-    def _find_places(self, cause: int) -> list[tuple[str, int]]:
-        timeline, found = self.facts.timeline, self.gaps
-        rows = np.flatnonzero((found.cause == cause) & (found.thread >= 0))
-        rows = rows[_longest(found.end[rows] - found.start[rows] - found.own[rows], _PLACES)]
-        length = found.end[rows] - found.start[rows] - found.own[rows]
-        time: Counter[str] = Counter()
-        for one in np.unique(found.thread[rows]).tolist():
-            of_it = found.thread[rows] == one
-            mine = rows[of_it]
-            # judged a little before the next operation is issued: there the host still does what it is late with
-            middle = (found.start[mine] + found.end[mine]) // 2
-            name = np.full(len(mine), -1, dtype=np.int64)
-            for spans in (timeline.operators, timeline.ranges):
-                mask = spans.thread == one
-                inner = _innermost(spans.start[mask], spans.end[mask], middle)
-                hit = (name < 0) & (inner >= 0)
-                name[hit] = spans.name[mask][inner[hit]]
-            for at, idle in zip(name.tolist(), length[of_it].tolist(), strict=True):
-                if at >= 0:
-                    time[self._stem(timeline.names[at])] += idle
-        return time.most_common()
-
-
-def _innermost(start: Column, end: Column, t: Column) -> Column:
-    """Index of the latest of nested intervals that holds each time, -1 where none does."""
-    out = np.full(len(t), -1, dtype=np.int64)
-    at = np.searchsorted(start, t, side="right") - 1
-    for _ in range(256):  # outwards: siblings that ended before are passed over
-        open_ = np.flatnonzero((out < 0) & (at >= 0))
-        if not len(open_):
-            break
-        hit = end[at[open_]] >= t[open_]
-        out[open_[hit]] = at[open_[hit]]
-        at[open_[~hit]] -= 1
-    return out
-
-
-def _longest(length: Column, most: int) -> Column:
-    """Indices of the longest so many, longest first, equal ones in their order."""
-    rows = np.arange(len(length))
-    if len(length) > most:
-        least = np.partition(length, len(length) - most)[len(length) - most]
-        above, equal = np.flatnonzero(length > least), np.flatnonzero(length == least)
-        rows = np.sort(np.append(above, equal[: most - len(above)]))
-    return rows[np.argsort(-length[rows], kind="stable")]

@@ -8,8 +8,10 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 
-from kscope.features.timeline.gaps import CAUSES, LAUNCH, QUEUED, Causes
+from kscope.features.timeline.gap_table import CAUSES, LAUNCH, QUEUED
+from kscope.features.timeline.gaps import Causes
 from kscope.features.timeline.launches import TimelineFacts
+from kscope.features.timeline.recording_cost import RecordingCost
 from kscope.model.columns import Column, blocks, combined, distinct, is_constant, taken
 from kscope.model.timeline import Op
 
@@ -18,9 +20,6 @@ NODE_NS = 300
 (H200, driver 580, CUDA 13: four transformer stacks, a decoder, a multigrid solver)."""
 QUEUED_NS = 1_100
 """The same between two launches that were issued in time (H200, molecular dynamics); recorded, it is longer."""
-RECORDED_CALL_NS, RECORDED_OPERATOR_NS = 550, 1_100
-"""What recording one API call, and one operator of the framework, costs the host under the torch profiler: measured on
-the same programs with and without it. A graph saves that in the recording, but not in the program."""
 REPLAY_NS = 10_000
 """Host time of one cudaGraphLaunch: replays cannot follow one another faster."""
 _LEAST_OPS = 8
@@ -47,9 +46,10 @@ class Sequence(Struct, frozen=True):
 class Sequences:
     """The repeated sequences of a timeline, those that save most first."""
 
-    def __init__(self, facts: TimelineFacts, causes: Causes) -> None:
+    def __init__(self, facts: TimelineFacts, causes: Causes, cost: RecordingCost) -> None:
         self.facts = facts
         self.causes = causes
+        self.cost = cost
 
     @cached_property
     def found(self) -> list[Sequence]:
@@ -115,7 +115,7 @@ class Sequences:
             turns = self._turns[rows[:, 1:]].sum(axis=1)
             waiting = self._waits[rows[:, 1:]].sum(axis=1)
             waiting += np.minimum(self._waits[rows[:, 0]], ops.start[rows[:, 0]] - first)
-            known = np.minimum(self._recording(thread, first, last), waiting)
+            known = np.minimum(self.cost.between(thread, first, last), waiting)
             wall = work + turns + waiting - known
             replay = np.maximum(work + NODE_NS * length, REPLAY_NS)
             totals += wall.sum(), np.minimum(replay, wall).sum(), known.sum()
@@ -152,25 +152,7 @@ class Sequences:
         before = np.zeros(len(self.facts.timeline.ops), dtype=np.int64)
         for rows in blocks(len(found.op)):
             op = found.op[rows]
-            mask = (found.cause[rows] == CAUSES.index(cause)) & (op >= 0)
+            mask = (found.cause[rows] == CAUSES.index(cause)) & (op >= 0) & ~found.once[rows]
             idle = (found.end[rows] - found.start[rows] - found.own[rows])[mask]
             before[op[mask]] = idle if most is None else np.minimum(idle, most)
         return before
-
-    def _recording(self, thread: int, begin: Column, end: Column) -> Column:
-        """What recording the host events of a thread between two times cost, for each pair of times."""
-        timeline = self.facts.timeline
-        cost = np.zeros(len(begin), dtype=np.int64)
-        if timeline.kind != "kineto":
-            return cost
-        kinds = (("calls", timeline.calls, RECORDED_CALL_NS), ("operators", timeline.operators, RECORDED_OPERATOR_NS))
-        for kind, spans, each in kinds:
-            starts = self._starts.get((kind, thread))
-            if starts is None:
-                starts = self._starts[kind, thread] = spans.start[spans.thread == thread]
-            cost += each * (np.searchsorted(starts, end) - np.searchsorted(starts, begin))
-        return cost
-
-    @cached_property
-    def _starts(self) -> dict[tuple[str, int], Column]:
-        return {}

@@ -15,10 +15,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from kscope.features.timeline.intervals import Cover, covered, places, union
-from kscope.features.timeline.steps import Steps, find_steps, join
+from kscope.features.timeline.medians import median
+from kscope.features.timeline.steps import MEASURED, WARM_UP, Steps, find_steps, join, projected
 from kscope.model.columns import Column, blocks, combined, distinct
 from kscope.model.quoted import quoted
-from kscope.model.timeline import Op, Timeline
+from kscope.model.timeline import LATEST, Op, Timeline
 
 Mask = NDArray[np.bool_]
 SHORT_NS = 10_000
@@ -27,7 +28,6 @@ _FLIGHT_NS = 6_000  # start of a launch call to start of its kernel on an idle G
 _SLOWEST_FLIGHT_NS = 12_000
 _FLIGHTS = 10
 _SLACK = 1.25
-_MANY, _SAMPLE = 100_000, 10_000
 _SIDE = 0.05  # a device with less than this of the busiest one's time takes no part in the verdict
 
 
@@ -58,7 +58,10 @@ class TimelineFacts:
 
     def named(self, pattern: str) -> Mask:
         """Which of Timeline.names match, as a mask to index with a name column."""
-        found = re.compile(pattern)
+        return self.named_by(re.compile(pattern))
+
+    def named_by(self, found: re.Pattern[str]) -> Mask:
+        """The same of a compiled expression."""
         return np.array([found.search(n) is not None for n in self.timeline.names] or [False])
 
     @cached_property
@@ -98,7 +101,8 @@ class TimelineFacts:
 
     @cached_property
     def steps(self) -> Steps | None:
-        return find_steps(self.timeline, self.call_of)
+        found = find_steps(self.timeline, self.call_of)
+        return found and projected(found, self.timeline, self.issued, self.call_of >= 0)
 
     @cached_property
     def window(self) -> tuple[int, int, str]:
@@ -109,18 +113,39 @@ class TimelineFacts:
         low, high = int(ops.start[0]), int(ops.end.max())
         steps = self.steps
         if steps is None or steps.periodic:
+            return self._chosen_range() or (low, high, "first to last GPU operation")
+        inside = self._inside(int(steps.start[0]), int(steps.end[-1]))
+        if inside is None:
             return low, high, "first to last GPU operation"
-        begin, end = int(steps.start[0]), int(steps.end[-1])
+        return int(steps.begin[0]), steps.until, f"{len(steps.start)} steps, {quoted(steps.name)}"
+
+    def _chosen_range(self) -> tuple[int, int, str] | None:
+        """The window that ranges called "profile" or "measured" name, or what follows a warm-up."""
+        ranges, high = self.timeline.ranges, int(self.timeline.ops.end.max())
+        for pattern, word in ((MEASURED, ""), (WARM_UP, "after ")):
+            named = self.named_by(pattern)[ranges.name] if len(ranges) else np.zeros(0, dtype=bool)
+            if not named.any():
+                continue
+            begin = int(ranges.end[named].max() if word else ranges.start[named].min())
+            inside = self._inside(begin, LATEST if word else int(ranges.end[named].max()))
+            if inside is not None:
+                name = quoted(self.timeline.names[int(ranges.name[named][-1])])
+                return begin, high if word else inside[1], f"{word}{name}"
+        return None
+
+    def _inside(self, begin: int, end: int) -> tuple[int, int] | None:
+        """First start and last end of the operations issued between two times; None where that is less than half of
+        all that the GPU did."""
+        ops = self.timeline.ops
         mine = (self.issued >= begin) & (self.issued <= end)
         inside = whole = 0
         for rows in blocks(len(ops)):
             time = ops.end[rows] - ops.start[rows]
             whole += int(time.sum())
             inside += int(time[mine[rows]].sum())
-        if inside * 2 < whole:
-            return low, high, "first to last GPU operation"
-        end = max(end, int(ops.end.max(where=mine, initial=end)))
-        return begin, end, f"{len(steps.start)} steps, {quoted(steps.name)}"
+        if inside * 2 < whole or not mine.any():
+            return None
+        return int(ops.start[mine].min()), int(ops.end.max(where=mine, initial=begin))
 
     @cached_property
     def devices(self) -> tuple[int, ...]:
@@ -174,8 +199,15 @@ class TimelineFacts:
 
     @cached_property
     def missing_launches(self) -> float:
-        """Share of GPU operations without an API call."""
-        return float((self.call_of < 0).mean()) if len(self.call_of) else 0.0
+        """Share of the GPU operations that begin in the window without an API call: what ran before it was often issued
+        before the recording began."""
+        ops, (low, high, _) = self.timeline.ops, self.window
+        lost = count = 0
+        for rows in blocks(len(ops)):
+            inside = (ops.start[rows] >= low) & (ops.start[rows] <= high)
+            count += int(inside.sum())
+            lost += int((inside & (self.call_of[rows] < 0)).sum())
+        return lost / count if count else 0.0
 
     @cached_property
     def lost_graphs(self) -> Column:
@@ -184,11 +216,35 @@ class TimelineFacts:
         return np.setdiff1d(launches, self.call_of) if len(launches) else launches
 
     @cached_property
+    def parts(self) -> list[tuple[int, int]]:
+        """(process, device) of those that do a share of the work worth speaking of, most busy first."""
+        ops = self.timeline.ops
+        key, index = distinct(combined(ops.process, ops.device))
+        if len(key) < 2:
+            return [(int(ops.process[0]), int(ops.device[0]))] if len(ops) else []
+        time = np.bincount(index, weights=ops.end - ops.start, minlength=len(key))
+        first = np.full(len(key), len(ops), dtype=np.int64)
+        np.minimum.at(first, index, np.arange(len(ops)))
+        order = [i for i in np.argsort(-time, kind="stable").tolist() if time[i] >= _SIDE * time.max(initial=0)]
+        return [(int(ops.process[first[i]]), int(ops.device[first[i]])) for i in order]
+
+    @cached_property
     def launches(self) -> Launches | None:
-        """Launch figures inside the window; None where nothing ties calls to operations."""
+        """Launch figures inside the window of the busiest process and device (others: `launches_of`): launches of
+        several would look closer together than any of them makes them. None where nothing ties calls to operations."""
+        return self.launches_of(*self.parts[0]) if len(self.parts) > 1 else self._launches(None)
+
+    def launches_of(self, process: int, device: int) -> Launches | None:
+        """The same of one process on one device."""
+        ops = self.timeline.ops
+        return self._launches((ops.process == process) & (ops.device == device))
+
+    def _launches(self, only: Mask | None) -> Launches | None:
         ops, calls = self.timeline.ops, self.timeline.calls
         low, high, _ = self.window
         mask = (self.call_of >= 0) & (ops.start >= low) & (ops.start < high) & (ops.kind != Op.GRAPH)
+        if only is not None:
+            mask &= only
         if not mask.any():
             return None
         at, start, done, begin = self.call_of, ops.start, ops.end, self.issued
@@ -237,20 +293,3 @@ class TimelineFacts:
         """Time in which the launch queue was full, ns: the host is ahead of the GPU."""
         full = self.timeline.full
         return union(full.start, full.end, *self.window[:2]).length
-
-
-def median(values: Column) -> float:
-    """numpy.median, of long columns in half the time: what a sample says is too low or too high is only counted."""
-    size = len(values)
-    if size < _MANY:
-        return float(np.median(values))
-    sample = np.sort(values[:: size // _SAMPLE])
-    low, high = sample[int(0.45 * len(sample))], sample[int(0.55 * len(sample))]
-    below, near = int((values < low).sum()), values[(values >= low) & (values <= high)]
-    first, second = (size - 1) // 2 - below, size // 2 - below  # the middle, among those that are near
-    if first < 0 or second >= len(near):
-        return float(np.median(values))
-    if low == high:
-        return float(low)
-    near = np.partition(near, [first, second])
-    return (int(near[first]) + int(near[second])) / 2

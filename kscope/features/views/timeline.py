@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.gaps import CAUSES
+from kscope.features.timeline.gap_table import CAUSES
 from kscope.model.columns import Column
 from kscope.model.detail import GapRow, Row, TimelineDetail
 from kscope.model.errors import one_line
@@ -39,7 +39,7 @@ def timeline_detail(view: TimelineView, index: int) -> TimelineDetail:
         )  # fmt: skip
     low, high, _ = facts.window
     steps = facts.steps
-    marks = [int(s) - origin for s in steps.start[:2000]] if steps is not None else []
+    marks = [int(s) - origin for s in steps.begin[:2000]] if steps is not None else []
     last = max([int(e.max()) for _, _, _, _, e, _ in rows if len(e)] + [high])
     return TimelineDetail(
         index=index, low=low - origin, high=high - origin, end=last - origin, names=names.kept, causes=list(CAUSES),

@@ -65,6 +65,15 @@ class Args(msgspec.Struct, gc=False):
     graph: Any = msgspec.field(name="graph node id", default=None)
     graph_id: Any = msgspec.field(name="graph id", default=None)
     kernel_file: Any = None
+    collective: Any = msgspec.field(name="Collective name", default=None)
+    sent: Any = msgspec.field(name="In msg nelems", default=None)
+    received: Any = msgspec.field(name="Out msg nelems", default=None)
+    dtype: Any = None
+    group_size: Any = msgspec.field(name="Group size", default=None)
+    group: Any = msgspec.field(name="Process Group Name", default=None)
+    ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
+    source: Any = msgspec.field(name="Src Rank", default=None)
+    target: Any = msgspec.field(name="Dst Rank", default=None)
 
 
 class Event(msgspec.Struct, gc=False):

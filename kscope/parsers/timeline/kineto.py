@@ -17,6 +17,8 @@ from kscope.model.timeline import LATEST, Calls, Copy, Coverage, GpuOps, Op, Spa
 from kscope.parsers.files.stream import Stream
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.chrome_events import CHUNK, Events
+from kscope.parsers.timeline.distributed import integer as _int
+from kscope.parsers.timeline.distributed import message_of, place_of
 
 _GPU = {"kernel": Op.KERNEL, "gpu_memcpy": Op.MEMCPY, "memcpy": Op.MEMCPY, "gpu_memset": Op.MEMSET, "memset": Op.MEMSET}
 _CALL, _OPERATOR, _RANGE, _OVERHEAD, _SYNC, _SPAN = range(10, 16)
@@ -29,7 +31,6 @@ _DIRECTIONS = {"HtoD": Copy.HTOD, "DtoH": Copy.DTOH, "DtoD": Copy.DTOD, "HtoH": 
 _USERS = ("ProfilerStep", "enumerate(DataLoader)", "Optimizer.")  # operators of 2021 that are ranges since
 _COMPILER = ("## Call CompiledFxGraph", "compile_id=")  # ranges of torch.compile, not of the user
 _QUEUE_FULL = "Command Buffer Full"
-_INT64 = 1 << 63
 
 
 class _Table:
@@ -78,13 +79,14 @@ class _Builder:
         self.names = Interner()
         self.threads = Interner()
         self.ops = _Table("start", "end", "kind", "name", "device", "stream", "correlation", "bytes", "copy",
-                          "pageable", "graph", "gx", "gy", "gz", "bx", "by", "bz")  # fmt: skip
+                          "pageable", "graph", "message", "gx", "gy", "gz", "bx", "by", "bz")  # fmt: skip
         self.calls = _Table("start", "end", "name", "thread", "correlation")
         self.syncs, self.ranges, self.operators, self.overhead, self.full = (
             _Table("start", "end", "name", "thread") for _ in range(5)
         )
         self.categories: dict[str | None, int | None] = {None: None}
         self.sources: dict[int, str] = {}
+        self.messages = Interner()
         self.odd = 0
         self.graph_rows = 0
 
@@ -137,7 +139,7 @@ class _Builder:
 
     def _op(self, what: int, event: Any, start: int, end: int, text: str) -> None:
         args = event.args
-        device, stream, correlation, size, graph = event.pid, event.tid, 0, 0, 0
+        device, stream, correlation, size, graph, message = event.pid, event.tid, 0, 0, 0, 0
         grid: tuple[int, int, int] = (0, 0, 0)
         block = grid
         if args is not None:
@@ -146,12 +148,14 @@ class _Builder:
             correlation, size = _int(args.correlation), _int(args.bytes)
             graph = _int(args.graph or args.graph_id)
             grid, block = _dim(args.grid), _dim(args.block)
+            if args.collective is not None:
+                message = self.messages[message_of(args)] + 1
         direction, pageable = Copy.UNKNOWN, 0
         if what == Op.MEMCPY:
             direction = next((d for word, d in _DIRECTIONS.items() if word in text), Copy.UNKNOWN)
             pageable = int("Pageable" in text)
         self.ops.add(start, end, what, self.names[text], _int(device), _int(stream), correlation, size, direction,
-                     pageable, graph, *grid, *block)  # fmt: skip
+                     pageable, graph, message, *grid, *block)  # fmt: skip
 
     def timeline(self, path: str, header: dict[str, Any], truncated: str, damaged: int) -> Timeline:
         """The columns as a Timeline. Raises KscopeError where the trace holds no event of a known kind."""
@@ -170,6 +174,7 @@ class _Builder:
             calls=Calls(**calls, process=constant(0, len(calls["start"]))),
             syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=self.operators.spans(),
             overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
+            messages=tuple(self.messages), place=place_of(header),
             coverage=Coverage(
                 truncated=truncated, damaged=damaged + self.odd, gpu_rows=size > 0, api_rows=len(calls["start"]) > 0
             ),
@@ -183,16 +188,6 @@ def _ns(us: int | float | Decimal) -> int:
         raise ValueError("a time out of range")
     whole = int(us)
     return whole * 1000 + round((us - whole) * 1000)
-
-
-def _int(value: Any) -> int:
-    """A device, stream or size: an integer, or the digits of "stream 7"; 0 for anything else."""
-    if type(value) is int:
-        return value if -_INT64 < value < _INT64 else 0
-    if isinstance(value, str):
-        digits = value.rpartition(" ")[2]
-        return int(digits) if digits.isdecimal() and len(digits) < 19 else 0
-    return 0
 
 
 def _dim(value: Any) -> tuple[int, int, int]:

@@ -103,7 +103,7 @@ class _Reader:
             "kind": constant(kind, size), "name": name, "device": raw["deviceId"],
             "stream": raw["streamId"], "process": _pid(raw["globalPid"]), "correlation": raw["correlationId"],
             "bytes": raw["bytes"], "copy": raw["copyKind"], "pageable": pageable,
-            "graph": _either(raw["graphNodeId"], raw["graphId"]),
+            "graph": _either(raw["graphNodeId"], raw["graphId"]), "message": constant(0, size),
             **{what + axis: raw[what + axis] for what in ("grid", "block") for axis in "XYZ"},
         }  # fmt: skip
 
@@ -205,7 +205,8 @@ class _Reader:
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,
             syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
-            names=tuple(self.names), recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
+            names=tuple(self.names), thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
+            recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(
                 gpu_rows=len(ops) > 0, api_rows=len(calls) > 0, graph_rows=int((ops.kind == Op.GRAPH).sum()),
                 missing=tuple(t for t in tables if t not in self.tables.roots),

@@ -26,7 +26,7 @@ from kscope.reports.jsonv1 import encodable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Finding, KernelAnalysis, TimelineAnalysis
+    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
     from kscope.model.comparison import Comparison, KernelPair, TimelinePair
     from kscope.model.detail import ProgramDetail
     from kscope.model.sass_diff import SassComparison
@@ -149,6 +149,10 @@ def title(analysis: Analysis) -> str:
 def static(analysis: Analysis) -> str:
     """The sentences, for readers without JavaScript and until it runs."""
     out = ["<h1>kscope</h1>", "<noscript><p>Charts and code need JavaScript; nothing is loaded.</p></noscript>"]
+    for job in analysis.jobs:
+        text = job.verdict.sentence if job.verdict is not None else job.abstained
+        out += [f"<h2>{html_text(job.name)}, {len(job.ranks)} ranks</h2>", f"<p>{html_text(text)}</p>"]
+        out.append(_findings(job.findings))
     for timeline in analysis.timelines:
         text = timeline.verdict.sentence if timeline.verdict is not None else timeline.abstained
         out += [f"<h2>{html_text(words.basename(timeline.input))}</h2>", f"<p>{html_text(text)}</p>"]
@@ -175,7 +179,9 @@ def _findings(findings: list[Finding]) -> str:
 def rule_pages(analysis: Analysis) -> dict[str, str]:
     """The page of every rule that the analysis names, as Markdown."""
     named: set[str] = set()
-    subjects: list[KernelAnalysis | TimelineAnalysis] = [*analysis.kernels, *analysis.timelines]
+    subjects: list[KernelAnalysis | TimelineAnalysis | JobAnalysis] = [
+        *analysis.kernels, *analysis.timelines, *analysis.jobs
+    ]  # fmt: skip
     for subject in subjects:
         named |= {f.code for f in subject.findings} | set(subject.passed) | {n.code for n in subject.not_applicable}
     return _pages(named)

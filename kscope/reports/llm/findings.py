@@ -8,10 +8,10 @@ from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, KernelAnalysis, TimelineAnalysis
+    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 
-def findings(kernel: KernelAnalysis | TimelineAnalysis, base: int, heading: str) -> list[Block]:
+def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int, heading: str) -> list[Block]:
     """Ranked findings, minor ones in a line, and NVIDIA's own beside those of a kernel."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
     blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]

@@ -14,10 +14,12 @@ from msgspec import Struct
 
 from kscope.reports import words
 from kscope.reports.escape import shortened
+from kscope.reports.llm import job as of_job
 from kscope.reports.llm import joined as program
 from kscope.reports.llm import timeline as recording
 from kscope.reports.llm.blocks import Block, span
 from kscope.reports.llm.kernel import kernel_blocks
+from kscope.reports.phrases.job import in_full
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +60,9 @@ def render(analysis: Analysis, options: Options) -> str:
     for skip in analysis.skipped:
         line = f"- skipped {span(skip.input)}: {span(skip.what)}: {span(skip.message)}"
         blocks.append(Block(45, "skipped inputs", "## Not read", line))
-    for index, timeline in enumerate(analysis.timelines):
+    for index, job in enumerate(analysis.jobs):
+        blocks += of_job.blocks(job, index)
+    for index, timeline in enumerate(in_full(analysis, verbose=options.verbose), len(analysis.jobs)):
         blocks += recording.blocks(timeline, index)
     if not kernels and not analysis.timelines:
         blocks.append(Block(0, "verdicts", "", "No kernels to show."))

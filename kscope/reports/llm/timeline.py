@@ -9,7 +9,7 @@ from kscope.reports import words
 from kscope.reports.escape import code
 from kscope.reports.llm.blocks import Block, said, span
 from kscope.reports.llm.findings import findings
-from kscope.reports.phrases.timeline import about, badge, figures, generated, shape
+from kscope.reports.phrases.timeline import about, badge, figures, generated, shape, worth_profiling
 
 if TYPE_CHECKING:
     from kscope.model.analysis import TimelineAnalysis
@@ -46,6 +46,8 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
         out.append(Block(base + 15, "failed rules", title("not known"), f"- {error.code}: {span(error.message)}"))
     for note in timeline.coverage.notes:
         out.append(Block(base + 14, "notes", title("not known"), f"- {said(note, 300)}"))
+    for line in worth_profiling(timeline):
+        out.append(Block(base + 14, "what to profile", title("not known"), f"- {code(line)}"))
     alone = "- What binds a single kernel: profile it with ncu --set full."
     out.append(Block(base + 14, "notes", title("not known"), alone))
     return out

@@ -32,7 +32,9 @@ def render(comparison: Comparison, options: Options) -> str:
     for pair in comparison.pairs:
         parts += _pair(pair, verbose=options.verbose)
     for timeline in comparison.timelines:
-        parts += [f"## {code(timeline.after.input)}", prose(timeline.sentence), _figures(timeline.changes)]
+        parts += [f"## {code(timeline.after.input)}", prose(timeline.sentence)]
+        parts.append(bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in timeline.promises))
+        parts += [_figures(timeline.changes), _kernels(timeline.kernels)]
     parts.append(f"Only before: {', '.join(map(code, comparison.only_before))}" if comparison.only_before else "")
     parts.append(f"Only after: {', '.join(map(code, comparison.only_after))}" if comparison.only_after else "")
     parts.append(bullets(prose(note) for note in comparison.notes))
@@ -49,6 +51,11 @@ def _pair(pair: KernelPair, *, verbose: bool) -> list[str]:
         f"Gone: {' '.join(pair.gone)} {gone(pair)}." if pair.gone else "",
         _figures(pair.changes if verbose else most_moved(pair.changes)),
     ]
+
+
+def _kernels(changes: Sequence[Change]) -> str:
+    rows = [[code(words.shorten(c.what, 80), table=True), value(c.before, c), value(c.after, c)] for c in changes]
+    return table(("kernel", "before", "after"), rows, (1, 2)) if rows else ""
 
 
 def _figures(changes: Sequence[Change]) -> str:

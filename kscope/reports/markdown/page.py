@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.reports import words
 from kscope.reports.escape import code, prose
+from kscope.reports.markdown import job as of_job
 from kscope.reports.markdown import joined as program
 from kscope.reports.markdown import kernel as one_kernel
 from kscope.reports.markdown import timeline as recording
@@ -32,6 +33,8 @@ def render(analysis: Analysis, options: Options) -> str:
         parts += ["## Kernels by time", _overview(kernels)]
     for kernel in kernels:
         parts += one_kernel.sections(kernel, verbose=options.verbose)
+    for job in analysis.jobs:
+        parts += of_job.sections(job)
     for timeline in analysis.timelines:
         parts += recording.sections(timeline, verbose=options.verbose)
     if not kernels and not analysis.timelines:

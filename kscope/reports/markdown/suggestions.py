@@ -9,12 +9,12 @@ from kscope.reports.escape import code, prose
 from kscope.reports.markdown.tables import bullets
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, KernelAnalysis, TimelineAnalysis
+    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 PLACES_SHOWN = 4
 
 
-def suggestions(kernel: KernelAnalysis | TimelineAnalysis) -> list[str]:
+def suggestions(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> list[str]:
     ranked = [f for f in kernel.findings if f.severity != "info"]
     info = [f for f in kernel.findings if f.severity == "info"]
     parts = ["### Suggestions"]

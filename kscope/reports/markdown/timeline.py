@@ -9,7 +9,7 @@ from kscope.reports._reasons import CAUSES
 from kscope.reports.escape import code, prose
 from kscope.reports.markdown.suggestions import suggestions
 from kscope.reports.markdown.tables import bullets, table
-from kscope.reports.phrases.timeline import about, badge, figures, shape
+from kscope.reports.phrases.timeline import about, badge, figures, shape, worth_profiling
 
 if TYPE_CHECKING:
     from kscope.model.analysis import TimelineAnalysis
@@ -40,6 +40,7 @@ def sections(timeline: TimelineAnalysis, *, verbose: bool) -> list[str]:
         parts += ["### Kernels that torch.compile generated", table(["kernel", "fuses", "source"], rows)]
     parts.append(bullets(prose(line) for line in figures(timeline)))
     parts += suggestions(timeline)
+    parts.append(bullets(f"Profile: {code(line)}" for line in worth_profiling(timeline)))
     parts.append(f"Rules passed: {len(timeline.passed)}, not applicable: {len(timeline.not_applicable)}.")
     parts.append(bullets(f"{n.code} not applicable: {prose(n.why)}" for n in timeline.not_applicable))
     parts.append(bullets(f"{e.code} failed: {code(e.message)}" for e in timeline.errors))

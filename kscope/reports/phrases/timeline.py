@@ -10,13 +10,14 @@ from kscope.model.units import counted
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import TimelineAnalysis
+    from kscope.model.analysis import JobAnalysis, TimelineAnalysis
     from kscope.model.timeline_figures import TopKernel
 
 PATH = 160  # characters of a path in a sentence: its end says most
+KINDS_SHOWN = 4
 
 
-def badge(timeline: TimelineAnalysis) -> tuple[str, str, str]:
+def badge(timeline: TimelineAnalysis | JobAnalysis) -> tuple[str, str, str]:
     """(word, rest of the sentence, style). Where there is no verdict, the reason."""
     if timeline.verdict is None:
         return "NO VERDICT:", one_line(timeline.abstained), "bold"
@@ -39,6 +40,13 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"launch to start {words.time(launches.latency_us)}, {words.time(launches.interval_us)} between launches, "
             f"queue depth {launches.queue_depth:.0f} (medians){full}"
         )
+    for one in timeline.processes:
+        if (of_it := one.launches) is not None:
+            out.append(
+                f"process {one.process} on device {one.device}: {counted(one.operations, 'operation')}, busy "
+                f"{words.time(one.busy_us)}, {words.time(of_it.interval_us)} between launches, queue depth "
+                f"{of_it.queue_depth:.0f}"
+            )
     if (compiled := timeline.compiled) is not None:
         again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
         work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
@@ -47,6 +55,7 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             + ", ".join(f"{quoted(name)} x{count:d}" for name, count in list(compiled.regions.items())[:6])
             + (work if compiled.compilations else "")
         )
+    out += communication(timeline)
     for copy in timeline.copies:
         out.append(
             f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at "
@@ -54,6 +63,37 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
         )
     return out
+
+
+def communication(timeline: TimelineAnalysis) -> list[str]:
+    """Lines about what was sent between ranks: in all, and its kinds."""
+    found = timeline.communication
+    if found is None:
+        return []
+    waits = f", {words.time(found.waiting_us)} of that waiting for other ranks" if found.waiting_us is not None else ""
+    out = [
+        f"communication {words.time(found.us)} ({found.pct:.1f} %), {words.time(found.overlapped_us)} beside other "
+        f"kernels, {words.time(found.exposed_us)} exposed{waits}"
+    ]
+    for kind in found.kinds[:KINDS_SHOWN]:
+        group = f" on {quoted(kind.group)} of {kind.size}" if kind.group else ""
+        size = f", {words.si(kind.bytes / max(kind.count, 1), 'B')} each" if kind.bytes else ""
+        out.append(
+            f"{quoted(kind.what)}{group}: {counted(kind.count, 'time')}{size}, {words.time(kind.us)}, "
+            f"{words.time(kind.exposed_us)} exposed"
+        )
+    return out
+
+
+def worth_profiling(timeline: TimelineAnalysis) -> list[str]:
+    """The commands that profile the kernels worth it; only where kernels are what the time goes into."""
+    told = timeline.verdict
+    if told is not None and told.regime == "overhead":
+        return []
+    return [
+        f"{one_line(k.command)}   ({words.percent(k.share)} of the time: {words.times(k.speedup_bound)} at most)"
+        for k in timeline.to_profile
+    ]
 
 
 def generated(kernel: TopKernel) -> str:
@@ -69,8 +109,10 @@ def about(timeline: TimelineAnalysis) -> str:
         return "the recording holds nothing of a GPU"
     devices = ", ".join(f"{quoted(d.name) if d.name else 'device'} {d.device}: idle {d.idle_pct:.1f} % first to last "
                         "operation" for d in timeline.devices)  # fmt: skip
-    own = profiled(timeline)
-    part = f" ({words.time(own)} of it the profiler's, which shares leave out)" if own else ""
+    own, lone = profiled(timeline), single(timeline)
+    left = [f"{words.time(own)} of it the profiler's"] if own else []
+    left += [f"{words.time(lone)} {'' if own else 'of it '}gaps that happened once"] if lone else []
+    part = f" ({' and '.join(left)}, which shares leave out)" if left else ""
     return f"window {words.time(timeline.span_us)}{part}, {one_line(timeline.window)}; {devices}"
 
 
@@ -80,9 +122,16 @@ def profiled(timeline: TimelineAnalysis) -> float:
     return own if own >= 0.01 * timeline.span_us else 0.0
 
 
+def single(timeline: TimelineAnalysis) -> float:
+    """Time of the window in gaps that happened once, us."""
+    return sum(i.us for i in timeline.idle if i.cause == "one_off")
+
+
 def busy(timeline: TimelineAnalysis) -> float:
-    """Percent of the window, less the profiler's part as in all shares shown, in which a GPU operation runs."""
-    return timeline.gpu_busy_pct * timeline.span_us / max(timeline.span_us - profiled(timeline), 1e-9)
+    """Percent of the window, less the profiler's part and what happened once as in all shares shown, in which a GPU
+    operation runs."""
+    left = timeline.span_us - profiled(timeline) - single(timeline)
+    return timeline.gpu_busy_pct * timeline.span_us / max(left, 1e-9)
 
 
 def shape(kernel: TopKernel) -> str:

@@ -89,11 +89,17 @@ def _kernel(page: Page, pair: KernelPair, *, verbose: bool) -> None:
 def _timeline(page: Page, pair: TimelinePair) -> None:
     page.line((one_line(pair.after.input), "bold"))
     page.paragraph(one_line(pair.sentence), lead=("  ", ""), indent=2)
-    _codes(page, "fixed", pair.fixed, "good")
+    for promise in pair.promises:
+        lead = f"  fixed  {promise.code} {one_line(promise.rule)}  "
+        page.paragraph(kept(promise), lead=(lead, "good"), indent=9)
+    _codes(page, "fixed", [c for c in pair.fixed if c not in {p.code for p in pair.promises}], "good")
     _codes(page, "new", pair.new, "minor")
     _codes(page, "still there", pair.remaining, "minor")
     _codes(page, "cannot tell", pair.unknown, "dim")
     _changes(page, pair.changes, verbose=True)
+    for row in pair.kernels:
+        name = words.shorten(words.without_parameters(one_line(row.what)), max(page.width - 36, 20))
+        page.line(f"  {value(row.before, row):>12} -> {value(row.after, row):12} ", (name, "dim"))
 
 
 def _codes(page: Page, label: str, codes: Sequence[str], style: str) -> None:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import next_step, words
+from kscope.reports.phrases.job import in_full
 from kscope.reports.terminal import Page, Segment, bar, cells, clip, pad
+from kscope.reports.text import job as of_job
 from kscope.reports.text import joined as program
 from kscope.reports.text import pipeline
 from kscope.reports.text import timeline as recording
@@ -45,7 +47,13 @@ def render(analysis: Analysis, options: Options) -> str:
         if len(kernels) > 1:
             page.line(("─" * page.width, "dim"))
         _kernel(page, kernel, verbose=options.verbose, name_input=several_inputs)
-    for timeline in analysis.timelines:
+    for job in analysis.jobs:
+        page.blank()
+        if page.lines:
+            page.line(("─" * page.width, "dim"))
+        of_job.render(page, job, verbose=options.verbose)
+    recordings = in_full(analysis, verbose=options.verbose)
+    for timeline in recordings:
         page.blank()
         if page.lines:
             page.line(("─" * page.width, "dim"))
@@ -53,6 +61,8 @@ def render(analysis: Analysis, options: Options) -> str:
     if not kernels and not analysis.timelines:
         page.line("No kernels to show.")
     page.blank()
+    if folded := len(analysis.timelines) - len(recordings):
+        page.line((f"{folded} more recording{'s' * (folded > 1)} of these jobs (kscope analyze -v shows all)", "dim"))
     if left := len(kernels) - len(shown):
         page.line((f"{left} more kernel{'s' * (left > 1)} in the table only (kscope analyze -v details all)", "dim"))
     for skip in analysis.skipped:

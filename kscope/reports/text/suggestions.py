@@ -9,13 +9,13 @@ from kscope.reports import words
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, KernelAnalysis, Location, TimelineAnalysis
+    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, Location, TimelineAnalysis
 
 PLACES_SHOWN = 2
 INDENT = 5
 
 
-def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis, *, verbose: bool) -> None:
+def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, *, verbose: bool) -> None:
     """Findings in the engine's order, numbered; those of severity info folded into one paragraph."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
     info = [f for f in kernel.findings if f.severity == "info"]

@@ -53,12 +53,14 @@ WORDS = {
     "data_loading": "data loading",
     "allocation": "allocating or registering memory",
     "code_loading": "loading or compiling code",
+    "start_up": "making contexts, streams, events or pools",
 }
 FIXES = {
     "host": "move that work off the step's path: ahead of time, to another thread or process, or to the GPU",
     "data_loading": "load ahead: more loader workers, prefetch, pinned memory, decoding on the GPU",
     "allocation": "allocate once: a caching or pool allocator (cudaMallocAsync), buffers reused across steps",
     "code_loading": "warm up before the steps that count; CUDA_MODULE_LOADING=EAGER moves it to the start",
+    "start_up": "make streams, events, pools and communicators once, before the steps",
 }
 
 

@@ -67,7 +67,7 @@ class LaunchBound(TimelineRule):
         full = view.facts.queue_full / max(view.facts.span, 1)
         if full > FULL:
             return PASSED
-        recording = min(view.recording_share, 0.9 * share)
+        recording = view.recorded_launch
         expected = (share - recording) / (1 - recording)
         names = ", ".join(quoted(name) for name, _ in view.causes.places("launch")[:2])
         steps = view.facts.steps

@@ -5,7 +5,7 @@ import { base, compact, fine, headroom, time, times } from "./format";
 import { badge, bar, kernelLink, scrolling, section, sentence, suggestions, type Opportunity } from "./parts";
 import { link } from "./state";
 import { busy } from "./timeline";
-import type { Data, Joined, Kernel } from "./types";
+import type { Data, Job, Joined, Kernel } from "./types";
 
 export const total = (k: Kernel) => k.repeats?.total_us ?? k.duration_us ?? 0;
 
@@ -13,6 +13,7 @@ export function overview(data: Data): HTMLElement {
   const { kernels, timelines, skipped } = data.analysis;
   const page = h("main", { id: "main", tabindex: -1 });
   for (const one of data.analysis.joined ?? []) page.append(...program(data, one));
+  for (const one of data.analysis.jobs ?? []) page.append(...job(data, one));
   timelines.forEach((t, i) => {
     page.append(h("section", { class: `verdict ${t.verdict?.regime ?? ""}`, "aria-label": "timeline" },
       h("div", { class: "say" },
@@ -43,6 +44,31 @@ function program(data: Data, joined: Joined): HTMLElement[] {
       .filter(Boolean).join(" "),
   }));
   return [verdict, suggestions(data, { findings }, () => null)];
+}
+
+/** A job of several ranks: its sentence, its suggestions, what each rank spends its time on. */
+function job(data: Data, one: Job): HTMLElement[] {
+  const of = one.world > one.ranks.length ? ` of ${one.world}` : "";
+  const step = one.step_us === null ? "" : `, ${one.steps} steps of ${time(one.step_us)}`;
+  const about = `${one.name}, ${one.ranks.length}${of} ranks, ${time(one.span_us)}${step}, ${one.matched} collectives matched`;
+  const verdict = h("section", { class: `verdict ${one.verdict?.regime ?? ""}`, "aria-label": "the job" },
+    h("div", { class: "say" }, h("p", { class: "kicker" }, about),
+      h("p", { class: "sentence" }, badge(one.verdict), " ", one.verdict ? sentence(one.verdict) : one.abstained)));
+  const body = h("tbody");
+  for (const r of one.ranks) {
+    const cells = [r.computing_pct, r.sending_pct, r.waiting_pct, r.copying_pct, r.idle_pct].map((pct) => fine(pct / 100));
+    body.append(h("tr", {}, h("th", { scope: "row" }, `rank ${r.rank}`),
+      ...[...cells, time(r.awaited_us)].map((text) => h("td", { class: "num" }, text))));
+  }
+  const head = h("thead", {}, h("tr", {}, ...["rank", "kernels", "sends", "waits", "copies", "idle", "others wait for it"]
+    .map((text, i) => h("th", { scope: "col", class: i > 0 ? "num" : "" }, text))));
+  const card = section("Ranks", "share of each rank's window; sends and waits: with no other kernel beside it",
+    scrolling(h("table", { class: "kernels" }, head, body), "ranks of the job"));
+  const list = h("ul");
+  for (const l of one.late.slice(0, 3)) list.append(h("li", {}, `at ${l.what} in step ${l.step} the others wait ${time(l.waiting_us)} for rank ${l.late}`));
+  for (const note of one.notes) list.append(h("li", {}, note));
+  if (list.childElementCount) card.append(list);
+  return [verdict, suggestions(data, { findings: one.findings }, () => null), card];
 }
 
 const LEADERS = 3;

@@ -15,7 +15,7 @@ export interface Amortisation {
 
 export interface Analysis {
   schema: string; kscope: string; inputs: Input[]; kernels: KernelAnalysis[]; timelines: TimelineAnalysis[];
-  joined: JoinedAnalysis[]; programs: ProgramAnalysis[]; skipped: SkippedInput[];
+  joined: JoinedAnalysis[]; jobs: JobAnalysis[]; programs: ProgramAnalysis[]; skipped: SkippedInput[];
 }
 
 export interface BesideProblem {
@@ -48,6 +48,16 @@ export interface CodeDetail {
   control?: string[]; notes?: [number, string][]; inlined?: number[][]; sources?: Record<string, string>;
 }
 
+export interface CollectiveFigures {
+  what: string; group: string; ranks: number[]; size: number; count: number; bytes: number; us: number;
+  exposed_us: number; waiting_us: number | null;
+}
+
+export interface CommunicationFigures {
+  us: number; pct: number; exposed_us: number; exposed_pct: number; overlapped_us: number; waiting_us: number | null;
+  operations: number; kinds: CollectiveFigures[]; steps: StepCommunication[]; devices: DeviceCommunication[];
+}
+
 export interface Comparison {
   schema: string; kscope: string; before: Input[]; after: Input[]; pairs: KernelPair[]; timelines: TimelinePair[];
   only_before: string[]; only_after: string[]; speedup: number | null; skipped: SkippedInput[]; notes: string[];
@@ -73,6 +83,10 @@ export interface Detail {
 
 export interface DetailSeries {
   name: string; title: string; group: string; values: number[];
+}
+
+export interface DeviceCommunication {
+  device: number; us: number; exposed_us: number;
 }
 
 export interface DeviceInfo {
@@ -146,6 +160,13 @@ export interface InstructionView {
   inlined?: [string, number][]; measured?: Measured;
 }
 
+export interface JobAnalysis {
+  name: string; inputs: string[]; world: number; ranks: RankFigures[]; span_us: number; steps: number;
+  step_us: number | null; verdict: Verdict | null; abstained: string; critical: number; straggler: number | null;
+  matched: number; matched_pct: number; shares: TimeShare[]; late: LateCollective[]; findings: Finding[];
+  passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; notes: string[];
+}
+
 export interface JoinedAnalysis {
   input: string; reports: string[]; verdict: Verdict | null; span_us: number; kernels_pct: number; matched_pct: number;
   abstained: string; regimes: RegimeShare[]; kernels: JoinedKernel[]; suggestions: JoinedSuggestion[];
@@ -155,7 +176,7 @@ export interface JoinedAnalysis {
 export interface JoinedKernel {
   name: string; grid: [number, number, number]; block: [number, number, number]; count: number; total_us: number;
   share: number; kernel: string | null; regime: "compute" | "memory" | "overhead" | null;
-  limiter: "atomics" | "barrier" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
   headroom: number | null; why: string;
 }
 
@@ -183,6 +204,19 @@ export interface KernelPair {
   matched_by: "by hand" | "code" | "elimination" | "name" | "name and launch" | "name and signature" | "name without arguments" | "position";
   speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[]; unknown: string[];
   promises: Promise[]; changes: Change[]; next: Finding | null; guess: boolean; gone: string[];
+}
+
+export interface KernelSpread {
+  min_us: number; median_us: number; p95_us: number; max_us: number; outliers: number; outliers_share: number;
+}
+
+export interface KernelToProfile {
+  name: string; grid: [number, number, number]; block: [number, number, number]; share: number; speedup_bound: number;
+  skip: number; command: string;
+}
+
+export interface LateCollective {
+  what: string; group: string; step: number; late: number; waiting_us: number;
 }
 
 export interface LaunchFigures {
@@ -293,6 +327,10 @@ export interface ProblemFit {
   headroom_code: number | null; says: string[];
 }
 
+export interface ProcessFigures {
+  process: number; device: number; operations: number; busy_us: number; launches: LaunchFigures | null;
+}
+
 export interface ProgramAnalysis {
   input: string; arch: string; functions: FunctionAnalysis[]; member: string; toolkit: string | null;
 }
@@ -306,9 +344,14 @@ export interface Promise {
   outcome: "above" | "below" | "inside"; shared_with: string[];
 }
 
+export interface RankFigures {
+  rank: number; input: string; span_us: number; step_us: number | null; computing_pct: number; sending_pct: number;
+  waiting_pct: number; copying_pct: number; idle_pct: number; awaited_us: number; clock_us: number;
+}
+
 export interface RegimeShare {
   regime: "compute" | "memory" | "overhead" | null;
-  limiter: "atomics" | "barrier" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
   share: number;
 }
 
@@ -381,13 +424,21 @@ export interface StallShare {
   reason: string; samples: number;
 }
 
+export interface StepCommunication {
+  step: number; us: number; exposed_us: number;
+}
+
 export interface StepFigures {
   name: string; count: number; periodic: boolean; median_us: number; min_us: number; max_us: number; kernels: number;
-  busy_pct: number; synchronizations: number;
+  busy_pct: number; synchronizations: number; host_us: number; recording_us: number;
 }
 
 export interface Steps {
   resource: string; unit: string; now: number; at: number[]; warps: number[];
+}
+
+export interface TimeShare {
+  what: string; pct: number;
 }
 
 export interface TimelineAnalysis {
@@ -395,12 +446,14 @@ export interface TimelineAnalysis {
   coverage: TimelineCoverage; abstained: string; idle: IdleCause[]; findings: Finding[]; top_kernels: TopKernel[];
   devices: DeviceUse[]; steps: StepFigures | null; launches: LaunchFigures | null; copies: CopyFigures[];
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; compiled: CompiledFigures | null;
-  kernels_pct: number;
+  kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
+  to_profile: KernelToProfile[]; rank: number | null;
 }
 
 export interface TimelineCoverage {
   window: string; operations: number; api_calls: number; missing_launches_pct: number; graph_rows: number;
-  lost_graphs: number; damaged_events: number; truncated: string; missing_tables: string[]; notes: string[];
+  lost_graphs: number; launches: number; captured_launches: number; lost_launches: number; damaged_events: number;
+  truncated: string; missing_tables: string[]; notes: string[];
 }
 
 export interface TimelineDetail {
@@ -410,12 +463,14 @@ export interface TimelineDetail {
 
 export interface TimelinePair {
   before: TimelineAnalysis; after: TimelineAnalysis; per: string; speedup: number | null; sentence: string;
-  fixed: string[]; new: string[]; remaining: string[]; changes: Change[]; unknown: string[];
+  fixed: string[]; new: string[]; remaining: string[]; changes: Change[]; unknown: string[]; low: number | null;
+  high: number | null; promises: Promise[]; kernels: Change[];
 }
 
 export interface TopKernel {
-  name: string; count: number; total_us: number; mean_us: number; share: number; kind: string;
-  grid: [number, number, number]; block: [number, number, number]; hidden: number; operators: string[]; source: string;
+  name: string; count: number; total_us: number; mean_us: number; share: number; kind: string; kind_said_by: string;
+  grid: [number, number, number]; block: [number, number, number]; hidden: number; spread: KernelSpread | null;
+  operators: string[]; source: string;
 }
 
 export interface Unknown {
@@ -428,7 +483,7 @@ export interface Utilization {
 
 export interface Verdict {
   regime: "compute" | "memory" | "overhead";
-  limiter: "atomics" | "barrier" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer";
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer";
   confidence: number; sentence: string; headline: string; reason: string; contrast: string; next: string; body: string;
 }
 

@@ -9,7 +9,8 @@ import type { Data, Timeline, TimelineDetail } from "./types";
 
 const FIRST = 12;
 const MOVES: Record<string, string> = { memory: "data", compute: "math", communication: "comm" };
-const NOT_IDLE = ["inside_graph", "graph_not_recorded", "profiler"];
+const LEFT_OUT = ["profiler", "one_off"];
+const NOT_IDLE = ["inside_graph", "graph_not_recorded", ...LEFT_OUT];
 
 export function timelinePage(data: Data, t: Timeline, detail: TimelineDetail | undefined): Page {
   const page = h("main", { id: "main", tabindex: -1 });
@@ -44,9 +45,10 @@ function profiled(t: Timeline): number {
   return own >= 0.01 * t.span_us ? own : 0;
 }
 
-/** Share of the window, less the profiler's part as in all shares shown, in which a GPU operation runs. */
+/** Share of the window, less the profiler's part and what happened once as in all shares shown, in which a GPU operation runs. */
 export function busy(t: Timeline): number {
-  return t.gpu_busy_pct / 100 * t.span_us / Math.max(t.span_us - profiled(t), 1e-9);
+  const once = t.idle.filter((i) => i.cause === "one_off").reduce((sum, i) => sum + i.us, 0);
+  return t.gpu_busy_pct / 100 * t.span_us / Math.max(t.span_us - profiled(t) - once, 1e-9);
 }
 
 function plural(value: number, noun: string): string {
@@ -72,8 +74,8 @@ function idle(data: Data, t: Timeline): HTMLElement | null {
   for (const i of t.idle) {
     if (i.pct < 0.05 && !NOT_IDLE.includes(i.cause)) continue;
     list.append(h("li", {}, h("span", { class: "name" }, data.words.causes[i.cause] ?? i.cause),
-      h("span", { class: "tracks" }, i.cause === "profiler" ? null : h("span", { class: "track" }, styled(h("span", { class: `fill g-${i.cause}` }), { width: `${i.pct / most * 100}%` }))),
-      h("span", { class: "num" }, i.cause === "profiler" ? time(i.us) : `${fine(i.pct / 100)}, ${time(i.us)}`),
+      h("span", { class: "tracks" }, LEFT_OUT.includes(i.cause) ? null : h("span", { class: "track" }, styled(h("span", { class: `fill g-${i.cause}` }), { width: `${i.pct / most * 100}%` }))),
+      h("span", { class: "num" }, LEFT_OUT.includes(i.cause) ? time(i.us) : `${fine(i.pct / 100)}, ${time(i.us)}`),
       i.during.length ? h("span", { class: "reason" }, `in ${i.during.join(", ")}`) : null));
   }
   return section("Why the GPU is idle", "each gap between its operations goes to one cause; share of the window less the profiler's part", list);
@@ -91,6 +93,14 @@ function figures(t: Timeline): HTMLElement {
     fact("between launches", time(t.launches.interval_us));
     fact("queue depth", t.launches.queue_depth.toFixed(0));
     if (t.launches.queue_full_us) fact("queue full for", time(t.launches.queue_full_us));
+  }
+  if (t.communication) {
+    const c = t.communication;
+    fact("communication", `${time(c.us)}, ${time(c.overlapped_us)} beside other kernels, ${time(c.exposed_us)} exposed`
+      + (c.waiting_us === null ? "" : `, ${time(c.waiting_us)} of that waiting for other ranks`));
+    for (const k of c.kinds.slice(0, 6)) {
+      fact(k.group ? `${k.what} on ${k.group}` : k.what, `${k.count} \u00d7${k.bytes ? ` ${si(k.bytes / Math.max(k.count, 1), "B")}` : ""}, ${time(k.us)}, ${time(k.exposed_us)} exposed`);
+    }
   }
   for (const c of t.copies) {
     fact(c.direction, `${c.count} ${c.count === 1 ? "copy" : "copies"}, ${si(c.bytes, "B")} at ${si(c.gb_per_s * 1e9, "B/s")}, ${c.pageable_pct.toFixed(0)}\u00a0% pageable, ${c.overlapped_pct.toFixed(0)}\u00a0% beside kernels`);

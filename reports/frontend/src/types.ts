@@ -2,12 +2,15 @@
 // those of kscope.model, in schema.ts.
 
 import type {
-  Analysis, Change, CodeDetail, Comparison, Detail, DetailSeries, JoinedAnalysis, KernelAnalysis, Location,
-  OccupancyDetail, PmDetail, ProgramDetail, SassComparison, TimelineAnalysis, WarpSpecialization,
+  Analysis, Change, CodeDetail, CommunicationFigures, Comparison, Detail, DetailSeries, JobAnalysis, JoinedAnalysis,
+  KernelAnalysis, Location, OccupancyDetail, PmDetail, ProgramDetail, RankFigures, SassComparison, TimelineAnalysis,
+  WarpSpecialization,
 } from "./schema";
 
 export type * from "./schema";
 export type Code = CodeDetail;
+export type Communication = CommunicationFigures;
+export type Job = JobAnalysis;
 export type Joined = JoinedAnalysis;
 export type Kernel = KernelAnalysis;
 export type Occupancy = OccupancyDetail;
@@ -15,6 +18,7 @@ export type PairChange = Change;
 export type Place = Location;
 export type Pm = PmDetail;
 export type Program = ProgramDetail;
+export type Rank = RankFigures;
 export type Series = DetailSeries;
 export type Specialization = WarpSpecialization;
 export type Timeline = TimelineAnalysis;

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kscope.engine.timeline import analyze_view
 from kscope.features.timeline import intervals
-from kscope.features.timeline import launches as facts
+from kscope.features.timeline import medians as facts
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.intervals import covered, places, union
 from kscope.model import columns

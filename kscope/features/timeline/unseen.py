@@ -1,0 +1,45 @@
+"""Launches whose operation the recording does not hold: captured into a graph, which runs nothing, or lost."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from kscope.features.timeline.intervals import union
+from kscope.features.timeline.launches import TimelineFacts
+
+_LAUNCH = r"^cu(da)?Launch(Cooperative)?Kernel"
+_BEGIN, _END = r"^cu(da)?StreamBeginCapture", r"^cu(da)?StreamEndCapture"
+
+
+class Unseen(Struct, frozen=True):
+    """launches: API calls that launch kernels, in the whole recording. captured: of those without an operation the ones
+    between the begin and the end of a stream capture. lost: the others without one, but those behind the last that has
+    one: what was still to run when the recording ended."""
+
+    launches: int
+    captured: int
+    lost: int
+
+
+def unseen(facts: TimelineFacts) -> Unseen:
+    """What of the launches has no GPU operation. A capture that does not end within the recording lasts to its end."""
+    calls = facts.timeline.calls
+    if not len(calls):
+        return Unseen(0, 0, 0)
+    launches = facts.named(_LAUNCH)[calls.name]
+    seen = np.zeros(len(calls), dtype=bool)
+    seen[facts.call_of[facts.call_of >= 0]] = True
+    missing = np.flatnonzero(launches & ~seen)
+    ends = np.flatnonzero(seen)
+    if not len(missing):
+        return Unseen(int(launches.sum()), 0, 0)
+    begin, end = (np.flatnonzero(facts.named(p)[calls.name]) for p in (_BEGIN, _END))
+    captured = np.zeros(len(missing), dtype=bool)
+    if len(begin):
+        stops = np.append(np.sort(calls.end[end]), calls.end.max())
+        until = stops[np.searchsorted(stops[:-1], calls.start[begin])]
+        captured = union(calls.start[begin], until).holds(calls.start[missing])
+    waiting = ~captured & (missing > ends[-1]) if len(ends) else np.zeros(len(missing), dtype=bool)
+    lost = len(missing) - int(captured.sum()) - int(waiting.sum())
+    return Unseen(int(launches.sum()), int(captured.sum()), lost)
