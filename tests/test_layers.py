@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pandas", "matplotlib", "torch", "mcp", "rich", "ncu_report", "zstandard", "jinja2")
-COMMANDS = ("analyze", "arch", "doctor", "explain", "napkin", "rules", "run", "sass")
+HEAVY = ("numpy", "pandas", "matplotlib", "torch", "mcp", "rich", "ncu_report", "zstandard", "jinja2", "sqlite3",
+         "pyarrow")  # fmt: skip
+COMMANDS = ("analyze", "arch", "checklist", "doctor", "explain", "log", "napkin", "rules", "run", "sass")
 
 
 def loaded_after(code: str) -> set[str]:
