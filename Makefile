@@ -42,6 +42,7 @@ golden: $(STAMP)
 	$(BIN)/python tools/golden.py
 	$(BIN)/python tools/golden_sass.py
 	$(BIN)/python tools/golden_gates.py
+	$(BIN)/python tools/golden_worklog.py
 
 frontend:
 	cd reports/frontend && npm install --no-audit --no-fund --silent && npm run check && npm run build

@@ -100,12 +100,12 @@ def _from_folder(log: Worklog, folder: Path, kernel: str | None) -> None:
                                                       "name a folder with .ncu-rep files")  # fmt: skip
     parent: Entry | None = _parent(log, None, kernel) if log.exists else None
     known = {one.report: one for one in log.entries()} if log.exists else {}
-    count = 0
+    count = had = 0
     for path in sorted(found, key=lambda one: (one.stat().st_mtime, str(one))):
         try:
             made = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="microseconds")
             if (name := _content(path)) in known:
-                parent = known[name]
+                parent, had = known[name], had + 1
                 _output.say(f"kscope: {path}: is version {parent.number} already")
                 continue
             given = Given(message=_label(folder, path), kernel=kernel, added=made)
@@ -118,7 +118,7 @@ def _from_folder(log: Worklog, folder: Path, kernel: str | None) -> None:
             faults.append((str(path), error))
     for name, fault in faults:
         _output.say(f"kscope: skipped {name}: {str(fault).removeprefix(f'{name}: ')}")
-    if faults and not count:
+    if faults and not count and not had:
         raise faults[-1][1]
     _output.write_stdout(f"{count} versions added\n")
 

@@ -79,7 +79,7 @@ def rendered(log: Worklog, entries: Sequence[Entry], kind: str) -> str:
     from kscope.reports.worklog.markdown import render
     from kscope.worklog.calibrate import calibrate
 
-    return render(found, lambda entry: changes.of(log.objects, entry), calibrate(entries))
+    return render(found, lambda entry: changes.of(log.objects, entry), calibrate(entries), log.ideas())
 
 
 def as_json(log: Worklog, entries: Sequence[Entry]) -> str:

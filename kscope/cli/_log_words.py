@@ -78,6 +78,8 @@ def calibrate(
                 opened(path).entries()  # whether it is one
             listing(path, forget=forget)
             _output.say(f"{'no longer listed' if forget else 'listed'}: {path}")
+    if forget:
+        return
     entries = _entries(named) if named else every(worklog)
     text = _calibrated(entries, format_)
     if output:

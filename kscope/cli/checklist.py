@@ -124,9 +124,8 @@ def _of_version(log: Worklog, entry: Entry, worklog: Path | None) -> Checklist:
     from kscope.worklog.ladder import lineage
 
     (kernel,) = from_json(log.objects.get(entry.analysis)).kernels
-    mine = [one for one in lineage(log.entries(), entry) if one.number <= entry.number]
-    ideas = [idea for idea in log.ideas() if idea.entry in {one.uid for one in mine}]
-    return made(Now(kernel, entry.marks, entry.number), mine, ideas, _held(worklog))
+    mine = lineage(log.entries(), entry)
+    return made(Now(kernel, entry.marks, entry.number), mine, log.ideas(), _held(worklog))
 
 
 def _of_report(log: Worklog, report: str, kernel: str | None, worklog: Path | None) -> Checklist:

@@ -62,10 +62,16 @@ def log(ctx: click.Context, worklog: Path | None, git_notes: bool) -> None:
     Exit status: 0 done, 2 wrong usage, 3 unreadable report or worklog, 4 missing tool.
     """
     ctx.obj = worklog
-    if git_notes:
-        ctx.call_on_close(lambda: _to_notes(worklog))
     if ctx.invoked_subcommand is None and not git_notes:
         ctx.invoke(LogGroup.get_command(ctx.command, ctx, "show"))  # type: ignore[arg-type]
+
+
+@log.result_callback()
+def _noted(status: int | None, worklog: Path | None, git_notes: bool) -> int | None:
+    """After a command that went well."""
+    if git_notes:
+        _to_notes(worklog)
+    return status
 
 
 def opened(worklog: Path | None):  # type: ignore[no-untyped-def]

@@ -186,7 +186,8 @@ def _delivered(pair: KernelPair, tried: Sequence[Attempt]) -> list[Delivered]:
             rows.append(Delivered(code=finding.code, rule=finding.rule, speedup=e.speedup, low=e.low, high=e.high,
                                   measured=measured, alone=True, outcome=outcome or "inside",  # type: ignore[arg-type]
                                   because="told" if told[finding.code] else "recognised"))  # fmt: skip
-    return [replace(row, alone=row.alone and len(rows) == 1) for row in rows]
+    one = len(rows) == 1 and len(tried) < 2
+    return [replace(row, alone=row.alone and one) for row in rows]
 
 
 def _kept(

@@ -43,8 +43,8 @@ def calibrate(entries: Iterable[Entry]) -> list[Held]:
 
 
 def share(promised: float, measured: float) -> float:
-    """Delivered over promised savings of time; below zero where the version is slower."""
-    return (1 - 1 / measured) / (1 - 1 / promised)
+    """Delivered over promised savings of time; 0 where nothing was saved."""
+    return max(0.0, (1 - 1 / measured) / (1 - 1 / promised))
 
 
 def words(rows: Sequence[Held]) -> Mapping[str, str]:
@@ -66,7 +66,7 @@ def _sentence(row: Held) -> str:
     if row.share is None:
         return f"inside its bounds in {row.inside} of {count}, never alone"
     alone = f"{row.alone} of your versions" if row.alone > 1 else "one of your versions"
-    said = f"delivered {max(row.share, 0.0):.1f} of its promise in {alone}"
+    said = f"delivered {row.share:.1f} of its promise in {alone}"
     return said + (f", inside its bounds in {row.inside} of {row.versions}" if row.versions >= FEW else "")
 
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kscope.arch.chips import instructions
 from kscope.engine.verdict import WORDS
 from kscope.model.analysis import Estimate, Finding, Frozen, KernelAnalysis
-from kscope.worklog.entries import Attempt, Entry, Idea
+from kscope.worklog.entries import Entry, Idea
 from kscope.worklog.opportunities import EFFORT, Opportunity, opportunities
 
 SCHEMA = "kscope.checklist/1"
@@ -62,7 +62,8 @@ class Item(Frozen, frozen=True, kw_only=True):
 
 
 class Checklist(Frozen, frozen=True, kw_only=True):
-    """Items in the order of states, then of effort. version: of the worklog, None for a report that is not in it."""
+    """Items in the order of states, then of effort, then of gain. version: of the worklog, None for a report that is
+    not in it."""
 
     schema: str
     kernel: str
@@ -76,12 +77,11 @@ class Checklist(Frozen, frozen=True, kw_only=True):
 
 
 class Now(Struct, frozen=True):
-    """The version that the checklist is for. blind: rules that could not tell, with the reason."""
+    """The version that the checklist is for; `version` is its number, None for one that is not in the worklog."""
 
     kernel: KernelAnalysis
     marks: Mapping[str, float]
     version: int | None = None
-    attempts: Sequence[Attempt] = ()
 
     @property
     def cc(self) -> int:
@@ -110,7 +110,8 @@ def checklist(
     return Checklist(
         schema=SCHEMA, kernel=now.kernel.demangled or now.kernel.name, device=now.kernel.device.name,
         regime=verdict.regime, limiter=verdict.limiter, time_us=now.kernel.duration_us, sentence=verdict.sentence,
-        version=now.version, items=sorted(items, key=lambda item: (place[item.state], item.effort)),
+        version=now.version,
+        items=sorted(items, key=lambda i: (place[i.state], i.effort, -(i.gain.speedup if i.gain else 0.0))),
     )  # fmt: skip
 
 
@@ -169,13 +170,12 @@ def _reason(row: Opportunity, limiter: str, finding: Finding | None) -> str:
 def _passes(row: Opportunity, now: Now, limiter: str) -> str:
     """Why it does not apply."""
     blind = {one.code: one.why for one in now.kernel.not_applicable}
-    passed = [code for code in row.rules if code in now.kernel.passed]
+    if any(f.code in row.rules for f in now.kernel.findings):
+        return f"nothing to gain: the limit is {_words(limiter)}"
     if unseen := [code for code in row.rules if code in blind]:
         return f"{unseen[0]} cannot tell: {blind[unseen[0]]}"
-    if passed:
-        return f"{' and '.join(passed)} find{'s' if len(passed) == 1 else ''} nothing here"
-    if row.rules and any(f.code in row.rules for f in now.kernel.findings):
-        return f"nothing to gain: the limit is {_words(limiter)}"
+    if row.rules:
+        return f"{' and '.join(row.rules)} find{'s' if len(row.rules) == 1 else ''} nothing here"
     return f"it is for other limits than {_words(limiter)}"
 
 
@@ -215,5 +215,4 @@ def _gain(finding: Finding, estimate: Estimate, held: Mapping[str, str]) -> Gain
 
 
 def _words(limiter: str) -> str:
-    names: dict[str, str] = {**WORDS}
-    return names.get(limiter, limiter.replace("_", " "))
+    return next((words for name, words in WORDS.items() if name == limiter), limiter.replace("_", " "))

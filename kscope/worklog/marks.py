@@ -36,7 +36,7 @@ EXCESS = {
 }
 """Mark -> counters whose ratio it is: 1 is a perfect pattern."""
 LINES = 400  # of code kept from a report: a kernel of more is read in the editor
-NEAR = 3  # lines between two that have code, which belong to the same piece of it
+NEAR = 6  # lines between two that have code, which belong to the same piece of it
 
 
 class Witness(Footprints):

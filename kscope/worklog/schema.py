@@ -62,14 +62,13 @@ def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
     if write:
         path.parent.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
-    else:  # a folder that cannot be written has room for no log; what lies there is all there is
+    else:  # not read-only: such a connection leaves the log's files behind
         alone = not path.with_name(f"{path.name}-wal").exists()
-        db = sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=PATIENCE,
-                             isolation_level=None)  # fmt: skip
-        if alone and not _readable(db):
+        where = f"file:{quote(str(path.absolute()))}?mode="
+        db = sqlite3.connect(f"{where}rw", uri=True, timeout=PATIENCE, isolation_level=None)
+        if alone and not _readable(db):  # a folder that cannot be written has room for no log: this is all there is
             db.close()
-            where = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
-            db = sqlite3.connect(where, uri=True, isolation_level=None)
+            db = sqlite3.connect(f"{where}ro&immutable=1", uri=True, isolation_level=None)
     db.execute("PRAGMA trusted_schema=OFF")
     db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     return db

@@ -18,11 +18,11 @@ def text(rows: Sequence[Held], versions: int) -> str:
     if not rows:
         page.line(f"No promise was put to the test in {versions} versions.")
         return page.text()
-    page.line(f"{'':38}versions  inside  alone  of its promise")
+    page.line(f"{'':37}versions  inside  alone  of its promise")
     for row in rows:
         share = "-" if row.share is None else f"{row.share:.2f}"
         spread = f" ({row.low:.2f} - {row.high:.2f})" if row.alone > 1 else ""
-        page.line(f"{pad(one_line(row.code), 8)}  {pad(one_line(row.rule), 26)}  {row.versions:>8}  {row.inside:>6}  "
+        page.line(f"{pad(one_line(row.code), 8)}  {pad(one_line(row.rule), 25)}  {row.versions:>8}  {row.inside:>6}  "
                   f"{row.alone:>5}  {share}{spread}")  # fmt: skip
     page.blank()
     page.paragraph("inside: within the bounds of the promise. alone: nothing else shares the gain. Of its promise: "

@@ -10,7 +10,7 @@ from kscope.reports import words
 from kscope.reports.escape import code, fence, prose
 from kscope.reports.worklog import phrases
 from kscope.worklog.calibrate import Held
-from kscope.worklog.entries import Entry
+from kscope.worklog.entries import Entry, Idea
 from kscope.worklog.ladder import Rung
 from kscope.worklog.opportunities import opportunities
 
@@ -18,17 +18,19 @@ Change = Callable[[Entry], str]
 """The difference of the code that a version made, "" where it is not known."""
 
 
-def render(ladders: Sequence[Sequence[Rung]], change: Change, held: Sequence[Held] = ()) -> str:
+def render(
+    ladders: Sequence[Sequence[Rung]], change: Change, held: Sequence[Held] = (), ideas: Sequence[Idea] = ()
+) -> str:
     """The page, ending in a newline."""
     lines: list[str] = []
     for rungs in ladders:
-        lines += _ladder(rungs, change)
+        lines += _ladder(rungs, change, ideas)
     if held:
         lines += _held(held)
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _ladder(rungs: Sequence[Rung], change: Change) -> list[str]:
+def _ladder(rungs: Sequence[Rung], change: Change, ideas: Sequence[Idea]) -> list[str]:
     first, best = rungs[0].entry, next((r for r in rungs if r.best), rungs[0])
     name = words.without_parameters(first.kernel).removeprefix("void ")
     lines = [f"# Worklog of {code(name)}", ""]
@@ -51,11 +53,13 @@ def _ladder(rungs: Sequence[Rung], change: Change) -> list[str]:
     lines.append("")
     by_uid = {rung.entry.uid: rung.entry for rung in rungs}
     for rung in rungs:
-        lines += _version(rung, by_uid.get(rung.entry.parent or ""), _next(rung.entry, rungs), change)
+        lines += _version(rung, by_uid.get(rung.entry.parent or ""), change)
+        lines += _ideas([idea for idea in ideas if idea.entry == rung.entry.uid])
+        lines += _bridge(rung.entry, _next(rung.entry, rungs))
     return lines
 
 
-def _version(rung: Rung, parent: Entry | None, following: Entry | None, change: Change) -> list[str]:
+def _version(rung: Rung, parent: Entry | None, change: Change) -> list[str]:
     entry = rung.entry
     lines = [f"## {entry.number}. {prose(phrases.title(entry))}", ""]
     rest = entry.message.strip().partition("\n")[2].strip()
@@ -76,8 +80,16 @@ def _version(rung: Rung, parent: Entry | None, following: Entry | None, change: 
     if entry.status == "set aside":
         lines += [f"Set aside{': ' + prose(entry.why) if entry.why else ''}. It stays here: another version may want "
                   "it.", ""]  # fmt: skip
-    lines += _bridge(entry, following)
     return lines
+
+
+def _ideas(ideas: Sequence[Idea]) -> list[str]:
+    """What was decided at this version about ideas."""
+    table, said = opportunities(), []
+    for idea in ideas:
+        title = table[idea.opportunity].title if idea.opportunity in table else idea.opportunity
+        said.append(f"{prose(title)} ({idea.what}{': ' + prose(idea.why) if idea.why else ''})")
+    return [f"Decided here: {'; '.join(said)}.", ""] if said else []
 
 
 def _number(rung: Rung, parent: Entry | None) -> str:
@@ -108,7 +120,8 @@ def _bridge(entry: Entry, following: Entry | None) -> list[str]:
     what = ""
     if claim is not None:
         bounds = f"{words.times(claim.speedup)} ({claim.low:.1f} - {claim.high:.1f})"
-        title = claim.title[:1].lower() + claim.title[1:]
+        name = claim.title[1:2].isupper() or not claim.title[1:2].isalpha()  # FFMA, L2: stays as it is
+        title = claim.title if name else claim.title[:1].lower() + claim.title[1:]
         what = prose(f"What it promises: {bounds} for {claim.code} ({title})")
     to = f"version {following.number}, {prose(phrases.title(following))}" if following is not None else ""
     if what and to:

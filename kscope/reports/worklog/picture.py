@@ -3,6 +3,7 @@ ends kept. By matplotlib, which is imported only here."""
 
 from __future__ import annotations
 
+import textwrap
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -83,4 +84,5 @@ def _tree(axes: Any, order: Sequence[Rung], place: dict[str, int]) -> None:
 
 
 def _label(rung: Rung) -> str:
-    return f"{rung.entry.number}\n{words.middle(phrases.title(rung.entry), 22)}"
+    lines = textwrap.wrap(phrases.title(rung.entry), 15, max_lines=3, placeholder="...")
+    return "\n".join([str(rung.entry.number), *lines])
