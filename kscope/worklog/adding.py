@@ -84,13 +84,13 @@ def add(log: Worklog, report: Path | str, given: Given, parent: Entry | None) ->
     if len(found) != 1 or found[0][1] != "ncu":
         hint = "name one report of Nsight Compute; kscope log import takes a folder"
         raise KscopeError("usage", f"{report}: not one report of Nsight Compute", hint, EXIT_USAGE)
-    before = _before(log.objects, parent) if parent is not None else None
+    before = _before(log.objects, parent) if parent is not None and log.objects.has(parent.analysis) else None
     claimed = quoted([f for k in before[0].kernels for f in k.findings]) if before else set()
     one = read(report, given.kernel, parent.kernel if parent else "", tuple(claimed))
     with fenced(report):
         entry = _entry(one, Path(report).name, given)
-        if parent is not None and before is not None:
-            entry = _against(entry, one, parent, before, given)
+        if parent is not None:
+            entry = _against(entry, one, parent, before, given) if before else _by_time(entry, parent, given)
     return log.add(_kept(log.objects, entry, one, report, given, parent))
 
 
@@ -149,7 +149,18 @@ def _against(
     tried = attempts(parent.marks, entry.marks, pair.fixed, given.tries)
     step = Step(parent=parent.uid, speedup=pair.speedup, sentence=pair.sentence, fixed=pair.fixed, new=pair.new,
                 remaining=pair.remaining, delivered=_delivered(pair, tried))  # fmt: skip
-    slower = given.status is None and pair.speedup is not None and pair.speedup < 1 - NOISE
+    return _stepped(entry, parent, step, tried, given)
+
+
+def _by_time(entry: Entry, parent: Entry, given: Given) -> Entry:
+    """The same of a parent whose objects are not here (taken from git notes, or merged without them)."""
+    step = Step(parent=parent.uid, speedup=parent.time_us / entry.time_us,
+                sentence="compared by time alone: the parent's report is not here")  # fmt: skip
+    return _stepped(entry, parent, step, attempts(parent.marks, entry.marks, [], given.tries), given)
+
+
+def _stepped(entry: Entry, parent: Entry, step: Step, tried: list[Attempt], given: Given) -> Entry:
+    slower = given.status is None and step.speedup is not None and step.speedup < 1 - NOISE
     return replace(entry, parent=parent.uid, step=step, attempts=tried,
                    status="set aside" if slower else entry.status,
                    why=f"slower than version {parent.number}" if slower else entry.why)  # fmt: skip
@@ -199,8 +210,8 @@ def _kept(
     print_ = one.witness.by_kernel.get(one.kernel.id)
     code = one.witness.code.get(one.kernel.id, "")
     facts, change = _git(given.repository, parent, objects)
-    if not change and parent is not None and parent.code and code:
-        change = changes.difference(objects.get(parent.code).decode("utf-8", "replace"), code)
+    if not change and parent is not None:
+        change = changes.difference(changes.text(objects, parent.code), code)
     return replace(
         entry, git=facts, report=objects.put(content, "ncu-rep"), analysis=objects.put(to_json(one.analysis), "json"),
         footprint=objects.put(msgspec.json.encode(_Print.of(print_)), "json") if print_ is not None else None,

@@ -12,14 +12,14 @@ from kscope.worklog.store import Worklog
 
 def of(objects: Objects, entry: Entry) -> str:
     """What a version changed against its parent; "" where it is not known, or its object is not here."""
-    return _text(objects, entry.change)
+    return text(objects, entry.change)
 
 
 def between(log: Worklog, a: Entry, b: Entry) -> str:
     """B's own change where A is its parent; else the difference of the lines that became code."""
     if b.parent == a.uid and b.change:
         return of(log.objects, b)
-    return difference(_text(log.objects, a.code), _text(log.objects, b.code))
+    return difference(text(log.objects, a.code), text(log.objects, b.code))
 
 
 def difference(before: str, after: str) -> str:
@@ -30,7 +30,8 @@ def difference(before: str, after: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _text(objects: Objects, name: str | None) -> str:
+def text(objects: Objects, name: str | None) -> str:
+    """An object in words; "" where it is not here."""
     if not name:
         return ""
     try:

@@ -120,7 +120,7 @@ def _item(
 ) -> Item:
     fires = [f for f in now.kernel.findings if f.code in row.rules and f.severity != "info"]
     best = max(fires, key=lambda f: f.estimate.speedup if f.estimate else 0.0, default=None)
-    tried = _tried(row, lineage)
+    tried = _tried(row, lineage, ideas)
     gain = _gain(best, best.estimate, held) if best is not None and best.estimate is not None else None
     state, why = _state(row, now, best, tried, _decided(row, lineage, ideas))
     return Item(
@@ -179,14 +179,22 @@ def _passes(row: Opportunity, now: Now, limiter: str) -> str:
     return f"it is for other limits than {_words(limiter)}"
 
 
-def _tried(row: Opportunity, lineage: Sequence[Entry]) -> list[Tried]:
-    return [
+def _tried(row: Opportunity, lineage: Sequence[Entry], ideas: Sequence[Idea]) -> list[Tried]:
+    """By versions, and by what the user said at one (which shares no gain that is known)."""
+    seen = [
         Tried(
             version=one.number, speedup=one.step.speedup if one.step else None, how=attempt.how, status=one.status,
             shared_with=[a.opportunity for a in one.attempts if a.opportunity != row.id],
         )
         for one in lineage for attempt in one.attempts if attempt.opportunity == row.id
     ]  # fmt: skip
+    told = {idea.entry: idea for idea in ideas if idea.opportunity == row.id and idea.what == "tried"}
+    seen += [
+        Tried(version=one.number, speedup=one.step.speedup if one.step else None,
+              how=f"told: {told[one.uid].why}" if told[one.uid].why else "told", status=one.status)
+        for one in lineage if one.uid in told
+    ]  # fmt: skip
+    return sorted(seen, key=lambda one: one.version)
 
 
 def _decided(row: Opportunity, lineage: Sequence[Entry], ideas: Sequence[Idea]) -> _Decided | None:

@@ -14,17 +14,24 @@ LISTED = "worklogs.txt"
 
 def default(start: Path | None = None) -> Path:
     """KSCOPE_WORKLOG, or the nearest `.kscope/worklog.db` at or above `start`; where there is none, the one that would
-    be made: beside `.git`, else in `start` itself."""
+    be made: beside `.git`, else in `start` itself. Raises KscopeError for one of another user."""
     if named := os.environ.get("KSCOPE_WORKLOG"):
         return Path(named)
     here = (start or Path.cwd()).absolute()
-    above = (here, *here.parents)
-    for folder in above:
+    for folder in (here, *here.parents):
         if (folder / FOLDER / NAME).is_file():
-            return folder / FOLDER / NAME
+            return _ours(folder / FOLDER / NAME)
         if (folder / ".git").exists():
             return folder / FOLDER / NAME
     return here / FOLDER / NAME
+
+
+def _ours(path: Path) -> Path:
+    """A worklog that was found, not named: of a folder above that is anybody's, it may be anybody's. Raises KscopeError
+    (status 2)."""
+    if hasattr(os, "geteuid") and path.stat().st_uid not in (os.geteuid(), 0):
+        raise KscopeError("not-ours", f"{path}: belongs to another user", "name it with --worklog", EXIT_USAGE)
+    return path
 
 
 def listed() -> list[Path]:

@@ -249,3 +249,34 @@ def test_reopened(home: Path) -> None:
     good(home, "checklist", "--reopen", "bank-conflicts")
     first = data(home, "checklist")["items"][0]
     assert (first["opportunity"], first["state"]) == ("bank-conflicts", "applicable")
+
+
+def test_what_the_user_says_was_tried(home: Path) -> None:
+    good(home, "log", "add", CONFLICTS)
+    good(home, "checklist", "--tried", "less-work", "--why", "by hand")
+    (item,) = [i for i in data(home, "checklist")["items"] if i["opportunity"] == "less-work"]
+    assert (item["state"], item["tried"][0]["how"]) == ("tried", "told: by hand")
+
+
+def test_a_parent_without_its_report(home: Path) -> None:
+    """As git notes and merges without objects leave it."""
+    Worklog(home / ".kscope" / "worklog.db").add(entry(time_us=1000.0))
+    one = data(home, "log", "add", PADDED)
+    assert one["step"]["sentence"] == "compared by time alone: the parent's report is not here"
+    assert one["step"]["speedup"] == pytest.approx(1000.0 / one["time_us"])
+    for arguments in (("log", "diff", "1", "2"), ("checklist", "--version", "1")):
+        done = call(home, *arguments)
+        assert done.returncode == 3 and "Traceback" not in done.stderr, done.stderr
+    assert "no code is known" in good(home, "log", "diff", "1", "2", "--code")
+    assert "compared by time alone" in good(home, "log", "show", "2")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_a_worklog_of_another_user_must_be_named(home: Path) -> None:
+    path = home / ".kscope" / "worklog.db"
+    Worklog(path).add(entry())
+    os.chown(path, 65534, 65534)
+    done = call(home, "log", "show")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "belongs to another user; name it with --worklog" in done.stderr
+    good(home, "log", "--worklog", path, "show")

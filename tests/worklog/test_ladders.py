@@ -136,6 +136,7 @@ def test_the_dead_end_is_kept_and_left(walk: Callable[[str], tuple[Path, Walked]
 def test_every_version_has_the_same_figures(walk: Callable[[str], tuple[Path, Walked]]) -> None:
     entries = [e for name in golden.WALKS for e in exported(walk(name)[0])]
     assert len({tuple(e["metrics"]) for e in entries}) == 1
+    assert not [name for e in entries for name, value in e["metrics"].items() if value is None]
     assert all(e["tools"]["sm_clock_hz"] > 1e9 and e["tools"]["dram_clock_hz"] > 1e9 for e in entries)
 
 
