@@ -13,11 +13,16 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("number", metavar="[N]", type=click.IntRange(min=1), required=False)
-@click.option("--format", "format_", type=click.Choice(("text", "json")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(("text", "json")), help="Default: by -o, or text.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("-v", "--verbose", is_flag=True, help="What each version tried, its notes, its commit.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 @click.pass_obj
-def show(worklog: Path | None, number: int | None, format_: str, verbose: bool, no_color: bool) -> None:
+def show(
+    worklog: Path | None, number: int | None, format_: str | None, output: Path | None, force: bool, verbose: bool,
+    no_color: bool,
+) -> None:  # fmt: skip
     """Show the ladder: time, gain on the parent and on the start, % of the roof, limit, promised against delivered.
 
     * is the best version, x one that was set aside. With N everything that is kept of version N.
@@ -27,22 +32,30 @@ def show(worklog: Path | None, number: int | None, format_: str, verbose: bool, 
     from kscope.reports.worklog import text
     from kscope.worklog.ladder import ladders
 
+    output = None if str(output) == "-" else output
+    if output:
+        _output.check_target(output, [], force=force)
     log = opened(worklog)
     entries = log.entries() if number is None else [log.entry(number)]
-    if format_ == "json":
+    if (format_ or ("json" if output and output.suffix.lower() == ".json" else "text")) == "json":
         from kscope.cli._log_export import as_json
 
-        return _output.write_stdout(as_json(log, entries))
-    page = _page(no_color=no_color)
-    if number is not None:
-        one = entries[0]
-        parent = next((e for e in log.entries() if e.uid == one.parent), None)
-        text.version(page, one, parent, str(log.objects.path(one.report)))
-    elif not entries:
-        page.line("The worklog is empty: kscope log add REPORT -m TEXT")
+        written = as_json(log, entries)
     else:
-        text.ladder(page, ladders(entries), verbose=verbose)
-    _output.write_stdout(page.text())
+        page = _page(no_color=no_color, to_file=output is not None)
+        if number is not None:
+            one = entries[0]
+            parent = next((e for e in log.entries() if e.uid == one.parent), None)
+            text.version(page, one, parent, str(log.objects.path(one.report)))
+        elif not entries:
+            page.line("The worklog is empty: kscope log add REPORT -m TEXT")
+        else:
+            text.ladder(page, ladders(entries), verbose=verbose)
+        written = page.text()
+    if output:
+        _output.write_file(output, written, force=force)
+    else:
+        _output.write_stdout(written)
 
 
 @click.command()
@@ -124,8 +137,10 @@ def plot(worklog: Path | None, output: Path | None, number: int | None, force: b
     _output.write_stdout(page.text())
 
 
-def _page(*, no_color: bool) -> Page:
+def _page(*, no_color: bool, to_file: bool = False) -> Page:
     from kscope.cli import _output
     from kscope.reports.terminal import Page
 
+    if to_file:
+        return Page(_output.WIDE, color=False, unicode=True)
     return Page(_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode())

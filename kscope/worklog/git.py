@@ -14,10 +14,8 @@ from msgspec import Struct
 SECONDS = 20.0  # judged: a repository whose state takes longer to ask for has no facts
 LARGEST_FILE = 256 << 10  # bytes of a file that git does not know yet; larger ones are data, not code
 LARGEST_PATCH = 4 << 20
-_QUIET = tuple(
-    word for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.quotePath=false", "color.ui=never")
-    for word in ("-c", setting)
-)  # fmt: skip
+_SETTINGS = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "core.quotePath=false", "color.ui=never")
+_QUIET = tuple(word for setting in _SETTINGS for word in ("-c", setting))
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--unified=3")
 _NOT_OURS = (":/", ":(top,exclude).kscope")
 

@@ -21,12 +21,14 @@ class Rung(Frozen, frozen=True, kw_only=True):
 
 def ladders(entries: Sequence[Entry]) -> list[list[Rung]]:
     """Each ladder from its start; a branch follows the version that it leaves, the kept way comes last."""
-    known = {one.uid for one in entries}
-    starts = [one for one in entries if one.parent is None or one.parent not in known]
+    numbers = {one.uid: one.number for one in entries}
+    starts: list[Entry] = []
     below: dict[str, list[Entry]] = {}
     for one in entries:
-        if one.parent in known and one.parent != one.uid:
+        if numbers.get(one.parent or "", one.number) < one.number:  # a parent is there before (Worklog.take)
             below.setdefault(one.parent or "", []).append(one)
+        else:
+            starts.append(one)
     return [_ladder(start, below) for start in starts]
 
 

@@ -7,12 +7,14 @@ of their own. That is why two worklogs merge by taking the rows of both.
 from __future__ import annotations
 
 import contextlib
+import random
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.model.errors import KscopeError
 
 APPLICATION = 0x6B73_776C  # "kswl", as `file` shows it
 PATIENCE = 30.0  # seconds to wait for another writer, whose transaction takes milliseconds
@@ -32,18 +34,28 @@ STEPS: tuple[str, ...] = (
 
 @contextlib.contextmanager
 def database(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
-    """The worklog's database. write: made where it is missing, brought up to date where it is older. Raises KscopeError
+    """The worklog's database, brought up to date where it is older. write: made where it is missing. Raises KscopeError
     (status 3): missing, no worklog, of a later kscope, damaged, not to be written."""
     if not write and not path.is_file():
         raise KscopeError("no-worklog", f"{path}: no worklog", "kscope log add REPORT starts one")
     try:
-        with contextlib.closing(_opened(path, write=write)) as db:
-            _prepared(db, path, write=write)
+        with contextlib.closing(_ready(path, write=write)) as db:
             yield db
     except sqlite3.Error as error:
-        busy = "locked" in str(error)
-        hint = "another process holds it: try again" if busy else "take an older copy, or move it away to start anew"
+        hint = "another process holds it: try again" if _busy(error) else "take an older copy, or move it away"
         raise KscopeError("bad-worklog", f"{path}: {error}", hint) from None
+
+
+def exists(path: Path) -> bool:
+    """Whether there is a worklog, or something that is none and that reading will tell about: but not one whose maker
+    was killed before its tables were there."""
+    if not path.is_file():
+        return False
+    try:
+        with contextlib.closing(_opened(path, write=False)) as db:
+            return bool(db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
+    except sqlite3.Error:
+        return True
 
 
 @contextlib.contextmanager
@@ -56,6 +68,29 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
         db.rollback()
         raise
     db.commit()
+
+
+def _ready(path: Path, *, write: bool) -> sqlite3.Connection:
+    """A connection that can be used. SQLite waits for other writers but not for one that is just making the database or
+    switches it to WAL: that is waited for here."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            db = _opened(path, write=write)
+            try:
+                _prepared(db, path, write=write)
+            except BaseException:
+                db.close()
+                raise
+            return db
+        except sqlite3.OperationalError as error:
+            if not _busy(error) or time.monotonic() > until:
+                raise
+        time.sleep(random.uniform(0.005, 0.05))
+
+
+def _busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _opened(path: Path, *, write: bool) -> sqlite3.Connection:
@@ -83,20 +118,21 @@ def _readable(db: sqlite3.Connection) -> bool:
 
 
 def _prepared(db: sqlite3.Connection, path: Path, *, write: bool) -> None:
-    version, mark = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id"))
+    db.execute("BEGIN")  # of one moment: another process may be making it
     tables = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
-    if mark != APPLICATION and (tables or not write):
+    version, mark = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("user_version", "application_id"))
+    db.execute("COMMIT")
+    if not tables and not write:
+        raise KscopeError("no-worklog", f"{path}: no worklog yet", "kscope log add REPORT starts one")
+    if mark != APPLICATION and tables:
         raise KscopeError("bad-worklog", f"{path}: not a worklog of kscope", "name another file with --worklog")
     if version > len(STEPS):
         message = f"{path}: schema {version} of a later kscope, this one knows {len(STEPS)}"
         raise KscopeError("bad-worklog", message, "update kscope")
-    if not write:
-        if version < len(STEPS):
-            message = f"{path}: schema {version} of an earlier kscope"
-            raise KscopeError("bad-worklog", message, "kscope log show once where it can be written", EXIT_USAGE)
-        return
-    db.execute("PRAGMA journal_mode=WAL")
-    db.execute("PRAGMA synchronous=FULL")
+    if write:
+        if db.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+            db.execute("PRAGMA journal_mode=WAL")
+        db.execute("PRAGMA synchronous=FULL")
     if version < len(STEPS):
         _migrated(db)
 

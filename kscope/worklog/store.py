@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.worklog.entries import Entry, Idea, Status, Word
 from kscope.worklog.objects import Objects
-from kscope.worklog.schema import database, transaction
+from kscope.worklog.schema import database, exists, transaction
 
 IGNORED = "*.db-wal\n*.db-shm\n*.tmp\n"
 """What of the folder is never for git: the log of open connections, which the last one writes back and removes."""
@@ -46,7 +46,7 @@ class Worklog:
 
     @property
     def exists(self) -> bool:
-        return self.path.is_file()
+        return exists(self.path)
 
     def add(self, entry: Entry) -> Entry:
         """Append an entry whose objects are kept already; the entry with its number."""
@@ -88,7 +88,7 @@ class Worklog:
         self._folder()
         with database(self.path, write=True) as db, transaction(db):
             known = {uid for (uid,) in db.execute("SELECT uid FROM entry")}
-            came = [_insert(db, one) for one in entries if one.uid not in known]
+            came = [_insert(db, one) for one in _parents_first(entries) if one.uid not in known]
             _append(db, words, ideas)
         return came
 
@@ -115,6 +115,20 @@ class Worklog:
             reason = error.strerror or type(error).__name__
             hint = "choose another place with --worklog"
             raise KscopeError("unwritable", f"{self.path.parent}: {reason}", hint, EXIT_USAGE) from None
+
+
+def _parents_first(entries: Sequence[Entry]) -> list[Entry]:
+    """In the order given, but no entry before its parent: its time may be that of an older report."""
+    by_uid = {one.uid: one for one in entries}
+    placed: dict[str, Entry] = {}
+    for one in entries:
+        way: dict[str, Entry] = {}
+        step: Entry | None = one
+        while step is not None and step.uid not in placed and step.uid not in way:
+            way[step.uid] = step
+            step = by_uid.get(step.parent or "")
+        placed |= dict(reversed(way.items()))
+    return list(placed.values())
 
 
 def _insert(db: sqlite3.Connection, entry: Entry) -> Entry:

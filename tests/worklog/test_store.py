@@ -10,10 +10,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from kscope.model.errors import KscopeError
 from kscope.worklog import schema
 from kscope.worklog.entries import Idea
+from kscope.worklog.ladder import current, ladders
 from kscope.worklog.merge import merge, named
 from kscope.worklog.objects import Objects
 from kscope.worklog.store import Worklog, new_uid, now
@@ -61,13 +63,26 @@ def test_an_older_schema_is_brought_up_to_date(log: Worklog, monkeypatch: pytest
     log.add(entry())
     step = "CREATE TABLE later (x INTEGER); INSERT INTO later VALUES (7);"
     monkeypatch.setattr(schema, "STEPS", (*schema.STEPS, step))
-    with pytest.raises(KscopeError, match="of an earlier kscope"):
-        log.entries()
+    assert len(log.entries()) == 1  # the first who looks brings it up to date
     log.add(entry())
     with closing(sqlite3.connect(log.path)) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (2,)
         assert db.execute("SELECT x FROM later").fetchall() == [(7,)]
     assert [one.number for one in log.entries()] == [1, 2]
+
+
+@pytest.mark.parametrize("switched", [False, True])
+def test_a_maker_that_was_killed_leaves_no_worklog(log: Worklog, switched: bool) -> None:
+    """Before its tables were there: the next one makes it."""
+    log.path.parent.mkdir()
+    with closing(sqlite3.connect(log.path)) as db:
+        db.execute(f"PRAGMA journal_mode={'WAL' if switched else 'DELETE'}")
+    log.path.touch()
+    assert not log.exists
+    with pytest.raises(KscopeError, match="no worklog yet"):
+        log.entries()
+    log.add(entry())
+    assert log.exists and len(log.entries()) == 1
 
 
 def test_a_step_that_fails_leaves_the_worklog_as_it_was(log: Worklog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,6 +184,24 @@ def test_objects_are_what_their_name_says(tmp_path: Path) -> None:
 def test_no_other_name_is_an_object(tmp_path: Path, name: str) -> None:
     with pytest.raises(KscopeError, match="names no object"):
         Objects(tmp_path).get(name)
+
+
+def test_a_parent_comes_before_what_came_from_it(log: Worklog) -> None:
+    """Whatever their times: a report that was imported is older than the version it was held against."""
+    first = entry(message="first")
+    second = after(first, 50.0, message="second")
+    third = after(second, 40.0, message="third")
+    log.take([third, second, first], [], [])
+    assert [one.message for one in log.entries()] == ["first", "second", "third"]
+    assert [len(rungs) for rungs in ladders(log.entries())] == [3]
+
+
+def test_parents_in_a_circle_are_versions_all_the_same(log: Worklog) -> None:
+    one, other = entry(), entry()
+    log.take([replace(one, parent=other.uid), replace(other, parent=one.uid), entry(parent="nobody")], [], [])
+    found = ladders(log.entries())
+    assert sorted(rung.entry.number for rungs in found for rung in rungs) == [1, 2, 3]
+    assert current(log.entries()) is not None
 
 
 def test_merging_takes_what_is_not_there(log: Worklog, tmp_path: Path) -> None:

@@ -65,20 +65,19 @@ def _ladder(rungs: Sequence[Rung], change: Change) -> str:
 
 def _bars(rungs: Sequence[Rung]) -> str:
     """Of the roof, whose line is the right end; of the best speed where a report has no roof."""
-    of_roof = all(r.entry.pct_of_roof is not None for r in rungs)
-    best, room = min(r.entry.time_us for r in rungs), _WIDTH - _LEFT - 60
+    shares, what = phrases.shares(rungs)
+    room = _WIDTH - _LEFT - 60
     parts = []
-    for i, rung in enumerate(rungs):
-        e, y = rung.entry, i * _ROW
-        share = min((e.pct_of_roof or 0.0) / 100 if of_roof else best / e.time_us, 1.0)
+    for i, (rung, whole) in enumerate(zip(rungs, shares, strict=True)):
+        e, y, share = rung.entry, i * _ROW, min(whole, 1.0)
         colour = "#9aa1b1" if e.status == "set aside" else "#d9730d"
         parts.append(
             f'<text x="{8 + 14 * min(rung.depth, 3)}" y="{y + 15}">{e.number} {html_text(words.time(e.time_us))}</text>'
             f'<rect x="{_LEFT}" y="{y + 3}" width="{max(share * room, 1):.1f}" height="{_BAR}" fill="{colour}"/>'
-            f'<text x="{_LEFT + share * room + 6:.1f}" y="{y + 15}">{share * 100:.0f} %</text>'
+            f'<text x="{_LEFT + share * room + 6:.1f}" y="{y + 15}">{whole * 100:.0f} %</text>'
         )
     height = len(rungs) * _ROW + 4
-    label = f"Bars of the share of {'the roof' if of_roof else 'the best speed'} that each version reaches"
+    label = f"Bars of the share of the {what} that each version reaches"
     x = _LEFT + room
     line = f'<line x1="{x}" y1="0" x2="{x}" y2="{height}" stroke="#5a6172" stroke-dasharray="4 3"/>'
     return f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">{"".join(parts)}{line}</svg>'

@@ -55,7 +55,7 @@ def _ladder(rungs: Sequence[Rung], change: Change, ideas: Sequence[Idea]) -> lis
     for rung in rungs:
         lines += _version(rung, by_uid.get(rung.entry.parent or ""), change)
         lines += _ideas([idea for idea in ideas if idea.entry == rung.entry.uid])
-        lines += _bridge(rung.entry, _next(rung.entry, rungs))
+        lines += _bridge(rung.entry, rungs)
     return lines
 
 
@@ -115,23 +115,21 @@ def _code(difference: str) -> list[str]:
     return [fence(shown, "diff"), ""]
 
 
-def _bridge(entry: Entry, following: Entry | None) -> list[str]:
+def _bridge(entry: Entry, rungs: Sequence[Rung]) -> list[str]:
+    """What the version promises, and what came after it."""
     claim = phrases.best_claim(entry)
-    what = ""
+    said = []
     if claim is not None:
         bounds = f"{words.times(claim.speedup)} ({claim.low:.1f} - {claim.high:.1f})"
         name = claim.title[1:2].isupper() or not claim.title[1:2].isalpha()  # FFMA, L2: stays as it is
         title = claim.title if name else claim.title[:1].lower() + claim.title[1:]
-        what = prose(f"What it promises: {bounds} for {claim.code} ({title})")
-    to = f"version {following.number}, {prose(phrases.title(following))}" if following is not None else ""
-    if what and to:
-        return [f"{what}. Next: {to}.", ""]
-    return [f"{what}.", ""] if what else [f"Next: {to}.", ""] if to else []
-
-
-def _next(entry: Entry, rungs: Sequence[Rung]) -> Entry | None:
+        said.append(prose(f"What it promises: {bounds} for {claim.code} ({title})") + ".")
     after = [r.entry for r in rungs if r.entry.parent == entry.uid]
-    return max(after, key=lambda one: (one.status == "kept", one.number), default=None)
+    if ends := [str(one.number) for one in after if one.status == "set aside"]:
+        said.append(f"Left again: version{'s' if len(ends) > 1 else ''} {', '.join(ends)}.")
+    if on := [f"version {one.number}, {prose(phrases.title(one))}" for one in after if one.status == "kept"]:
+        said.append(f"Next: {'; '.join(on)}.")
+    return [" ".join(said), ""] if said else []
 
 
 def _held(held: Sequence[Held]) -> list[str]:

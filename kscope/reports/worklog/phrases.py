@@ -71,6 +71,16 @@ def headline(rungs: Sequence[Rung]) -> str:
     return f"{count}: {words.times(best.whole)} since the start, {times}"
 
 
+def shares(rungs: Sequence[Rung]) -> tuple[list[float], str]:
+    """What a bar shows, 0..1 (more where a report says so), and of what: of the roof, or of the best speed where a
+    report has no roof."""
+    if all(r.entry.pct_of_roof is not None for r in rungs):
+        return [max((r.entry.pct_of_roof or 0.0) / 100, 0.0) for r in rungs], "roof"
+    times = [r.entry.time_us for r in rungs]
+    best = min(times)
+    return [best / time if time > 0 else 0.0 for time in times], "best speed"
+
+
 def where(entry: Entry) -> str:
     """branch at 0123456789, with uncommitted changes; empty without git."""
     if not entry.git.commit:

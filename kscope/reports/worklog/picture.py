@@ -16,6 +16,7 @@ from kscope.reports.worklog import phrases
 from kscope.worklog.ladder import Rung
 
 ASIDE = "#b9bfcc"
+WIDEST = 100.0  # inches: past 400 at this resolution no picture is made
 
 
 def draw(rungs: Sequence[Rung], path: Path) -> None:
@@ -31,7 +32,8 @@ def draw(rungs: Sequence[Rung], path: Path) -> None:
     from matplotlib.figure import Figure
 
     deepest = max(r.depth for r in rungs)
-    figure = Figure(figsize=(max(6.0, 0.9 * len(rungs) + 2), 4.6 + 0.3 * deepest), layout="constrained")
+    width = min(max(6.0, 0.9 * len(rungs) + 2), WIDEST)
+    figure = Figure(figsize=(width, 4.6 + 0.3 * min(deepest, 20)), layout="constrained")
     bars, tree = figure.subplots(2, 1, height_ratios=(4, 0.7 + 0.4 * deepest), sharex=True)
     order = sorted(rungs, key=lambda r: r.entry.number)
     place = {r.entry.uid: i for i, r in enumerate(order)}
@@ -50,9 +52,8 @@ def draw(rungs: Sequence[Rung], path: Path) -> None:
 
 
 def _bars(axes: Any, order: Sequence[Rung]) -> None:
-    of_roof = all(r.entry.pct_of_roof is not None for r in order)
-    best = min(r.entry.time_us for r in order)
-    heights = [r.entry.pct_of_roof or 0.0 if of_roof else 100 * best / r.entry.time_us for r in order]
+    shares, what = phrases.shares(order)
+    heights = [100 * share for share in shares]
     colours = [ASIDE if r.entry.status == "set aside" else BARS for r in order]
     axes.bar(range(len(order)), heights, color=colours, width=0.7)
     for i, (rung, height) in enumerate(zip(order, heights, strict=True)):
@@ -60,7 +61,6 @@ def _bars(axes: Any, order: Sequence[Rung]) -> None:
         axes.annotate(f"{words.time(rung.entry.time_us)}{gain}", (i, height), ha="center", va="bottom", fontsize=7.5,
                       xytext=(0, 2), textcoords="offset points", color=INK)  # fmt: skip
     axes.axhline(100, color=DIM, linewidth=1, linestyle="--")
-    what = "roof" if of_roof else "best speed"
     axes.annotate(what, (len(order) - 0.55, 100), fontsize=8, color=DIM, ha="right", va="bottom")
     axes.set_ylim(0, max(118.0, max(heights) * 1.15))
     axes.set_ylabel(f"% of the {what}")

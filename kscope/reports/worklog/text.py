@@ -86,12 +86,10 @@ def plot(page: Page, ladders: Sequence[Sequence[Rung]]) -> None:
         page.blank()
         page.line((words.shorten(rungs[0].entry.kernel, 60), "bold"))
         page.line((f"  {phrases.headline(rungs)}", "dim"))
-        of_roof = all(r.entry.pct_of_roof is not None for r in rungs)
-        best = min(r.entry.time_us for r in rungs)
-        page.line((f"  {pad('', 18)}{'% of the roof' if of_roof else 'of the best speed'}", "dim"))
-        for rung in rungs:
+        shares, what = phrases.shares(rungs)
+        page.line((f"  {pad('', 18)}% of the {what}", "dim"))
+        for rung, share in zip(rungs, shares, strict=True):
             entry = rung.entry
-            share = (entry.pct_of_roof or 0.0) / 100 if of_roof else best / entry.time_us
             aside = entry.status == "set aside"
             drawn = bar(share, _BAR)
             lead = f"{'  ' * min(rung.depth, 3)}{'x' if aside else ' '} {entry.number:>3}"
