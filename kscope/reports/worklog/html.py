@@ -18,7 +18,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #171a21; background: #fff; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .25rem .6rem; border-bottom: 1px solid #dfe2e9;
-  text-align: right; } .left { text-align: left; } .aside, .dim { color: #5a6172; }
+  text-align: right; white-space: nowrap; } .left { text-align: left; } td.left:last-child { white-space: normal; } .aside, .dim { color: #5a6172; }
 pre { background: #f4f5f8; padding: .6rem; overflow-x: auto; font-size: 13px; line-height: 1.35; }
 .plus { color: #1b7a3d; } .minus { color: #b3261e; } .number { font-size: 1.6rem; font-weight: 700; }
 svg { width: 100%; height: auto; } text { font: 13px system-ui, sans-serif; fill: #171a21; }
@@ -77,6 +77,7 @@ def _bars(rungs: Sequence[Rung]) -> str:
             f'<text x="{_LEFT + share * room + 6:.1f}" y="{y + 15}">{whole * 100:.0f} %</text>'
         )
     height = len(rungs) * _ROW + 4
+    parts.append(f'<text x="{_LEFT + room + 6}" y="15">{what}</text>')
     label = f"Bars of the share of the {what} that each version reaches"
     x = _LEFT + room
     line = f'<line x1="{x}" y1="0" x2="{x}" y2="{height}" stroke="#5a6172" stroke-dasharray="4 3"/>'
@@ -127,4 +128,4 @@ def _code(difference: str) -> str:
         out.append(f'<span class="{kind}">{text}</span>' if kind else text)
     if len(lines) > len(shown):
         out.append(f"... {len(lines) - len(shown)} more lines")
-    return "<pre>" + "\n".join(out) + "</pre>"
+    return '<pre tabindex="0">' + "\n".join(out) + "</pre>"
