@@ -18,7 +18,8 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #171a21; background: #fff; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .25rem .6rem; border-bottom: 1px solid #dfe2e9;
-  text-align: right; white-space: nowrap; } .left { text-align: left; } td.left:last-child { white-space: normal; } .aside, .dim { color: #5a6172; }
+  text-align: right; white-space: nowrap; } .left { text-align: left; }
+  td.left:last-child { white-space: normal; } .aside, .dim { color: #5a6172; }
 pre { background: #f4f5f8; padding: .6rem; overflow-x: auto; font-size: 13px; line-height: 1.35; }
 .plus { color: #1b7a3d; } .minus { color: #b3261e; } .number { font-size: 1.6rem; font-weight: 700; }
 svg { width: 100%; height: auto; } text { font: 13px system-ui, sans-serif; fill: #171a21; }
