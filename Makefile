@@ -56,6 +56,7 @@ golden: $(STAMP)
 	$(BIN)/python tools/golden.py
 	$(BIN)/python tools/golden_sass.py
 	$(BIN)/python tools/golden_gates.py
+	$(BIN)/python tools/golden_worklog.py
 
 fixtures: $(STAMP)
 	@$(BIN)/python tools/patch_fixtures.py --check

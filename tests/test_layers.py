@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-HEAVY = ("numpy", "pandas", "matplotlib", "torch", "mcp", "rich", "ncu_report", "zstandard", "jinja2")
-COMMANDS = ("analyze", "arch", "doctor", "explain", "mcp", "napkin", "rules", "run", "sass", "skill")
+HEAVY = ("numpy", "pandas", "matplotlib", "torch", "mcp", "rich", "ncu_report", "zstandard", "jinja2", "sqlite3",
+         "pyarrow")  # fmt: skip
+COMMANDS = ("analyze", "arch", "checklist", "doctor", "explain", "log", "mcp", "napkin", "rules", "run", "sass",
+            "skill")  # fmt: skip
 
 
 def loaded_after(code: str) -> set[str]:

@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "kscope" / "model" / "metric_names.py"
-FOLDERS = ("features", "rules", "engine", "reports", "parsers/ncu")
+FOLDERS = ("features", "rules", "engine", "worklog", "reports", "parsers/ncu")
 NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]*(\.[A-Za-z0-9_.]+)?$")
 SUFFIX = re.compile(r"(\.(avg|sum|max|min|pct|ratio|per_cycle_\w+|peak_\w+|pct_of_\w+))+$")
 HOLE = "\0"

@@ -30,13 +30,19 @@ class Measured(Struct, frozen=True):
     path: Path
 
 
-def folder() -> Path | None:
-    """The folder of measured roofs, whether it exists or not; None where state is turned off."""
+def state_folder() -> Path | None:
+    """The one folder of what kscope keeps for a user, whether it exists or not; None where state is turned off."""
     configured = os.environ.get("KSCOPE_STATE_DIR")
     if configured is not None:
-        return Path(configured) / "roofs" if configured else None
+        return Path(configured) if configured else None
     base = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(base).expanduser() / "kscope" / "roofs"
+    return Path(base).expanduser() / "kscope"
+
+
+def folder() -> Path | None:
+    """The folder of measured roofs, whether it exists or not; None where state is turned off."""
+    where = state_folder()
+    return where / "roofs" if where is not None else None
 
 
 def file_of(device: str) -> Path | None:

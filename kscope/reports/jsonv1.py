@@ -10,12 +10,10 @@ from kscope.reports.escape import json_line
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Analysis
-    from kscope.model.comparison import Comparison
-    from kscope.model.sass_diff import SassComparison
     from kscope.reports import Options
 
 
-def encode(view: Analysis | Comparison | SassComparison) -> bytes:
+def encode(view: msgspec.Struct) -> bytes:
     """One line of UTF-8 JSON and a newline. Non-finite numbers become null: JSON has none."""
     try:
         encoded = msgspec.json.encode(view)

@@ -1,0 +1,1 @@
+"""Worklogs and checklists for people and programs."""
