@@ -180,7 +180,7 @@ def test_progress_only_on_a_terminal_and_only_where_there_is_much() -> None:
     assert on_terminal("analyze", CONFLICTS, stream="stderr") == ""
     bar = on_terminal("analyze", *many, stream="stderr")
     assert "5/?" in bar
-    assert str(many[-1] / "report.ncu-rep")[:60] in bar, "as much of the path as fits"
+    assert "atomics.fast/report.ncu-rep" in bar, "as much of the path as fits: its end"
     assert kscope("analyze", *many).stderr == ""
 
 

@@ -167,10 +167,10 @@ def test_one_recording_that_cannot_be_shown(
 ) -> None:
     """Drawings go by the place of their recording: the second one keeps its own."""
     paths = [traces.trace(tmp_path, traces.launch(1, 0, 3, 4 + i), f"{name}.json") for i, name in enumerate("ab")]
-    fails(monkeypatch, "kscope.reports.html:render", lambda a: any(t.input.endswith("a.json") for t in a.timelines))
+    fails(monkeypatch, "kscope.reports.html.page:render", lambda a: any(t.input.endswith("a.json") for t in a.timelines))
     seen: list[Any] = []
-    real = importlib.import_module("kscope.reports.html").render
-    monkeypatch.setattr("kscope.reports.html.render", lambda a, o: (real(a, o), seen.append((a, o)))[0])
+    real = importlib.import_module("kscope.reports.html.page").render
+    monkeypatch.setattr("kscope.reports.html.page.render", lambda a, o: (real(a, o), seen.append((a, o)))[0])
     status, shown, _ = command("analyze", *paths, "--format", "html")
     analysis, options = seen[-1]
     assert status == 0 and shown.startswith("<!doctype")
@@ -181,14 +181,14 @@ def test_one_recording_that_cannot_be_shown(
 @pytest.mark.parametrize(
     ("where", "words"),
     [
-        ("kscope.reports.plain_listing:render", ("sass", "CODE")),
-        ("kscope.reports.machine:render", ("sass", "CODE", "--annotate")),
+        ("kscope.reports.text.listing:render", ("sass", "CODE")),
+        ("kscope.reports.text.machine:render", ("sass", "CODE", "--annotate")),
         ("kscope.reports.jsonv1:encode", ("sass", "CODE", "--format", "json")),
-        ("kscope.reports.html:render_programs", ("sass", "CODE", "--format", "html")),
-        ("kscope.reports.html:render_sass_diff", ("sass", "CODE", "CODE", "--diff", "--format", "html")),
-        ("kscope.reports._sass_diff:render_sass_diff", ("diff", "CODE", "CODE")),
-        ("kscope.reports.diff:render_text", ("diff", "TRACE", "TRACE")),
-        ("kscope.reports.html:render_diff", ("diff", "TRACE", "TRACE", "--format", "html")),
+        ("kscope.reports.html.page:render_programs", ("sass", "CODE", "--format", "html")),
+        ("kscope.reports.html.page:render_sass_diff", ("sass", "CODE", "CODE", "--diff", "--format", "html")),
+        ("kscope.reports.text.sass_diff:render_sass_diff", ("diff", "CODE", "CODE")),
+        ("kscope.reports.text.diff:render", ("diff", "TRACE", "TRACE")),
+        ("kscope.reports.html.page:render_diff", ("diff", "TRACE", "TRACE", "--format", "html")),
     ],
 )
 def test_a_result_that_cannot_be_shown_is_status_3(
