@@ -167,10 +167,11 @@ def test_one_recording_that_cannot_be_shown(
 ) -> None:
     """Drawings go by the place of their recording: the second one keeps its own."""
     paths = [traces.trace(tmp_path, traces.launch(1, 0, 3, 4 + i), f"{name}.json") for i, name in enumerate("ab")]
-    fails(monkeypatch, "kscope.reports.html.page:render", lambda a: any(t.input.endswith("a.json") for t in a.timelines))
+    page = "kscope.reports.html.page"
+    fails(monkeypatch, f"{page}:render", lambda a: any(t.input.endswith("a.json") for t in a.timelines))
     seen: list[Any] = []
-    real = importlib.import_module("kscope.reports.html.page").render
-    monkeypatch.setattr("kscope.reports.html.page.render", lambda a, o: (real(a, o), seen.append((a, o)))[0])
+    real = importlib.import_module(page).render
+    monkeypatch.setattr(f"{page}.render", lambda a, o: (real(a, o), seen.append((a, o)))[0])
     status, shown, _ = command("analyze", *paths, "--format", "html")
     analysis, options = seen[-1]
     assert status == 0 and shown.startswith("<!doctype")
