@@ -147,13 +147,19 @@ def _started(
 ) -> Generator[tuple[str, Reader | KscopeError], None, None]:
     """A started reader for each input in turn; the input stays open, and unpacked, until the next one is asked for."""
     for path, _ in inputs:
+        state = "opening"
         try:
             with open_input(path) as real:
                 started = ahead.take(real, charts=charts) if real == str(path) else None
                 with contextlib.closing(started or Reader(real, Want(charts=charts), str(path))) as reader:
+                    state = "handed on"
                     yield str(path), reader
+                    state = "read"
         except Exception as e:
-            yield str(path), fault(path, e)
+            if state == "opening":
+                yield str(path), fault(path, e)
+            elif state == "handed on":  # the caller ends early: a fault of closing must not ask it to go on
+                return
 
 
 def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | None:

@@ -11,10 +11,12 @@ import pytest
 
 import kscope
 from kscope.engine import kernel as engine_kernel
+from kscope.engine import run
 from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.errors import KscopeError
+from kscope.parsers.ncu.worker import Reader
 from kscope.rules import registry
 from kscope.rules.base import PASSED, CounterRule, Outcome, Rule
 from tests.support import reports
@@ -180,3 +182,17 @@ def test_progress(report: Callable[[str], Path], tmp_path: Path) -> None:
     other = report("bank_conflict.slow")
     analyze_paths([joined, other], kernel="tiny", progress=lambda *call: calls.append(call))
     assert calls == [(str(joined), i, 3) for i in (1, 2, 3)] + [(str(other), 1, 1)]
+
+
+def test_a_fault_of_closing_does_not_ask_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops early closes the readers: what fails then is no reader of another input."""
+    readers = run._started([(reports.fixture("bank_conflict.slow"), "ncu")], charts=False)
+    _, reader = next(readers)
+    close = reader.close
+
+    def failing(self: Reader) -> None:
+        close()
+        raise OSError("gone")
+
+    monkeypatch.setattr(Reader, "close", failing)
+    readers.close()

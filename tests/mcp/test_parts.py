@@ -7,6 +7,7 @@ import os
 import resource
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,8 @@ def asked(seconds: float, *questions: tuple[str, object], kill: bool = False) ->
                 out.append(await asking.ask(name, arguments))
         return out
 
-    return asyncio.run(every())
+    with ThreadPoolExecutor(1) as apart:  # a browser of other tests may have a loop in this thread
+        return apart.submit(asyncio.run, every()).result()
 
 
 def test_what_takes_too_long_is_ended_and_the_next_question_answered() -> None:

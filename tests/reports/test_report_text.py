@@ -99,7 +99,7 @@ def test_sentence_then_proof_then_next_step() -> None:
 def test_sentence_without_a_badge_gets_one() -> None:
     kernel = sample.kernel()
     sentence = "12 blocks for 132 SMs."
-    bare = msgspec.structs.replace(kernel.verdict, regime="overhead", limiter="small_grid", sentence=sentence)
+    bare = msgspec.structs.replace(kernel.verdict, regime="overhead", limiter="small_grid", sentence=sentence, body="")
     report = text(sample.analysis(msgspec.structs.replace(kernel, verdict=bare)))
     assert "  OVERHEAD-BOUND by small grid: 12 blocks for 132 SMs.\n" in report
 

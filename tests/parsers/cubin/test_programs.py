@@ -82,8 +82,9 @@ def test_same_instructions_text_and_control_fields_as_the_listing(path: Path, tm
 def test_distinct_encodings_give_the_text_that_json_gives(path: Path, tmp_path: Path) -> None:
     file = plain(path, tmp_path)
     found, tool = elf.read_image(data(path)), toolchain.find("nvdisasm")
-    fast = disassembly._by_encoding(tool, found, found.functions, tmp_path)
-    slow, _ = disassembly._by_json(tool, [str(file)])
+    patience = toolchain.Patience(len(data(path)))
+    fast = disassembly._by_encoding(tool, found, found.functions, tmp_path, patience)
+    slow, _ = disassembly._by_json(tool, [str(file)], patience)
     assert fast == slow
     assert sum(map(len, fast.values())) * 16 == sum(len(f.code) for f in found.functions) > 0
 

@@ -94,7 +94,8 @@ def test_decimal_immediates(value: float) -> None:
 KSCOPE = Path(__file__).resolve().parents[3] / "kscope"
 OTHER_TEXT = {
     "features/sass/align.py": "compares whole instructions with their registers renamed",
-    "features/timeline/busy_time.py": "names of kernels", "features/timeline/launches.py": "names of kernels",
+    "features/timeline/kernel_kinds.py": "names of kernels", "features/timeline/launches.py": "names of kernels",
+    "features/timeline/communication.py": "names of collectives", "features/timeline/profiling.py": "names of kernels",
     "features/timeline/steps.py": "names of ranges", "features/timeline/torch_compile.py": "names of ranges",
 }  # fmt: skip
 """Modules that search text with regular expressions, and what text that is."""
