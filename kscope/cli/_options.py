@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import click
@@ -23,7 +23,13 @@ def format_of(output: Path | None, formats: Collection[str]) -> str:
         return "text"
     from kscope.reports import SUFFIXES
 
-    suffixes = {suffix: name for suffix, name in SUFFIXES.items() if name in formats}
+    return by_suffix(output, {suffix: name for suffix, name in SUFFIXES.items() if name in formats})
+
+
+def by_suffix(output: Path | None, suffixes: Mapping[str, str]) -> str:
+    """The same among a command's own suffixes. Raises click.UsageError."""
+    if output is None:
+        return "text"
     if (format_ := suffixes.get(output.suffix.lower())) is None:
         known = ", ".join(suffixes)
         raise click.UsageError(f"Cannot tell the format from '{output}' ({known} are known): give --format.")

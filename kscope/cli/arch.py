@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli._options import by_suffix
+
 if TYPE_CHECKING:
     from kscope.arch.chips import Chip
     from kscope.arch.sheet import Row
+SUFFIXES = {".csv": "csv", ".json": "json", ".txt": "text"}
 
 
 @click.command()
@@ -42,7 +45,7 @@ def arch(
     from kscope.cli import _output
 
     output = None if str(output) == "-" else output
-    kind = form or format_ or _kind(output)
+    kind = form or format_ or by_suffix(output, SUFFIXES)
     if sum((measure, bool(compare), chip is not None)) > 1:
         raise click.UsageError("CHIP, --compare and --measure exclude each other.")
     if output:
@@ -61,15 +64,6 @@ def arch(
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-
-
-def _kind(output: Path | None) -> str:
-    if output is None:
-        return "text"
-    known = {".csv": "csv", ".json": "json", ".txt": "text"}
-    if (found := known.get(output.suffix.lower())) is None:
-        raise click.UsageError(f"Cannot tell the format from '{output}' ({', '.join(known)} are known): give --format.")
-    return found
 
 
 def _rows(chip: Chip) -> list[Row]:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from kscope.cli._options import by_suffix
+
 if TYPE_CHECKING:
     from kscope.worklog.checklist import Checklist
     from kscope.worklog.entries import Entry
     from kscope.worklog.store import Worklog
 
 FORMATS = ("text", "json", "md")
+SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
 
 
 @click.command()
@@ -56,7 +59,7 @@ def checklist(
     if report is not None and (number is not None or aside or tried or reopen):
         raise click.UsageError("A REPORT is not in the worklog: kscope log add REPORT first.")
     output = None if str(output) == "-" else output
-    kind = format_ or export_ or _kind(output)
+    kind = format_ or export_ or by_suffix(output, SUFFIXES)
     if output:
         _output.check_target(output, [report] if report else [], force=force)
     from kscope.cli.log import opened
@@ -73,15 +76,6 @@ def checklist(
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-
-
-def _kind(output: Path | None) -> str:
-    if output is None:
-        return "text"
-    known = {".json": "json", ".md": "md", ".txt": "text"}
-    if (found := known.get(output.suffix.lower())) is None:
-        raise click.UsageError(f"Cannot tell the format from '{output}' ({', '.join(known)} are known): give --format.")
-    return found
 
 
 def _version(log: Worklog, number: int | None, kernel: str | None) -> Entry:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import click
 
+from kscope.cli._options import by_suffix
+
 FORMATS = ("text", "json", "md")
+SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
 
 
 @click.command()
@@ -43,7 +46,7 @@ def napkin(
     from kscope.cli import _output
 
     output = None if str(output) == "-" else output
-    format_ = format_ or _output_format(output)
+    format_ = format_ or by_suffix(output, SUFFIXES)
     if output:
         _output.check_target(output, [], force=force)
     if listed:
@@ -89,15 +92,6 @@ def _roofs(name: str | None, *, published: bool):  # type: ignore[no-untyped-def
     chip = find(mine.chip if mine is not None else "h100" if name is None else name)
     mine = mine or (None if published else measured(chip.key))
     return roofs(chip, mine.rates, f"measured here on {mine.day}") if mine is not None else roofs(chip)
-
-
-def _output_format(output: Path | None) -> str:
-    if output is None:
-        return "text"
-    known = {".json": "json", ".md": "md", ".txt": "text"}
-    if (found := known.get(output.suffix.lower())) is None:
-        raise click.UsageError(f"Cannot tell the format from '{output}' ({', '.join(known)} are known): give --format.")
-    return found
 
 
 def _tile(text: str) -> tuple[int, int]:
