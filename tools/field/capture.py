@@ -94,9 +94,12 @@ class Program:
         self.row["run_s"] = round(time.monotonic() - begin, 1)
 
     def scan(self, limit_s: float) -> None:
-        """The first launches, one pass each: which kernel is hot."""
+        """The first launches, one pass each: which kernel is hot. Under --scan-jobs their times are rough."""
         log = self.root / "scan.csv"
-        done = self.shell(profiled(self.run_command, log, ["-c", str(MAX_SCAN), "--kill", "yes"]), limit_s)
+        locks = self.root / "locks"  # ncu lets one profiler in a temporary folder wait for another
+        locks.mkdir(exist_ok=True)
+        options = ["-c", str(MAX_SCAN), "--kill", "yes"]
+        done = self.shell(f"TMPDIR={locks} {profiled(self.run_command, log, options)}", limit_s)
         launches = read_launches(log)
         if launches:
             self.row |= hot(launches)
@@ -156,7 +159,7 @@ def chosen(half: str, first: int, only: list[str], suites: Collection[str]) -> l
 
 
 def capture_all(programs: list[Program], args: argparse.Namespace, device: str) -> None:
-    """Build and check side by side, find and profile the hot kernels one after another, write the manifest.
+    """Build and check side by side, find the hot kernels, profile them one after another, write the manifest.
 
     What an earlier run left in REPORTS is kept: its captures are not repeated, its hot kernels not looked for again.
     """
@@ -173,12 +176,13 @@ def capture_all(programs: list[Program], args: argparse.Namespace, device: str) 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(lambda p: "check" in p.row or p.check(args.limit), built))
     print(f"checked, {deadline - time.monotonic():.0f} s left", flush=True)
+    with concurrent.futures.ThreadPoolExecutor(args.scan_jobs) as pool:
+        list(pool.map(lambda p: "skip" in p.row or time.monotonic() > deadline or p.scan(args.limit), built))
+    print(f"scanned, {deadline - time.monotonic():.0f} s left", flush=True)
     for p in built:
         if time.monotonic() > deadline:
             p.row["fault"] = "no time left"
             continue
-        if "skip" not in p.row:
-            p.scan(args.limit)
         if "skip" in p.row:
             p.capture(args.reports / p.slug, args.limit)
         write(manifest, {"device": device, "rows": list(rows.values())})
@@ -240,6 +244,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=56, help="programs of the half, in the order of the split")
     parser.add_argument("--only", nargs="*", default=[], help="these programs of the half alone")
     parser.add_argument("--jobs", type=int, default=4, help="programs checked side by side")
+    parser.add_argument("--scan-jobs", type=int, default=1, help="hot kernels looked for side by side (rough times)")
     parser.add_argument("--limit", type=float, default=60, help="seconds one run may take")
     parser.add_argument("--deadline", type=float, default=3600, help="seconds after which no capture starts")
     parser.add_argument("--variants", type=Path, help="folder of optimised versions to time")
