@@ -71,7 +71,7 @@ def groups(inputs: Sequence[tuple[Path, Place]]) -> list[Group]:
         if key not in doubtful and len(members) > 1:
             out.append(_group(inputs, key[2], members))
         elif len(members) == 1 and key[2] > 1:
-            (rank, at), = members.items()
+            ((rank, at),) = members.items()
             rest[key[0], key[2]].setdefault(rank, at)
     lone: dict[tuple[Path, int], int] = defaultdict(int)
     for key, members in by_name.items():
@@ -214,7 +214,7 @@ def _verdict(job: JobView, analyses: Sequence[TimelineAnalysis]) -> tuple[Verdic
     computing = job.shares.get(COMPUTING, 0.0)
     cost = job.recorded_launch
     if computing / (1 - cost) >= BUSY:
-        return busy(_kernels(analyses), computing, window, cost)
+        return busy(_kernels(analyses), computing, window, cost, devices=[d.name for a in analyses for d in a.devices])
     shares: dict[Limiter, float] = {
         limiter: sum(job.shares.get(cause, 0.0) for cause in causes) for limiter, causes in GROUPS.items()
     }

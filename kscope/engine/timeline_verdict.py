@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from kscope.arch.vendors import vendor
 from kscope.engine import empty, sentences
 from kscope.features.timeline.facts import TimelineView
 from kscope.model.analysis import Limiter, Regime, Verdict
@@ -63,7 +64,8 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     cost = view.recorded_launch
     if view.computing / (1 - cost) >= BUSY:
         graphs = view.timeline.coverage.graph_rows > 0
-        return busy(view.kernels, view.computing, facts.window[2], cost, graphs=graphs)
+        names = view.timeline.devices.values()
+        return busy(view.kernels, view.computing, facts.window[2], cost, devices=names, graphs=graphs)
     untold = view.share("queued", "unknown")
     if untold > max(shares.values()):
         why = "operations that were issued waited for others (streams, devices, events)"
@@ -75,9 +77,7 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     return starved(shares, view.computing, facts.window[2], cost, trust=0.8 if doubtful else 1.0), ""
 
 
-def starved(
-    shares: dict[Limiter, float], computing: float, window: str, cost: float, *, trust: float = 1.0
-) -> Verdict:
+def starved(shares: dict[Limiter, float], computing: float, window: str, cost: float, *, trust: float = 1.0) -> Verdict:
     """The verdict where kernels are not the limit: the largest of these shares of the window is. cost: of the share of
     launches what recording took, which does not count. trust: factor (0..1) of the confidence."""
     shares = shares | {"launch": shares["launch"] - cost}
@@ -96,10 +96,18 @@ def starved(
 
 
 def busy(
-    kernels: Sequence[TopKernel], computing: float, window: str, cost: float = 0.0, *, graphs: bool = False
+    kernels: Sequence[TopKernel],
+    computing: float,
+    window: str,
+    cost: float = 0.0,
+    *,
+    devices: Iterable[str] = (),
+    graphs: bool = False,
 ) -> tuple[Verdict | None, str]:
     """The GPU is busy: which kernels, and what their names say of them. computing: share of the window; cost: that of
-    launches that recording made late. graphs: whether some kernels were recorded as one row a graph."""
+    launches that recording made late. devices: their names. graphs: whether some kernels were recorded as one row a
+    graph."""
+    counters = vendor(devices).counters
     without = f", {percent(computing / (1 - cost))} without what recording cost" if cost >= TOLD else ""
     said = f"kernels run {percent(computing)} of the time ({window}{without})"
     if not kernels:
@@ -114,12 +122,12 @@ def busy(
     if 1 - by_kind.get("unknown", 0.0) / whole < KNOWN:
         return None, (
             f"{said}, so the kernels are the limit; their names do not tell what binds them: profile the first of the "
-            "table with ncu --set full"
+            f"table with {counters}"
         )
     share = by_kind[main] / whole
     guessed = sum(k.share for k in kernels if k.kind == main and k.kind_said_by != "name") / whole
     sure = min(0.3 + 0.4 * share, 0.7)
-    tail = f"{f'{percent(guessed)} a guess, ' if guessed >= GUESSED else ''}judged by their names: ncu --set full on"
+    tail = f"{f'{percent(guessed)} a guess, ' if guessed >= GUESSED else ''}judged by their names: {counters} on"
     tail += " the first of the table confirms it"
     limiter: Limiter = "dram_bandwidth" if main == "memory" else "fp32_pipe" if _single(kernels) else "tensor_pipe"
     regime: Regime = "memory" if main == "memory" else "compute"

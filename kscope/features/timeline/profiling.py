@@ -1,12 +1,12 @@
-"""Which kernels of a recording are worth a profile of their counters, and the ncu command for the right launch."""
+"""Which kernels of a recording are worth a profile of their counters, and the command for the right launch."""
 
 from __future__ import annotations
 
 import re
-import shlex
 
 import numpy as np
 
+from kscope.arch.vendors import vendor
 from kscope.features.timeline.kernel_kinds import COMMUNICATION, base_name
 from kscope.features.timeline.launches import TimelineFacts
 from kscope.model.timeline import Op
@@ -25,6 +25,7 @@ def worth_profiling(facts: TimelineFacts, kernels: list[TopKernel], whole_us: fl
     devices together. Kernels that communicate are left out (they wait for other ranks), and names that are no plain
     identifiers: they could not be given to a shell as they are."""
     out: list[KernelToProfile] = []
+    command = vendor(facts.timeline.devices.values()).command
     ranked = sorted(kernels, key=lambda k: -k.total_us * (1 - k.hidden))
     for kernel in ranked:
         share = min(kernel.total_us * (1 - kernel.hidden) / max(whole_us, 1e-9), 1.0)
@@ -34,12 +35,11 @@ def worth_profiling(facts: TimelineFacts, kernels: list[TopKernel], whole_us: fl
         if kernel.kind == COMMUNICATION or not _PLAIN.match(base):
             continue
         skip = _skip(facts, kernel, base)
-        filters = f"--kernel-name {shlex.quote(f'regex:^{base}$')} --launch-skip {skip} --launch-count 1"
         out.append(
             KernelToProfile(
                 name=kernel.name, grid=kernel.grid, block=kernel.block, share=round(share, 4),
                 speedup_bound=round(1 / max(1 - share, 1e-3), 3), skip=skip,
-                command=f"ncu --set full --import-source yes {filters} -o {base[:40]} PROGRAM",
+                command=command.format(kernel=base, skip=skip, file=base[:40]),
             )
         )  # fmt: skip
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,15 @@ def test_the_command_takes_the_launch_that_takes_the_time(tmp_path: Path) -> Non
     (one, *_) = analyze_view(view(tmp_path, events)).to_profile
     assert one.skip == 2 * 10 + 2 and one.grid == (8, 1, 1) and one.share == pytest.approx(0.6, abs=0.05)
     assert "--kernel-name 'regex:^gemm$' --launch-skip 22 --launch-count 1" in one.command
+    for device, tool in (("AMD Instinct MI300X", "rocprof-compute profile --name gemm --kernel gemm -- PROGRAM"),
+                         ("Intel(R) Data Center GPU Max 1550", "vtune -collect gpu-hotspots"),
+                         ("NVIDIA GeForce RTX 4090", "ncu --set full")):  # fmt: skip
+        made = {"deviceProperties": [{"id": 0, "name": device}], "traceEvents": events}
+        (tmp_path / "of.json").write_text(json.dumps(made))
+        analysis = analyze_view(TimelineView(kineto.read(tmp_path / "of.json")))
+        assert analysis.to_profile[0].command.startswith(tool)
+        said = analysis.abstained or (analysis.verdict.sentence if analysis.verdict else "")
+        assert tool.split(" --")[0] in said or "vtune" in said, said
     hostile = [{**e, "name": "x;rm<y>" if e["cat"] == "kernel" else e["name"]} for e in events]
     assert all(";" not in k.command for k in analyze_view(view(tmp_path, hostile)).to_profile)
 
