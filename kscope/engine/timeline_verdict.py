@@ -18,7 +18,6 @@ BUSY = 0.7
 KNOWN = 0.5  # of the kernels' time must have a kind that their names tell
 GUESSED = 0.05  # share of the kernels' time whose kind is a guess, from which on the sentence says so
 TOLD = 0.02  # share of the window that recording must have cost to be worth a word
-BLIND = 0.5  # share of the launches without their operation, from which on the GPU's side is unknown
 OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown
 
 GROUPS: dict[Limiter, tuple[str, ...]] = {
@@ -43,20 +42,25 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
             "--cuda-graph-trace=node, or a torch profiler that traces graph kernels"
         )
     hidden = view.unseen
-    if hidden.lost + hidden.captured > BLIND * max(hidden.launches, 1):
-        if hidden.captured > hidden.lost:
+    if hidden.most:
+        if hidden.captured > hidden.lost + hidden.pending:
             return None, (
                 f"{hidden.captured:,} of {hidden.launches:,} launches only recorded a CUDA graph and ran nothing: "
                 "record the steps that replay it"
             )
         return None, (
-            f"{hidden.lost:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
+            f"{hidden.all:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
             "is mostly unknown; record with one profiler at a time, for a shorter time"
         )
     if view.operations < view.LEAST and facts.work_share < BUSY:
         return None, (
             f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
             "of the program's steady state"
+        )
+    if view.mostly_once:
+        return None, (
+            f"{percent(view.once_share)} of the recording happened once (start-up, loading, first launches), and what "
+            "is left shows no step that recurs: record the program's steps after it has warmed up"
         )
     shares: dict[Limiter, float] = {limiter: view.share(*causes) for limiter, causes in GROUPS.items()}
     shares["transfer"] += view.causes.copying

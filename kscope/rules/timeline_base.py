@@ -45,6 +45,10 @@ class TimelineRule(AnyRule):
             return Missing(
                 f"{counted(view.operations, 'GPU operation')} in the window: too few to tell what recurs; record more"
             )
+        if view.unseen.most:
+            return Missing("most launches have no operation in the recording: what the GPU did is unknown")
+        if view.mostly_once:
+            return Missing("most of the window happened once, and no step recurs: record steps after the warm-up")
         if self.needs_calls and not len(timeline.calls):
             return Missing(f"no CUDA API call was recorded; record with {self.collect}")
         if self.needs_calls and facts.missing_launches > UNTIED:

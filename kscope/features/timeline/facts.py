@@ -22,6 +22,9 @@ from kscope.model.job import CommunicationFigures
 from kscope.model.timeline import Timeline
 from kscope.model.timeline_figures import CopyFigures, TopKernel
 
+MOSTLY, START_NS = 0.5, 100_000_000
+"""Share of the window, and time (contexts and libraries take as long to load), beyond which it is a program's start."""
+
 
 class TimelineView:
     """What rules see of a timeline. Shares are of the window without the profiler's own part and what happened once."""
@@ -46,6 +49,17 @@ class TimelineView:
     def unseen(self) -> Unseen:
         """Launches without an operation."""
         return unseen(self.facts)
+
+    @cached_property
+    def once_share(self) -> float:
+        """Share of the window that is idle for what happened once."""
+        return self.causes.gaps.once_time / max(self.facts.span * max(len(self.facts.devices), 1), 1)
+
+    @property
+    def mostly_once(self) -> bool:
+        """Whether the recording is of a start: no step recurs, and most of the window happened once."""
+        long = self.causes.gaps.once_time > START_NS * max(len(self.facts.devices), 1)
+        return self.facts.steps is None and long and self.once_share > MOSTLY
 
     @cached_property
     def kernels(self) -> list[TopKernel]:

@@ -30,7 +30,7 @@ from kscope.features.timeline.intervals import Cover, gaps, places, reached, uni
 from kscope.features.timeline.launches import Mask, TimelineFacts
 from kscope.features.timeline.steady import once
 from kscope.features.timeline.torch_compile import COMPILING, find_compiled
-from kscope.model.columns import Column, blocks, column, constant, is_constant
+from kscope.model.columns import Column, blocks, column, combined, constant, is_constant
 from kscope.model.timeline import Op
 
 _SYNC_CALL = r"Synchronize(_ptsz|_ptds)?(_v\d+)?$"
@@ -68,6 +68,14 @@ class Causes:
         if len(parts) == 1:
             return parts[0]
         return Gaps(*(np.concatenate([getattr(p, f) for p in parts]) for f in Gaps.__struct_fields__))
+
+    @cached_property
+    def _first(self) -> Mask:
+        """Whether each operation is the first of its name on its device."""
+        ops = self.facts.timeline.ops
+        out = np.zeros(len(ops), dtype=bool)
+        out[np.unique(combined(ops.name, ops.device), return_index=True)[1]] = True
+        return out
 
     @cached_property
     def whole(self) -> int:
@@ -171,6 +179,7 @@ class Causes:
         where = constant(device, len(start))
         asked = ~np.isin(cause, [CAUSES.index(c) for c in NOT_IDLE]) & (self._recompiling.within(start, end) == 0)
         single = once(end - start - own, start, cause, where, asked, facts.steps, facts.span)
+        single |= (cause == CAUSES.index(LOADING)) & (op >= 0) & self._first[op]  # a function's code is loaded once
         return Gaps(start, end, own, cause, thread, where, op, last, single)
 
     def _block(

@@ -14,6 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from kscope.features.timeline.api_names import as_cuda
 from kscope.features.timeline.intervals import Cover, covered, places, union
 from kscope.features.timeline.medians import median
 from kscope.features.timeline.steps import MEASURED, WARM_UP, Steps, find_steps, join, projected
@@ -57,12 +58,16 @@ class TimelineFacts:
         self.timeline = timeline
 
     def named(self, pattern: str) -> Mask:
-        """Which of Timeline.names match, as a mask to index with a name column."""
+        """Which of Timeline.names, as CUDA names calls, match: a mask to index with a name column."""
         return self.named_by(re.compile(pattern))
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [as_cuda(name) for name in self.timeline.names]
 
     def named_by(self, found: re.Pattern[str]) -> Mask:
         """The same of a compiled expression."""
-        return np.array([found.search(n) is not None for n in self.timeline.names] or [False])
+        return np.array([found.search(n) is not None for n in self._names] or [False])
 
     @cached_property
     def call_of(self) -> Column:

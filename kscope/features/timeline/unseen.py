@@ -1,4 +1,4 @@
-"""Launches whose operation the recording does not hold: captured into a graph, which runs nothing, or lost."""
+"""Launches whose operation the recording does not hold: captured into a graph, which runs nothing, lost, or to come."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ from kscope.features.timeline.launches import TimelineFacts
 
 _LAUNCH = r"^cu(da)?Launch(Cooperative)?Kernel"
 _BEGIN, _END = r"^cu(da)?StreamBeginCapture", r"^cu(da)?StreamEndCapture"
+BLIND = 0.5  # share of the launches without their operation, from which on the GPU's side is unknown
 
 
 class Unseen(Struct, frozen=True):
     """launches: API calls that launch kernels, in the whole recording. captured: of those without an operation the ones
     between the begin and the end of a stream capture. lost: the others without one, but those behind the last that has
-    one: what was still to run when the recording ended."""
+    one, `pending`: what was still to run when the recording ended."""
 
     launches: int
     captured: int
     lost: int
+    pending: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.captured + self.lost + self.pending
+
+    @property
+    def most(self) -> bool:
+        """Whether so many launches have no operation that the GPU's side is unknown."""
+        return self.all > BLIND * max(self.launches, 1)
 
 
 def unseen(facts: TimelineFacts) -> Unseen:
@@ -41,5 +52,5 @@ def unseen(facts: TimelineFacts) -> Unseen:
         until = stops[np.searchsorted(stops[:-1], calls.start[begin])]
         captured = union(calls.start[begin], until).holds(calls.start[missing])
     waiting = ~captured & (missing > ends[-1]) if len(ends) else np.zeros(len(missing), dtype=bool)
-    lost = len(missing) - int(captured.sum()) - int(waiting.sum())
-    return Unseen(int(launches.sum()), int(captured.sum()), lost)
+    pending = int(waiting.sum())
+    return Unseen(int(launches.sum()), int(captured.sum()), len(missing) - int(captured.sum()) - pending, pending)

@@ -246,3 +246,30 @@ def test_saving_of_a_graph(name: str) -> None:
 def test_time_of_a_replay(name: str) -> None:
     (best, *_) = TimelineView(kineto.read(traces.path(name))).sequences.found
     assert best.graph_ns / best.count / 1e6 == pytest.approx(traces.LABELS[name]["graph_ms"], rel=0.15)
+
+
+@pytest.mark.parametrize("prefix", ["cuda", "hip"])
+def test_hip_calls_are_understood_as_cudas(prefix: str, tmp_path: Path) -> None:
+    """The same recording under HIP's names says the same."""
+    events = host_gap(event("cuda_runtime", "cudaStreamSynchronize", 190, 5000))
+    said = json.loads(json.dumps(events).replace('"cuda', f'"{prefix}').replace(f'"{prefix}_runtime', '"cuda_runtime'))
+    said = [{**e, "name": e["name"].replace("hipLaunch", "hipExtModuleLaunch")} for e in said]
+    found = view(tmp_path, said)
+    assert found.us("synchronization") > 0 and found.unseen.launches == len([e for e in said if "Launch" in e["name"]])
+
+
+def test_a_start_up_promises_nothing(tmp_path: Path) -> None:
+    """Code that each kernel's first launch loads is loaded once, however many kernels there are."""
+    events = []
+    for kind in range(20):
+        at = 100_000 * kind
+        loading = [event("cuda_driver", "cuModuleLoadData", at, 90_000)]
+        events += loading + launch(kind + 1, at + 91_000, at + 91_010, 500, f"kernel_{chr(97 + kind)}")
+    found = view(tmp_path, events)
+    assert found.us("code_loading") == 0 and found.once_share > 0.9 and found.mostly_once
+    analysis = analyze_view(found)
+    assert analysis.verdict is None and "happened once" in analysis.abstained and not analysis.findings
+    again = [e for r in range(3) for e in ({**x, "ts": x["ts"] + 2_000_000 * r} for x in events)]
+    for number, e in enumerate(again):
+        e["args"] = {**e["args"], **({"correlation": number // 3 + 1} if "correlation" in e["args"] else {})}
+    assert view(tmp_path, again).us("code_loading") > 0

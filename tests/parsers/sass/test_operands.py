@@ -96,7 +96,8 @@ OTHER_TEXT = {
     "features/sass/align.py": "compares whole instructions with their registers renamed",
     "features/timeline/kernel_kinds.py": "names of kernels", "features/timeline/launches.py": "names of kernels",
     "features/timeline/communication.py": "names of collectives", "features/timeline/profiling.py": "names of kernels",
-    "features/timeline/steps.py": "names of ranges", "features/timeline/torch_compile.py": "names of ranges",
+    "features/timeline/api_names.py": "names of API calls", "features/timeline/steps.py": "names of ranges",
+    "features/timeline/torch_compile.py": "names of ranges",
 }  # fmt: skip
 """Modules that search text with regular expressions, and what text that is."""
 TAKES_APART = {"startswith", "endswith", "split", "partition", "rpartition", "strip", "lstrip", "rstrip", "find",
