@@ -94,12 +94,9 @@ class Program:
         self.row["run_s"] = round(time.monotonic() - begin, 1)
 
     def scan(self, limit_s: float) -> None:
-        """The first launches, one pass each: which kernel is hot. Under --scan-jobs their times are rough."""
+        """The first launches, one pass each: which kernel is hot."""
         log = self.root / "scan.csv"
-        locks = self.root / "locks"  # ncu lets one profiler in a temporary folder wait for another
-        locks.mkdir(exist_ok=True)
-        options = ["-c", str(MAX_SCAN), "--kill", "yes"]
-        done = self.shell(f"TMPDIR={locks} {profiled(self.run_command, log, options)}", limit_s)
+        done = self.shell(profiled(self.run_command, log, ["-c", str(MAX_SCAN), "--kill", "yes"]), limit_s)
         launches = read_launches(log)
         if launches:
             self.row |= hot(launches)
@@ -115,6 +112,14 @@ class Program:
         rows = read_launches(log)
         return hot(rows)["us"] if rows else None
 
+    def time_cold(self, limit_s: float, function: str, skip: int) -> float | None:
+        """Microseconds of that launch alone, with caches flushed before it: as a report holds the original's time."""
+        log = self.root / "time.csv"
+        options = ["-k", function, "--launch-skip", str(skip), "-c", "1", "--kill", "yes"]
+        self.shell(profiled(self.run_command, log, options, "all"), limit_s)
+        rows = read_launches(log)
+        return rows[0]["us"] if rows else None
+
     def capture(self, report: Path, limit_s: float) -> None:
         options = ["--set", "full", "--import-source", "no", "-k", self.row["function"]]
         options += ["--launch-skip", str(self.row["skip"]), "-c", "1", "--kill", "yes", "-f", "-o", str(report)]
@@ -127,8 +132,8 @@ class Program:
             self.row["fault"] = f"no report: {(done.stdout + done.stderr)[-300:]}"
 
 
-def profiled(command: str | None, log: Path, options: list[str]) -> str:
-    base = [*NCU, "--metrics", "gpu__time_duration.sum", "--cache-control", "none", "--csv", "--page", "raw"]
+def profiled(command: str | None, log: Path, options: list[str], caches: str = "none") -> str:
+    base = [*NCU, "--metrics", "gpu__time_duration.sum", "--cache-control", caches, "--csv", "--page", "raw"]
     return " ".join([*base, "--log-file", str(log), *options, command or ""])
 
 
@@ -176,13 +181,15 @@ def capture_all(programs: list[Program], args: argparse.Namespace, device: str) 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(lambda p: "check" in p.row or p.check(args.limit), built))
     print(f"checked, {deadline - time.monotonic():.0f} s left", flush=True)
-    with concurrent.futures.ThreadPoolExecutor(args.scan_jobs) as pool:
-        list(pool.map(lambda p: "skip" in p.row or time.monotonic() > deadline or p.scan(args.limit), built))
-    print(f"scanned, {deadline - time.monotonic():.0f} s left", flush=True)
+    labels = tomllib.loads((HERE / "labels" / f"{args.half}.toml").read_text("utf-8")) if args.labelled else {}
     for p in built:
         if time.monotonic() > deadline:
             p.row["fault"] = "no time left"
             continue
+        if p.name in labels:
+            p.row |= {"function": labels[p.name]["kernel"], "skip": 0}
+        elif "skip" not in p.row:
+            p.scan(args.limit)
         if "skip" in p.row:
             p.capture(args.reports / p.slug, args.limit)
         write(manifest, {"device": device, "rows": list(rows.values())})
@@ -205,8 +212,9 @@ def time_variants(originals: list[Program], args: argparse.Namespace, make: Any,
     def ready(p: Program) -> None:
         v = variants[p.name]
         v.copy(args.variants / p.slug)
-        if prepare(p) and v.build():
-            p.run_command = v.run_command = specs[p.name].get("run", p.run_command)
+        alone = args.cold and "run" not in specs[p.name]
+        if (alone or prepare(p)) and v.build():
+            p.run_command = v.run_command = specs[p.name].get("run", v.run_command)
             v.row |= outcome(v.shell(v.run_command or "", args.limit))
 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
@@ -220,10 +228,10 @@ def time_variants(originals: list[Program], args: argparse.Namespace, make: Any,
             row["fault"] = faults
         else:
             function, skip = old["function"], spec.get("skip", old["skip"])
-            fresh = not args.known_times or "run" in spec
-            before = p.time(args.limit, function, skip) if fresh else old["us"]
-            after = v.time(args.limit, spec.get("kernel", function), skip)
-            row |= {"before_us": before, "after_us": after, "said": v.row.get("said", "")}
+            cold = args.cold and "run" not in spec
+            before = None if cold else p.time(args.limit, function, skip)
+            after = (v.time_cold if cold else v.time)(args.limit, spec.get("kernel", function), skip)
+            row |= {"before_us": before, "after_us": after, "cold": cold, "said": v.row.get("said", "")}
             if before and after:
                 row["ratio"] = round(before / after, 3)
         rows.append(row)
@@ -244,11 +252,11 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=56, help="programs of the half, in the order of the split")
     parser.add_argument("--only", nargs="*", default=[], help="these programs of the half alone")
     parser.add_argument("--jobs", type=int, default=4, help="programs checked side by side")
-    parser.add_argument("--scan-jobs", type=int, default=1, help="hot kernels looked for side by side (rough times)")
+    parser.add_argument("--labelled", action="store_true", help="profile the first launch of the labels' kernels")
     parser.add_argument("--limit", type=float, default=60, help="seconds one run may take")
     parser.add_argument("--deadline", type=float, default=3600, help="seconds after which no capture starts")
     parser.add_argument("--variants", type=Path, help="folder of optimised versions to time")
-    parser.add_argument("--known-times", action="store_true", help="take the originals' times from the manifest")
+    parser.add_argument("--cold", action="store_true", help="time variants alone, as the originals' reports were")
     args = parser.parse_args()
     named = {"hecbench": args.hecbench, "rodinia": args.rodinia}
     checkouts = {suite: path.resolve() for suite, path in named.items() if path is not None}
@@ -269,7 +277,10 @@ def main() -> None:
         if args.variants:
             args.variants = args.variants.resolve()
             originals = [make(n) for n in chosen(args.half, 10_000, args.only, checkouts)]
-            time_variants([p for p in originals if (args.variants / p.slug).is_dir()], args, make, device)
+            known = json.loads((args.reports / "manifest.json").read_text())["rows"]
+            named = {r["program"] for r in known if "report" in r}
+            changed = [p for p in originals if p.name in named and (args.variants / p.slug).is_dir()]
+            time_variants(changed, args, make, device)
         else:
             capture_all([make(n) for n in chosen(args.half, args.first, args.only, checkouts)], args, device)
 
