@@ -82,6 +82,8 @@ def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
         if not path.is_file():
             missing.append(f"{program}: no report ({row.get('fault', 'not captured')})")
             continue
+        if (other := label.get("instead", {}).get(row["function"])) is not None:
+            label = {**label, **other, "kernel": row["function"]}
         if row["function"] != label["kernel"]:
             missing.append(f"{program}: the report holds {row['function']}, the label speaks of {label['kernel']}")
             continue
