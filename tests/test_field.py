@@ -51,11 +51,13 @@ def test_the_split_follows_the_names_alone() -> None:
 def test_labels_and_measurements_name_what_exists() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
     slugs = {rule.slug for rule in all_rules()}
-    labels, measured = read("learn.toml"), read("measured.toml")
-    assert set(labels) <= set(sides["learn"])
+    of, measured = {side: read(f"{side}.toml") for side in sides}, read("measured.toml")
+    assert all(set(of[side]) <= set(sides[side]) for side in sides)
+    labels = of["learn"] | of["judged"]
     assert set(measured) <= set(labels)
-    for label in labels.values():
-        assert label["kernel"] and label["next"] and set(label["accept"]) <= slugs
+    for label in [*labels.values(), *(other for x in labels.values() for other in x.get("instead", {}).values())]:
+        assert label["next"] and set(label["accept"]) <= slugs
+    assert all(label["kernel"] for label in labels.values())
     for row in measured.values():
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
