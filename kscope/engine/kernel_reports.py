@@ -16,7 +16,7 @@ from kscope.parsers.ncu.worker import RECOLLECT, Reader, Skipped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from kscope.features.views.footprint import Footprint, Footprints
+    from kscope.features.views.footprint import Footprints
 
 
 class Part(Struct):
@@ -27,7 +27,7 @@ class Part(Struct):
     taken: set[int] = field(default_factory=set)
     kernels: dict[int, KernelAnalysis] = field(default_factory=dict)
     details: dict[int, list[KernelDetail]] = field(default_factory=dict)
-    footprints: dict[str, Footprint] = field(default_factory=dict)
+    footprints: Footprints | None = None
     skipped: dict[int, str] = field(default_factory=dict)
     sound: int = 0
     count: int | None = None
@@ -39,7 +39,8 @@ class Part(Struct):
         self.taken |= other.taken
         self.kernels |= other.kernels
         self.details |= other.details
-        self.footprints |= other.footprints
+        if self.footprints is not None and other.footprints is not None:
+            self.footprints.take(other.footprints)
         self.skipped |= other.skipped
         self.sound += other.sound
         self.count = other.count if self.count is None else self.count
@@ -68,10 +69,9 @@ class Part(Struct):
 def analyze_report(path: str, number: int, reader: Reader, request: Request) -> Part:
     """Analyse the kernels of the `number`-th input that this reader takes. Never raises but for what ends the
     process."""
-    part = Part()
+    part = Part(footprints=request.footprints.fresh() if request.footprints is not None else None)
     known = Codes(reader.path, draws=request.draws)
     kernels = reader.kernels(known.expect if request.wanted is None else None)
-    footprints = _footprints(request, part)
     done = 0
     while True:
         try:
@@ -96,7 +96,7 @@ def analyze_report(path: str, number: int, reader: Reader, request: Request) -> 
                     structure = known.structure(one.program) if one.program is not None else None
                     details: list[KernelDetail] | None = [] if request.draws else None
                     part.kernels[index] = analyze_kernel(
-                        one, f"{number}.{index}", request.codes, details, reader.path, structure, footprints,
+                        one, f"{number}.{index}", request.codes, details, reader.path, structure, part.footprints,
                         request.problem,
                     )  # fmt: skip
                     if details:
@@ -110,11 +110,3 @@ def analyze_report(path: str, number: int, reader: Reader, request: Request) -> 
     part.count = reader.count
     return part
 
-
-def _footprints(request: Request, part: Part) -> Footprints | None:
-    """Where those of a part's kernels are put, if they are wanted."""
-    if request.footprints is None:
-        return None
-    from kscope.features.views.footprint import Footprints
-
-    return Footprints(wanted=request.footprints.wanted, by_kernel=part.footprints)

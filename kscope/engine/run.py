@@ -223,8 +223,8 @@ def _analyze(
             continue
         inputs.append(Input(path=path, kind="ncu", tool_version=part.version))
         kernels.add([part.kernels[i] for i in sorted(part.kernels)], [part.details[i] for i in sorted(part.details)])
-        if request.footprints is not None:
-            request.footprints.by_kernel.update(part.footprints)
+        if request.footprints is not None and part.footprints is not None:
+            request.footprints.take(part.footprints)
     if faults and alone and not inputs:
         raise faults[0]
     if request.wanted is not None and not kernels.any and inputs:
