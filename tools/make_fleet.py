@@ -161,7 +161,7 @@ def make(out: Path, reports: int, nights: int, seed: int, *, pack: bool) -> dict
     faster = set(chance.sample(sorted(set(range(count)) - slower), round(FASTER * count)))
     planted, plan = [], {}
     for i in sorted(slower | faster):
-        night = chance.randrange(nights // 5, nights - nights // 5)
+        night = chance.randrange(max(3, nights // 5), nights - max(3, nights // 5))
         factor = chance.uniform(1.12, 1.6) if i in slower else chance.uniform(0.6, 0.88)
         plan[i] = (night, factor)
         case, other, kind, blocks = series[i]

@@ -157,7 +157,8 @@ def _analysed(path: str) -> tuple[Analysis, Mapping[str, Any]]:
 
 
 def _recorded(path: str, source: Source, analysis: Analysis) -> tuple[datetime | None, str | None]:
-    """When it was recorded and what says so: a label (`date` or `time`), the report itself, or the file."""
+    """When it was recorded, in UTC without saying so, and what says it: a label (`date` or `time`), the report itself,
+    or the file."""
     for name in ("time", "date"):
         if text := source.labels.get(name):
             try:
@@ -165,7 +166,7 @@ def _recorded(path: str, source: Source, analysis: Analysis) -> tuple[datetime |
             except ValueError:
                 raise KscopeError("label", f"{source.url}: label {name} is no date: {text!r}",
                                   "write 2026-11-22, or 2026-11-22T17:30") from None  # fmt: skip
-            return (when if when.tzinfo else when.replace(tzinfo=UTC)).astimezone(UTC), "label"
+            return _utc(when if when.tzinfo else when.replace(tzinfo=UTC)), "label"
     if analysis.inputs and analysis.inputs[0].kind == "ncu":
         from kscope.parsers.files import ncu_container
         from kscope.parsers.files.inputs import open_input
@@ -173,8 +174,15 @@ def _recorded(path: str, source: Source, analysis: Analysis) -> tuple[datetime |
         with contextlib.suppress(ncu_container.Damage), open_input(path) as plain, open(plain, "rb") as file:
             seconds = ncu_container.recorded_at(file, os.fstat(file.fileno()).st_size)
             if seconds is not None:
-                return datetime.fromtimestamp(seconds, UTC), "report"
-    return (datetime.fromtimestamp(source.changed, UTC), "file") if source.changed is not None else (None, None)
+                return _utc(datetime.fromtimestamp(seconds, UTC)), "report"
+    if source.changed is None:
+        return None, None
+    return _utc(datetime.fromtimestamp(source.changed, UTC)), "file"
+
+
+def _utc(when: datetime) -> datetime:
+    """As the dataset's columns have it: DuckDB needs another library for times with a zone."""
+    return when.astimezone(UTC).replace(tzinfo=None)
 
 
 def _tool(analysis: Analysis) -> Row:

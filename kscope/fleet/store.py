@@ -134,7 +134,7 @@ def arrow_schema(columns: Sequence[Column]) -> Any:
     pa = needed("pyarrow")
     types = {
         "string": pa.string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
-        "time": pa.timestamp("us", tz="UTC"), "labels": pa.map_(pa.string(), pa.string()),
+        "time": pa.timestamp("us"), "labels": pa.map_(pa.string(), pa.string()),
         "strings": pa.list_(pa.string()),
     }  # fmt: skip
     about = {c.name: {b"means": c.means.encode()} for c in columns}
