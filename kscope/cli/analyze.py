@@ -45,6 +45,7 @@ FORMATS = ("text", "json", "md", "llm", "html", "sarif")
 @click.option("--dynamic-shared", metavar="BYTES", type=click.IntRange(min=0, max=1 << 20), default=0,
               help="With --time: dynamic shared memory of a block.")
 @click.option("--chip", metavar="CHIP", help="With --time: where it ran, of `kscope arch`.")
+@click.option("--jobs", metavar="N", type=click.IntRange(1, 256), help="Processes; default: one for each core.")
 @click.option("-v", "--verbose", is_flag=True, help="All kernels, all evidence, what passed, what was not applicable.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of --format json and exit.")
@@ -52,7 +53,7 @@ def analyze(
     paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
     format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...],
     baseline: Path | None, budget: int, problem: str | None, time: str | None, grid: str | None, block: str | None,
-    dynamic_shared: int, chip: str | None, verbose: bool, no_color: bool, schema: bool,
+    dynamic_shared: int, chip: str | None, jobs: int | None, verbose: bool, no_color: bool, schema: bool,
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
@@ -88,12 +89,13 @@ def analyze(
 
     from kscope.cli._progress import progress_bar
     from kscope.engine.run import analyze_paths
+    from kscope.parsers.files.forked import cores
 
     detail = _detail(draws=format_ == "html" or plot is not None)
     with progress_bar() or nullcontext() as report:
         analysis = analyze_paths(
             paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail,
-            problem=asked,
+            problem=asked, jobs=jobs or cores(),
         )  # fmt: skip
     _cache.warn(analysis)
 

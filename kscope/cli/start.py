@@ -52,7 +52,7 @@ def _run(argv: list[str]) -> NoReturn:
         if argv[:1] == ["analyze"]:
             report = next((a for a in argv if a.endswith(".ncu-rep")), None)
             if report is not None:
-                ahead.start(report, charts=_draws(argv))
+                ahead.start(report, charts=_draws(argv), jobs=_jobs(argv))
         from kscope.cli.main import main as run
 
         run(argv)
@@ -64,15 +64,15 @@ def _end(number: int, _: object) -> None:
     """Told to end: as an exception, so that temporary files go, without the tools that threads wait for."""
     for other in ENDS:
         signal.signal(other, signal.SIG_IGN)  # told once: clearing up is not interrupted
-    tools = sys.modules.get("kscope.parsers.toolchain")
-    if tools is None or tools.stop(128 + number):
+    stop = getattr(sys.modules.get("kscope.parsers.toolchain"), "stop", None)  # it may be half imported
+    if stop is None or stop(128 + number):
         sys.exit(128 + number)
 
 
 def _interrupt(number: int, _: object) -> None:
     """Ctrl-C: KeyboardInterrupt, as ever, but not between the start of a tool and its being known."""
-    tools = sys.modules.get("kscope.parsers.toolchain")
-    if tools is None or tools.stop(128 + number):
+    stop = getattr(sys.modules.get("kscope.parsers.toolchain"), "stop", None)  # it may be half imported
+    if stop is None or stop(128 + number):
         raise KeyboardInterrupt
 
 
@@ -99,6 +99,15 @@ def _open_streams() -> None:
 def _draws(argv: list[str]) -> bool:
     """Whether the output shows charts, whose data the reader decodes only then."""
     return any(a in ("html", "--format=html", "--plot") or a.startswith("--plot=") or a.endswith(".html") for a in argv)
+
+
+def _jobs(argv: list[str]) -> int:
+    """Processes that `kscope analyze` will use: --jobs, else one for each core."""
+    for at, word in enumerate(argv):
+        value = word.removeprefix("--jobs=") if word != "--jobs" else "".join(argv[at + 1 : at + 2])
+        if word.startswith("--jobs"):
+            return int(value) if value.isascii() and value.isdigit() and len(value) < 4 else 1
+    return forked.cores()
 
 
 def _leave(status: str | int | None) -> NoReturn:

@@ -2,74 +2,111 @@
 
 from __future__ import annotations
 
+from msgspec import Struct, field
+
 from kscope.engine.codes import Codes
 from kscope.engine.kernel import analyze_kernel
 from kscope.engine.request import Request
-from kscope.model.analysis import Input, KernelAnalysis, SkippedInput
+from kscope.model.analysis import KernelAnalysis, SkippedInput
 from kscope.model.detail import KernelDetail
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault, in_words, show_traceback
 from kscope.parsers.ncu.kernels import to_kernel
 from kscope.parsers.ncu.worker import RECOLLECT, Reader, Skipped
 
-
-class Read:
-    """What is wanted of reports, and what was found in those so far: `inputs`, `kernels`, `details` (None where they
-    are not wanted)."""
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.inputs: list[Input] = []
-        self.kernels: list[KernelAnalysis] = []
-        self.details: list[KernelDetail] | None = [] if request.draws else None
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from kscope.features.views.footprint import Footprints
 
 
-def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[SkippedInput]:
-    """Analyse the kernels of the `number`-th input; what was left out. Raises KscopeError where there is none, or none
-    that can be analysed."""
-    request = into.request
-    known = Codes(reader.path, draws=into.details is not None)
-    skipped: list[SkippedInput] = []
-    sound, version = 0, None
+class Part(Struct):
+    """What was found in the kernels of a report that one reader took (`taken`), by their index in the report: all of
+    them, or, where several processes share it, some. count: kernels in the report; sound: of those taken, how many
+    could be read and analysed; end: what the reader ended with before it was through."""
+
+    taken: set[int] = field(default_factory=set)
+    kernels: dict[int, KernelAnalysis] = field(default_factory=dict)
+    details: dict[int, list[KernelDetail]] = field(default_factory=dict)
+    footprints: Footprints | None = None
+    skipped: dict[int, str] = field(default_factory=dict)
+    sound: int = 0
+    count: int | None = None
+    version: str | None = None
+    end: KscopeError | None = None
+
+    def add(self, other: Part) -> None:
+        """Take in what another process found in the same report."""
+        self.taken |= other.taken
+        self.kernels |= other.kernels
+        self.details |= other.details
+        if self.footprints is not None and other.footprints is not None:
+            self.footprints.take(other.footprints)
+        self.skipped |= other.skipped
+        self.sound += other.sound
+        self.count = other.count if self.count is None else self.count
+        self.version = self.version or other.version
+        self.end = self.end or other.end
+
+    def left_out(self, path: str) -> list[SkippedInput]:
+        """What could not be analysed of a report. Raises KscopeError where it has no kernel, or none that could be."""
+        if self.end is not None and not self.sound:
+            raise self.end
+        out = [
+            SkippedInput(input=path, what=f"kernel {index}", message=self.skipped[index])
+            for index in sorted(self.skipped)
+        ]
+        if self.end is not None:  # the reader's end: what came before stays
+            message = str(self.end).removeprefix(f"{path}: ")
+            out.append(SkippedInput(input=path, what="the rest", message=message))
+        if self.count == 0:
+            raise KscopeError("no-kernels", f"{path}: the report holds no kernel", "profile one that launches any")
+        if not self.sound and out:
+            first = f"{out[0].what}: {out[0].message}"
+            raise KscopeError("unreadable", f"{path}: none of its kernels can be analysed ({first})", RECOLLECT)
+        return out
+
+
+def analyze_report(path: str, number: int, reader: Reader, request: Request) -> Part:
+    """Analyse the kernels of the `number`-th input that this reader takes. Never raises but for what ends the
+    process."""
+    part = Part(footprints=request.footprints.fresh() if request.footprints is not None else None)
+    known = Codes(reader.path, draws=request.draws)
     kernels = reader.kernels(known.expect if request.wanted is None else None)
     done = 0
     while True:
         try:
             raw = next(kernels, None)
-        except Exception as error:  # the reader's end: what came before stays
-            end = fault(path, error)
-            if not sound:
-                raise end from error
-            skipped.append(SkippedInput(input=path, what="the rest", message=str(end).removeprefix(f"{path}: ")))
+        except Exception as error:
+            part.end = fault(path, error)
             break
         if raw is None:
             break
         done += 1
         if isinstance(raw, Skipped):
-            skipped.append(SkippedInput(input=path, what=f"kernel {raw.index}", message=raw.message))
+            part.taken.add(raw.index)
+            part.skipped[raw.index] = raw.message
         else:
-            version = raw.get("tool_version") or version
+            index = raw["index"]
+            part.taken.add(index)
+            part.version = raw.get("tool_version") or part.version
             try:
                 names = (raw["demangled"] or "", raw["name"] or "")
                 if request.wanted is None or any(request.wanted.search(n) for n in names):
                     one = to_kernel(raw, path, known.parse)
                     structure = known.structure(one.program) if one.program is not None else None
-                    ident = f"{number}.{raw['index']}"
-                    found = analyze_kernel(
-                        one, ident, request.codes, into.details, reader.path, structure, request.footprints,
+                    details: list[KernelDetail] | None = [] if request.draws else None
+                    part.kernels[index] = analyze_kernel(
+                        one, f"{number}.{index}", request.codes, details, reader.path, structure, part.footprints,
                         request.problem,
                     )  # fmt: skip
-                    into.kernels.append(found)
-                sound += 1
+                    if details:
+                        part.details[index] = details
+                part.sound += 1
             except Exception as error:
                 show_traceback(error)
-                skipped.append(SkippedInput(input=path, what=f"kernel {raw['index']}", message=in_words(error)))
+                part.skipped[index] = in_words(error)
         if request.progress is not None:
             request.progress(path, done, reader.count)
-    if reader.count == 0:
-        raise KscopeError("no-kernels", f"{path}: the report holds no kernel", "profile one that launches any")
-    if not sound and skipped:
-        first = f"{skipped[0].what}: {skipped[0].message}"
-        raise KscopeError("unreadable", f"{path}: none of its kernels can be analysed ({first})", RECOLLECT)
-    into.inputs.append(Input(path=path, kind="ncu", tool_version=version))
-    return skipped
+    part.count = reader.count
+    return part
+

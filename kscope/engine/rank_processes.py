@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault
+from kscope.parsers.files import forked
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -84,7 +85,7 @@ class _Apart(Ranks):
 def ranks(members: dict[int, tuple[Path, int, Reader]]) -> Iterator[Ranks]:
     """place -> (recording, rank, what reads it)."""
     size = sum(os.path.getsize(path) for path, _, _ in members.values())
-    count = min(len(members), _cores())
+    count = min(len(members), forked.cores())
     if count < 2 or size < ALONE or not hasattr(os, "fork"):
         yield Here(members)
         return
@@ -124,7 +125,3 @@ def _serve(connection: Connection, members: dict[int, tuple[Path, int, Reader]],
         while True:
             method, order = connection.recv()
             connection.send(here.ask(method, order))
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -4,25 +4,26 @@ while they decode."""
 from __future__ import annotations
 
 import contextlib
-import itertools
+import os
 import re
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kscope._version import __version__
-from kscope.engine import ahead
+from kscope.engine.readers import part_of, started
 from kscope.engine.request import Progress, Request
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fault, in_words, show_traceback
-from kscope.parsers.files.inputs import collect, open_input
-from kscope.parsers.ncu.worker import Reader, Want
+from kscope.parsers.files.inputs import collect
 
 if TYPE_CHECKING:
+    from kscope.engine.kernel_reports import Part
     from kscope.features.views.footprint import Footprints
     from kscope.model.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
     from kscope.model.detail import Detail
     from kscope.napkin.problem import Problem
+
 
 def analyze_paths(
     paths: Sequence[str | Path],
@@ -35,15 +36,18 @@ def analyze_paths(
     detail: Detail | None = None,
     footprints: Footprints | None = None,
     problem: Problem | None = None,
+    jobs: int = 1,
 ) -> Analysis:
     """Analyse reports, folders of them, or both, kernels sorted by time.
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
     the longest N. detail: filled with what charts and listings show (kscope.model.detail). footprints: filled with
     what a comparison needs of the kernels (kscope.features.views.footprint). problem: what the kernels were to
-    solve, to compare with what they did (kscope.napkin.problem). With several inputs, one that cannot be read, or that
-    kscope itself falls over, is listed in `skipped` and the others go on, and so is a kernel of a report; raises
-    KscopeError when nothing can be read, and for a lone unreadable input.
+    solve, to compare with what they did (kscope.napkin.problem). jobs: processes among which the reports are shared
+    out, or the kernels of one large report; the result is the same. They are forks of this one, so more than one is
+    for programs without threads. With several inputs, one that cannot be read, or that kscope itself falls over, is
+    listed in `skipped` and the others go on, and so is a kernel of a report; raises KscopeError when nothing can be
+    read, and for a lone unreadable input.
     """
     request = Request(
         wanted=re.compile(kernel) if kernel else None, top=top, progress=progress, detail=detail,
@@ -54,12 +58,35 @@ def analyze_paths(
     recordings = [one for one in inputs if one[1] != "ncu"]
     if recordings:
         request.codes = _codes(select, ignore)
-        return _with_timelines(inputs, recordings, request, faults)
-    with contextlib.closing(_started(inputs, charts=request.draws)) as readers:
-        first = next(readers)  # decodes while the next lines import
-        request.codes = _codes(select, ignore)
+        return _with_timelines(inputs, recordings, request, faults, jobs)
+    with contextlib.closing(_parts(inputs, request, jobs, select, ignore)) as parts:
+        return _analyze(parts, request, faults)
+
+
+def _parts(
+    inputs: Sequence[tuple[Path, str]], request: Request, jobs: int, select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Generator[tuple[str, Part | KscopeError], None, None]:  # fmt: skip
+    """What each report comes to, in order, by as many processes."""
+    share = jobs if len(inputs) == 1 else 1
+    with contextlib.closing(started(inputs, charts=request.draws, jobs=share)) as readers:
+        path, first = next(readers)  # decodes while the next lines import
+        if request.codes is None:
+            request.codes = _codes(select, ignore)
         _prepare(draws=request.draws)
-        return _analyze(itertools.chain([first], readers), request, faults)
+        if jobs > 1 and len(inputs) > 1 and hasattr(os, "fork"):
+            from kscope.engine.shared_work import over_reports
+
+            yield from over_reports((path, first), inputs, request, jobs)
+            return
+        if share > 1 and not isinstance(first, KscopeError) and first.turns is not None:
+            from kscope.engine.shared_work import over_kernels
+
+            yield path, over_kernels(path, 0, first, request)
+            return
+        yield path, part_of(path, 0, first, request)
+        for number, (path, reader) in enumerate(readers, start=1):
+            yield path, part_of(path, number, reader, request)
 
 
 def _with_timelines(
@@ -67,6 +94,7 @@ def _with_timelines(
     recordings: Sequence[tuple[Path, str]],
     request: Request,
     faults: Sequence[tuple[str, KscopeError]],
+    jobs: int,
 ) -> Analysis:
     """Timelines, and kernel reports where there are any."""
     import msgspec
@@ -90,10 +118,9 @@ def _with_timelines(
         return Analysis(
             kscope=__version__, inputs=read.inputs, timelines=timelines, jobs=read.jobs, skipped=_skipped(skipped)
         )
-    _prepare(draws=request.draws)
     request.top = None  # of all kernels, once they are joined
-    with contextlib.closing(_started(reports, charts=request.draws)) as readers:
-        kernels = _analyze(readers, request, skipped, alone=not timelines)
+    with contextlib.closing(_parts(reports, request, jobs)) as parts:
+        kernels = _analyze(parts, request, skipped, alone=not timelines)
     joined, timelines, left_out = _joined(timelines, kernels.kernels)
     return msgspec.structs.replace(
         kernels, inputs=[*kernels.inputs, *read.inputs], jobs=read.jobs,
@@ -142,26 +169,6 @@ def _collect(paths: Sequence[str | Path], faults: list[tuple[str, KscopeError]])
     return found
 
 
-def _started(
-    inputs: Sequence[tuple[Path, str]], *, charts: bool
-) -> Generator[tuple[str, Reader | KscopeError], None, None]:
-    """A started reader for each input in turn; the input stays open, and unpacked, until the next one is asked for."""
-    for path, _ in inputs:
-        state = "opening"
-        try:
-            with open_input(path) as real:
-                started = ahead.take(real, charts=charts) if real == str(path) else None
-                with contextlib.closing(started or Reader(real, Want(charts=charts), str(path))) as reader:
-                    state = "handed on"
-                    yield str(path), reader
-                    state = "read"
-        except Exception as e:
-            if state == "opening":
-                yield str(path), fault(path, e)
-            elif state == "handed on":  # the caller ends early: a fault of closing must not ask it to go on
-                return
-
-
 def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | None:
     from kscope.rules.registry import all_rules, matching
 
@@ -189,37 +196,40 @@ def _prepare(*, draws: bool) -> None:
 
 
 def _analyze(
-    readers: Iterable[tuple[str, Reader | KscopeError]],
+    parts: Iterable[tuple[str, Part | KscopeError]],
     request: Request,
     before: Sequence[tuple[str, KscopeError]],
     *,
     alone: bool = True,
 ) -> Analysis:
     """alone: raises where none of the reports can be read; there is nothing else to analyse."""
-    from kscope.engine.group import fold
-    from kscope.engine.kernel_reports import Read, analyze_report
-    from kscope.model.analysis import Analysis, SkippedInput
+    from kscope.engine.group import Longest
+    from kscope.model.analysis import Analysis, Input, SkippedInput
 
-    into = Read(request)
+    kernels = Longest(request.top, draws=request.draws)
+    inputs: list[Input] = []
     skipped = _skipped(before)
     faults: list[KscopeError] = []
-    for number, (path, reader) in enumerate(readers):
+    for path, part in parts:
         try:
-            if isinstance(reader, KscopeError):
-                raise reader
-            skipped += analyze_report(path, number, reader, into)
+            if isinstance(part, KscopeError):
+                raise part
+            skipped += part.left_out(path)
         except Exception as e:
             faults.append(fault(path, e))
             skipped.append(
                 SkippedInput(input=path, what="report", message=str(faults[-1]).removeprefix(f"{path}: "))
             )
-    if faults and alone and not into.inputs:
+            continue
+        inputs.append(Input(path=path, kind="ncu", tool_version=part.version))
+        kernels.add([part.kernels[i] for i in sorted(part.kernels)], [part.details[i] for i in sorted(part.details)])
+        if request.footprints is not None and part.footprints is not None:
+            request.footprints.take(part.footprints)
+    if faults and alone and not inputs:
         raise faults[0]
-    kernels = fold(into.kernels)
-    if request.wanted is not None and not kernels and into.inputs:
+    if request.wanted is not None and not kernels.any and inputs:
         raise _no_match(request.wanted)
-    kernels = kernels[: request.top] if request.top else kernels
-    if request.detail is not None and into.details is not None:
-        shown = {k.id for k in kernels}
-        request.detail.kernels.extend(d for d in into.details if d.id in shown)
-    return Analysis(kscope=__version__, inputs=into.inputs, kernels=kernels, skipped=skipped)
+    found = kernels.longest()
+    if request.detail is not None:
+        request.detail.kernels.extend(kernels.details())
+    return Analysis(kscope=__version__, inputs=inputs, kernels=found, skipped=skipped)

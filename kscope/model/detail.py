@@ -6,6 +6,9 @@ No contract: fields may change with the report. Columns are plain lists, one val
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from kscope.model.analysis import Finding
@@ -54,6 +57,14 @@ class Link(Part, frozen=True, kw_only=True):
     value: float
     unit: str = "B"
     note: str = ""
+
+    def __reduce__(self) -> tuple[Callable[..., Link], tuple[object, ...]]:
+        """From another process with the very same default: msgspec leaves defaults out by identity."""
+        return _link, (self.source, self.target, self.value, self.unit, self.note)
+
+
+def _link(source: str, target: str, value: float, unit: str, note: str) -> Link:
+    return Link(source=source, target=target, value=value, unit=sys.intern(unit), note=note)
 
 
 class MemoryChart(Part, frozen=True, kw_only=True):

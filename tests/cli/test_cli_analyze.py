@@ -178,7 +178,8 @@ def test_one_bad_input_beside_a_good_one_is_named_and_not_fatal(tmp_path: Path) 
 def test_progress_only_on_a_terminal_and_only_where_there_is_much() -> None:
     many = [fixture(name).parent for name in ("spill.fast", "sgemm.naive", "sgemm.tiled", "spill.slow", "atomics.fast")]
     assert on_terminal("analyze", CONFLICTS, stream="stderr") == ""
-    bar = on_terminal("analyze", *many, stream="stderr")
+    assert "5/?" in on_terminal("analyze", *many, "--jobs", "2", stream="stderr")
+    bar = on_terminal("analyze", *many, "--jobs", "1", stream="stderr")
     assert "5/?" in bar
     assert "atomics.fast/report.ncu-rep" in bar, "as much of the path as fits: its end"
     assert kscope("analyze", *many).stderr == ""

@@ -164,7 +164,7 @@ def test_recordings_that_begin_at_different_collectives(name: str, tmp_path: Pat
 
 def test_processes_of_their_own_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rank_processes, "ALONE", 0)
-    monkeypatch.setattr(rank_processes, "_cores", lambda: 2)
+    monkeypatch.setattr(rank_processes.forked, "cores", lambda: 2)
     assert to_json(analyze_paths(paths("ddp_buckets"))) == to_json(analysis("ddp_buckets"))
 
 
@@ -181,7 +181,7 @@ def test_a_process_that_dies_is_one_line(monkeypatch: pytest.MonkeyPatch) -> Non
         return plain(self, *asked)
 
     monkeypatch.setattr(rank_processes, "ALONE", 0)
-    monkeypatch.setattr(rank_processes, "_cores", lambda: 2)
+    monkeypatch.setattr(rank_processes.forked, "cores", lambda: 2)
     monkeypatch.setattr(Session, "meanwhile", dies)
     found = analyze_paths(paths("all_to_all"))
     assert not found.jobs and len(found.timelines) == 1

@@ -11,6 +11,7 @@ so that producer and consumer warps of a specialised kernel are seen together.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from functools import cached_property
 
@@ -74,6 +75,7 @@ class Proxies:
         self.sites = [i for i in code.where(lambda ins, op: ins.opcode in _WRITES | _READS) if i in ran]
         self.sites = [i for i in self.sites if code[i].guard is not None or not code[i].guard_negated]
         self._bit = {i: 1 << n for n, i in enumerate(self.sites)}
+        self._reached: dict[int, list[int] | None] = {}
 
     def at(self, index: int, without: Collection[int] = ()) -> list[Hazard]:
         """Hazards of one asynchronous access: writes before it, and reads before it where it writes. `without`: sites
@@ -193,16 +195,22 @@ class Proxies:
         touched = self._touched(site)
         if lows is None or touched is None:
             return None
-        return any(low <= a < low + LEAST for low in lows for a in touched)
+        return any(bisect_left(touched, low) < bisect_left(touched, low + LEAST) for low in lows)
 
-    def _touched(self, site: int) -> set[int] | None:
+    def _touched(self, site: int) -> list[int] | None:
+        """Bytes that a site touches under any assumption, sorted."""
+        if site not in self._reached:
+            self._reached[site] = self._addresses(site)
+        return self._reached[site]
+
+    def _addresses(self, site: int) -> list[int] | None:
         out: set[int] = set()
         for w in self._worlds:
             value = w.shared_address(site)
             if value is None:
                 return None
             out |= set(value) if isinstance(value, tuple) else {value}
-        return out
+        return sorted(out)
 
     @cached_property
     def _starts(self) -> dict[int, set[int] | None]:

@@ -127,6 +127,7 @@ def rings(
     on_stack: set[int] = set()
     stack: list[int] = []
     found: list[tuple[int, ...]] = []
+    ways: dict[int, tuple[int, ...]] = {}
     for root in sorted(through):
         if root in number:
             continue
@@ -137,9 +138,10 @@ def rings(
                 number[i] = low[i] = len(number)
                 stack.append(i)
                 on_stack.add(i)
-            near = code.defuse.consumers(i)
-            if stale is not None:
-                near = tuple(j for j in near if not stale(i, j))
+            if i not in ways:  # asked for again behind each consumer
+                near = code.defuse.consumers(i)
+                ways[i] = near if stale is None else tuple(j for j in near if not stale(i, j))
+            near = ways[i]
             for at in range(place, len(near)):
                 j = near[at]
                 if j not in through:

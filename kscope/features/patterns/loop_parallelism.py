@@ -51,6 +51,7 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
     serial = {n: bad for n, (bad, _) in enumerate(carried) if bad}
     parts: dict[float, float] = {}
     in_loop: dict[int, float] = {}
+    rounds: dict[int, float] = {}
     for b, cycles in enumerate(walk.block_cycles):
         block = cfg.blocks[b]
         spent = cycles * code.executed[block.start]
@@ -59,7 +60,9 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
             if number in serial:
                 in_loop[number] = in_loop.get(number, 0.0) + spent
                 break
-            can *= _rounds(code, number)
+            if number not in rounds:
+                rounds[number] = _rounds(code, number)
+            can *= rounds[number]
         parts[can] = parts.get(can, 0.0) + spent
     every = sum(parts.values())
     worst = max(in_loop, key=lambda n: in_loop[n], default=None)

@@ -6,6 +6,7 @@ A call falls through; the callee is noted in `Cfg.calls`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
@@ -36,7 +37,7 @@ class Loop(Struct, frozen=True):
     irreducible: bool = False
 
 
-class Cfg(Struct, frozen=True):
+class Cfg(Struct, frozen=True, dict=True):
     """The graph. `block_of`, `loop_of` (innermost loop or None) and `depth` (0 outside loops) are by instruction;
     `idom` (immediate dominator, None for entries) and `blocks` by block. `calls` maps a call to the instruction that
     it enters. `unresolved` holds the pcs of branches whose targets the text does not tell; `guessed` those of them
@@ -56,7 +57,15 @@ class Cfg(Struct, frozen=True):
 
     def loop_body(self, loop: int) -> tuple[int, ...]:
         """Instructions of a loop that are in no inner loop."""
-        return tuple(i for i in self.loops[loop].instructions if self.loop_of[i] == loop)
+        return self._bodies[loop]
+
+    @cached_property
+    def _bodies(self) -> list[tuple[int, ...]]:
+        bodies: list[list[int]] = [[] for _ in self.loops]
+        for i, loop in enumerate(self.loop_of):
+            if loop is not None:
+                bodies[loop].append(i)
+        return list(map(tuple, bodies))
 
     def loops_around(self, index: int) -> list[int]:
         """The loops around an instruction, innermost first."""

@@ -43,6 +43,17 @@ class Footprints(Struct):
     def add(self, ident: str, facts: Facts, findings: Sequence[Finding]) -> None:
         self.by_kernel[ident] = footprint(facts, {*self.wanted, *quoted(findings)})
 
+    def fresh(self) -> Footprints:
+        """One of the same kind that asks for the same, and holds nothing."""
+        return type(self)(wanted=self.wanted)
+
+    def take(self, other: Footprints) -> None:
+        """All that another one of the same kind holds, by kernel."""
+        for name in self.__struct_fields__:
+            mine = getattr(self, name)
+            if isinstance(mine, dict):
+                mine.update(getattr(other, name))
+
 
 def quoted(findings: Sequence[Finding]) -> set[str]:
     """Names of all figures that the findings quote as evidence."""

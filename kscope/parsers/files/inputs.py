@@ -100,7 +100,7 @@ def collect(
             continue
         faults: list[tuple[str, KscopeError]] = []
         good = 0
-        for member in _reports(path):
+        for member in reports_below(path):
             try:
                 with fenced(member):
                     kind = kind_of(member)
@@ -217,7 +217,7 @@ def _peel(head: bytes, kind: str) -> bytes:
     return bytes(out[:HEAD])
 
 
-def _reports(folder: Path) -> Iterator[Path]:
+def reports_below(folder: Path) -> Iterator[Path]:
     """Reports below a folder, sorted; hidden folders and links to folders are left out."""
     for root, folders, files in os.walk(folder):
         folders[:] = sorted(f for f in folders if not f.startswith("."))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 MAGIC = b"NVR\0"
 _RESULTS, _PAYLOAD = 2, 5
+_SESSION, _TIME = 3, 2
+_FIRST = 1_500_000_000  # 2017, before there was an Nsight Compute
 _VERSION = re.compile(rb"Nsight Compute[^\n]{0,40}?(20\d\d\.\d+(?:\.\d+)*)", re.DOTALL)
 _HEADER_LIMIT = 256 << 20  # bytes; block headers hold string tables of some 100 KB
 
@@ -90,6 +92,41 @@ def tool_version(file: IO[bytes], size: int) -> str | None:
             found = _VERSION.search(file.read(block.end - block.start))
             if found:
                 return found.group(1).decode()
+    return None
+
+
+def recorded_at(file: IO[bytes], size: int) -> int | None:
+    """When a report was recorded, in seconds since 1970 UTC: field 2 of the session, field 3 of the first block's
+    header (seen so in reports of 2022.2 to 2026.3). None where the container does not say it."""
+    start = header_end(file, size)
+    file.seek(start)
+    length = file.read(4)
+    if len(length) < 4 or (count := int(struct.unpack("<I", length)[0])) > _HEADER_LIMIT:
+        return None
+    try:
+        session = _field(file.read(count), _SESSION)
+        seconds = _field(session, _TIME) if isinstance(session, bytes) else None
+    except (IndexError, ValueError):
+        return None
+    return seconds if isinstance(seconds, int) and _FIRST <= seconds < 1 << 33 else None
+
+
+def _field(message: bytes, wanted: int) -> int | bytes | None:
+    """The first value of a field of a message that is a number or bytes. Raises ValueError or IndexError."""
+    at = 0
+    while at < len(message):
+        tag, at = varint(message, at)
+        value: int | bytes
+        if tag & 7 == 0:
+            value, at = varint(message, at)
+        elif tag & 7 == 2:
+            length, at = varint(message, at)
+            value, at = message[at : at + length], at + length
+        else:
+            at += {1: 8, 5: 4}[tag & 7] if tag & 7 in (1, 5) else len(message)
+            continue
+        if tag >> 3 == wanted:
+            return value
     return None
 
 

@@ -29,9 +29,14 @@ def target(data: bytes) -> tuple[int, int]:
 
 def result_names(report: str) -> list[str]:
     """The mangled name of the function that each result is of, in file order, "" where it has none; [] where the
-    container does not read as expected. A payload with results is u32 length + protobuf message, as often as there are
-    results; field 5 is the name. A hint: what a result is of, NVIDIA's reader says."""
-    names: list[str] = []
+    container does not read as expected. A hint: what a result is of, NVIDIA's reader says."""
+    return [name for name, _ in results(report)]
+
+
+def results(report: str) -> list[tuple[str, int]]:
+    """(mangled name, bytes) of each result, in file order; [] where the container does not read as expected. A payload
+    with results is u32 length + protobuf message, as often as there are results; field 5 is the name."""
+    read: list[tuple[str, int]] = []
     try:
         with open(report, "rb") as f:
             found = [b for b in ncu_container.blocks(f, os.fstat(f.fileno()).st_size) if b.results]
@@ -40,10 +45,10 @@ def result_names(report: str) -> list[str]:
         for block in found:
             for message in _messages(data[block.payload : block.end]):
                 name = next((value for number, value in _fields(message) if number == _MANGLED), b"")
-                names.append(bytes(name).decode("utf-8"))
+                read.append((bytes(name).decode("utf-8"), len(message)))
     except (OSError, ValueError, IndexError, struct.error, ncu_container.Damage):
         return []
-    return names
+    return read
 
 
 def embedded_images(report: str) -> dict[bytes, memoryview]:

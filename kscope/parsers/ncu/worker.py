@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
     from kscope.parsers.ncu.native import Raw
     from kscope.parsers.ncu.sass_cache import SassCache
+    from kscope.parsers.ncu.turns import Turns
 
     Row = tuple[int, str, str | None, int | None]
     """One instruction of SASS: offset from the entry, text, source file, line."""
 
-MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced
+MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced; those that share a report share it
 SILENCE = 300.0  # seconds without a frame after which a reader is given up, fewer of a small report
 _SILENCE_AT_LEAST, _BYTES_A_SECOND = 40.0, 20_000
 """Of a report of so many bytes. 200 KB take 0.1 s; NVIDIA's disassembler can run for ever on damaged code. Judged."""
@@ -41,15 +42,22 @@ __all__ = ["LateSources", "Reader", "Skipped", "Want", "extract_all", "serve"]
 class Reader:
     """A started reader process of one report. Starting early lets the parent import while it decodes."""
 
-    def __init__(self, path: str, want: Want, display: str | None = None) -> None:
-        """path: the plain file to read; display: its name in messages."""
+    def __init__(self, path: str, want: Want, display: str | None = None, turns: Turns | None = None) -> None:
+        """path: the plain file to read; display: its name in messages; turns: the kernels that it shares with other
+        readers of the report, which it then reads in that order."""
         self._path, self._want, self._display = path, want, display or path
+        self.turns = turns
         self.count: int | None = None
         self._silence = _patience(path)
         self._start(0)
 
-    def _start(self, first: int) -> None:
-        self._next = first
+    def again(self, turns: Turns | None = None) -> Reader:
+        """Another reader of the same, with a share of the same turns, or others."""
+        return Reader(self._path, self._want, self._display, turns or self.turns)
+
+    def _start(self, first: int, rest: tuple[int, ...] = ()) -> None:
+        """first: the kernel to go on with; rest: of shared ones, those that this reader has taken already."""
+        self._next, self._rest = first, rest
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: IO[bytes]
         if hasattr(os, "fork"):
@@ -58,7 +66,7 @@ class Reader:
             self._pid = forked.fork()
             if self._pid == 0:
                 os.close(read_end)
-                _child(self._path, first, self._want, os.fdopen(write_end, "wb"))
+                _child(self._path, first, self._want, os.fdopen(write_end, "wb"), self.turns, rest)
             os.close(write_end)
             self._pipe = os.fdopen(read_end, "rb")
         else:
@@ -89,7 +97,7 @@ class Reader:
                 if tag == "open":
                     self.count = rest[0]
                 elif tag == "begin":
-                    self._next = rest[0]
+                    self._next, self._rest = rest
                 elif tag == "code":
                     if expect is not None:
                         expect(*rest)
@@ -102,7 +110,7 @@ class Reader:
                     raise KscopeError("unreadable", f"{self._display}: {rest[0]}", RECOLLECT)
                 elif tag == "pause":
                     self._reap()
-                    self._start(rest[0])
+                    self._start(*rest)
                 elif tag == "done":
                     return
                 else:
@@ -111,9 +119,9 @@ class Reader:
                         message = f"{self._display}: NVIDIA's report reader {how}: the file is damaged"
                         raise KscopeError("reader-crash", message, RECOLLECT)
                     yield Skipped(self._next, f"NVIDIA's report reader {how} on kernel {self._next}")
-                    if self._next + 1 >= self.count:
+                    if self.turns is None and self._next + 1 >= self.count:
                         return
-                    self._start(self._next + 1)
+                    self._start(self._next + 1, self._rest)
         finally:
             self.close()
 
@@ -122,7 +130,7 @@ class Reader:
         if frame is None:  # the library fell over them: go on behind this kernel, and ask for no more
             self.close()
             self._want = Want(**{**vars(self._want), "sources": False})
-            self._start(self._next + 1)
+            self._start(self._next + 1, self._rest)
         return dict(frame[1]) if frame is not None else {}
 
     def _frame(self) -> tuple[Any, ...] | None:
@@ -196,7 +204,9 @@ def extract_all(path: str, want: Want, display: str | None = None) -> Iterator[R
             yield item
 
 
-def _child(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
+def _child(
+    path: str, first: int, want: Want, pipe: BinaryIO, turns: Turns | None = None, rest: tuple[int, ...] = ()
+) -> None:
     """Body of the reader: never returns, so that after a fork no handler or buffer of the parent runs twice. Standard
     output becomes silent, so `pipe` has to be another descriptor."""
     status = 1
@@ -204,7 +214,7 @@ def _child(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
         quiet = os.open(os.devnull, os.O_WRONLY)  # the native library prints to both streams
         os.dup2(quiet, 1)
         os.dup2(quiet, 2)
-        serve(path, first, want, pipe)
+        serve(path, first, want, pipe, turns, rest)
         status = 0
     except BaseException:  # reported by the exit status; the parent words it
         status = 1
@@ -212,8 +222,11 @@ def _child(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
         os._exit(status)
 
 
-def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
-    """Decode kernels from `first` on and write frames until the end or until memory has grown past the bound."""
+def serve(
+    path: str, first: int, want: Want, pipe: BinaryIO, turns: Turns | None = None, rest: tuple[int, ...] = ()
+) -> None:
+    """Decode kernels from `first` on, or of those that are shared out `rest` and what is taken, and write frames until
+    the end or until memory has grown past the bound."""
 
     def send(*frame: Any) -> None:
         body = marshal.dumps(frame)
@@ -233,9 +246,10 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     cache = SassCache(path)
     sources = Sources(cache)
     send("open", len(actions))
+    bound = MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND
     expected = _expected(path, cache, len(actions)) if want.sass else {}
-    for index in range(first, len(actions)):
-        send("begin", index)
+    for index, behind in turns.kernels(rest) if turns else ((i, ()) for i in range(first, len(actions))):
+        send("begin", index, behind)
         if index in expected and (rows := cache.load(expected[index])) is not None:
             send("code", expected[index], cache.target(expected[index]), [(at, *row) for at, row in rows.items()])
         try:
@@ -247,8 +261,8 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
         else:
             send("kernel", raw)
             send("sources", sources.texts(action, raw) if want.sources else {})
-        if index + 1 < len(actions) and _resident() > MEMORY_BOUND:
-            send("pause", index + 1)
+        if (turns or index + 1 < len(actions)) and _resident() > bound:
+            send("pause", index + 1, behind)
             return
     send("done")
 

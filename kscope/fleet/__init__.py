@@ -1,0 +1,1 @@
+"""Thousands of reports as one Parquet dataset of causes: ingest, report, SQL."""

@@ -1,0 +1,154 @@
+"""The same function over inputs: here, by processes of this machine, or by an engine that runs already (Dask, Ray). No
+more than a window of inputs is under way, results come as they are done, and an input that ends the process which works
+on it is a result too: a KscopeError."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+from kscope.fleet.missing import needed
+from kscope.fleet.one import Outcome, look
+from kscope.fleet.sources import Source
+from kscope.model.errors import EXIT_USAGE, KscopeError
+
+AHEAD = 3  # inputs under way for each process: one it works on, and no waiting for the next
+TRIES = 2  # processes that an input may end before it is refused
+FRESH = 400  # inputs after which a process is replaced: what native libraries never give back goes with it
+CONNECT = 30.0  # seconds to reach a cluster
+
+Result = tuple[int, "Outcome | KscopeError"]
+Numbered = Sequence[tuple[int, Source]]
+Look = Callable[[Source], Outcome]
+
+
+def here(tasks: Numbered, function: Look = look) -> Iterator[Result]:
+    """One after the other, in this process."""
+    for number, source in tasks:
+        yield number, function(source)
+
+
+def by_processes(tasks: Numbered, jobs: int, function: Look = look) -> Iterator[Result]:
+    """By `jobs` processes of this machine."""
+    waiting = list(reversed(tasks))
+    while waiting:
+        running: dict[Future[Outcome], tuple[int, Source]] = {}
+        suspects: list[tuple[int, Source]] = []
+        with _pool(jobs) as pool:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < AHEAD * jobs:
+                        running[pool.submit(function, waiting[-1][1])] = waiting[-1]
+                        waiting.pop()
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in sorted(done, key=lambda f: running[f][0]):
+                        result = future.result()
+                        yield running.pop(future)[0], result
+            except BrokenProcessPool:
+                suspects = sorted(running.values(), key=lambda task: task[0])
+        for task in suspects:  # one of those under way ended its process: which one is seen alone
+            yield task[0], _alone(task[1], function)
+
+
+def _pool(jobs: int) -> ProcessPoolExecutor:
+    import multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(jobs, mp_context=context, max_tasks_per_child=FRESH, initializer=_ready)
+
+
+def _ready() -> None:
+    """A process that serves: what is imported before its first input is imported once."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    import kscope.engine.kernel
+    import kscope.engine.run  # noqa: F401
+
+
+def _alone(source: Source, function: Look) -> Outcome | KscopeError:
+    for _ in range(TRIES):
+        with _pool(1) as pool, contextlib.suppress(BrokenProcessPool):
+            return pool.submit(function, source).result()
+    return died(source)
+
+
+def died(source: Source) -> KscopeError:
+    return KscopeError("crashed", f"{source.url}: the process that analysed it ended {TRIES} times (out of memory?)",
+                       "analyse it alone: kscope analyze")  # fmt: skip
+
+
+def by_cluster(tasks: Numbered, address: str, function: Look = look) -> Iterator[Result]:
+    """By an engine that runs: dask://HOST:PORT or ray://HOST:PORT (also dask+tls://..., ray://auto on a machine of the
+    cluster). Inputs and kscope must be within its workers' reach. Raises KscopeError where it cannot be reached."""
+    kind, _, rest = address.partition("://")
+    if kind in ("dask", "dask+tls"):
+        return _by_dask(tasks, f"{'tls' if kind.endswith('tls') else 'tcp'}://{rest}", function)
+    if kind == "ray":
+        return _by_ray(tasks, rest, function)
+    hint = "dask://HOST:PORT or ray://HOST:PORT"
+    raise KscopeError("usage", f"{address}: no cluster that kscope knows", hint, EXIT_USAGE)
+
+
+def _by_dask(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
+    distributed = needed("distributed")
+    try:
+        client = distributed.Client(address, timeout=CONNECT, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        raise _unreachable(address, error) from None
+    with client:
+        waiting = list(reversed(tasks))
+        under_way: dict[Any, tuple[int, Source]] = {}
+        done = distributed.as_completed()
+        window = AHEAD * max(1, sum(client.nthreads().values()))
+        while waiting or under_way:
+            while waiting and len(under_way) < window:
+                number, source = waiting.pop()
+                future = client.submit(function, source, pure=False, key=f"kscope-{number}-{time.time_ns()}")
+                under_way[future] = (number, source)
+                done.add(future)
+            future = next(done)
+            number, source = under_way.pop(future)
+            try:
+                yield number, future.result()
+            except distributed.KilledWorker:  # the scheduler has tried others
+                yield number, died(source)
+            future.release()
+
+
+def _by_ray(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
+    ray = needed("ray")
+    started = False
+    if not ray.is_initialized():
+        try:
+            ray.init(address="auto" if address == "auto" else f"ray://{address}", log_to_driver=False)
+        except (ConnectionError, OSError, ValueError, RuntimeError) as error:
+            raise _unreachable(f"ray://{address}", error) from None
+        started = True
+    try:
+        remote = ray.remote(max_retries=TRIES, num_cpus=1)(function)
+        waiting = list(reversed(tasks))
+        under_way: dict[Any, tuple[int, Source]] = {}
+        window = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))
+        while waiting or under_way:
+            while waiting and len(under_way) < window:
+                task = waiting.pop()
+                under_way[remote.remote(task[1])] = task
+            (ready,), _ = ray.wait(list(under_way), num_returns=1)
+            number, source = under_way.pop(ready)
+            try:
+                yield number, ray.get(ready)
+            except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
+                yield number, died(source)
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _unreachable(address: str, error: BaseException) -> KscopeError:
+    return KscopeError("no-cluster", f"{address}: cannot be reached ({type(error).__name__})",
+                       "start it first: dask scheduler, ray start --head")  # fmt: skip
