@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.hot_slice import hot_slice, nothing_busy
 from kscope.features.counters.launch import Geometry, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
 from kscope.features.counters.product_tile import Tile, tile
@@ -44,6 +45,16 @@ class CounterFacts:
         if self.l2_passes:
             beside.add("l2")
         return busiest({n: u for n, u in self.units.items() if n not in beside})
+
+    @cached_property
+    def hot_slice(self) -> float | None:
+        """Sectors of the busiest L2 slice over the average slice's, where atomics on few addresses fill that one."""
+        return hot_slice(self._kernel.metrics, self.units)
+
+    @property
+    def nothing_busy(self) -> bool:
+        """No unit works for long, as an average of all of its kind."""
+        return nothing_busy(self.units)
 
     @cached_property
     def l2_passes(self) -> bool:

@@ -117,7 +117,7 @@ class SmallGrid(CounterRule):
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can
         be shared out, its sums or its carry must be joined: a second kernel, atomics or blocks that wait for each
         other, each at least one more start. Sums that are stored behind the loop are then written `factor` times and
-        read again, by reductions at half the rate of loads (kscope.rules.memory.atomic_contention.HOT). A carry that
+        read again, by reductions at half the rate of loads (kscope.features.counters.hot_slice.HOT). A carry that
         is stored in each round is needed before the piece begins: its inputs are read twice."""
         code, path = facts.code, facts.estimate.latency_floor
         if code is None:
