@@ -56,7 +56,7 @@ def _overlaps(findings: list[Finding]) -> list[Finding]:
     """Name, for each finding, the others that blame the same instructions or hide the same waits: their gains cannot
     be added."""
     places = [{(p.function, p.pc) for p in f.locations} for f in findings]
-    waits = [f.code in SAME_WAITS and f.severity != "info" for f in findings]
+    waits = [(f.code in SAME_WAITS or "+threads" in f.pulls) and f.severity != "info" for f in findings]
     out = []
     for i, f in enumerate(findings):
         shared = [

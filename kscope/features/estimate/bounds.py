@@ -44,6 +44,7 @@ START = 1000.0  # cycles that an SM has work in a kernel of one load and one sto
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
 CHAIN = "the chain of one thread"
+LAUNCH = "the launch itself"
 
 
 class Bounds(Struct, frozen=True):
@@ -70,6 +71,11 @@ class Bounds(Struct, frozen=True):
         meanwhile than over the whole kernel, in which some SMs have done."""
         launch = self.launch
         return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
+
+    @property
+    def waiting(self) -> float:
+        """Share of the time that is latency rather than the load of the fullest unit, as units add up (0..1)."""
+        return float(max(0.0, 1.0 - min(1.0, self.next_limit({})[0]) ** SMOOTH) ** (1 / SMOOTH))
 
     def next_limit(self, scale: Scale, skip: tuple[str, ...] = ()) -> tuple[float, str]:
         """Load and title of the fullest unit when demands are scaled."""
@@ -128,6 +134,8 @@ class Bounds(Struct, frozen=True):
         cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
         if chain > max(load, waiting / factor):
             cap = CHAIN
+        if outside + start > max(load, waiting / factor, chain):
+            cap = LAUNCH
         return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain), cap)
 
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
@@ -148,7 +156,8 @@ class Bounds(Struct, frozen=True):
         gain = max(1 / both, fixed.speedup)
         high = max(gain, min(fixed.high * factor, 1 / max(YIELD * load, outside, 1e-3)))
         cap = name if load > rest else REST
-        return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
+        low = max(fixed.low, 1 / (1 - LOW * (1 - 1 / gain)))
+        return Estimate(speedup=round(gain, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")
 
     def removed(
         self, lost: float, *, sure: float, high: float | None = None, scale: Scale | None = None, plateau: float
