@@ -49,11 +49,11 @@ def test_a_warp_a_row_fills_an_empty_device_and_says_what_the_other_way_brings(f
     assert finding.fix == FIX[ROW] and finding.pulls == ["+threads"]
     assert finding.estimate is not None and "too empty" in finding.why
     (other,) = finding.remedies
-    assert other.applies and other.estimate is not None and other.estimate.speedup < finding.estimate.speedup
+    assert other.applies and other.estimate is not None and other.estimate.speedup <= finding.estimate.speedup
 
 
-def test_rows_of_six_elements_are_no_work_for_a_warp(facts: Callable[[str], Facts]) -> None:
-    """The same code, had its loop run three rounds of two elements a thread."""
+def test_rows_of_few_elements_are_no_work_for_a_warp(facts: Callable[[str], Facts]) -> None:
+    """The same code, had its loop run one round of what it unrolls."""
     known = facts("row_stats.thread")
     code = known.code
     assert code is not None
@@ -64,10 +64,8 @@ def test_rows_of_six_elements_are_no_work_for_a_warp(facts: Callable[[str], Fact
     assert rows_of(known, code, loads, 0.01) is None, "nobody waits for them"
     short = Facts(known.kernel)
     assert short.code is not None
-    for n, loop in enumerate(short.code.cfg.loops):
-        assert n >= 0
-        outside = min(short.code.executed[i] for i in range(len(short.code)) if short.code.executed[i] > 0)
-        for i in loop.instructions:
-            short.code.executed[i] = min(short.code.executed[i], outside)
+    once = min(n for n in short.code.executed if n > 0)
+    for i in range(len(short.code)):
+        short.code.executed[i] = min(short.code.executed[i], once)
     few = rows_of(short, short.code, loads, 0.9)
     assert few is not None and few.elements < 32 and (few.why_not == "") == (few.elements >= 8)
