@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kscope.features.counters.hot_slice import hot_slice, nothing_busy
 from kscope.features.counters.launch import Geometry, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
+from kscope.features.counters.packing import Packing, packing
 from kscope.features.counters.product_tile import Tile, tile
 from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
@@ -55,6 +56,11 @@ class CounterFacts:
     def nothing_busy(self) -> bool:
         """No unit works for long, as an average of all of its kind."""
         return nothing_busy(self.units)
+
+    def packed(self, threads: int) -> Packing | None:
+        """What blocks of so many threads would make of this launch; None where that cannot be told."""
+        lanes = self._kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio")
+        return packing(self._kernel, self.launch, threads, lanes)
 
     @cached_property
     def l2_passes(self) -> bool:
