@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kscope.features.facts import Facts, Packing, Scale
+from kscope.features.facts import Demand, Facts, Packing, between
 from kscope.model.analysis import Estimate, Remedy
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
@@ -72,6 +72,11 @@ MANY = 2.0  # waves from which blocks follow each other
 IDLE = 0.5  # of the lanes, from which a block that should stay as it is wants a word
 WASTED = 0.03  # of the lanes, from which a partial warp counts
 APART = 1.5  # times as long that a warp's path becomes, from which its lanes go different ways
+ISSUED: tuple[Demand, ...] = (
+    "instructions", "fma", "fmaheavy", "alu", "xu", "fp64", "branches", "constants", "lsu_instructions",
+    "mio_instructions",
+)  # fmt: skip
+ROUNDS: tuple[Demand, ...] = ("l1_wavefronts", "l1_banks", "l1_writeback")
 
 
 class Choice(Struct, frozen=True):
@@ -160,16 +165,32 @@ class BlockSize(CounterRule):
     def _estimate(self, facts: Facts, packing: Packing, *, started: bool) -> Estimate:
         """Issue slots of fuller warps, threads that an SM holds, and starts: where these are what blocks wait for, an
         SM holds fewer warps now than would fit."""
-        launch, occ = facts.counters.launch, facts.counters.occupancy
-        kept = packing.instructions
-        scale: Scale = {
-            "instructions": kept, "fma": kept, "fmaheavy": kept, "alu": kept, "xu": kept, "lsu_instructions": kept,
-            "blocks": packing.blocks,
-        }  # fmt: skip
-        factor = packing.factor if launch.limits else 1 / packing.path
+        occ = facts.counters.occupancy
+        more = 1.0
         if started and occ is not None and occ.achieved:
-            factor *= max(1.0, occ.theoretical / occ.achieved)
-        return facts.estimate.overlap(factor, scale)
+            more = max(1.0, occ.theoretical / occ.achieved)
+        estimate = self._with(facts, packing, more)
+        return between(estimate, low=self._with(facts, packing.apart, more))
+
+    def _with(self, facts: Facts, packing: Packing, more: float) -> Estimate:
+        """more: times as many warps as now that an SM could hold with the present blocks."""
+        kept = packing.instructions
+        scale: dict[Demand, float] = dict.fromkeys(ISSUED, kept)
+        # Neighbours' accesses share a round where they lie side by side, and need one each where they do not.
+        scale |= dict.fromkeys(ROUNDS, kept**0.5)
+        scale["l2_requests"] = kept ** (1 - self._scattered(facts))
+        scale["blocks"] = packing.blocks
+        factor = packing.factor if facts.counters.launch.limits else 1 / packing.path
+        return facts.estimate.overlap(factor * more, scale)
+
+    def _scattered(self, facts: Facts) -> float:
+        """How far lanes read sectors of their own: 0 where a request is one sector, 1 where it is one a lane."""
+        traffic = facts.counters.traffic
+        lanes = facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") or 32.0
+        if lanes <= 1 or not traffic.global_load_requests:
+            return 0.5
+        each = traffic.global_load_sectors / traffic.global_load_requests
+        return min(1.0, max(0.0, (each - 1) / (lanes - 1)))
 
     def _against(self, facts: Facts, packing: Packing) -> str:
         """Why a larger block brings nothing."""
