@@ -19,8 +19,9 @@ PAYS, SURE = 1.1, 0.05
 
 
 def severity(finding: Finding) -> Severity:
-    """From the promised gain: below 3 % is information only. Findings without a figure keep their own."""
-    if finding.estimate is None:
+    """From the promised gain: below 3 % is information only. Findings without a figure keep their own, and so do those
+    that were set aside (kscope.engine.thin)."""
+    if finding.estimate is None or finding.order:
         return finding.severity
     gain = finding.estimate.speedup
     if gain < 1.03:

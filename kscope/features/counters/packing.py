@@ -34,12 +34,12 @@ class Packing(Struct, frozen=True):
     @property
     def instructions(self) -> float:
         """Those that are left, over now."""
-        return self.fuller ** (self.spread - 1)
+        return float(self.fuller ** (self.spread - 1))
 
     @property
     def path(self) -> float:
         """What a warp executes, over now."""
-        return self.fuller**self.spread
+        return float(self.fuller**self.spread)
 
     @property
     def factor(self) -> float:
