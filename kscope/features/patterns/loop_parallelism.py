@@ -81,7 +81,12 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
 
 def shareable(code: Listing, number: int) -> bool:
     """Whether the rounds of a loop can be divided among threads."""
-    return not _carried(code, number)[0]
+    return not chained(code, number)
+
+
+def chained(code: Listing, number: int) -> tuple[int, ...]:
+    """The instructions of a loop that make its rounds one chain; empty where rounds can be divided."""
+    return _carried(code, number)[0]
 
 
 def _rounds(code: Listing, number: int) -> float:
