@@ -10,7 +10,9 @@ from msgspec import UNSET
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.next_step import next_step
 from kscope.engine.outcomes import judged
+from kscope.engine.rank import ranked
 from kscope.engine.regime import decide
+from kscope.engine.thin import weighed
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
@@ -54,9 +56,12 @@ def analyze_kernel(
     solve."""
     facts = Facts(kernel, structure)
     said = judged(
-        (rule.code, partial(rule().run, facts))
-        for rule in all_rules()
-        if issubclass(rule, Rule) and (codes is None or rule.code in codes)
+        (
+            (rule.code, partial(rule().run, facts))
+            for rule in all_rules()
+            if issubclass(rule, Rule) and (codes is None or rule.code in codes)
+        ),
+        lambda findings: ranked(weighed(facts, findings)),
     )
     findings = under_the_roof(facts, said.findings)
     regimen = decide(facts)

@@ -7,17 +7,21 @@ from collections.abc import Iterable
 
 import msgspec
 
+from kscope.engine.working_order import in_working_order
 from kscope.model.analysis import Finding, Severity
 
 ROOFS = ("MEM107", "CMP208")
 """Findings that say the kernel is at its roof: they lead where nothing else pays."""
+SAME_WAITS = frozenset({"LAT301", "LAT302", "LAT303", "GRD401", "GRD405"})
+"""Findings whose fixes all keep more work in flight: what one of them hides, the others cannot hide again."""
 PAYS, SURE = 1.1, 0.05
 """Gain, and gain times confidence, from which a fault is worth more attention than the roof."""
 
 
 def severity(finding: Finding) -> Severity:
-    """From the promised gain: below 3 % is information only. Findings without a figure keep their own."""
-    if finding.estimate is None:
+    """From the promised gain: below 3 % is information only. Findings without a figure keep their own, and so do those
+    that were set aside (kscope.engine.thin)."""
+    if finding.estimate is None or finding.order:
         return finding.severity
     gain = finding.estimate.speedup
     if gain < 1.03:
@@ -37,8 +41,8 @@ def pays(finding: Finding) -> bool:
 
 
 def ranked(found: Iterable[Finding]) -> list[Finding]:
-    """Best first, with severities and overlaps filled in; a kernel at its roof leads with that, unless something
-    else promises a real gain."""
+    """The order to work in, with severities and overlaps filled in; a kernel at its roof leads with that, unless
+    something else promises a real gain."""
     findings = [msgspec.structs.replace(f, severity=severity(f)) for f in found]
     paying = any(pays(f) for f in findings)
 
@@ -46,14 +50,18 @@ def ranked(found: Iterable[Finding]) -> list[Finding]:
         group = 2 if f.severity == "info" else 0 if f.code in ROOFS and not paying else 1
         return group, -worth(f), f.code
 
-    return _overlaps(sorted(findings, key=key))
+    return _overlaps(in_working_order(sorted(findings, key=key)))
 
 
 def _overlaps(findings: list[Finding]) -> list[Finding]:
-    """Name, for each finding, the others that blame the same instructions: their gains cannot be added."""
+    """Name, for each finding, the others that blame the same instructions or hide the same waits: their gains cannot
+    be added."""
     places = [{(p.function, p.pc) for p in f.locations} for f in findings]
+    waits = [(f.code in SAME_WAITS or "+threads" in f.pulls) and f.severity != "info" for f in findings]
     out = []
     for i, f in enumerate(findings):
-        shared = [g.code for j, g in enumerate(findings) if j != i and places[i] & places[j]]
+        shared = [
+            g.code for j, g in enumerate(findings) if j != i and (places[i] & places[j] or (waits[i] and waits[j]))
+        ]
         out.append(msgspec.structs.replace(f, overlaps=shared))
     return out

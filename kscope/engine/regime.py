@@ -178,6 +178,10 @@ def _by_shape(facts: Facts) -> Regimen | None:
 def _by_waits(facts: Facts) -> Regimen:
     """Nothing is saturated: the group of waits with the largest share of warp time names the regime."""
     stalls = facts.counters.stalls
+    hot = facts.counters.hot_slice
+    if hot is not None and facts.counters.nothing_busy:
+        text = f"no unit is full but one slice of L2, which serves {hot:.0f} times the sectors of the average one"
+        return Regimen("memory", "atomics", 0.85, text)
     memory_mio = _shared_share(facts)
     mio = stalls.of("short_scoreboard", "mio_throttle")
     memory = stalls.of("long_scoreboard", "lg_throttle", "tex_throttle", "drain", "membar", "imc_miss")

@@ -22,6 +22,7 @@ from kscope.model.findings import (
     Location,
     NotApplicable,
     Regime,
+    Remedy,
     RuleError,
     Severity,
     Verdict,
@@ -42,7 +43,7 @@ __all__ = [
     "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel",
     "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter", "Location", "NextStep",
     "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime", "RegimeShare",
-    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
+    "Remedy", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
     "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 

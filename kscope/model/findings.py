@@ -64,6 +64,16 @@ class Location(Frozen):
     source: str | None = None
 
 
+class Remedy(Frozen):
+    """One way to mend what a finding names. Each has a condition of its own: where that does not hold, `why` says so;
+    else `why` says when to prefer it, and `estimate` what it brings alone."""
+
+    step: Annotated[str, Meta(description="what to change, as `fix` words it")]
+    applies: Annotated[bool, Meta(description="whether its condition holds in this kernel")]
+    why: str = ""
+    estimate: Estimate | None = None
+
+
 class Finding(Frozen):
     rule: str
     code: str
@@ -76,7 +86,13 @@ class Finding(Frozen):
     why: str = ""
     fix: str = ""
     confidence: Annotated[float, Meta(ge=0, le=1)] = 0.5
-    overlaps: Annotated[list[str], Meta(description="codes of findings that explain the same samples")] = []
+    overlaps: Annotated[list[str], Meta(description="codes of findings that explain the same samples or waits")] = []
+    remedies: Annotated[list[Remedy], Meta(description="ways beside `fix`: those that do, and those that do not")] = []
+    pulls: Annotated[
+        list[str], Meta(description="what the fix takes more (+) or less (-) of: +registers, -threads, +tile, ...")
+    ] = []
+    first: Annotated[list[str], Meta(description="codes of findings to mend before: this only pays after them")] = []
+    order: Annotated[str, Meta(description="why it stands here, where that is not the order of gain")] = ""
 
 
 class NotApplicable(Frozen):

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime
+from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy
 from kscope.model.metric_names import is_read
 from kscope.model.units import counted, percent
 
@@ -37,6 +37,8 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kscope.features.facts import Code, Facts
 
 
@@ -140,11 +142,16 @@ class Rule(AnyRule):
         estimate: Estimate | None = None,
         confidence: float = 0.7,
         regime: Regime | None = None,
+        remedies: Sequence[Remedy] = (),
+        pulls: Sequence[str] = (),
+        first: Sequence[str] = (),
     ) -> Finding:
+        """remedies: ways beside `fix`, with those whose condition does not hold; pulls: what the fix takes more (+) or
+        less (-) of; first: codes of findings, where they are made, without whose fix this one does not pay."""
         return Finding(
             rule=self.slug, code=self.code, title=title or self.title, regime=regime or self.regime,
             estimate=estimate, evidence=evidence, locations=locations or [], why=why, fix=fix,
-            confidence=round(confidence, 2),
+            confidence=round(confidence, 2), remedies=list(remedies), pulls=list(pulls), first=list(first),
         )  # fmt: skip
 
 

@@ -97,7 +97,7 @@ def test_on_captures(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> N
     for f in k.findings:
         if f.estimate is not None:
             assert 1 <= f.estimate.low <= f.estimate.speedup <= f.estimate.high
-            assert f.severity == severity(f)
+            assert f.severity == severity(f) or f.order.startswith("set aside")
         assert f.why and f.fix and f.evidence and set(f.overlaps) <= set(codes) - {f.code}
     accounted = codes + k.passed + [n.code for n in k.not_applicable]
     assert k.errors == [] and len(set(accounted)) == len(accounted) >= 28, "every rule says exactly one thing"

@@ -8,7 +8,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding
-from kscope.rules._shared.layouts import FIX, PRODUCT, ROW, SWAPPED
+from kscope.rules._shared.layouts import FIX, PRODUCT, ROW, SWAPPED, rows_of
 from kscope.rules.registry import rule
 
 
@@ -42,3 +42,30 @@ def test_a_conflict_of_rows_is_padded_one_of_pieces_is_not(case: str, facts: Cal
     """A column of a 32-wide tile wants a pad; two vectors of a lane side by side want to lie a warp apart."""
     finding = found("MEM103", facts(case))
     assert finding.fix.startswith("pad the row" if case == "bank_conflict.slow" else "neighbouring lanes on")
+
+
+def test_a_warp_a_row_fills_an_empty_device_and_says_what_the_other_way_brings(facts: Callable[[str], Facts]) -> None:
+    finding = found("MEM101", facts("row_stats.thread"))
+    assert finding.fix == FIX[ROW] and finding.pulls == ["+threads"]
+    assert finding.estimate is not None and "too empty" in finding.why
+    (other,) = finding.remedies
+    assert other.applies and other.estimate is not None and other.estimate.speedup <= finding.estimate.speedup
+
+
+def test_rows_of_few_elements_are_no_work_for_a_warp(facts: Callable[[str], Facts]) -> None:
+    """The same code, had its loop run one round of what it unrolls."""
+    known = facts("row_stats.thread")
+    code = known.code
+    assert code is not None
+    loads = [i for i in code.ran(code.where(lambda ins, op: op.access == "load" and op.space == "global"))
+             if code.cfg.loop_of[i] is not None]  # fmt: skip
+    long = rows_of(known, code, loads, 0.9)
+    assert long is not None and long.why_not == "" and long.elements > 100 and long.lanes == 32
+    assert rows_of(known, code, loads, 0.01) is None, "nobody waits for them"
+    short = Facts(known.kernel)
+    assert short.code is not None
+    once = min(n for n in short.code.executed if n > 0)
+    for i in range(len(short.code)):
+        short.code.executed[i] = min(short.code.executed[i], once)
+    few = rows_of(short, short.code, loads, 0.9)
+    assert few is not None and few.elements < 32 and (few.why_not == "") == (few.elements >= 8)

@@ -35,9 +35,9 @@ Found = frozenset[str]
 NOTHING: Found = frozenset()
 
 OURS = {
-    "after", "approach", "before", "cc", "chip", "code", "codes", "confidence", "errors", "findings", "fixed", "gone",
-    "kind", "kscope", "limiter", "matched_by", "new", "outcome", "overlaps", "passed", "per", "regime", "remaining",
-    "rule", "schema", "severity", "shared_with", "tier", "type", "unknown",
+    "after", "approach", "before", "cc", "chip", "code", "codes", "confidence", "errors", "findings", "first", "fixed",
+    "gone", "kind", "kscope", "limiter", "matched_by", "new", "outcome", "overlaps", "passed", "per", "pulls", "regime",
+    "remaining", "rule", "schema", "severity", "shared_with", "tier", "type", "unknown",
 }  # fmt: skip
 """Identifiers that kscope itself makes, of a grammar that says nothing: codes, slugs, enumerations, chips of
 arch/chips.toml. before, after: figures of a Change; those of a SassLine reach the terminal alone, where Page.line is
@@ -45,8 +45,8 @@ the guard."""
 
 SENTENCES = {
     "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "direction", "fix", "headline", "next",
-    "not_advice", "note", "notes", "precision", "role", "says", "sentence", "text", "title", "unit", "waits_for",
-    "what", "why", "window", "words",
+    "not_advice", "note", "notes", "order", "precision", "role", "says", "sentence", "step", "text", "title", "unit",
+    "waits_for", "what", "why", "window", "words",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 

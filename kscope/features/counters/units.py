@@ -23,12 +23,12 @@ SECTOR = 32  # bytes
 HELD = 0.35  # of the bytes written, up to which what L2 took beyond them is what it holds at the end
 
 Demand = Literal[
-    "alu", "atomics", "branches", "constants", "dram_bytes", "dshared", "fma", "fmaheavy", "fp64", "instructions",
-    "l1_banks", "l1_wavefronts", "l1_writeback", "l2_requests", "l2_sectors", "l2_writes", "lsu_instructions",
-    "mio_instructions", "tensor", "tex", "xu",
+    "alu", "atomics", "blocks", "branches", "constants", "dram_bytes", "dshared", "fma", "fmaheavy", "fp64",
+    "instructions", "l1_banks", "l1_wavefronts", "l1_writeback", "l2_requests", "l2_sectors", "l2_writes",
+    "lsu_instructions", "mio_instructions", "tensor", "tex", "xu",
 ]  # fmt: skip
-"""What the parts of units count (kscope/arch/units.toml): what a fix can ask less of. `l2_internal` is not among them:
-it moves with the mean of sectors and requests."""
+"""What the parts of units count (kscope/arch/units.toml), and blocks, which start at a limited rate: what a fix can ask
+less of. `l2_internal` is not among them: it moves with the mean of sectors and requests."""
 Scale = Mapping[Demand, float]
 """Factors that a fix has on demands; what is not named stays as it is."""
 

@@ -41,9 +41,13 @@ YIELD = 0.75  # of a cap that a rewrite can leave: wider or fewer instructions r
 RISE = 1.35  # of the upper end: a rewrite also mends what nobody counted. Kernels met for the first time need the room
 LOW = 0.4  # share of the saving that comes true at least
 START = 1000.0  # cycles that an SM has work in a kernel of one load and one store: fixtures/h200/launch_bound.tiny
+STARTS = 0.84  # blocks a cycle that a device starts: empty blocks of 1 to 512 threads on an H100, 0.840 (measured)
+NEAR, AT = 0.75, 0.95  # load of a unit that a fix leaves alone, from which waits are partly, then wholly its queue
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
 CHAIN = "the chain of one thread"
+LAUNCH = "the launch itself"
+STARTING = "the rate at which blocks start"
 
 
 class Bounds(Struct, frozen=True):
@@ -71,9 +75,21 @@ class Bounds(Struct, frozen=True):
         launch = self.launch
         return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
 
+    @property
+    def waiting(self) -> float:
+        """Share of the time that is latency rather than the load of the fullest unit, as units add up (0..1)."""
+        load = max((u.load for u in self.units.values()), default=0.0)
+        return float(max(0.0, 1.0 - min(1.0, load) ** SMOOTH) ** (1 / SMOOTH))
+
+    @property
+    def starting(self) -> float:
+        """Blocks over what the device can start in the time (0..1)."""
+        return min(1.0, self.launch.blocks / self.launch.cycles / STARTS) if self.launch.cycles else 0.0
+
     def next_limit(self, scale: Scale, skip: tuple[str, ...] = ()) -> tuple[float, str]:
-        """Load and title of the fullest unit when demands are scaled."""
+        """Load and title of the fullest unit when demands are scaled; the start of blocks is one too."""
         loads = [(u.load_after(scale), u.title) for n, u in self.units.items() if n not in skip]
+        loads.append((self.starting * scale.get("blocks", 1.0), STARTING))
         return max(loads, default=(0.0, REST))
 
     def relieve(
@@ -86,12 +102,16 @@ class Bounds(Struct, frozen=True):
         posted: float = 0.0,
         brings: tuple[float, str] = (0.0, ""),
         uncovered: float = 0.0,
+        hides: bool = False,
     ) -> Estimate:
         """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
         scale: demand -> factor on the units; latency: factor on the floor; posted: share of the fault's work that
         nobody waits for (stores), 0..1: a full unit's time is theirs by what it does, not by samples; brings: load of
         a unit that the fix moves work to, as a share of the present time, and its title;
-        uncovered: share of the present time that other waits take longer, because fewer warps cover them."""
+        uncovered: share of the present time that other waits take longer, because fewer warps cover them;
+        hides: the waits are hidden rather than their work removed: what is the queue of a full unit stays."""
+        queued = self._queued(scale)
+        touched *= 1 - queued if hides else 1.0
         relieved = [u for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
         fullest = max(relieved, key=lambda u: u.load, default=None)
         full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
@@ -110,7 +130,12 @@ class Bounds(Struct, frozen=True):
         after = max(smooth(residual, load, floor) / before, min(1.0, load))
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
         hardest = max(load * YIELD, outside + inside * (1 - touched) * (1 - queueing) * 0.3, 0.7 * floor, 1e-4)
-        return _estimate(after, hardest, cap)
+        return _estimate(after, hardest, cap, queued=queued)
+
+    def _queued(self, scale: Scale) -> float:
+        """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1."""
+        kept = [u.load for u in self.units.values() if u.load_after(scale) >= RELIEVED * u.load]
+        return min(1.0, max(0.0, (max(kept, default=0.0) - NEAR) / (AT - NEAR)))
 
     def overlap(
         self, factor: float, scale: Scale | None = None, passes: float = 1.0, chain: float = 0.0
@@ -121,14 +146,19 @@ class Bounds(Struct, frozen=True):
         load, name = self.next_limit(scale or {})
         outside = self.launch.outside
         load = min(load, 1.0)
-        waiting = max(0.0, 1.0 - load**SMOOTH) ** (1 / SMOOTH)
+        queued = self._queued(scale or {})
+        waiting = self.waiting
+        waited = waiting * (queued + (1 - queued) / factor)
         start = passes * self.start
         chain = min(1.0, chain)
-        after = outside + start + (1 - outside) * max(smooth(load, waiting / factor), chain)
-        cap = name if load > waiting / factor else f"{factor:.3g} times the work in flight"
-        if chain > max(load, waiting / factor):
+        after = outside + start + (1 - outside) * max(smooth(load, waited), chain)
+        cap = name if load > waited else f"{factor:.3g} times the work in flight"
+        if chain > max(load, waited):
             cap = CHAIN
-        return _estimate(after, max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain), cap)
+        if outside + start > max(load, waited, chain):
+            cap = LAUNCH
+        hardest = max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain)
+        return _estimate(after, hardest, cap, queued=queued)
 
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
@@ -148,7 +178,8 @@ class Bounds(Struct, frozen=True):
         gain = max(1 / both, fixed.speedup)
         high = max(gain, min(fixed.high * factor, 1 / max(YIELD * load, outside, 1e-3)))
         cap = name if load > rest else REST
-        return Estimate(speedup=round(gain, 3), low=fixed.low, high=round(high, 3), capped_by=cap, kind="modelled")
+        low = max(fixed.low, 1 / (1 - LOW * (1 - 1 / gain)))
+        return Estimate(speedup=round(gain, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")
 
     def removed(
         self, lost: float, *, sure: float, high: float | None = None, scale: Scale | None = None, plateau: float
@@ -177,10 +208,13 @@ def smooth(*loads: float) -> float:
     return float(sum(max(0.0, x) ** SMOOTH for x in loads) ** (1 / SMOOTH))
 
 
-def _estimate(after: float, hardest: float, cap: str, rise: float | None = None) -> Estimate:
-    """after: expected time over present time; hardest: the least it can be; rise: how far above that the end lies."""
+def _estimate(
+    after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0
+) -> Estimate:
+    """after: expected time over present time; hardest: the least it can be; rise: how far above that the end lies;
+    queued: how far waits are the queue of a unit that stays full: then as little as nothing may come of it."""
     after = min(1.0, max(after, 1e-4))
     point = 1 / after
-    low = 1 / (1 - LOW * (1 - after))
+    low = 1 / (1 - LOW * (1 - queued) * (1 - after))
     high = max(point, 1 / min(1.0, hardest)) * min(RISE if rise is None else rise, point)
     return Estimate(speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")

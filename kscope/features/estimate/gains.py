@@ -40,3 +40,12 @@ def between(estimate: Estimate, *, low: Estimate | None = None, high: Estimate |
     """The same, its ends those of others."""
     low, high = low or estimate, high or estimate
     return structs.replace(estimate, low=low.low, high=high.high)
+
+
+def give_or_take(estimate: Estimate, error: float) -> Estimate:
+    """The same with both ends moved by a relative error (0..1 and more) of what they save."""
+    low, high = (1 - 1 / max(end, 1.0) for end in (estimate.low, estimate.high))
+    least, most = low * max(0.0, 1 - error), min(high * (1 + error), (1 + high) / 2)
+    return structs.replace(
+        estimate, low=min(speedup(least), estimate.low), high=max(speedup(most), estimate.high)
+    )

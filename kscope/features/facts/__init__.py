@@ -21,6 +21,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.packing import Packing
 from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED, Demand, Scale, Unit
@@ -56,8 +57,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS", "LINE", "PAIRS",
     "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column", "Copy", "Demand",
-    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Scale", "Unit", "between", "partly",
-    "total", "up_to",
+    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Packing", "Pieces", "Scale", "Unit", "between",
+    "partly", "total", "up_to",
 ]  # fmt: skip
 
 

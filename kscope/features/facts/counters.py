@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.hot_slice import hot_slice, nothing_busy
 from kscope.features.counters.launch import Geometry, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
+from kscope.features.counters.packing import Packing, packing
 from kscope.features.counters.product_tile import Tile, tile
 from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
@@ -44,6 +46,21 @@ class CounterFacts:
         if self.l2_passes:
             beside.add("l2")
         return busiest({n: u for n, u in self.units.items() if n not in beside})
+
+    @cached_property
+    def hot_slice(self) -> float | None:
+        """Sectors of the busiest L2 slice over the average slice's, where atomics on few addresses fill that one."""
+        return hot_slice(self._kernel.metrics, self.units)
+
+    @property
+    def nothing_busy(self) -> bool:
+        """No unit works for long, as an average of all of its kind."""
+        return nothing_busy(self.units)
+
+    def packed(self, threads: int) -> Packing | None:
+        """What blocks of so many threads would make of this launch; None where that cannot be told."""
+        lanes = self._kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio")
+        return packing(self._kernel, self.launch, threads, lanes)
 
     @cached_property
     def l2_passes(self) -> bool:

@@ -93,6 +93,19 @@ class PatternFacts:
         (`facts.estimate.latency_floor.walk`)."""
         return loop_parallelism.pieces(self._code, walk)
 
+    def trips(self, loop: int) -> float:
+        """Rounds of a loop (its number in the flow graph) each time that it is entered."""
+        return loop_parallelism.trips(self._code, loop)
+
+    def chained(self, loop: int) -> tuple[int, ...]:
+        """The instructions that make a loop's rounds one chain: what it carries and nobody can divide, or the branch
+        that its data decide; empty where rounds can be divided."""
+        return loop_parallelism.chained(self._code, loop)
+
+    def shareable(self, loop: int) -> bool:
+        """The rounds of a loop can be divided among threads: it carries nothing, or sums, choices, a recurrence."""
+        return loop_parallelism.shareable(self._code, loop)
+
     @cached_property
     def exposed_copies(self) -> list[Copy]:
         """Copies into shared memory that a loop starts and waits for before it uses an earlier tile."""

@@ -4,22 +4,26 @@ A loop without a carried value gives a piece a round. One that carries a sum, a 
 (h = a h + b, whatever a and b) too: pieces are joined behind (Blelloch, "Prefix Sums and Their Applications", 1990),
 but where each round stores what is carried so far, the pieces must know what went before, and the loads run twice. A
 loop that carries anything else (a pointer that is loaded, z = z^2 + c, max(a + x, b), a shuffle) runs its rounds one
-after the other, however many threads there are.
+after the other, however many threads there are; so does one that ends where the data of a round says (a walk over a
+tree, an iteration until it converges), for nobody knows of a round before the one before it has run.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from msgspec import Struct
 
 from kscope.features.patterns.dependency_chains import rings
 from kscope.features.patterns.slicing import stored
-from kscope.features.sass.listing import Listing
+from kscope.features.sass import slices
+from kscope.features.sass.listing import Listing, once_per_code
 from kscope.features.sass.warp_simulation import Walk
 from kscope.isa.families import family
 from kscope.model.operand import UNIFORM_BASE
 
+LIMIT = 400  # instructions behind a test, from which what it depends on is called unknown
 INDEX = 8  # integer instructions up to which a ring without loaded data is a counter, a pointer or a stage's phase
 _SUMS = family("sum")
 _PRODUCTS = family("product")
@@ -38,6 +42,11 @@ class Pieces(Struct, frozen=True):
     parts: tuple[tuple[float, float], ...]
     serial: tuple[int, ...]
     twice: bool
+
+    @property
+    def most(self) -> float:
+        """Threads that can share the work of one, until what cannot be divided is all that is left."""
+        return 1 / max(self.left(math.inf), 1e-9)
 
     def left(self, factor: float) -> float:
         """Share of the path that is left when `factor` times the threads share the work."""
@@ -75,27 +84,44 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
 
 def shareable(code: Listing, number: int) -> bool:
     """Whether the rounds of a loop can be divided among threads."""
-    return not _carried(code, number)[0]
+    return not chained(code, number)
+
+
+def chained(code: Listing, number: int) -> tuple[int, ...]:
+    """The instructions of a loop that make its rounds one chain; empty where rounds can be divided."""
+    return _carried(code, number)[0]
 
 
 def _rounds(code: Listing, number: int) -> float:
-    """Independent items of a loop each time it is entered: rounds, times the loads of one, for it may be unrolled."""
+    """Independent items of a loop each time it is entered: rounds, times the loads of one from one array, for it may
+    be unrolled."""
+    loads: dict[str | None, int] = {}
+    for i in code.cfg.loop_body(number):
+        if code.classes[i].access in ("load", "async_copy"):
+            array = slices.pointer(code, i)
+            loads[array] = loads.get(array, 0) + 1 if array is not None else 1
+    return trips(code, number) * max(loads.values(), default=1)
+
+
+def trips(code: Listing, number: int) -> float:
+    """Rounds of a loop each time that it is entered, by executions; 1 where it never ran."""
     cfg = code.cfg
     loop = cfg.loops[number]
     header = cfg.blocks[loop.header]
     times = code.executed[header.start]
     entered = sum(code.executed[cfg.blocks[p].start] for p in header.predecessors if p not in loop.blocks)
     entered = min(entered, times) or times
-    loads = sum(code.classes[i].access in ("load", "async_copy") for i in cfg.loop_body(number))
-    return max(1.0, times / entered) * max(1, loads) if times else 1.0
+    return max(1.0, times / entered) if times else 1.0
 
 
+@once_per_code  # of a loop for itself, and for the loops around it
 def _carried(code: Listing, number: int) -> tuple[tuple[int, ...], bool]:
     """The largest ring that a loop carries and nobody can divide, and whether a value that is carried and can be
     divided is stored in each round."""
     loop = code.cfg.loops[number]
     inside = {i for i in loop.instructions if code.executed[i] > 0}
     bad: tuple[int, ...] = ()
+    sums = set[int]()
     stores = False
     written = {
         p for i in inside if code.classes[i].access == "store" and code.classes[i].space in ("global", "generic")
@@ -107,9 +133,37 @@ def _carried(code: Listing, number: int) -> tuple[tuple[int, ...], bool]:
             continue
         if not _divisible(code, members):
             bad = max(bad, ring, key=len)
-        elif members & written:
+            continue
+        if any("fp32" in code.classes[i].kind or code.classes[i].pipe in ("fp64", "fp16") for i in members):
+            sums |= members
+        if members & written:
             stores = True
-    return bad, stores
+    return bad or _ends_by_data(code, number, inside, sums), stores
+
+
+def _ends_by_data(code: Listing, number: int, inside: set[int], sums: set[int]) -> tuple[int, ...]:
+    """The branch out of a loop that its data decide: what it loads, or rounds of an inner loop that are one chain.
+    Empty where rounds are counted, or a sum of numbers decides (`sums`), which a scan finds."""
+    cfg = code.cfg
+    blocks = cfg.loops[number].blocks
+    for b in blocks:
+        last = cfg.blocks[b].end - 1
+        leaves = any(s not in blocks for s in cfg.blocks[b].successors)
+        if not leaves or last not in inside or code[last].guard is None:
+            continue
+        seen = {last}
+        work = [last]
+        while work and len(seen) < LIMIT:
+            i = work.pop()
+            before = {p for ps in code.defuse.sources(i).values() for p in ps if p in inside}
+            if code.classes[i].access in ("load", "atomic") and before:
+                return (last,)
+            inner = cfg.loop_of[i]
+            if inner is not None and inner != number and _carried(code, inner)[0]:
+                return (last,)
+            work += before - seen - sums
+            seen |= before
+    return ()
 
 
 def _stale(code: Listing, producer: int, consumer: int) -> bool:

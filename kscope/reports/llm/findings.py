@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
+from kscope.reports.phrases import remedies
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -48,9 +49,12 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
         places.append(f"   - and {more} more")
     tail = [f"   - means {said(finding.why or finding.title)}"]
     if finding.overlaps:
-        tail.append(f"   - explains the same samples as {', '.join(finding.overlaps)}")
+        tail.append(f"   - explains the same samples or waits as {', '.join(finding.overlaps)}")
     if finding.fix:
         tail.append(f"   - fix {said(finding.fix)}")
+    tail += [f"   - {'or' if r.applies else 'not'} {said(remedies.remedy(r))}" for r in finding.remedies]
+    if finding.order:
+        tail.append(f"   - order {said(finding.order)}")
     blocks = [Block(priority, "findings", heading, "\n".join(head + evidence[:2]))]
     if evidence[2:] or places:
         blocks.append(Block(priority + 2, "places", heading, "\n".join(evidence[2:] + places)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.reports import words
 from kscope.reports.escape import code, prose
 from kscope.reports.markdown.tables import bullets
+from kscope.reports.phrases import remedies
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -41,7 +42,12 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
         items += [f"{more} more places"] if more > 0 else []
     parts.append(bullets(items))
     if finding.overlaps:
-        parts.append(f"Explains the same samples as {', '.join(finding.overlaps)}: the gains do not add.")
+        parts.append(f"Explains the same samples or waits as {', '.join(finding.overlaps)}: the gains do not add.")
     if finding.fix:
         parts.append(f"**Fix:** {prose(finding.fix)}")
+    if finding.remedies:
+        ways = [f"{'or' if r.applies else 'not'}: {prose(remedies.remedy(r))}" for r in finding.remedies]
+        parts.append(bullets(ways))
+    if finding.order:
+        parts.append(f"**Order:** {prose(finding.order)}")
     return parts

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports.phrases import remedies
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
@@ -45,8 +46,11 @@ def _suggestion(page: Page, rank: str, finding: Finding, *, verbose: bool) -> No
         page.paragraph(expect, lead=(" " * INDENT, ""), indent=INDENT, style="bold")
     page.paragraph(one_line(finding.why) or one_line(finding.title), lead=(" " * INDENT, ""), indent=INDENT)
     if finding.overlaps:
-        text = f"explains the same samples as {', '.join(one_line(c) for c in finding.overlaps)}: the gains do not add"
+        codes = ", ".join(one_line(c) for c in finding.overlaps)
+        text = f"explains the same samples or waits as {codes}: the gains do not add"
         page.paragraph(text, lead=(" " * INDENT, ""), indent=INDENT, style="dim")
+    if finding.order:
+        page.paragraph(one_line(finding.order), lead=("     order ", "dim"), indent=INDENT + 6)
     if verbose:
         for item in finding.evidence:
             note = f"  ({one_line(item.note)})" if item.note else ""
@@ -54,6 +58,9 @@ def _suggestion(page: Page, rank: str, finding: Finding, *, verbose: bool) -> No
     _places(page, finding.locations, verbose=verbose)
     if finding.fix:
         page.paragraph(one_line(finding.fix), lead=("     fix   ", "good"), indent=INDENT + 6)
+    for remedy in finding.remedies:
+        lead = ("     or    ", "good") if remedy.applies else ("     not   ", "dim")
+        page.paragraph(one_line(remedies.remedy(remedy)), lead=lead, indent=INDENT + 6)
     weight = f"  ({finding.severity}, confidence {words.percent(finding.confidence)})"
     page.line(" " * (INDENT + 6), (f"kscope explain {finding.code}", "code"), (weight, "dim"))
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Column, Facts
+from msgspec import Struct
+
+from kscope.features.facts import Code, Column, Facts, total
+from kscope.model.units import counted
 
 MOST = 16  # accesses looked at, those that are waited for most
 SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows
@@ -22,6 +25,46 @@ FIX = {
     PRODUCT: "stage tiles of both factors in shared memory, loaded with neighbouring lanes on neighbouring addresses",
     "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
 }
+
+
+LANES = 32
+SHORTEST = 8  # elements of a row from which some lanes share it: fewer save less than joining their results costs
+MOSTLY = 0.5  # of all samples, from which accesses are what a kernel waits for, and more warps its cure
+PART, AROUND = 0.25, 0.75  # the same, where the loop around them has so much of the samples: its other loads go along
+
+
+class Rows(Struct, frozen=True):
+    """What one thread walks. `elements`: of a row, by executions; `why_not`: the condition of "several lanes a row"
+    that does not hold, empty where all do."""
+
+    elements: float
+    why_not: str
+
+    @property
+    def lanes(self) -> int:
+        """Lanes that can share a row: a power of two."""
+        return min(LANES, 1 << max(0, int(self.elements).bit_length() - 1))
+
+
+def rows_of(facts: Facts, code: Code, members: list[int], share: float) -> Rows | None:
+    """The rows that single lanes walk with these accesses, which `share` of all samples wait for; None where that is
+    beside the point: rows of a tile on its way into shared memory, an epilogue."""
+    walking = [i for i in members if code.cfg.loop_of[i] is not None and code.classes[i].access == "load"]
+    worst = code.hottest(walking)[:1]
+    loop = code.cfg.loop_of[worst[0]] if worst else None
+    if loop is None:
+        return None
+    inside = code.cfg.loop_body(loop)
+    around = total(code.samples, inside) / max(1.0, total(code.samples))
+    if share < MOSTLY and (share < PART or around < AROUND):
+        return None
+    elements = facts.patterns.trips(loop) * sum(code.cfg.loop_of[i] == loop for i in walking)
+    why = ""
+    if elements < SHORTEST:
+        why = f"a row has {counted(elements, 'element', '.2g')}, and most lanes would idle"
+    elif not facts.patterns.shareable(loop):
+        why = "what a row carries from element to element, only one thread can compute"
+    return Rows(elements, why)
 
 
 def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> str:

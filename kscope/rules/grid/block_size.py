@@ -2,17 +2,19 @@
 
 ## What it does
 
-Finds block sizes that are no multiple of 32, and blocks so small that the limit of blocks an SM leaves warp slots
-empty.
+Finds block sizes that are no multiple of 32, blocks so small that the limit of blocks an SM leaves warp slots empty,
+and blocks so small and many that they cannot be started as fast as they end. For each it asks what a larger block would
+make of the launch: lanes, threads an SM holds, starts.
 
 ## Why it costs time
 
 Lanes of the last, partial warp are issued but do nothing. An SM holds at most 16 to 32 blocks: with 32 threads each,
-half or more of its warps cannot exist.
+half or more of its warps cannot exist. A device starts less than one block a cycle: however many would fit, an SM whose
+blocks end sooner than that stays half empty.
 
 ## Evidence
 
-Threads a block, warps a block, the occupancy limit by block slots.
+Threads a block, warps a block, the occupancy limit by block slots, lanes active an instruction, blocks started a cycle.
 
 ## Fix
 
@@ -44,7 +46,9 @@ From (capture julia.block6x6):
 ## When it is wrong
 
 Blocks that cooperate closely on few elements can be better small; the estimate shows what occupancy would bring. A grid
-that does not fill the slots is GRD401's.
+that does not fill the slots is GRD401's. Threads that search or branch each on their own gain nothing from sharing a
+warp, and what each keeps in shared memory limits how many fit: then the finding says so and promises nothing (a public
+search with blocks of 4 such threads took 4 % longer with 32). That shared memory grows with the threads is assumed.
 
 ## Source
 
@@ -53,10 +57,33 @@ CUDA C++ Best Practices Guide, Thread and Block Heuristics.
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts, Scale
+from msgspec import Struct
+
+from kscope.features.facts import Demand, Facts, Packing, between
+from kscope.model.analysis import Estimate, Remedy
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
-LEAST = 1.05  # gain below which more warps are not worth a word
+LEAST = 1.05  # gain below which another block size is not worth a word
+SIZES = (64, 128, 256)  # threads a block that are tried, and the present ones rounded up to whole warps
+NEARLY = 0.97  # of the best gain, from which the smaller block is taken
+STARTS = 0.6  # of the rate at which blocks start, from which it is what small blocks wait for
+SMALL = 128  # threads, up to which a block can grow rather than its threads do more
+MANY = 2.0  # waves from which blocks follow each other
+IDLE = 0.5  # of the lanes, from which a block that should stay as it is wants a word
+WASTED = 0.03  # of the lanes, from which a partial warp counts
+APART = 1.5  # times as long that a warp's path becomes, from which its lanes go different ways
+ISSUED: tuple[Demand, ...] = (
+    "instructions", "fma", "fmaheavy", "alu", "xu", "fp64", "branches", "constants", "lsu_instructions",
+    "mio_instructions",
+)  # fmt: skip
+ROUNDS: tuple[Demand, ...] = ("l1_wavefronts", "l1_banks", "l1_writeback")
+
+
+class Choice(Struct, frozen=True):
+    """A block size and what it brings."""
+
+    packing: Packing
+    estimate: Estimate
 
 
 class BlockSize(CounterRule):
@@ -74,35 +101,103 @@ class BlockSize(CounterRule):
         # Slots limit only a grid that fills them, and only where more warps would find something to wait for.
         crowded = occ is not None and "blocks" in occ.limiters and occ.theoretical < 0.6 * occ.maximum
         crowded = crowded and launch.waves >= 1 and not facts.specialized.asynchronous
-        if wasted < 0.03 and not crowded:
+        started = facts.estimate.starting >= STARTS and threads <= SMALL and launch.waves >= MANY
+        if wasted < WASTED and not crowded and not started:
             return PASSED
-        title, fix = None, "a multiple of 32 threads, 128 or 256 a block"
-        if wasted >= 0.03:
-            kept = 1 - wasted
-            scale: Scale = dict.fromkeys(("instructions", "fma", "fmaheavy", "alu", "xu", "lsu_instructions"), kept)
-            estimate = facts.estimate.relieve(wasted, 0.0, scale, latency=kept)
-            warps = counted(launch.warps_per_block, "warp")
-            why = f"{counted(threads, 'thread')} fill {warps}: {percent(wasted)} of the lanes never work."
-        else:
-            assert occ is not None
-            estimate = facts.estimate.overlap(occ.relaxed / max(1, occ.theoretical))
-            if estimate.speedup < LEAST:
-                return PASSED
-            title = f"Blocks of {threads} threads fill {occ.theoretical} of {occ.maximum} warp slots"
-            fix = f"128 or 256 threads a block, several items each or more warps an item: up to {occ.relaxed} warps fit"
-            why = (
-                f"An SM holds {counted(launch.blocks_per_sm, 'block')} of {counted(launch.warps_per_block, 'warp')}: "
-                f"{occ.theoretical} of {occ.maximum} warps, limited by block slots alone."
-            )
+        best = self._best(facts, threads, started=started)
+        if best is None or (best.estimate.speedup < LEAST and wasted < IDLE):
+            return PASSED
+        pays = best.estimate.speedup >= LEAST
+        title, why = self._words(facts, threads, wasted, started=started)
+        fix = f"{best.packing.threads} threads a block (two-dimensional ones 32 x n)"
+        if wasted < WASTED:
+            fix += ", several items each or more warps an item"
+        against = self._against(facts, best.packing)
         return self.finding(
             title=title,
-            why=why,
-            fix=fix,
+            why=f"{why}{'' if pays else f' Larger blocks would not help: {against}.'}",
+            fix=fix if pays else "leave the block as it is; look for what the lanes have in common",
             evidence=[
                 measured(facts, "launch__block_size"),
                 derived("idle lanes", wasted, "", "of all lanes launched"),
                 measured(facts, "launch__occupancy_limit_blocks"),
             ],
-            estimate=estimate,
-            confidence=0.7,
+            estimate=best.estimate,
+            remedies=[] if pays else [Remedy(step=fix, applies=False, why=against)],
+            confidence=0.7 if threads > 1 else 0.4,
         )
+
+    def _words(self, facts: Facts, threads: int, wasted: float, *, started: bool) -> tuple[str | None, str]:
+        """Title and reason of what the block size wastes."""
+        launch, occ = facts.counters.launch, facts.counters.occupancy
+        small = f"Blocks of {counted(threads, 'thread')}"
+        slots = f"fill {occ.theoretical} of {occ.maximum} warp slots" if occ is not None else ""
+        if wasted >= WASTED:
+            warps = counted(launch.warps_per_block, "warp")
+            title = f"{small} leave {percent(wasted)} of the lanes idle" if wasted >= IDLE else None
+            why = f"{counted(threads, 'thread')} fill {warps}: {percent(wasted)} of the lanes never work."
+            if occ is not None and "blocks" in occ.limiters and launch.waves >= 1:
+                why += f" Block slots are taken too: an SM holds {launch.blocks_per_sm} blocks, that is few threads."
+        elif started:
+            title = f"{small} end as fast as the device can start them"
+            why = (
+                f"{launch.blocks:,} blocks start, {percent(facts.estimate.starting)} of the most that a device was "
+                "seen to start in that time."
+            )
+            if occ is not None and occ.achieved is not None:
+                why += f" They {slots} by their resources, and {occ.achieved:.0f} on average."
+        else:
+            title = f"{small} {slots}"
+            why = (
+                f"An SM holds {counted(launch.blocks_per_sm, 'block')} of {counted(launch.warps_per_block, 'warp')}, "
+                "limited by block slots alone."
+            )
+        return title, why
+
+    def _best(self, facts: Facts, threads: int, *, started: bool) -> Choice | None:
+        """The smallest block that brings nearly as much as any."""
+        whole = 32 * facts.counters.launch.warps_per_block
+        tried = [facts.counters.packed(size) for size in sorted({whole, *SIZES}) if size > threads]
+        choices = [Choice(p, self._estimate(facts, p, started=started)) for p in tried if p is not None]
+        most = max((c.estimate.speedup for c in choices), default=1.0)
+        return next((c for c in choices if c.estimate.speedup >= NEARLY * most), None)
+
+    def _estimate(self, facts: Facts, packing: Packing, *, started: bool) -> Estimate:
+        """Issue slots of fuller warps, threads that an SM holds, and starts: where these are what blocks wait for, an
+        SM holds fewer warps now than would fit."""
+        occ = facts.counters.occupancy
+        more = 1.0
+        if started and occ is not None and occ.achieved:
+            more = max(1.0, occ.theoretical / occ.achieved)
+        estimate = self._with(facts, packing, more)
+        return between(estimate, low=self._with(facts, packing.apart, more))
+
+    def _with(self, facts: Facts, packing: Packing, more: float) -> Estimate:
+        """more: times as many warps as now that an SM could hold with the present blocks."""
+        kept = packing.instructions
+        scale: dict[Demand, float] = dict.fromkeys(ISSUED, kept)
+        # Neighbours' accesses share a round where they lie side by side, and need one each where they do not.
+        scale |= dict.fromkeys(ROUNDS, kept**0.5)
+        scale["l2_requests"] = kept ** (1 - self._scattered(facts))
+        scale["blocks"] = packing.blocks
+        factor = packing.factor if facts.counters.launch.limits else 1 / packing.path
+        return facts.estimate.overlap(factor * more, scale)
+
+    def _scattered(self, facts: Facts) -> float:
+        """How far lanes read sectors of their own: 0 where a request is one sector, 1 where it is one a lane."""
+        traffic = facts.counters.traffic
+        lanes = facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") or 32.0
+        if lanes <= 1 or not traffic.global_load_requests:
+            return 0.5
+        each = traffic.global_load_sectors / traffic.global_load_requests
+        return min(1.0, max(0.0, (each - 1) / (lanes - 1)))
+
+    def _against(self, facts: Facts, packing: Packing) -> str:
+        """Why a larger block brings nothing."""
+        lanes = facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio")
+        width = facts.kernel.launch.threads / facts.counters.launch.warps_per_block
+        if packing.path >= APART and lanes is not None:
+            return f"lanes go different ways ({lanes:.1f} of {width:.0f} are active on average)"
+        if packing.in_flight < LEAST:
+            return "an SM would hold no more threads than now"
+        return "the units have nothing to gain"

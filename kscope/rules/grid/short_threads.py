@@ -114,7 +114,8 @@ class ShortThreads(ProfiledRule):
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
-        estimate = facts.estimate.overlap(MORE * share + 2 * (1 - share), facts.profile.demands_after(once, 1 / MORE))
+        scale = facts.profile.demands_after(once, 1 / MORE) | {"blocks": 1 / MORE}
+        estimate = facts.estimate.overlap(MORE * share + 2 * (1 - share), scale)
         if estimate.speedup < LEAST:
             return PASSED
         return self.finding(
@@ -132,6 +133,8 @@ class ShortThreads(ProfiledRule):
             ],
             locations=code.locations(once),
             estimate=estimate,
+            pulls=["-threads"],
+            first=["LAT304"] if trees else [],
             confidence=0.25 if trees else 0.6,
         )
 

@@ -59,8 +59,13 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
-from kscope.model.analysis import Estimate
+from kscope.model.analysis import Estimate, Remedy
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
+
+WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
+WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
+READY = 0.1
+SHARED = 1.5  # threads that can share the work of one, from which splitting it is a way
 
 
 class SmallGrid(CounterRule):
@@ -79,8 +84,10 @@ class SmallGrid(CounterRule):
         if launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1):
             return PASSED
         factor = capacity / max(1, launch.blocks)
-        estimate, divided = self._shared_out(facts, factor)
         idle = launch.idle_sms
+        if not idle and not self._waits(facts):
+            return PASSED
+        estimate, divided = self._shared_out(facts, factor)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
@@ -89,11 +96,15 @@ class SmallGrid(CounterRule):
             if idle
             else f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         )
-        fix = "more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch"
+        fix, remedies = self._ways(facts, divided, chained=bool(chain))
         why = ""
         if chain and facts.code is not None:
-            fix = "several problems a launch; what a thread carries from round to round, no other thread can share"
-            why = f" Each thread runs one chain, for its loop carries what {facts.code[chain[0]].opcode} computes."
+            carries = "its data decide the rounds" if facts.code[chain[0]].opcode == "BRA" else (
+                f"its loop carries what {facts.code[chain[0]].opcode} computes"
+            )
+            why = f" Each thread runs one chain, for {carries}."
+            if divided is not None and divided.most >= SHARED:
+                why += f" {divided.most:.0f} threads could share the rounds around it."
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
             why=(
@@ -109,21 +120,55 @@ class SmallGrid(CounterRule):
                 derived("mean SM activity", launch.active, "", "sm__cycles_active.avg over elapsed cycles"),
             ],
             estimate=estimate,
+            remedies=remedies,
+            pulls=["+threads"],
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
+
+    def _ways(self, facts: Facts, divided: Pieces | None, *, chained: bool) -> tuple[str, list[Remedy]]:
+        """What to do, and the ways whose condition does not hold."""
+        launch, code = facts.counters.launch, facts.code
+        if divided is None or code is None:
+            return "more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch", []
+        ways, not_ = list[str](), list[Remedy]()
+        if divided.most >= SHARED:
+            ways.append("more threads share the loop that each one walks (split-K where it adds up)")
+        else:
+            why = "a thread has one item"
+            if chained:
+                why = "what a thread carries from round to round, no other can share"
+            not_.append(Remedy(step="more threads share the loop that each one walks", applies=False, why=why))
+        if launch.idle_sms and launch.warps_per_block > 1:
+            if any("barrier" in code.classes[i].kind for i in code.ran(range(len(code)))):
+                why = "the warps of a block meet at barriers: what they share must fit the smaller block"
+                not_.append(Remedy(step="smaller blocks", applies=True, why=why))
+            else:
+                ways.append("smaller blocks, to reach idle SMs")
+        ways.append("several problems a launch")
+        return "; ".join(ways), not_
+
+    def _waits(self, facts: Facts) -> bool:
+        """All SMs work: more warps help only where those of now wait, and do not stand in line for the issue slot."""
+        if not facts.counters.stalls.share:
+            return True
+        waiting = facts.specialized.exposed(*WAITS)
+        return waiting >= WAITING and facts.counters.stalls.of("not_selected") <= READY
 
     def _shared_out(self, facts: Facts, factor: float) -> tuple[Estimate, Pieces | None]:
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can
         be shared out, its sums or its carry must be joined: a second kernel, atomics or blocks that wait for each
         other, each at least one more start. Sums that are stored behind the loop are then written `factor` times and
-        read again, by reductions at half the rate of loads (kscope.rules.memory.atomic_contention.HOT). A carry that
+        read again, by reductions at half the rate of loads (kscope.features.counters.hot_slice.HOT). A carry that
         is stored in each round is needed before the piece begins: its inputs are read twice."""
         code, path = facts.code, facts.estimate.latency_floor
         if code is None:
             return facts.estimate.overlap(factor), None
         divided = facts.patterns.pieces(path.walk) if path is not None else None
-        chain = path.share * divided.left(factor) if path is not None and divided is not None else 0.0
+        # All threads run at once: what they cannot share takes as long as before, whatever the waits in it are for.
+        chain = 0.0
+        if path is not None and divided is not None:
+            chain = max(min(1.0, path.share), facts.estimate.waiting) * divided.left(factor)
         accesses = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None))
         inside = [i for i in accesses if code.cfg.loop_of[i] is not None]
         behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]

@@ -99,5 +99,6 @@ class TailEffect(CounterRule):
                 derived("busiest SM over the mean", launch.imbalance, "", "sm__cycles_active.max / .avg"),
             ],
             estimate=estimate,
+            pulls=["-tile"],
             confidence=sure,
         )

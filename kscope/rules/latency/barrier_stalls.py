@@ -129,7 +129,7 @@ class BarrierStalls(ProfiledRule):
             ],
             locations=[*places, *code.locations(barriers)],
             estimate=facts.estimate.relieve(
-                touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency
+                touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
             ),
             confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
         )
@@ -145,7 +145,7 @@ class BarrierStalls(ProfiledRule):
             ),
             fix="fewer phases, warp shuffles, balanced work, named barriers, smaller blocks",
             evidence=[measured(facts, "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio")],
-            estimate=facts.estimate.relieve(share, 0.5, {}),
+            estimate=facts.estimate.relieve(share, 0.5, {}, hides=True),
             confidence=FAINT,
         )
 

@@ -104,6 +104,7 @@ class DependencyChain(ProfiledRule):
             ],
             locations=code.locations(chain),
             estimate=estimate,
+            pulls=["+registers", "+unrolling"],
             confidence=0.8,
         )
 

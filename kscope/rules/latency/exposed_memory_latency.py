@@ -66,11 +66,18 @@ Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
-from kscope.model.analysis import Finding
+from kscope.model.analysis import Finding, Remedy
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
+UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
+CHAINS = "follow several chains at once a thread; fewer hops"
+FATTER = "several elements a thread, all their loads before the first use"
+EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
+ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
+WAVES = 2.0  # from which threads can take several elements each and still fill the device once
+SOONER = 1.25  # loads in flight where a thread has only its own few, and most are issued together already
 AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
 
 
@@ -97,8 +104,7 @@ class ExposedMemoryLatency(ProfiledRule):
         distance = self._distance(code, hot[0]) if hot else 0
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
-        chased = bool(hot) and facts.addresses.chases(hot[0])
-        ahead = CHASED if chased else AHEAD
+        way, ahead, others = self._way(facts, code, hot)
         factor = 1 / (1 - share + share / ahead)
         return self.finding(
             why=(
@@ -106,18 +112,37 @@ class ExposedMemoryLatency(ProfiledRule):
                 f"it attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
                 f"{counted(distance, 'instruction')} behind it."
             ),
-            fix="follow several chains at once a thread; fewer hops"
-            if chased
-            else "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA",
+            fix=way,
             evidence=[
                 derived("samples waiting for loads", share, "", "long_scoreboard, blamed by def-use"),
                 derived("load of the fullest memory unit", full, "", "of what kernels attain"),
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.estimate.overlap(factor),
-            confidence=0.5,
+            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if way == FATTER else {}),
+            remedies=others,
+            pulls=["+registers", "+unrolling"] if way == UNROLL else ["-threads"] if way == FATTER else [],
+            confidence=0.5 if ahead > 1.5 else 0.3,
         )
+
+    def _way(self, facts: Facts, code: Code, hot: list[int]) -> tuple[str, float, list[Remedy]]:
+        """What brings more loads into flight, how many times more, and what does not for want of its condition: loads
+        of later rounds need addresses that do not hang on this one's, loads of other elements need elements."""
+        loop = code.cfg.loop_of[hot[0]] if hot else None
+        rounds = facts.patterns.trips(loop) if loop is not None else 1.0
+        ring = facts.patterns.chained(loop) if loop is not None else ()
+        walks = any(code.classes[i].scoreboard == "long" for i in ring)
+        if hot and (facts.addresses.chases(hot[0]) or walks):
+            why = "each address comes from the load before"
+            return CHAINS, CHASED, [Remedy(step=UNROLL, applies=False, why=why)]
+        if rounds >= ROUNDS or not hot:
+            return UNROLL, AHEAD, []
+        why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
+        none = [Remedy(step=UNROLL, applies=False, why=why)]
+        if facts.counters.launch.waves >= WAVES:
+            return FATTER, AHEAD, none
+        few = f"{facts.counters.launch.waves:.2g} waves: longer threads would leave SMs empty"
+        return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=few)]
 
     def by_counters(self, facts: Facts) -> Finding | None:
         share = facts.counters.stalls.of("long_scoreboard")

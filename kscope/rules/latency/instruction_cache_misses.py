@@ -93,6 +93,7 @@ class InstructionCacheMisses(ProfiledRule):
                 f"{percent(share)} of warp time waits for instructions; the hot loop is {size / 1024:.0f} KiB of code."
             ),
             fix="unroll less, keep rare paths out of line, fewer template variants in the loop",
+            pulls=["-unrolling"],
             evidence=[
                 derived("warp time waiting for instructions", share, "", "stall reason no_instruction"),
                 derived("bytes of the hot loop", size, "byte", "16 an instruction"),

@@ -59,6 +59,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, de
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
+SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
 
 
 class LowOccupancy(CounterRule):
@@ -86,6 +87,8 @@ class LowOccupancy(CounterRule):
         if occ.theoretical <= FEWEST * occ.maximum:
             # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
             target = max(target, int((step * occ.relaxed) ** 0.5))
+        if "registers" in occ.limiters:
+            target = min(target, self._with_registers(facts, step))
         factor = target / max(1, occ.theoretical)
         waiting = facts.specialized.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
@@ -114,6 +117,7 @@ class LowOccupancy(CounterRule):
             ],
             locations=code.locations(code.hottest(range(len(code)))[:2]) if code is not None else [],
             estimate=estimate,
+            pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
             confidence=0.9 if unused or occ.theoretical <= 0.15 * occ.maximum else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
@@ -124,6 +128,16 @@ class LowOccupancy(CounterRule):
             "smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads"
         )
         return facts.kernel.launch.shared_dynamic > 0 and executed == 0
+
+    def _with_registers(self, facts: Facts, step: int) -> int:
+        """Warps an SM with as few registers as a thread can do with, for fewer would spill; at least the next step
+        where that is within reach."""
+        launch = facts.kernel.launch
+        fewest = max(SPARE * launch.registers, 32.0)
+        if facts.code is None:
+            return step
+        then = facts.profile.occupancy_with(int(fewest), launch.threads)
+        return then.warps if then is not None else step
 
     def _next_step(self, facts: Facts) -> int:
         """Warps an SM with one more block resident; for a single block, two."""

@@ -152,7 +152,7 @@ class UnpipelinedCopy(ProfiledRule):
                 derived("samples at barriers", around, "", "stall reason barrier"),
             ],
             locations=locations,
-            estimate=facts.estimate.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share),
+            estimate=facts.estimate.relieve(min(1.0, share + around), 0.2, {}, latency=1 - share, hides=True),
             confidence=0.75,
         )
 
@@ -188,6 +188,6 @@ class UnpipelinedCopy(ProfiledRule):
                 derived("samples waiting for products", flight, "", "WARPGROUP.DEPBAR and ARRIVE"),
             ],
             locations=code.locations([*(w.index for w in tries), *issued], weight=code.samples),
-            estimate=facts.estimate.relieve(hidden, 0.3, {}, latency=1 - 0.7 * hidden),
+            estimate=facts.estimate.relieve(hidden, 0.3, {}, latency=1 - 0.7 * hidden, hides=True),
             confidence=0.75,
         )

@@ -72,9 +72,7 @@ AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
 RETRIES = frozenset({"CAST", "CAS", "SPIN"})
 LANES = 32
 MEET = 1.5  # sectors a request up to which its lanes meet in one place
-HOT = 0.5  # sectors a cycle of one L2 slice from which atomics fill it: it serves one a cycle at most, two of loads
-UNEVEN = 2.0  # times the average slice's sectors from which a slice is the hot one
-MANY = 0.1  # of all L2 sectors are atomics, from which these make the slice hot
+EXPLAINED = 0.3  # share of the time that latency explains, below which only the queue is left where no unit is busy
 
 
 class AtomicContention(ProfiledRule):
@@ -94,7 +92,7 @@ class AtomicContention(ProfiledRule):
         spinning = [i for loop in loops if loop.innermost for i in loop.instructions]
         members = sorted({*atomics, *spinning})
         share = min(1.0, code.blamed_share(members))
-        hot = _hot_slice(facts)
+        hot = facts.counters.hot_slice
         if share < 0.1 and hot is None:
             return PASSED
         slow = self._queueing(facts, share, hot is not None)
@@ -174,10 +172,17 @@ class AtomicContention(ProfiledRule):
         """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
         unit is full, or one L2 slice has the queue, the other memory waits are theirs."""
         unit = facts.counters.busiest
+        if hot and self._nothing_else(facts):
+            return max(share, 1 - facts.counters.stalls.of("selected", "not_selected"))
         if hot or (share > 0.3 and (unit is None or unit.load < 0.3)):
             others = facts.counters.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
             return min(1.0, share + others)
         return share
+
+    def _nothing_else(self, facts: Facts) -> bool:
+        """No unit is busy and latency explains little: what warps wait for is the queue, wherever they stand."""
+        path = facts.estimate.latency_floor
+        return facts.counters.nothing_busy and path is not None and path.share < EXPLAINED
 
 
 def _spaces(code: Code, atomics: list[int]) -> tuple[list[int], list[int]]:
@@ -195,14 +200,3 @@ def _sectors(facts: Facts, atomics: list[int]) -> float:
     if not every or None in counted:
         return facts.profile.sectors_share(atomics)
     return min(1.0, sum(c for c in counted if c is not None) / every)
-
-
-def _hot_slice(facts: Facts) -> float | None:
-    """Sectors of the busiest L2 slice over the average slice's, where reductions keep that one slice busy."""
-    m = facts.kernel.metrics
-    most, every = m.get("lts__t_sectors.max"), m.get("lts__t_sectors.sum")
-    mean, cycles = m.get("lts__t_sectors.avg"), m.get("lts__cycles_elapsed.max")
-    if not most or not mean or not cycles or not every:
-        return None
-    atomic = sum(m.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") or 0.0 for op in ("red", "atom"))
-    return most / mean if most > HOT * cycles and most > UNEVEN * mean and atomic > MANY * every else None

@@ -120,6 +120,7 @@ class LowDataReuse(ProfiledRule):
             ],
             locations=code.locations(loads),
             estimate=estimate,
+            pulls=["+shared memory", "+tile"] if staged else ["+registers", "+tile"],
             confidence=0.75 if worst.both else 0.6,
         )
 
@@ -152,6 +153,7 @@ class LowDataReuse(ProfiledRule):
             ],
             locations=code.locations(code.ran(loads)),
             estimate=facts.estimate.relieve(waiting, now.kept, scale, latency=now.kept),
+            pulls=["+tile", "+shared memory"],
             confidence=0.75,
         )
 

@@ -160,6 +160,7 @@ class NarrowGlobalAccess(ProfiledRule):
         once = [i for i in range(len(code)) if code.executed[i] > 0 and i not in moved and i not in element]
         kept, wide = facts.profile.demands_after(once, 1 / times), facts.profile.demands_after(sorted(moved), ratio)
         scale = {d: max(0.0, kept.get(d, 1.0) + wide.get(d, 1.0) - 1) for d in kept.keys() | wide.keys()}
+        scale["blocks"] = 1 / times
         scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
         # Taking an element out of a wide register is an instruction of the integer pipe, unless a conversion, which
         # picks its byte or half itself (I2F.U8.B1, PRMT), is the first to read it.

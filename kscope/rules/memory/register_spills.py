@@ -105,5 +105,6 @@ class RegisterSpills(ProfiledRule):
             ],
             locations=code.locations(spills),
             estimate=local_estimate(facts, code, spills, [], fewer),
+            pulls=["+registers"],
             confidence=0.9,
         )

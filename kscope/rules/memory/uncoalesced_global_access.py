@@ -76,18 +76,16 @@ from kscope.features.facts import (
     partly,
     up_to,
 )  # fmt: skip
-from kscope.model.analysis import Estimate, Finding
+from kscope.model.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
-from kscope.rules._shared.layouts import FIX, ROW, WHY, layout_of
+from kscope.rules._shared.layouts import FIX, LANES, ROW, WHY, layout_of, rows_of
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
-LANES = 32
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
 TWICE = 2.0  # times more threads than now, from which a warp a row is more than a change of addresses
-MOSTLY = 0.5  # of all samples, from which these accesses are what the kernel waits for, and more warps its cure
 
 
 class UncoalescedGlobalAccess(ExcessRule):
@@ -109,16 +107,22 @@ class UncoalescedGlobalAccess(ExcessRule):
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
-        if layout == ROW and bad.share < MOSTLY:
-            layout = ""  # rows of a tile on its way into shared memory, or an epilogue: no matter of more warps
-        spread = facts.counters.launch.room(LANES) if layout == ROW else 1.0
+        rows = rows_of(facts, code, bad.members, bad.share) if layout == ROW else None
+        remedies, pulls = list[Remedy](), list[str]()
         why = WHY[layout]
-        if spread >= TWICE:
-            estimate = facts.estimate.spread(estimate, spread, scale)
+        if rows is None or rows.why_not:
+            layout = "" if layout == ROW else layout
+            if rows is not None:
+                remedies = [Remedy(step=FIX[ROW], applies=False, why=rows.why_not)]
+        elif (spread := facts.counters.launch.room(rows.lanes)) >= TWICE:
+            alone = estimate
+            estimate, pulls = facts.estimate.spread(estimate, spread, scale), ["+threads"]
             why = (
-                f" Each lane walks a row of its own, and {facts.counters.launch.blocks:,} blocks leave the device "
-                f"{spread:.0f} times too empty: a warp a row mends both."
+                f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and "
+                f"{facts.counters.launch.blocks:,} blocks leave the device {spread:.0f} times too empty: "
+                f"{'a warp' if rows.lanes == LANES else f'{rows.lanes} lanes'} a row mends both."
             )
+            remedies = [Remedy(step=FIX[""], applies=True, estimate=alone, why="the device stays as empty as it is")]
         return self.finding(
             title="A thread walks a whole row: give each row a warp" if layout == ROW else None,
             why=(
@@ -133,6 +137,8 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             locations=code.locations(bad.members),
             estimate=estimate,
+            remedies=remedies,
+            pulls=pulls,
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 

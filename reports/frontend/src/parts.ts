@@ -101,10 +101,16 @@ function opportunity(
   const body = h("div", { class: "body" });
   if (f.why) body.append(h("p", { class: "why" }, units(f.why)));
   if (f.fix) body.append(h("p", { class: "fix" }, h("b", {}, "Fix "), f.fix));
+  if (f.remedies.length) {
+    body.append(h("ul", { class: "remedies", "aria-label": "other ways" }, ...f.remedies.map((r) => h("li", {},
+      h("b", {}, r.applies ? "Or " : "Not "), r.step, r.applies && r.estimate ? `, ${times(r.estimate.speedup)}` : "",
+      r.why ? `: ${r.why}` : ""))));
+  }
+  if (f.order) body.append(h("p", { class: "cap" }, h("b", {}, "Order "), f.order));
   if (estimate) {
     const kind = estimate.kind === "measured" ? "Measured" : "Modelled";
     body.append(h("p", { class: "cap" }, `${kind}; capped by ${estimate.capped_by}. Confidence ${percent(f.confidence)}.`,
-      f.overlaps.length ? ` Explains the same samples as ${f.overlaps.join(", ")}: the gains do not add.` : ""));
+      f.overlaps.length ? ` Explains the same samples or waits as ${f.overlaps.join(", ")}: the gains do not add.` : ""));
   }
   if (f.locations.length) body.append(places(f.locations, codeLink));
   if (f.evidence.length) body.append(evidence(f));

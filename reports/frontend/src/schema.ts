@@ -109,7 +109,8 @@ export interface Evidence {
 export interface Finding {
   rule: string; code: string; title: string; regime: "compute" | "memory" | "overhead";
   severity: "critical" | "info" | "major" | "minor"; estimate: Estimate | null; evidence: Evidence[];
-  locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[];
+  locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[]; remedies: Remedy[];
+  pulls: string[]; first: string[]; order: string;
 }
 
 export interface FunctionAnalysis {
@@ -353,6 +354,10 @@ export interface RegimeShare {
   regime: "compute" | "memory" | "overhead" | null;
   limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
   share: number;
+}
+
+export interface Remedy {
+  step: string; applies: boolean; why: string; estimate: Estimate | null;
 }
 
 export interface Repeats {

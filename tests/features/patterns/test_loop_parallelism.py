@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.features.patterns.loop_parallelism import Pieces, pieces
+from kscope.features.patterns.loop_parallelism import Pieces, pieces, shareable
 from kscope.features.sass.cfg import build_cfg
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.warp_simulation import unloaded_cycles
@@ -80,3 +80,78 @@ def test_a_recurrence_that_is_stored_reads_its_inputs_twice(facts: Callable[[str
     known = facts("gated.serial")
     assert known.code is not None and known.estimate.latency_floor is not None
     assert pieces(known.code, known.estimate.latency_floor.walk).twice
+
+
+WHILE = """
+S2R R0, SR_TID.X
+LDC.64 R2, c[0x0][0x210]
+LDC.64 R8, c[0x0][0x218]
+CS2R R10, SRZ
+IMAD.WIDE R2, R0, 0x4, R2
+LDG.E R6, desc[UR4][R2.64]
+IADD3 R2, R2, 0x80, RZ
+{body}
+@!P0 BRA 0x50
+STG.E desc[UR4][R8.64], R10
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "serial"),
+    [
+        ("FADD R10, R10, R6\nISETP.GE.AND P0, PT, R2, 0x8000, PT", False),  # rounds are counted
+        ("FADD R10, R10, R6\nISETP.EQ.AND P0, PT, R6, RZ, PT", True),  # ends at a zero in the data
+        ("FADD R10, R10, R6\nFSETP.GT.AND P0, PT, R10, 0.5, PT", False),  # a running sum: a scan finds the round
+    ],
+)
+def test_a_loop_that_ends_where_its_data_say_is_one_chain(body: str, serial: bool) -> None:
+    listed = program(WHILE.format(body=body))
+    code = Listing(listed, "test")
+    walk = unloaded_cycles(listed, build_cfg(listed), code.executed, 1.0, lambda i: 500.0)
+    assert bool(pieces(code, walk).serial) == serial
+
+
+def test_a_walk_over_a_tree_is_shared_only_by_its_outer_loop() -> None:
+    """Depth goes up where loaded data says; the loop around it ends at depth zero; threads share the bodies."""
+    listed = program("""
+        S2R R0, SR_TID.X
+        LDC.64 R2, c[0x0][0x210]
+        LDC.64 R8, c[0x0][0x218]
+        CS2R R10, SRZ
+        MOV R12, 0x1
+        IMAD.WIDE R4, R12, 0x4, R2
+        LDG.E R6, desc[UR4][R4.64]
+        ISETP.GE.AND P1, PT, R6, RZ, PT
+        @P1 IADD3 R12, R12, 0x1, RZ
+        @P1 BRA 0x50
+        IADD3 R12, R12, -0x1, RZ
+        ISETP.GE.AND P0, PT, R12, 0x1, PT
+        @P0 BRA 0x50
+        IADD3 R0, R0, 0x80, RZ
+        ISETP.GE.AND P2, PT, R0, 0x8000, PT
+        @!P2 BRA 0x40
+        STG.E desc[UR4][R8.64], R10
+        EXIT
+    """)
+    code = Listing(listed, "test")
+    depths = {code.cfg.loops[n].depth: n for n in range(len(code.cfg.loops))}
+    assert shareable(code, depths[1])
+    assert all(not shareable(code, n) for depth, n in depths.items() if depth > 1)
+
+
+@pytest.mark.parametrize(
+    ("second", "items"), [("desc[UR4][R8.64]", 8.0), ("desc[UR4][R2.64+0x4000]", 16.0)]
+)
+def test_loads_of_one_array_are_items_of_an_unrolled_loop_those_of_several_are_one(second: str, items: float) -> None:
+    """A loop without counts is taken to run eight times."""
+    listed = program(LOOP.format(body=f"LDG.E R7, {second}\nFFMA R10, R6, R7, R10"))
+    code = Listing(listed, "test")
+    walk = unloaded_cycles(listed, build_cfg(listed), code.executed, 1.0, lambda i: 500.0)
+    assert max(can for _, can in pieces(code, walk).parts) == items
+
+
+def test_rows_of_a_small_grid_leave_work_for_a_hundred_times_the_threads(facts: Callable[[str], Facts]) -> None:
+    known = facts("small_grid.slow")
+    assert known.code is not None and known.estimate.latency_floor is not None
+    assert pieces(known.code, known.estimate.latency_floor.walk).most > 100

@@ -1,0 +1,33 @@
+"""One slice of L2 that works while the others idle: the queue at the few addresses that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kscope.features.counters.units import Unit, busiest
+from kscope.model.kernel import Metrics
+
+HOT = 0.5  # sectors a cycle of one L2 slice from which atomics fill it: it serves one a cycle at most, two of loads
+UNEVEN = 2.0  # times the average slice's sectors from which a slice is the hot one
+ALONE = 8.0  # the same, from which it works all but alone; SERVED sectors a cycle of it are its limit then: adding
+SERVED = 0.3  # floats to one address takes several cycles each (0.46 in a public kernel whose repair brought 64x)
+IDLE = 0.3  # load of the fullest unit below which nothing but the queue is left to explain the time
+MANY = 0.1  # of all L2 sectors are atomics, from which these make the slice hot
+
+
+def hot_slice(metrics: Metrics, units: Mapping[str, Unit]) -> float | None:
+    """Sectors of the busiest L2 slice over the average slice's, where atomics keep that one slice busy; None elsewhere
+    and where slices were not counted."""
+    most, every = metrics.get("lts__t_sectors.max"), metrics.get("lts__t_sectors.sum")
+    mean, cycles = metrics.get("lts__t_sectors.avg"), metrics.get("lts__cycles_elapsed.max")
+    if not most or not mean or not cycles or not every:
+        return None
+    atomic = sum(metrics.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") or 0.0 for op in ("red", "atom"))
+    full = most > (SERVED if most > ALONE * mean and nothing_busy(units) else HOT) * cycles
+    return most / mean if full and most > UNEVEN * mean and atomic > MANY * every else None
+
+
+def nothing_busy(units: Mapping[str, Unit]) -> bool:
+    """No unit works for long, as an average of all of its kind."""
+    unit = busiest(units)
+    return unit is None or unit.load < IDLE
