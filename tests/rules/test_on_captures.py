@@ -200,7 +200,7 @@ CASES = {
             "kahan.one",
             "dependency_chain.slow",
         ),
-        ("dependency_chain.fast", "bank_conflict.slow", *STREAMING),
+        ("dependency_chain.fast", "bank_conflict.slow", "spill.fast", "potential.ieee", "mha.swizzled", *STREAMING),
     ),
     "LAT304": On(
         ("topk.block", "barrier.slow", "bitonic1024.barriers", "nucleus.walk"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do w
     from kscope.features.patterns.dependency_chains import Recurrence
     from kscope.features.patterns.math_functions import Power
     from kscope.features.patterns.register_banks import BankCost
+    from kscope.features.sass.columns import Column
     from kscope.features.sass.listing import Listing
     from kscope.features.sass.warp_simulation import Walk
     from kscope.model.kernel import Launch
@@ -84,9 +85,9 @@ class PatternFacts:
         """The longest carried chain of each innermost loop that has one, longest first."""
         return dependency_chains.recurrences(self._code)
 
-    def carried_chain(self, hot: Collection[int]) -> list[int]:
-        """Arithmetic among `hot` that forms a serial chain, hottest first."""
-        return dependency_chains.carried(self._code, hot)
+    def carried_chain(self, weight: Column) -> list[int]:
+        """Arithmetic of the one chain around a loop with most weight (a value an instruction), heaviest first."""
+        return dependency_chains.carried(self._code, weight)
 
     def pieces(self, walk: Walk) -> Pieces:
         """Pieces that the work of one thread can fall into; walk: where its cycles go
