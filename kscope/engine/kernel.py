@@ -11,6 +11,7 @@ from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.next_step import next_step
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide
+from kscope.engine.unexplained import unexplained
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
@@ -97,7 +98,7 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[one_line(n) for n in kernel.notes],
+        notes=[*map(one_line, kernel.notes), *(unexplained(facts, findings) if codes is None else ())],
         workload=kernel.workload,
         problem=solved,
         next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),
