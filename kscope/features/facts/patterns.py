@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kscope.features.patterns import (
+    accurate_math,
     dependency_chains,
     fma_loops,
     local_memory,
@@ -21,6 +22,7 @@ from kscope.features.patterns.loop_parallelism import Pieces
 from kscope.features.patterns.tile_copies import Copy
 
 if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do without
+    from kscope.features.patterns.accurate_math import MathCall
     from kscope.features.patterns.dependency_chains import Recurrence
     from kscope.features.patterns.math_functions import Power
     from kscope.features.patterns.register_banks import BankCost
@@ -126,6 +128,16 @@ class PatternFacts:
     def math_calls(self) -> list[int]:
         """Special-function instructions of floats and range reductions of accurate functions."""
         return math_functions.math_calls(self._code)
+
+    @cached_property
+    def accurate_calls(self) -> list[MathCall]:
+        """Calls of accurate float functions other than powf, each with its own instructions."""
+        return accurate_math.accurate_calls(self._code)
+
+    @cached_property
+    def shared_divisors(self) -> set[int]:
+        """Anchors of the divisions whose divisor another division has too."""
+        return accurate_math.shared_divisors(self._code, self.accurate_calls)
 
     @cached_property
     def powers(self) -> list[Power]:
