@@ -13,6 +13,7 @@ from kscope.engine.outcomes import judged
 from kscope.engine.rank import ranked
 from kscope.engine.regime import decide
 from kscope.engine.thin import weighed
+from kscope.engine.unexplained import unexplained
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
@@ -102,7 +103,7 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[one_line(n) for n in kernel.notes],
+        notes=[*map(one_line, kernel.notes), *(unexplained(facts, findings) if codes is None else ())],
         workload=kernel.workload,
         problem=solved,
         next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),

@@ -200,10 +200,10 @@ CASES = {
             "kahan.one",
             "dependency_chain.slow",
         ),
-        ("dependency_chain.fast", "bank_conflict.slow", *STREAMING),
+        ("dependency_chain.fast", "bank_conflict.slow", "spill.fast", "potential.ieee", "mha.swizzled", *STREAMING),
     ),
     "LAT304": On(
-        ("topk.block", "barrier.slow", "bitonic1024.barriers", "nucleus.walk"),
+        ("topk.block", "barrier.slow", "bitonic1024.barriers", "nucleus.walk", "align.block"),
         ("topk.warp", "dependency_chain.slow", "sgemm.blocktile2d", *STREAMING),
     ),
     "LAT305": On(

@@ -35,6 +35,7 @@ from kscope.features.facts.patterns import PatternFacts
 from kscope.features.facts.profile import ProfileFacts
 from kscope.features.facts.specialized import SpecializedFacts
 from kscope.features.lanes.proxy_hazards import Hazard
+from kscope.features.patterns.accurate_math import FUNCTIONS
 from kscope.features.patterns.fma_loops import FMA_OPCODES, FmaLoop
 from kscope.features.patterns.loop_parallelism import Pieces
 from kscope.features.patterns.math_functions import CONVERSIONS, DOUBLE, PAIRS
@@ -55,10 +56,10 @@ if TYPE_CHECKING:
     from kscope.features.specialized.wait_sites import Waits as Waits
 
 __all__ = [
-    "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS", "LINE", "PAIRS",
-    "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column", "Copy", "Demand",
-    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Packing", "Pieces", "Scale", "Unit", "between",
-    "partly", "total", "up_to",
+    "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
+    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column",
+    "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Packing", "Pieces", "Scale", "Unit",
+    "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

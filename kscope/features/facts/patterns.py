@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kscope.features.patterns import (
+    accurate_math,
     dependency_chains,
     fma_loops,
     local_memory,
@@ -21,9 +22,11 @@ from kscope.features.patterns.loop_parallelism import Pieces
 from kscope.features.patterns.tile_copies import Copy
 
 if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do without
+    from kscope.features.patterns.accurate_math import MathCall
     from kscope.features.patterns.dependency_chains import Recurrence
     from kscope.features.patterns.math_functions import Power
     from kscope.features.patterns.register_banks import BankCost
+    from kscope.features.sass.columns import Column
     from kscope.features.sass.listing import Listing
     from kscope.features.sass.warp_simulation import Walk
     from kscope.model.kernel import Launch
@@ -84,9 +87,9 @@ class PatternFacts:
         """The longest carried chain of each innermost loop that has one, longest first."""
         return dependency_chains.recurrences(self._code)
 
-    def carried_chain(self, hot: Collection[int]) -> list[int]:
-        """Arithmetic among `hot` that forms a serial chain, hottest first."""
-        return dependency_chains.carried(self._code, hot)
+    def carried_chain(self, weight: Column) -> list[int]:
+        """Arithmetic of the one chain around a loop with most weight (a value an instruction), heaviest first."""
+        return dependency_chains.carried(self._code, weight)
 
     def pieces(self, walk: Walk) -> Pieces:
         """Pieces that the work of one thread can fall into; walk: where its cycles go
@@ -138,6 +141,16 @@ class PatternFacts:
     def math_calls(self) -> list[int]:
         """Special-function instructions of floats and range reductions of accurate functions."""
         return math_functions.math_calls(self._code)
+
+    @cached_property
+    def accurate_calls(self) -> list[MathCall]:
+        """Calls of accurate float functions other than powf, each with its own instructions."""
+        return accurate_math.accurate_calls(self._code)
+
+    @cached_property
+    def shared_divisors(self) -> set[int]:
+        """Anchors of the divisions whose divisor another division has too."""
+        return accurate_math.shared_divisors(self._code, self.accurate_calls)
 
     @cached_property
     def powers(self) -> list[Power]:

@@ -1,4 +1,4 @@
-"""Arithmetic of a loop that forms one serial chain: each round, or each instruction, needs the one before."""
+"""Arithmetic of a loop that forms one serial chain: each round needs the one before."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection
 
 from msgspec import Struct
 
+from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing
-
-STRAIGHT = 8  # dependent instructions in a row from which a straight run counts as a chain
 
 
 class Recurrence(Struct, frozen=True):
@@ -26,20 +25,18 @@ class Recurrence(Struct, frozen=True):
         return self.latency / self.issue
 
 
-def carried(code: Listing, hot: Collection[int]) -> list[int]:
-    """Arithmetic instructions among `hot` that form a serial chain: they reach themselves over def-use around an
-    innermost loop (plain counters aside), or belong to a straight run of STRAIGHT or more, each needing the one
-    before. Hottest first."""
-    found = []
+def carried(code: Listing, weight: Column) -> list[int]:
+    """Arithmetic instructions of the one serial chain with most weight (one value an instruction; those of none left
+    out): a group that reaches itself over def-use around an innermost loop, plain counters aside. Chains that do not
+    need each other (the accumulators of an unrolled loop) run side by side, so none adds to another; a run of dependent
+    instructions that starts anew each round is no chain of the loop. Heaviest first."""
+    found: list[list[int]] = []
     for loop in code.cfg.loops:
-        if not loop.innermost:
-            continue
-        inside = set(loop.instructions)
-        able = [i for i in loop.instructions if i in hot and _arithmetic(code, i) and not _counter(code, i)]
-        depth = _depths(code, able)
-        ring = _rings(code, inside)
-        found += [i for i in able if depth[i] >= STRAIGHT or i in ring]
-    return code.hottest(found)
+        if loop.innermost:
+            able = {i for i in loop.instructions if weight[i] > 0 and _arithmetic(code, i) and not _counter(code, i)}
+            through = {i for i in loop.instructions if code.classes[i].scoreboard != "long"}
+            found += [members for ring in rings(code, through) if (members := [i for i in ring if i in able])]
+    return code.hottest(max(found, key=lambda ring: total(weight, ring), default=[]), weight)
 
 
 def recurrences(code: Listing) -> list[Recurrence]:
@@ -86,22 +83,6 @@ def _longest(code: Listing, ring: list[int]) -> tuple[tuple[int, ...], float]:
 def _arithmetic(code: Listing, index: int) -> bool:
     op = code.classes[index]
     return op.scoreboard is None and op.access is None and op.pipe in ("fma", "fmaheavy", "fp64", "fp16", "alu")
-
-
-def _depths(code: Listing, able: list[int]) -> dict[int, int]:
-    """Length of the longest chain of fixed-latency arithmetic, in address order, that each instruction is part of."""
-    members = set(able)
-    before: dict[int, int] = {}
-    for i in able:
-        feeds = [p for ps in code.defuse.sources(i).values() for p in ps if p in members and p < i]
-        before[i] = 1 + max((before[p] for p in feeds), default=0)
-    longest = dict(before)
-    for i in reversed(able):
-        for ps in code.defuse.sources(i).values():
-            for p in ps:
-                if p in members and p < i:
-                    longest[p] = max(longest[p], longest[i])
-    return longest
 
 
 def _counter(code: Listing, index: int) -> bool:

@@ -44,11 +44,13 @@ def producers(code: Listing, index: int) -> list[int]:
 
 
 def divides_integers(code: Listing, index: int) -> bool:
-    """A reciprocal of a converted integer: the start of an integer division."""
+    """A reciprocal of an integer converted upwards (I2F.RP): the start of an integer division. A float that is divided
+    by a converted integer, x / (float)n, rounds to nearest."""
     ins = code[index]
     if ins.opcode != "MUFU" or "RCP" not in ins.mods:
         return False
-    return any(code[p].opcode in family("integer_to_float") for p in producers(code, index))
+    made = (code[p] for p in producers(code, index))
+    return any(p.opcode in family("integer_to_float") and "RP" in p.mods for p in made)
 
 
 def integer_divisions(code: Listing) -> list[int]:

@@ -10,27 +10,31 @@ from kscope.model.operand import Operand
 
 COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
 DEPTH = 12  # steps along def-use that one inlined function spans
+MORE = 1.25  # of a seed's executions: more than warps that part and meet again add
 
 
 def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
     """Arithmetic (no memory access) that belongs to the same computation as the seeds.
 
     With line information: what shares a source line with a seed, for an inlined function is listed under the line
-    that calls it, and is tied to a seed by def-use. Without: what def-use ties to it within DEPTH steps.
+    that calls it, and is tied to a seed by def-use. Without: what def-use ties to it within DEPTH steps. What runs more
+    often than the seed that the way began at is no part of it: the loop that its result goes into.
     """
     seeds = list(seeds)
     lines = {(code[i].file, code[i].line) for i in seeds if code[i].line is not None}
     found: set[int] = set(seeds)
-    work = [(i, 0) for i in seeds]
+    work = [(i, 0, MORE * code.executed[i]) for i in seeds]
     while work:
-        i, depth = work.pop()
+        i, depth, often = work.pop()
         if depth >= DEPTH:
             continue
         near = [p for ps in code.defuse.sources(i).values() for p in ps]
         for j in (*near, *code.defuse.consumers(i)):
-            if j not in found and _computes(code, j) and (not lines or (code[j].file, code[j].line) in lines):
+            if j in found or code.executed[j] > often or not _computes(code, j):
+                continue
+            if not lines or (code[j].file, code[j].line) in lines:
                 found.add(j)
-                work.append((j, depth + 1))
+                work.append((j, depth + 1, often))
     return {i for i in found if code.executed[i] > 0}
 
 

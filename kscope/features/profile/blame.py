@@ -29,7 +29,6 @@ QUEUES: Mapping[str, Callable[[OpClass], bool]] = {
     "drain": lambda op: op.access in ("store", "reduction", "atomic") and op.space in ("global", "local", "generic"),
     "mio_throttle": lambda op: op.scoreboard == "short" or (op.space == "shared" and op.access is not None),
 }
-_BARRIER = 2  # instructions back to look for the barrier that a sample belongs to
 _WINDOW = 256  # instructions searched backwards where no operand explains a wait
 _FIXED = 16  # instructions within which a fixed-latency producer can still be waited for
 
@@ -64,7 +63,7 @@ def blame(
 
     `stalls[reason]`: samples per instruction, reasons as Nsight Compute names
     them without prefix (`long_scoreboard`, `wait`, `barrier`). Scoreboard waits go to producers, `gmma` to the wgmma
-    waited for, `barrier` to the barrier just before (the sampler charges the instruction behind it), `wait` to the
+    waited for, `barrier` to the last barrier passed (the sampler charges what waits for it), `wait` to the
     fixed-latency producer where it is near, a full queue (`lg_throttle`, `mio_throttle`) to what fills it in the same
     loop, by `costs`; all others are the instruction's own. `executions`: warp-level executions per instruction, if
     known. `costs`: what an instruction's executions cost its queue, e.g. wavefronts. `classes`: of the instructions, if
@@ -122,7 +121,7 @@ class _Finder:
             return self._shares(i, self._first_before(i, lambda c, _: "wgmma" in c.kind)) or {i: 1.0}
         if reason == "wait":
             return self._shares(i, self._fixed(i)) or {i: 1.0}
-        return {self._barrier(i): 1.0}
+        return self._shares(i, self._barriers(i)) or {i: 1.0}
 
     def queued(self, samples: Column, reason: str) -> Column:
         """Samples of a full queue, handed to whoever fills it, the whole of a loop at once."""
@@ -140,10 +139,28 @@ class _Finder:
                 blamed[j] += amount * share
         return blamed
 
-    def _barrier(self, i: int) -> int:
-        """The barrier (or wait for wgmma, which the sampler counts as one) at or just before an instruction."""
-        near = zip(range(_BARRIER), self._before(i), strict=False)
-        return next((at for at in (i, *(b for _, b in near)) if self._classes[at].kind & BARRIERS), i)
+    def _barriers(self, i: int) -> list[int]:
+        """The barriers (or waits for wgmma, which the sampler counts as such) that a warp may have passed last. It
+        waits at whatever it may not do before the others have arrived: BAR.SYNC.DEFER_BLOCKING lets it go on to the
+        next memory access, branch or exit, which can lie dozens of instructions and some branches behind."""
+        if self._classes[i].kind & BARRIERS:
+            return [i]
+        found: set[int] = set()
+        left, seen, queue = _WINDOW, set[int](), [(self._cfg.block_of[i], i)]
+        for block, stop in queue:
+            for at in range(stop - 1, self._cfg.blocks[block].start - 1, -1):
+                left -= 1
+                if left <= 0 or self._classes[at].kind & BARRIERS:
+                    break
+            else:
+                behind = set(self._cfg.blocks[block].predecessors) - seen
+                seen |= behind
+                queue += [(p, self._cfg.blocks[p].end) for p in sorted(behind)]
+                continue
+            if left <= 0:
+                break
+            found.add(at)
+        return sorted(found)
 
     def _queue(self, loop: int | None, reason: str) -> dict[int, float]:
         """Shares of a full queue: whoever is sampled waits for a place, whoever costs most takes the places. `drain`

@@ -173,29 +173,53 @@ def _nesting(
     return tuple(loop_of), tuple(depth)
 
 
+class Call(Struct, frozen=True):
+    """A call in block `block`: the callee's first block, all blocks of its `body` (what it calls itself too), those of
+    them that return, and the block behind the call (None at the end of the code). `always`: no predicate guards it."""
+
+    block: int
+    callee: int
+    body: frozenset[int]
+    returns: tuple[int, ...]
+    behind: int | None
+    always: bool
+
+
+def calls_made(program: Program, cfg: Cfg) -> list[Call]:
+    """The calls whose callee is part of the code, in address order."""
+    code = program.instructions
+    own = {cfg.block_of[target]: _reachable(cfg.blocks, cfg.block_of[target]) for target in cfg.calls.values()}
+    calling = [(cfg.block_of[call], cfg.block_of[target]) for call, target in cfg.calls.items()]
+    bodies = {callee: set(blocks) for callee, blocks in own.items()}
+    grew = True
+    while grew:
+        grew = False
+        for body in bodies.values():
+            inner = set().union(*(bodies[callee] for block, callee in calling if block in body))
+            if not inner <= body:
+                body |= inner
+                grew = True
+    out = []
+    for call, target in sorted(cfg.calls.items()):
+        block, callee = cfg.block_of[call], cfg.block_of[target]
+        behind = cfg.blocks[block].end
+        out.append(
+            Call(
+                block, callee, frozenset(bodies[callee]),
+                tuple(b for b in sorted(own[callee]) if code[cfg.blocks[b].end - 1].opcode == "RET"),
+                cfg.block_of[behind] if behind < len(code) else None,
+                code[call].guard is None,
+            )
+        )  # fmt: skip
+    return out
+
+
 def call_edges(program: Program, cfg: Cfg) -> list[list[int]]:
     """Successors of each block plus call to callee and callee's returns to behind the call."""
-    code = program.instructions
     edges = [list(b.successors) for b in cfg.blocks]
-    returns: dict[int, list[int]] = {}
-    for call, target in cfg.calls.items():
-        block, callee = cfg.block_of[call], cfg.block_of[target]
-        if callee not in returns:
-            returns[callee] = _returns(code, cfg, callee)
-        edges[block].append(callee)
-        behind = cfg.blocks[block].end
-        if behind < len(code):
-            for r in returns[callee]:
-                edges[r].append(cfg.block_of[behind])
+    for call in calls_made(program, cfg):
+        edges[call.block].append(call.callee)
+        if call.behind is not None:
+            for r in call.returns:
+                edges[r].append(call.behind)
     return edges
-
-
-def _returns(code: Sequence[Instruction], cfg: Cfg, callee: int) -> list[int]:
-    seen: set[int] = set()
-    stack = [callee]
-    while stack:
-        block = stack.pop()
-        if block not in seen:
-            seen.add(block)
-            stack += cfg.blocks[block].successors
-    return [b for b in sorted(seen) if code[cfg.blocks[b].end - 1].opcode == "RET"]

@@ -2,9 +2,11 @@
 
 ## What it does
 
-Looks at the special-function (XU) pipe, and at the instructions around each `MUFU` that make an accurate function of
-it: range reduction, denormal handling, polynomial correction, slow-path calls. Knows `powf` by its polynomials, and its
-exponent where that is a constant.
+Finds each call of an accurate float function by an instruction that only this function has (`FCHK` of a division, the
+rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its arguments to its result: range
+reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
+bring, and whether an argument stays the same, so that the work can be done once. Knows `powf` by its polynomials, and
+its exponent where that is a constant.
 
 ## Why it costs time
 
@@ -13,14 +15,14 @@ FP32 and integer instructions to each, and branches to slow paths.
 
 ## Evidence
 
-Executed `MUFU` and range-reduction constants, the instructions tied to them by def-use (on the same source line where
-lines are known), the XU pipe's utilisation.
+Executed calls of each function, their instructions (def-use), the samples that these are to blame for, the XU pipe's
+utilisation.
 
 ## Fix
 
-`__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; a
-polynomial or table; multiplications instead of `powf` with a small fixed exponent; hoist invariant calls; `exp2f` with
-a folded factor instead of `expf`.
+`__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; one
+reciprocal and multiplications where the divisor stays the same; a polynomial or table; multiplications instead of
+`powf` with a small fixed exponent; hoist invariant calls; `exp2f` with a folded factor instead of `expf`.
 
 Before:
 
@@ -63,14 +65,35 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, total
+from msgspec import Struct
+
+from kscope.features.facts import FUNCTIONS, Code, Facts, total
+from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
-INTRINSIC = 4  # instructions of a fast intrinsic: scaling, MUFU, correction
 POWER = 4  # multiplications of a small power, or scaling, lg2, a product and ex2
+REUSED = 1  # instruction of a division whose reciprocal, or reciprocal root, is there already
 TESTS = frozenset({"branch", "control", "predicate", "move", "nop"})
 MULTIPLY = "multiplications instead of powf: x * x for the square, its square for the fourth power; sqrtf for a half"
-LONG = 8  # instructions a call from which a function counts as the accurate one
+LEAST = 0.1  # of the samples (of the issue slots' load without them), from which a function is worth a word
+NAMED = 0.25  # of all that accurate functions take, from which one of them is named in the fix
+
+
+class Spent(Struct, frozen=True):
+    """What one function costs: calls, its instructions, how many of them are executed and would be by a fast version,
+    calls whose argument does not change, so that their work can be done once, and divisions by a square root."""
+
+    name: str
+    calls: float
+    members: list[int]
+    executed: float
+    fast: float
+    steady: float
+    roots: float = 0.0
+
+    @property
+    def kept(self) -> float:
+        return min(1.0, self.fast / self.executed) if self.executed else 1.0
 
 
 class SlowMathFunctions(ProfiledRule):
@@ -80,58 +103,96 @@ class SlowMathFunctions(ProfiledRule):
     regime = "compute"
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        xu = facts.counters.units.get("xu")
-        seeds = facts.patterns.math_calls
-        if not seeds:
+        spent = sorted(_spent(facts, code), key=lambda s: -(s.executed - s.fast))
+        members = sorted({i for s in spent for i in s.members})
+        if not members or _share(facts, code, members) < LEAST:
             return PASSED
-        members = sorted(facts.patterns.same_computation(seeds))
-        calls, every = total(code.executed, seeds), total(code.executed, members)
-        issue = code.issue_share(members)
-        issuing = facts.counters.units["issue"].load if "issue" in facts.counters.units else 0.0
-        double = total(code.executed, [i for i in members if code.classes[i].pipe == "fp64"])
-        if every < LONG * calls or issue * issuing < 0.2 or double > 0.1 * every:
-            return PASSED  # functions of doubles are long anyway: whether they must be double is CMP203's question
-        pows = facts.patterns.powers
-        inner = {i for p in pows for i in p.seeds}
-        least = INTRINSIC * total(code.executed, [i for i in seeds if i not in inner])
-        least += POWER * total(code.executed, [p.start for p in pows])
-        fixed = [p for p in pows if p.multiplies]
-        if pows:
-            # powf tests its base and its result: the tests and the ways around go with it.
-            around = [i for i in facts.patterns.removed_with(members) if code.classes[i].kind & TESTS]
-            members = sorted({*members, *around})
-            every = total(code.executed, members)
-            issue = code.issue_share(members)
-        kept = min(1.0, least / every)
-        told = ""
-        if fixed:
-            told = f" powf is called with the fixed {_listed({p.exponent for p in fixed if p.exponent is not None})}."
-        share = max(issue, total(code.samples, members) / max(1.0, total(code.samples)))
+        calls, every = sum(s.calls for s in spent), total(code.executed, members)
+        whole = Spent("", calls, members, every, sum(s.fast for s in spent), 0.0)
+        priced = [(s, _estimate(facts, code, s)) for s in spent]
+        saved = max(1.0, every - whole.fast)
+        named = [s for s in spent if s.executed - s.fast >= NAMED * saved] or spent[:1]
+        xu = facts.counters.units.get("xu")
+        anchors = [c.anchor for c in facts.patterns.accurate_calls] + [p.start for p in facts.patterns.powers]
+        of = "all samples" if facts.counters.stalls.samples else "the issue slots"
         return self.finding(
+            title=f"Accurate {' and '.join(s.name for s in named)} in {percent(code.issue_share(members))} of the "
+            "instructions",
             why=(
-                f"{calls:,.0f} special-function and range-reduction instructions come with {every - calls:,.0f} more: "
-                f"{percent(issue)} of all instructions compute math functions, {every / calls:.0f} a call. The XU "
-                f"pipe is {percent(xu.busy if xu else 0.0)} busy.{told}"
+                f"{'; '.join(_told(s, e) for s, e in priced)}. They take {every / max(1.0, calls):.0f} instructions a "
+                f"call and {percent(_share(facts, code, members))} of {of}; the XU pipe is "
+                f"{percent(xu.busy if xu else 0.0)} busy."
             ),
-            fix=MULTIPLY
-            if 2 * len(fixed) > len(pows)
-            else "__expf, __sinf, __fdividef or -use_fast_math for this function; exp2f with a folded factor; a table",
+            fix="; ".join(_advice(facts, s) for s in named) + "; or -use_fast_math for this file",
             evidence=[
-                derived("calls", calls, "inst", "MUFU and range-reduction constants executed"),
-                derived("instructions of the math functions", every, "inst", "arithmetic tied to them by def-use"),
+                derived("calls", calls, "inst", "of accurate functions, by the instruction that only they have"),
+                derived("instructions of the math functions", every, "inst", "from arguments to results, by def-use"),
+                *(derived(f"speed-up of a fast {s.name} alone", e.speedup, "x", "") for s, e in priced),
                 measured(facts, "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active"),
             ],
-            locations=code.locations(seeds),
-            estimate=facts.estimate.relieve(
-                share,
-                kept,
-                facts.profile.demands_after(members, kept),
-                latency=facts.estimate.floor_without(members, kept),
-            ),
+            locations=code.locations(code.ran(anchors)),
+            estimate=_estimate(facts, code, whole),
             confidence=0.6,
         )
 
 
-def _listed(exponents: set[float]) -> str:
-    ordered = [f"{e:g}" for e in sorted(exponents)]
-    return f"exponent{'s' if len(ordered) > 1 else ''} {', '.join(ordered)}"
+def _spent(facts: Facts, code: Code) -> list[Spent]:
+    """By function, those that ran; powf with the tests of its base and result, which go with it."""
+    out = []
+    shared = facts.patterns.shared_divisors
+    for name, function in FUNCTIONS.items():
+        group = [c for c in facts.patterns.accurate_calls if c.function == name]
+        if group:
+            steady = [c.anchor for c in group if c.steady or c.root or c.anchor in shared]
+            calls, known = total(code.executed, [c.anchor for c in group]), total(code.executed, steady)
+            members = sorted({i for c in group for i in c.members})
+            fast = function.fast * (calls - known) + REUSED * known
+            roots = total(code.executed, [c.anchor for c in group if c.root])
+            out.append(Spent(name, calls, members, total(code.executed, members), fast, known - roots, roots))
+    pows = facts.patterns.powers
+    if pows:
+        found = facts.patterns.same_computation({i for p in pows for i in (p.start, *p.seeds)})
+        members = sorted(found)
+        around = [i for i in facts.patterns.removed_with(members) if code.classes[i].kind & TESTS]
+        members = sorted({*members, *around})
+        calls = total(code.executed, [p.start for p in pows])
+        out.append(Spent("pow", calls, members, total(code.executed, members), POWER * calls, 0.0))
+    return out
+
+
+def _share(facts: Facts, code: Code, members: list[int]) -> float:
+    """Of the samples: those that these instructions are to blame for. Without samples, of the issue slots."""
+    if facts.counters.stalls.samples:
+        return code.blamed_share(members)
+    return code.issue_share(members) * (facts.counters.units["issue"].load if "issue" in facts.counters.units else 0.0)
+
+
+def _estimate(facts: Facts, code: Code, spent: Spent) -> Estimate:
+    return facts.estimate.relieve(
+        _share(facts, code, spent.members),
+        spent.kept,
+        facts.profile.demands_after(spent.members, spent.kept),
+        latency=facts.estimate.floor_without(spent.members, spent.kept),
+    )
+
+
+def _told(spent: Spent, alone: Estimate) -> str:
+    """A function with its calls and what a fast version of it alone brings."""
+    steady = f" ({percent(spent.steady / spent.calls)} by a value that does not change)" if spent.steady else ""
+    return f"{spent.calls:,.0f} calls of {spent.name}{steady}, {alone.speedup:.2f}x alone"
+
+
+def _advice(facts: Facts, spent: Spent) -> str:
+    if spent.name == "pow":
+        fixed = [p for p in facts.patterns.powers if p.multiplies]
+        exponents = {p.exponent for p in fixed if p.exponent is not None}
+        if 2 * len(fixed) > len(facts.patterns.powers):
+            return f"{MULTIPLY} (its exponent is {', '.join(f'{e:g}' for e in sorted(exponents))})"
+        return "__powf, or exp2f(y * log2f(x))"
+    if 2 * spent.roots > spent.calls:
+        return "a * rsqrtf(b) for a / sqrtf(b)"
+    if 2 * spent.steady > spent.calls:
+        if spent.name == "division":
+            return "one reciprocal, then multiplications: the divisor stays the same"
+        return f"{spent.name} once before the loop: its argument stays the same"
+    return f"{spent.name}: {FUNCTIONS[spent.name].advice}"

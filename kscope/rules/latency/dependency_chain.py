@@ -3,7 +3,7 @@
 ## What it does
 
 Finds loops whose arithmetic forms one carried chain of fixed-latency instructions, with the schedulers idle between
-them.
+them. A run of dependent instructions that starts anew with each round is none, nor are accumulators side by side.
 
 ## Why it costs time
 
@@ -80,7 +80,7 @@ class DependencyChain(ProfiledRule):
         issuing = facts.kernel.metrics.get("smsp__issue_active.avg.pct_of_peak_sustained_active")
         if share < 0.2 or (issuing is not None and issuing > 75):
             return PASSED
-        chain = facts.patterns.carried_chain({i for i in range(len(code)) if code.blamed[i] > 0})
+        chain = facts.patterns.carried_chain(code.blamed)
         if not chain:
             return PASSED
         mine = code.blamed_share(chain, "wait") + code.blamed_share(chain, "selected")

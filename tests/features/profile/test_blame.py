@@ -81,3 +81,16 @@ def test_sums_are_preserved() -> None:
     b = blame(p, cfg, DefUse(p, cfg), stalls)
     for reason, samples in stalls.items():
         assert sum(b.by_producer[reason]) + b.unattributed[reason] == pytest.approx(samples.sum())
+
+
+def test_a_wait_far_behind_a_barrier_is_the_last_barrier_passed() -> None:
+    """A deferred barrier lets a warp go on to its next memory access, here four instructions and a branch behind."""
+    text = (
+        "BAR.SYNC.DEFER_BLOCKING 0x0\n@P0 BRA 0x40\nBAR.SYNC.DEFER_BLOCKING 0x0\nMOV R1, 1\nMOV R2, 2\nMOV R3, 3\n"
+        "MOV R4, 4\nLDS R5, [R6]\nEXIT"
+    )
+    b = run(text, [1, 1, 1, 1, 1, 1, 1, 1, 1], barrier={7: 60.0, 1: 2.0})
+    assert set(b.edges["barrier"]) == {(0, 7), (2, 7), (0, 1)}
+    assert sum(b.by_producer["barrier"]) == pytest.approx(62.0) and b.unattributed["barrier"] == 0
+    always = run(text.replace("@P0 BRA 0x40", "MOV R9, 9"), barrier={7: 60.0})
+    assert always.edges["barrier"] == {(2, 7): 60.0}, "one before it was passed long ago"

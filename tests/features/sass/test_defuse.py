@@ -59,7 +59,30 @@ def test_nested_loops_and_uniform_registers() -> None:
 def test_values_pass_through_calls() -> None:
     d = solve("MOV R2, 1\nCALL.REL.NOINC 0x40\nFADD R3, R2, R2\nEXIT\nFADD R2, R2, R7\nRET.REL.NODEC R8 0x0")
     assert d.producers(4, 2) == (0,)
-    assert 4 in d.producers(2, 2)
+    assert d.producers(2, 2) == (4,), "the callee overwrites it"
+
+
+def test_what_one_call_site_left_does_not_come_back_at_another() -> None:
+    d = solve(
+        "MOV R2, 1\nMOV R5, 1\nCALL.REL.NOINC 0x80\nMOV R5, 2\nMOV R2, 3\nCALL.REL.NOINC 0x80\n"
+        "FADD R3, R5, R4\nEXIT\nFADD R4, R2, R7\nRET.REL.NODEC R8 0x0"
+    )
+    assert d.producers(8, 2) == (0, 4), "the callee is asked by both"
+    assert d.producers(6, 5) == (3,) and d.producers(6, 4) == (8,)
+
+
+def test_definitions_under_predicates() -> None:
+    same = "ISETP.NE.AND P0, PT, R9, RZ, PT\nMOV R1, 1\n@P0 LDG.E R1, desc[UR4][R2.64]\n"
+    d = solve(same + "@P0 FADD R4, R1, R1\n@!P0 FADD R5, R1, R1\nFADD R6, R1, R1\nEXIT")
+    assert d.producers(3, 1) == (2,), "under the same predicate the first definition is gone"
+    assert d.producers(4, 1) == (1,), "under the opposite one the second never happened"
+    assert d.producers(5, 1) == (1, 2)
+    d = solve(same + "@!P0 MOV R1, 2\nFADD R6, R1, R1\nEXIT")
+    assert d.producers(4, 1) == (2, 3), "both senses leave nothing of before"
+    d = solve(same + "ISETP.NE.AND P0, PT, R8, RZ, PT\n@P0 FADD R4, R1, R1\nEXIT")
+    assert d.producers(4, 1) == (1, 2), "another value of the predicate says nothing"
+    d = solve("MOV R1, 1\n@P0 MOV R1, 2\n@!P0 MOV R1, 3\nBRA 0x40\nFADD R6, R1, R1\nEXIT")
+    assert d.producers(4, 1) == (1, 2), "behind the block too"
 
 
 def test_cost_is_a_few_times_that_of_reading_the_listing() -> None:

@@ -1,0 +1,223 @@
+"""Calls of accurate float functions, each with the instructions that it takes: what a fast version would replace.
+
+A call is found by an instruction that only it has (the anchor). Its own instructions are those between its arguments
+and its result: what is computed from the arguments and constants alone, as far as it leads to the anchor or comes from
+it. Source of the anchors: SASS of the CUDA 13 math library for sm_90 (nvcc 13.0), one function a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from msgspec import Struct, structs
+
+from kscope.features.sass.cfg import calls_made
+from kscope.features.sass.listing import Listing
+from kscope.model.operand import Operand
+from kscope.model.program import Instruction
+
+CONE = 64  # instructions of one call at most: sinf, the longest without its slow path, has 30
+RARE = 0.1  # of a call's executions: a way round that is taken less often is the slow path
+COMPUTED = frozenset({"fma", "fmaheavy", "alu", "xu", "fp16"})
+
+
+class Function(Struct, frozen=True):
+    """fast: instructions of the fast version, the scaling of subnormals that -use_fast_math leaves out counted half;
+    behind: steps from the anchor to the result, and the opcodes on the way; advice: the fast version in words."""
+
+    name: str
+    fast: int
+    behind: int
+    opcodes: frozenset[str]
+    advice: str
+
+
+_POLYNOMIAL = frozenset(
+    "FFMA FMUL FADD FSEL SEL LOP3 I2FP IADD3 VIADD ISETP FSETP F2I SHF MUFU IMAD".split()
+)
+FUNCTIONS = {
+    f.name: f
+    for f in (
+        Function("division", 3, 6, frozenset({"FFMA"}), "__fdividef(a, b), or a multiplication by the reciprocal"),
+        Function("reciprocal", 2, 4, frozenset({"FFMA", "FADD", "LOP3", "ISETP"}), "__fdividef(1, x)"),
+        Function("square root", 3, 3, frozenset({"FMUL", "FFMA", "ISETP"}), "x * rsqrtf(x); rsqrtf where it divides"),
+        Function("exp", 4, 2, frozenset({"MUFU", "FMUL"}), "__expf, or exp2f with the factor folded in"),
+        Function("log", 3, 16, _POLYNOMIAL, "__logf"),
+        Function("sin or cos", 2, 16, _POLYNOMIAL, "__sinf, __cosf where arguments are small"),
+        Function("tanh", 2, 8, _POLYNOMIAL, "the tanh.approx.f32 instruction (11 bits)"),
+    )
+}
+
+
+class MathCall(Struct, frozen=True):
+    """`function` of FUNCTIONS; `anchor`; `members`: its instructions, the anchor among them and the slow path where it
+    ran; `steady`: the argument (the divisor of a division) is the same in all rounds of the loop around; `root`: a
+    division by a square root, which rsqrtf does in one."""
+
+    function: str
+    anchor: int
+    members: tuple[int, ...]
+    steady: bool
+    root: bool = False
+
+
+def accurate_calls(code: Listing) -> list[MathCall]:
+    """The calls that ran, in address order. Two divisions by one value share its reciprocal's instructions."""
+    slow = dict(_slow_paths(code))
+    out = []
+    for i in code.ran(code.where_each(lambda ins, op: _anchor(ins) is not None)):
+        found = _anchor(code[i])
+        if found is None:
+            continue
+        name, arguments, changing = found
+        often = RARE * code.executed[i]
+        inputs = {(r, p) for r in arguments for p in code.defuse.producers(i, r) if code.executed[p] > often}
+        function = FUNCTIONS[name]
+        inside = _members(code, i, inputs, function)
+        if inside is None:
+            continue
+        members = {*inside, i}
+        for special in _specials(code, inputs):
+            members |= {special, *(_members(code, special, inputs, function) or ())}
+        for branch in [c for m in members for c in code.defuse.consumers(m) if code[c].opcode == "BRA"]:
+            members |= {branch, *slow.get(code.cfg.block_of[branch], ()), *_fence(code, branch)}
+        out.append(MathCall(name, i, tuple(sorted(code.ran(members))), _steady(code, i, changing)))
+    roots = {i for c in out if c.function == "square root" for i in c.members}
+    return [structs.replace(c, root=c.function == "division" and _divisors(code, c.anchor) <= roots) for c in out]
+
+
+def _divisors(code: Listing, check: int) -> set[int]:
+    """What computes the divisor of a division, as far as it ran; the check itself where that is a constant."""
+    register = code[check].operands[2].vector
+    return set(code.ran(code.defuse.producers(check, register))) if register is not None else {check}
+
+
+def shared_divisors(code: Listing, calls: Iterable[MathCall]) -> set[int]:
+    """Anchors of divisions by a value that another division has too."""
+    by: dict[tuple[tuple[int, ...], ...], list[int]] = {}
+    for call in calls:
+        if call.function == "division":
+            divisor = code[call.anchor].operands[2].vector
+            if divisor is not None:
+                by.setdefault((code.defuse.producers(call.anchor, divisor), (divisor,)), []).append(call.anchor)
+    return {i for anchors in by.values() if len(anchors) > 1 for i in anchors}
+
+
+def _anchor(ins: Instruction) -> tuple[str, list[int], list[int]] | None:
+    """The function that only this instruction belongs to, registers of its arguments, and those of them of which a
+    steady value is worth something: the divisor of a division."""
+    if ins.opcode == "FCHK":
+        both = [o.vector for o in ins.operands[1:3]]
+        return "division", [r for r in both if r is not None], [r for r in both[1:] if r is not None]
+    for test, name, place in _ANCHORS:
+        if len(ins.operands) > place and test(ins):
+            register = ins.operands[place].vector
+            return (name, [register], [register]) if register is not None else None
+    return None
+
+
+def _has(opcodes: Sequence[str], *values: float) -> Callable[[Instruction], bool]:
+    def near(operand: Operand) -> bool:
+        number = operand.number
+        return number is not None and any(abs(abs(number) - v) <= 1e-6 * v for v in values)
+
+    return lambda ins: ins.opcode in opcodes and any(map(near, ins.operands))
+
+
+def _adds(value: int) -> Callable[[Instruction], bool]:
+    def same(operand: Operand) -> bool:
+        return operand.kind == "integer" and (operand.value - value) % (1 << 32) == 0
+
+    return lambda ins: ins.opcode in ("IADD3", "VIADD", "IADD") and any(map(same, ins.operands))
+
+
+_ANCHORS: tuple[tuple[Callable[[Instruction], bool], str, int], ...] = (
+    (_adds(0x1800000), "reciprocal", 1),  # the exponent's neighbours: subnormal, infinite
+    (_adds(-0xD000000), "square root", 1),  # is it normal, and small enough?
+    (_has(("FFMA",), 1.925963033500011079e-08), "exp", 1),  # the rest of log2 e
+    (_adds(-0x3F2AAAAB), "log", 1),  # two thirds: the middle of the mantissa's range
+    (_has(("FMUL",), 0.63661974668502807617), "sin or cos", 1),  # 2 / pi
+    (_has(("FMUL",), 2.8853900432586669922), "tanh", 1),  # 2 / ln 2
+)
+
+
+def _members(code: Listing, anchor: int, inputs: set[tuple[int, int]], function: Function) -> set[int] | None:
+    """What is computed from the arguments and constants alone on the way to the anchor and from it to the result."""
+    found = _before(code, anchor, inputs)
+    if found is None:
+        return None
+    edge = {anchor}
+    for _ in range(function.behind):
+        ahead = {c for i in edge for c in code.defuse.consumers(i)} - found - {anchor}
+        edge = set()
+        for c in ahead:
+            if code[c].opcode not in function.opcodes or code.cfg.loop_of[c] != code.cfg.loop_of[anchor]:
+                continue
+            closed = _before(code, c, inputs)
+            if closed is not None and len(found) + len(closed) <= CONE:
+                found |= {*closed, c}
+                edge.add(c)
+    return found
+
+
+def _before(code: Listing, index: int, inputs: set[tuple[int, int]]) -> set[int] | None:
+    """The instructions from the arguments to this one; None where anything else has a say."""
+    found: set[int] = set()
+    work = [index]
+    while work:
+        i = work.pop()
+        for r, producers in code.defuse.sources(i).items():
+            for p in producers:
+                if (r, p) in inputs or p in found or p == index:
+                    continue
+                if code.executed[p] <= RARE * code.executed[index]:
+                    continue  # the slow path, or what came before the loop
+                if not _computes(code, p) or len(found) >= CONE:
+                    return None
+                found.add(p)
+                work.append(p)
+    return found
+
+
+def _computes(code: Listing, index: int) -> bool:
+    op = code.classes[index]
+    return op.access is None and (op.pipe in COMPUTED or bool(op.kind & {"predicate", "move"}))
+
+
+def _specials(code: Listing, inputs: set[tuple[int, int]]) -> set[int]:
+    """Reciprocals and roots of the arguments: the first guess that an accurate version refines."""
+    return {
+        c for r, p in inputs for c in code.defuse.consumers(p)
+        if code[c].opcode == "MUFU" and r in code[c].uses and not code[c].mods[0].endswith("64H")
+    }  # fmt: skip
+
+
+def _fence(code: Listing, branch: int) -> list[int]:
+    """The BSSY before and the BSYNC behind a branch around a slow path."""
+    block = code.cfg.block_of[branch]
+    near = range(code.cfg.blocks[block].start, branch)
+    opened = next((i for i in reversed(near) if code[i].opcode == "BSSY"), None)
+    if opened is None:
+        return []
+    name = code[opened].operands[0]
+    behind = range(branch, min(len(code), branch + CONE))
+    return [opened, *[i for i in behind if code[i].opcode == "BSYNC" and code[i].operands[0] == name][:1]]
+
+
+def _slow_paths(code: Listing) -> Iterator[tuple[int, list[int]]]:
+    """Blocks that end in a branch around a call, with all that the way through the call executes."""
+    for call in calls_made(code.program, code.cfg):
+        first = code.cfg.blocks[call.block]
+        own = [*range(first.start, first.end)]
+        own += [i for b in call.body for i in range(code.cfg.blocks[b].start, code.cfg.blocks[b].end)]
+        for before in first.predecessors:
+            if code[code.cfg.blocks[before].end - 1].opcode == "BRA":
+                yield before, own
+
+
+def _steady(code: Listing, anchor: int, registers: list[int]) -> bool:
+    """No round of the loop around makes these values anew."""
+    loop = code.cfg.loop_of[anchor]
+    if loop is None or not registers:
+        return False
+    inside = set(code.cfg.loops[loop].instructions)
+    return all(p not in inside for r in registers for p in code.defuse.producers(anchor, r))
