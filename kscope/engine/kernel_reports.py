@@ -97,7 +97,7 @@ def analyze_report(path: str, number: int, reader: Reader, request: Request) -> 
                     details: list[KernelDetail] | None = [] if request.draws else None
                     part.kernels[index] = analyze_kernel(
                         one, f"{number}.{index}", request.codes, details, reader.path, structure, part.footprints,
-                        request.problem,
+                        request.problem, raw["before"],
                     )  # fmt: skip
                     if details:
                         part.details[index] = details
@@ -109,4 +109,3 @@ def analyze_report(path: str, number: int, reader: Reader, request: Request) -> 
             request.progress(path, done, reader.count)
     part.count = reader.count
     return part
-

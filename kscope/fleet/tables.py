@@ -29,9 +29,9 @@ def render(names: Sequence[str], rows: Sequence[Sequence[Any]], format_: str) ->
         writer.writerows([[_guarded(_shown(v, exact=True)) for v in row] for row in rows])
         return out.getvalue()
     shown = [[one_line(_shown(v)) for v in row] for row in rows]
-    texts = [[one_line(n) for n in names], *shown]
-    widths = [min(WIDEST, max(cells(row[i]) for row in texts)) for i in range(len(names))]
-    lines = ["  ".join(pad(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+    texts: list[list[str]] = [[one_line(n) for n in names], *shown]
+    widths = [min(WIDEST, max(cells(line[i]) for line in texts)) for i in range(len(names))]
+    lines = ["  ".join(pad(text, width) for text, width in zip(line, widths, strict=True)).rstrip() for line in texts]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -25,6 +25,7 @@ from kscope.model.findings import (
     Remedy,
     RuleError,
     Severity,
+    Told,
     Verdict,
 )
 from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
@@ -44,6 +45,7 @@ __all__ = [
     "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter", "Location", "NextStep",
     "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime", "RegimeShare",
     "Remedy", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
+    "Told",
     "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
@@ -70,6 +72,7 @@ class LaunchInfo(Frozen):
     shared_static: Annotated[int, Meta(description="bytes a block")]
     shared_dynamic: Annotated[int, Meta(description="bytes a block")]
     waves: float | None
+    known: Annotated[bool, Meta(description="false where grid or block were not collected: 1 then")] = True
 
 
 class Headroom(Frozen):
@@ -78,7 +81,7 @@ class Headroom(Frozen):
 
 
 class Roofline(Frozen):
-    flops_per_s: float
+    flops_per_s: Annotated[float | None, Meta(description="null where operations were not counted")]
     bytes_per_s: float
     intensity: Annotated[float | None, Meta(description="FLOP a byte of device memory; null where no byte moved")]
     ridge: Annotated[float | None, Meta(description="FLOP a byte where the two roofs meet")]

@@ -8,9 +8,15 @@ from functools import cache
 _NAMES = r"""
     derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained
     derived__lts__lts2xbar_bytes.sum.peak_sustained
+    device__attribute_fb_bus_width
+    device__attribute_global_memory_bus_width
+    device__attribute_l2s_count
     device__attribute_max_warps_per_multiprocessor
     dram__bytes.sum.peak_sustained
+    dram__bytes.sum.per_second
+    dram__bytes_read
     dram__bytes_read.sum
+    dram__bytes_write
     dram__bytes_write.sum
     dram__cycles_active
     dram__cycles_elapsed.avg.per_second
@@ -20,7 +26,9 @@ _NAMES = r"""
     dramc__throughput.avg.pct
     fbpa__dram_sectors
     gpc__cycles_elapsed.max
+    gpu__compute_memory_access_throughput
     gpu__compute_memory_access_throughput_internal_activity
+    gpu__compute_memory_request_throughput
     gpu__dram_throughput
     gpu__time_duration.sum
     idc__request_cycles_active
@@ -71,11 +79,13 @@ _NAMES = r"""
     launch__waves_per_multiprocessor
     lts__cycles_elapsed.avg.per_second
     lts__cycles_elapsed.max
+    lts__cycles_elapsed.sum
     lts__d_atomic_input_cycles_active
     lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed
     lts__d_decomp_input_sectors
     lts__d_sectors
     lts__d_sectors_fill_device
+    lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed
     lts__lts2xbar_cycles_active
     lts__lts2xbar_cycles_active.sum.per_second
     lts__t_requests_srcunit_tex.sum
@@ -172,6 +182,7 @@ _NAMES = r"""
 _SUFFIXES = r"""
     .avg.pct_of_peak_sustained_active
     .avg.pct_of_peak_sustained_elapsed
+    .sum.pct_of_peak_sustained_elapsed
     .sum.peak_sustained
     .sum.per_cycle_elapsed
 """.split()
@@ -185,6 +196,7 @@ _BEGINNINGS = r"""
 """Families that are read whole."""
 
 _PATTERNS = r"""
+    device__attribute_[A-Za-z0-9_]+
     dram__bytes_[A-Za-z0-9_]+\.sum
     l1tex__data_pipe_lsu_wavefronts\.[A-Za-z0-9_]+\.pct_of_peak_sustained_elapsed
     l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_[A-Za-z0-9_]+\.sum
@@ -192,6 +204,8 @@ _PATTERNS = r"""
     l1tex__t_sectors_pipe_lsu_mem_[A-Za-z0-9_]+_op_[A-Za-z0-9_]+\.sum
     l1tex__t_sectors_pipe_lsu_mem_[A-Za-z0-9_]+_op_st\.sum
     launch__[A-Za-z0-9_]+_dim_[A-Za-z0-9_]+
+    launch__[A-Za-z0-9_]+_size
+    lts__cycles_active\.[A-Za-z0-9_]+
     lts__t_sectors_srcunit_tex_aperture_[A-Za-z0-9_]+_lookup_miss\.sum
     lts__t_sectors_srcunit_tex_op_[A-Za-z0-9_]+\.sum
     sm__cycles_active\.[A-Za-z0-9_]+

@@ -18,12 +18,10 @@ if TYPE_CHECKING:
         Estimate,
         Evidence,
         Headroom,
-        JobAnalysis,
         KernelAnalysis,
         Location,
         ProblemFit,
         Roofline,
-        TimelineAnalysis,
         Verdict,
     )
 
@@ -39,6 +37,8 @@ def limiter(name: str) -> str:
 def badge(verdict: Verdict) -> tuple[str, str]:
     """(the regime as a word in capitals, the rest of the sentence). A verdict of a kscope before 0.2 has no parts: its
     whole sentence stands behind the limiter."""
+    if verdict.regime == "unknown":
+        return "LIMIT UNKNOWN:", one_line(verdict.body) or one_line(verdict.sentence)
     word = f"{verdict.regime.upper()}-BOUND"
     joint = "by" if verdict.regime == "overhead" else "on"
     body = one_line(verdict.body) or f"{joint} {limiter(verdict.limiter)}: {one_line(verdict.sentence)}"
@@ -90,12 +90,13 @@ def si(value: float, unit: str) -> str:
 
 def rates(roof: Roofline) -> str:
     """Arithmetic and memory rates of a roofline point, each against its peak where that is known."""
-    flops, moved = si(roof.flops_per_s, "FLOP/s"), si(roof.bytes_per_s, "B/s")
+    flops, moved = si(roof.flops_per_s or 0.0, "FLOP/s"), si(roof.bytes_per_s, "B/s")
     if roof.peak_flops_per_s:
         flops += f" of {si(roof.peak_flops_per_s, 'FLOP/s')}"
     if roof.peak_bytes_per_s:
         moved += f" of {si(roof.peak_bytes_per_s, 'B/s')}"
     arithmetic = f"{one_line(roof.precision)} {flops}" if roof.flops_per_s else "no floating-point work"
+    arithmetic = "operations not counted" if roof.flops_per_s is None else arithmetic
     return f"{arithmetic}, DRAM {moved}"
 
 
@@ -125,13 +126,6 @@ def headroom(room: Headroom) -> str:
 
 def _digits(speedup: float) -> int:
     return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
-
-
-def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
-    """Why there is no suggestion."""
-    if kernel.not_applicable and not kernel.passed and not kernel.findings:
-        return "no rule had what it needs"
-    return "no rule found a fault worth 3 % or more"
 
 
 def expectation(estimate: Estimate | None) -> str:
@@ -184,10 +178,11 @@ def dims(shape: Sequence[int]) -> str:
 def launch(kernel: KernelAnalysis) -> str:
     """Grid, block, cluster, registers, shared memory and waves in words."""
     at = kernel.launch
-    parts = [f"grid {dims(at.grid)}", f"block {dims(at.block)}"]
+    parts = [f"grid {dims(at.grid)}", f"block {dims(at.block)}"] if at.known else ["grid and block not collected"]
     if max(at.cluster, default=1) > 1:
         parts.append(f"cluster {dims(at.cluster)}")
-    parts.append(counted(at.registers, "register"))
+    if at.registers:  # no kernel has none: 0 is what a report without LaunchStats leaves
+        parts.append(counted(at.registers, "register"))
     if shared := at.shared_static + at.shared_dynamic:
         parts.append(f"{shared / 1024:.3g} KiB shared")
     if at.waves is not None:

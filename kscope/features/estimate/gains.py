@@ -4,11 +4,14 @@ Estimates of one kernel are made by `bounds`; every other Estimate is made here.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from msgspec import structs
 
 from kscope.model.analysis import Estimate
+
+UNSEEN = "units that were not collected"
 
 
 def of_program(
@@ -48,4 +51,13 @@ def give_or_take(estimate: Estimate, error: float) -> Estimate:
     least, most = low * max(0.0, 1 - error), min(high * (1 + error), (1 + high) / 2)
     return structs.replace(
         estimate, low=min(speedup(least), estimate.low), high=max(speedup(most), estimate.high)
+    )
+
+
+def uncapped(estimate: Estimate) -> Estimate:
+    """The same where no unit was collected that could cap it: from nothing to all of it, and between them the middle of
+    their logarithms, the point that is as far from both."""
+    point = round(math.sqrt(max(1.0, estimate.speedup)), 3)
+    return structs.replace(
+        estimate, speedup=point, low=1.0, capped_by=UNSEEN, high=max(estimate.high, point)
     )

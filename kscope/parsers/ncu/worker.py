@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from typing import IO, Any, BinaryIO
 
     from kscope.parsers.ncu.native import Raw
-    from kscope.parsers.ncu.sass_cache import SassCache
     from kscope.parsers.ncu.turns import Turns
 
     Row = tuple[int, str, str | None, int | None]
@@ -247,7 +246,10 @@ def serve(
     sources = Sources(cache)
     send("open", len(actions))
     bound = MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND
-    expected = _expected(path, cache, len(actions)) if want.sass else {}
+    names = _functions(path, len(actions))
+    before = _earlier(names)
+    # code that is worth sending before it is decoded: of the first launch of each function
+    expected = {i: name for i, name in enumerate(names) if name and not before[i]} if want.sass else {}
     for index, behind in turns.kernels(rest) if turns else ((i, ()) for i in range(first, len(actions))):
         send("begin", index, behind)
         if index in expected and (rows := cache.load(expected[index])) is not None:
@@ -256,6 +258,7 @@ def serve(
             action = actions[index]()
             raw = extract(action, index, want, cache)
             raw["tool_version"] = version
+            raw["before"] = before[index] if names else 0
         except Exception as e:
             send("skip", index, str(e) if isinstance(e, KscopeError) else one_line(f"{type(e).__name__}: {e}"))
         else:
@@ -267,14 +270,18 @@ def serve(
     send("done")
 
 
-def _expected(path: str, cache: SassCache, count: int) -> dict[int, str]:
-    """Kernels whose code is worth sending before they are decoded: the first launch of each function. {} where the
-    container does not tell which they are."""
+def _functions(path: str, count: int) -> list[str]:
+    """The mangled name of each kernel; [] where the container does not tell which they are."""
     from kscope.parsers.files.ncu_images import result_names
 
     names = result_names(path)
-    first = {name: index for index, name in reversed(list(enumerate(names)))}
-    return {index: name for name, index in first.items() if name} if len(names) == count else {}
+    return names if len(names) == count else []
+
+
+def _earlier(names: list[str]) -> list[int]:
+    """Launches of the same function before each."""
+    met: dict[str, int] = {}
+    return [met.update({name: met.get(name, -1) + 1}) or met[name] for name in names]
 
 
 def _version(path: str) -> str | None:

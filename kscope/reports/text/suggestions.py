@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports.phrases import remedies
+from kscope.reports.phrases import remedies, silence
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
         _suggestion(page, str(rank), finding, verbose=verbose)
     if not ranked:
         page.blank()
-        page.line((f"  No suggestion: {words.nothing(kernel)}.", "good"))
+        style = "good" if silence.looked(kernel) else "overhead"
+        page.line((f"  No suggestion: {silence.nothing(kernel)}.", style))
     if info and verbose:
         for finding in info:
             page.blank()
