@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import UNSET
 
 from kscope.engine.headroom import headroom, under_the_roof
+from kscope.engine.mended import of_kernel
 from kscope.engine.next_step import next_step
 from kscope.engine.outcomes import judged
 from kscope.engine.regime import decide
@@ -87,7 +88,7 @@ def analyze_kernel(
         utilization=_utilization(facts),
         stalls=_stalls(facts),
         warp_specialization=_specialised(facts),
-        findings=findings,
+        findings=of_kernel(facts, findings),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,
