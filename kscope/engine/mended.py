@@ -32,7 +32,7 @@ def of_kernel(facts: Facts, findings: list[Finding]) -> list[Finding]:
 
 def of_code(code: Listing, findings: list[Finding], lines: Lines | None) -> list[Finding]:
     """The findings of a function that nobody ran. lines: text of source files, where it is at hand."""
-    if all(f.severity == "info" for f in findings):
+    if not findings:
         return findings
     from kscope.fixes.propose import proposed
     from kscope.fixes.setting import Setting

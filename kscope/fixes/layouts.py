@@ -9,11 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
-from kscope.features.lanes.bank_conflicts import BANKS, WORD, wavefronts
-from kscope.features.lanes.semantics import LANES
+from kscope.features.lanes.bank_conflicts import BANKS, WORD, matrix_wavefronts, wavefronts
 
-ROW = 16  # bytes of a row of ldmatrix and stmatrix, and of the widest access of a lane
-MATRIX = 8  # rows of one matrix of ldmatrix
 SPAN = BANKS * WORD
 HALVED = 0.5  # of the excess that a layout may leave, from which it is still worth its price (judged)
 
@@ -93,16 +90,7 @@ def cost(pattern: Pattern, layout: Callable[[int], int] | None = None) -> tuple[
     offsets = pattern.offsets if layout is None else tuple(map(layout, pattern.offsets))
     if not pattern.rows:
         return wavefronts(offsets, pattern.width, pattern.active)
-    needed = least = 0
-    for first in range(0, LANES, MATRIX):  # ldmatrix reads 8 rows of 16 bytes a wavefront: our captures say so
-        group = [offsets[lane] for lane in range(first, first + MATRIX) if pattern.active[lane]]
-        if group:
-            # eight lanes of 16 bytes are one group of an access that wide
-            padded = tuple(group + [group[0]] * (LANES - len(group)))
-            active = tuple(int(n < len(group)) for n in range(LANES))
-            taken, _ = wavefronts(padded, ROW, active)
-            needed, least = needed + taken, least + 1
-    return needed, least
+    return matrix_wavefronts(offsets, pattern.active)
 
 
 def total(patterns: Sequence[Pattern], layout: Callable[[int], int] | None = None) -> Cost:

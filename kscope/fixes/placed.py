@@ -63,14 +63,18 @@ def _arrays(setting: Setting, tile: Tile) -> tuple[tuple[Array, ...], str]:
     """The declared arrays that all lines of a tile's accesses name."""
     names: set[tuple[str, str]] | None = None
     known: dict[tuple[str, str], Array] = {}
+    silent = False
     for i in tile.patterns:
-        file, line, lines = setting.text(i)
-        above = {a.name: a for a in declared(lines, line)}
-        here = {(file, n) for n in named_on(lines, line, list(above))}
-        known |= {(file, n): a for n, a in above.items()}
-        names = here if names is None else names & here
+        here: set[tuple[str, str]] = set()
+        for file, line in setting.sites(i):
+            lines = setting.lines(file)
+            above = {a.name: a for a in declared(lines, line)}
+            here |= {(file, n) for n in named_on(lines, line, list(above))}
+            known |= {(file, n): a for n, a in above.items()}
+        silent = silent or not here  # a load may be said to be of the line that uses its value
+        names = names if not here else here if names is None else names & here
     size = tile.end - tile.start
-    fitting = [key for key in sorted(names or ()) if _could_be(known[key], size)]
+    fitting = [key for key in sorted(names or ()) if _could_be(known[key], size, whole=silent)]
     return tuple(known[key] for key in fitting), fitting[0][0] if fitting else ""
 
 
@@ -79,14 +83,14 @@ def declared(lines: Sequence[str], line: int) -> list[Array]:
     return list({a.name: a for a in arrays(lines) if a.line <= line}.values())
 
 
-def _could_be(array: Array, size: int) -> bool:
-    """Whether a declared array is large enough for what was touched."""
-    count = 1
+def _could_be(array: Array, size: int, *, whole: bool) -> bool:
+    """Whether a declared array is large enough for what was touched. whole: and no larger."""
+    count = array.element
     for n in array.numbers:
         if n is None:
-            return True
+            return not whole
         count *= n
-    return size <= count * array.element
+    return size == count if whole else size <= count
 
 
 def placed(groups: Iterable[Group], kind: str) -> list[Placed]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 RESERVED = 1024  # bytes of shared memory that the system keeps in each block from sm_80 on (CUDA C++ Programming Guide)
 
+COUNTED = 90  # compute capability from which .nv.info's figure holds it (cuobjdump -res-usage of our fixtures)
+
 
 class Setting(Struct, frozen=True):
     """One kernel. `launch` is None for code that nobody ran."""
@@ -39,8 +41,11 @@ class Setting(Struct, frozen=True):
         """Bytes of shared memory a block."""
         if self.launch is not None:
             return self.launch.shared_static + self.launch.shared_dynamic
-        resources = self.code.program.resources
-        return resources.shared if resources is not None else None
+        program = self.code.program
+        if program.resources is None or program.resources.shared is None:
+            return None
+        reserved = RESERVED if program.sm >= COUNTED else 0  # the image counts the system's share from there on
+        return max(0, program.resources.shared - reserved)
 
     @property
     def registers(self) -> int | None:
@@ -59,6 +64,12 @@ class Setting(Struct, frozen=True):
             self.code.program.sm, registers or self.launch.registers, threads or self.launch.threads, "launch",
             self.shared + more_shared,
         )  # fmt: skip
+
+    def sites(self, index: int) -> list[tuple[str, int]]:
+        """File and line of an instruction, then of the calls through which it was inlined."""
+        ins = self.code[index]
+        found = [(ins.file, ins.line), *((s.file, s.line) for s in ins.inlined)]
+        return [(file, line) for file, line in found if file is not None and line is not None]
 
     def text(self, index: int) -> tuple[str, int, Sequence[str]]:
         """File, line and all lines of the source that an instruction is from; no lines where there is no text."""

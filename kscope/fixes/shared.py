@@ -46,7 +46,7 @@ def fixes(asked: Asked) -> list[Fix]:
         chosen = placed(groups, kind)
         clear = len(chosen) == len(groups) and not any(layouts.total(p.patterns, p.layout).excess for p in chosen)
         if chosen:
-            made.append((not clear, _fix(setting, kind, chosen, price, clear)))
+            made.append((not clear, _fix(setting, kind, chosen, price, clear, seen)))
     # What clears all comes first, and of those the cheaper one: padding, unless it takes blocks from the SM.
     ordered = sorted(made, key=lambda f: (bool(f[1].refused), f[0], f[1].price is None and price is not None))
     return [f for _, f in ordered]
@@ -96,7 +96,9 @@ def _unknown(setting: Setting, seen: Tiles, groups: Sequence[Group]) -> Fix | No
     return None
 
 
-def _fix(setting: Setting, kind: str, chosen: Sequence[Placed], price: Estimate | None, clear: bool) -> Fix:
+def _fix(
+    setting: Setting, kind: str, chosen: Sequence[Placed], price: Estimate | None, clear: bool, seen: Tiles
+) -> Fix:
     """clear: nothing conflicts any more, in any array."""
     more = sum(p.layout.size(p.used) - p.used for p in chosen)
     refused = _refused(setting, kind, chosen, more)
@@ -114,7 +116,7 @@ def _fix(setting: Setting, kind: str, chosen: Sequence[Placed], price: Estimate 
         code=written.helper,
         edits=written.edits,
         parameters=parameters,
-        conditions=[*_conditions(setting, every, clear), *written.conditions],
+        conditions=[*_conditions(setting, every, clear, seen), *written.conditions],
         proof=[row for one in chosen for row in _proof(_what(one), one.patterns, one.layout)],
         costs=costs,
         price=price if clear and not slower and not refused else None,
@@ -169,7 +171,7 @@ def _what(one: Placed) -> str:
     return f"wavefronts of the {count} accesses of {one.names or 'the tile'}"
 
 
-def _conditions(setting: Setting, every: Sequence[Pattern], clear: bool) -> list[Condition]:
+def _conditions(setting: Setting, every: Sequence[Pattern], clear: bool, seen: Tiles) -> list[Condition]:
     x, y, z = setting.block
     out = [
         Condition(
@@ -178,6 +180,10 @@ def _conditions(setting: Setting, every: Sequence[Pattern], clear: bool) -> list
         ),
         Condition(holds="one to one, aligned, within a row", state="proved", why=f"{len(every)} patterns of addresses"),
     ]
+    if seen.beyond:
+        at = ", ".join(f"0x{setting.code[i].pc:x}" for i in seen.beyond[:4])
+        why = "behind the block's shared memory under all values that were tried"
+        out.append(Condition(holds=f"no launch gets to the accesses at {at}", state="assumed", why=why))
     if setting.launch is None:
         out.append(Condition(holds=f"blocks are {x} x {y} x {z}", state="check", why="the code alone does not say"))
     return out

@@ -58,7 +58,10 @@ def merged(setting: Setting, tiles: Sequence[Tile], array: Array | None) -> str 
             _, line, lines = setting.text(i)
             if array is None or rows or size <= array.element or setting.code[i].opcode not in ("LDS", "STS"):
                 continue
-            if not vector(lines[line - 1] if 0 < line <= len(lines) else ""):
+            text = lines[line - 1] if 0 < line <= len(lines) else ""
+            if array.name + "[" not in text:  # said to be of the line that uses the value: any of the array's may be
+                text = " ".join(lines[u.line - 1] for u in uses(lines, body(lines, array.line), array.name))
+            if not vector(text):
                 return setting.code[i].name
     return None
 

@@ -7,10 +7,11 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from kscope.features.lanes.bank_conflicts import MATRIX, ROW, WORD
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Assumption, Lanes
 from kscope.features.sass.listing import Listing
-from kscope.fixes.layouts import ROW, Pattern
+from kscope.fixes.layouts import Pattern
 
 SEEDS = (1, 2, 3, 4)
 FURTHER = (5, 6, 7, 8, 9, 10, 11, 12)
@@ -48,10 +49,12 @@ class Tile(Struct, frozen=True):
 
 
 class Tiles(Struct, frozen=True):
-    """Arrays of a function, and the accesses that no address could be found for (the reason why there is no proof)."""
+    """Arrays of a function; accesses that no address could be found for (the reason why there is no proof); and those
+    that lie behind the block's shared memory under all values tried (remainders of loops that no launch gets to)."""
 
     tiles: tuple[Tile, ...]
     unknown: tuple[int, ...]
+    beyond: tuple[int, ...] = ()
 
 
 def accesses(code: Listing) -> list[int]:
@@ -68,6 +71,7 @@ def tiles(code: Listing, block: tuple[int, int, int], end: int = LARGEST) -> Til
     worlds = _worlds(code, block)
     seen: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {}
     unknown: list[int] = []
+    beyond: list[int] = []
     for i in members:
         rows = [_row(code, world, i) for world in worlds]
         some = [row for row in rows if row is not None and any(row[1])]
@@ -75,11 +79,13 @@ def tiles(code: Listing, block: tuple[int, int, int], end: int = LARGEST) -> Til
         if some and not known:  # all in rounds that no launch makes: others may be the real ones
             more = (_row(code, world, i) for world in _worlds(code, block, FURTHER))
             known = _in_reach([row for row in more if row is not None and any(row[1])], end)
-        if any(row is None for row in rows) or (some and not known):
+        if any(row is None for row in rows):
             unknown.append(i)
         elif known:
             seen[i] = known
-    return Tiles(tuple(_grouped(code, seen)), tuple(unknown))
+        elif some:
+            beyond.append(i)
+    return Tiles(tuple(_grouped(code, seen)), tuple(unknown), tuple(beyond))
 
 
 def _in_reach(
@@ -107,7 +113,11 @@ def _row(code: Listing, lanes: Lanes, index: int) -> tuple[tuple[int, ...], tupl
     if address is None:
         return None
     guard = lanes.guard(index)
-    return _column(address), ALL if guard is None else _column(guard)
+    active = ALL if guard is None else _column(guard)
+    if code[index].opcode in ("LDSM", "STSM"):  # x1 and x2 read the addresses of the first lanes alone
+        named = MATRIX * (code.classes[index].bytes // WORD)
+        active = tuple(int(on and lane < named) for lane, on in enumerate(active))
+    return _column(address), active
 
 
 def _column(value: Value) -> tuple[int, ...]:
