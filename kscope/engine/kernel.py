@@ -10,6 +10,7 @@ from msgspec import UNSET
 from kscope.engine.collecting import command, unsampled
 from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
+from kscope.engine.mended import of_kernel
 from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged
 from kscope.engine.rank import ranked
@@ -98,7 +99,7 @@ def analyze_kernel(
         utilization=_utilization(facts),
         stalls=_stalls(facts),
         warp_specialization=_specialised(facts),
-        findings=findings,
+        findings=of_kernel(facts, findings),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

@@ -12,6 +12,7 @@ from msgspec import structs
 from kscope._version import __version__
 from kscope.engine.kernel import analyze_kernel
 from kscope.engine.lint import lint
+from kscope.engine.mended import of_code
 from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.profile.code import Code
 from kscope.features.profile.measured import Profile
@@ -83,7 +84,7 @@ def _function(code: Listing, *, annotate: bool, lines: Lines | None) -> Function
         spill_loads=loads,
         instructions=len(program),
         loops=loops(program, cfg, classes, wavefronts={i: taken for i, (taken, _) in known.items()}),
-        findings=linted.findings,
+        findings=of_code(code, linted.findings, lines),
         passed=linted.passed,
         not_applicable=linted.not_applicable,
         errors=linted.errors,

@@ -28,6 +28,7 @@ from kscope.model.findings import (
     Told,
     Verdict,
 )
+from kscope.model.fixes import Condition, Edit, Fix, Proof
 from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.next_step import NextStep
@@ -40,13 +41,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen",
-    "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel",
-    "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter", "Location", "NextStep",
-    "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime", "RegimeShare",
-    "Remedy", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
-    "Told",
-    "Utilization", "Verdict", "from_json", "json_schema", "to_json",
+    "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "Condition", "DeviceInfo", "Edit", "Estimate", "Evidence",
+    "Finding", "Fix", "Frozen", "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis",
+    "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter",
+    "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Proof", "RankFigures",
+    "Regime", "RegimeShare", "Remedy", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall",
+    "TimeShare", "TimelineAnalysis", "Told", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"

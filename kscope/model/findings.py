@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta
+
+from kscope.model.fixes import Fix
+from kscope.model.frozen import Estimate as Estimate
+from kscope.model.frozen import Frozen as Frozen
 
 Regime = Literal["compute", "memory", "overhead"]
 Told = Literal["compute", "memory", "overhead", "unknown"]
@@ -17,10 +21,6 @@ Limiter = Literal[
     "launch", "small_grid", "tail", "imbalance", "barrier", "pipeline_fill", "host", "synchronization", "transfer",
     "communication", "unknown",
 ]  # fmt: skip
-
-
-class Frozen(Struct, frozen=True, kw_only=True):
-    """Base of the public view: immutable, keyword-only."""
 
 
 class Verdict(Frozen):
@@ -36,16 +36,6 @@ class Verdict(Frozen):
     contrast: Annotated[str, Meta(description="what is not the limit, for scale")] = ""
     next: Annotated[str, Meta(description="the step to take, as the sentence ends")] = ""
     body: Annotated[str, Meta(description="the sentence without its regime, where that is shown beside it")] = ""
-
-
-class Estimate(Frozen):
-    """Speed-up of the kernel if only this were fixed. Estimates of several findings are never added."""
-
-    speedup: float
-    low: float
-    high: float
-    capped_by: str
-    kind: Literal["measured", "modelled"]
 
 
 class Evidence(Frozen):
@@ -95,6 +85,7 @@ class Finding(Frozen):
     ] = []
     first: Annotated[list[str], Meta(description="codes of findings to mend before: this only pays after them")] = []
     order: Annotated[str, Meta(description="why it stands here, where that is not the order of gain")] = ""
+    fixes: Annotated[list[Fix], Meta(description="changes that mend it: code, proof, price")] = []
 
 
 class NotApplicable(Frozen):

@@ -20,6 +20,7 @@ from kscope.model import (
     bounded,
     comparison,
     findings,
+    fixes,
     job,
     joined,
     next_step,
@@ -44,9 +45,9 @@ arch/chips.toml. before, after: figures of a Change; those of a SassLine reach t
 the guard."""
 
 SENTENCES = {
-    "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "direction", "fix", "headline", "next",
-    "not_advice", "note", "notes", "order", "precision", "role", "says", "sentence", "step", "text", "title", "unit",
-    "waits_for", "what", "why", "window", "words",
+    "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "costs", "direction", "fix", "headline",
+    "holds", "next", "not_advice", "note", "notes", "order", "precision", "refused", "role", "says", "sentence",
+    "step", "text", "title", "unit", "waits_for", "what", "why", "window", "words",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 
@@ -63,7 +64,7 @@ def fields() -> tuple[set[str], set[str]]:
     text: set[str] = set()
     every: set[str] = set()
     for module in (
-        analysis, bounded, comparison, findings, job, joined, next_step, programs, sass_diff, specialization,
+        analysis, bounded, comparison, findings, fixes, job, joined, next_step, programs, sass_diff, specialization,
         timeline_analysis, timeline_figures,
     ):  # fmt: skip
         for one in vars(module).values():

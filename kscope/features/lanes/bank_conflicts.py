@@ -14,6 +14,8 @@ from kscope.features.sass.listing import Listing, once_per_code
 
 BANKS = 32
 WORD = 4  # bytes of a bank's row
+ROW = 16  # bytes of a row of a matrix of ldmatrix and stmatrix
+MATRIX = 8  # rows of it
 SEEDS = (1, 2, 3, 4)
 _ALL = (1,) * LANES
 
@@ -69,9 +71,20 @@ def _rounds(words: set[int]) -> int:
     return max(banks)
 
 
+def matrix_wavefronts(addresses: Sequence[int], active: Sequence[int]) -> tuple[int, int]:
+    """The same for LDSM and STSM, whose lanes address rows of matrices: 8 lanes name the rows of 16 bytes of one
+    matrix, which goes in one wavefront if they lie in different banks. Source: our captures, as above."""
+    needed = least = 0
+    for first in range(0, LANES, MATRIX):
+        lanes = [lane for lane in range(first, first + MATRIX) if active[lane]]
+        if lanes:
+            needed, least = needed + _rounds(_words(addresses, ROW, lanes)), least + 1
+    return needed, least
+
+
 def shared_accesses(code: Listing) -> list[int]:
-    """Loads and stores of shared memory by lane addresses (LDSM and STSM address rows of matrices: left out)."""
-    found = code.where(lambda ins, op: "shared_lanes" in op.kind)
+    """Loads and stores of shared memory by lane addresses; LDSM and STSM address rows of matrices."""
+    found = code.where(lambda ins, op: "shared_lanes" in op.kind or ins.opcode in ("LDSM", "STSM"))
     return [i for i in found if code[i].guard is not None or not code[i].guard_negated]  # @!PT: never executed
 
 
@@ -111,7 +124,7 @@ def _play(code: Listing, lanes: Lanes, index: int) -> tuple[int, int] | None:
     address, guard = lanes.address(index), lanes.guard(index)
     if address is None:
         return None
-    width = code.classes[index].bytes
+    width = ROW if code[index].opcode in ("LDSM", "STSM") else code.classes[index].bytes
     if guard is not None and not any(_column(guard)):
         return None  # nobody takes part under this assumption
     where = _column(address)
@@ -119,6 +132,9 @@ def _play(code: Listing, lanes: Lanes, index: int) -> tuple[int, int] | None:
         where = [a - odd for a in where]
     first = where[0] // WORD * WORD  # other banks for all lanes alike: conflicts stay what they are
     active = tuple(_column(guard)) if guard is not None else _ALL
+    if code[index].opcode in ("LDSM", "STSM"):
+        used = [int(on and lane < MATRIX * (code.classes[index].bytes // WORD)) for lane, on in enumerate(active)]
+        return matrix_wavefronts([a - first for a in where], used)
     return _wavefronts(tuple([a - first for a in where]), width, active)
 
 

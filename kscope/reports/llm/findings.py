@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
-from kscope.reports.phrases import remedies, silence
+from kscope.reports.phrases import fixes, remedies, silence
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 
 def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int, heading: str) -> list[Block]:
@@ -55,7 +55,21 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
     tail += [f"   - {'or' if r.applies else 'not'} {said(remedies.remedy(r))}" for r in finding.remedies]
     if finding.order:
         tail.append(f"   - order {said(finding.order)}")
+    tail += [line for fix in finding.fixes[:2] for line in _change(fix)]
     blocks = [Block(priority, "findings", heading, "\n".join(head + evidence[:2]))]
     if evidence[2:] or places:
         blocks.append(Block(priority + 2, "places", heading, "\n".join(evidence[2:] + places)))
     return [*blocks, Block(priority, "explanations", heading, "\n".join(tail))]
+
+
+def _change(fix: Fix) -> list[str]:
+    """A change: what was proved, what is left to check, and its lines."""
+    if fix.refused:
+        return [f"   - no code: {said(fixes.head(fix))}"]
+    takes = said(fixes.cost(fix)) or "nothing"
+    out = [f"   - change {said(fixes.head(fix))}: proved {said(fixes.figures(fix))}; takes {takes}"]
+    out += [f"     - check {said(c)}" for c in fixes.conditions(fix, "check", "assumed")]
+    out += [f"     - add {span(text)}" for text in fix.code.splitlines()]
+    for edit in fix.edits[:6]:
+        out.append(f"     - line {edit.line}: {span(edit.was.strip())} becomes {span(edit.becomes.strip())}")
+    return out

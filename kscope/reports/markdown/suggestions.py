@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.reports import words
-from kscope.reports.escape import code, prose
+from kscope.reports.escape import code, fence, prose
 from kscope.reports.markdown.tables import bullets
-from kscope.reports.phrases import remedies, silence
+from kscope.reports.phrases import fixes, remedies, silence
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 PLACES_SHOWN = 4
 
@@ -50,4 +50,19 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
         parts.append(bullets(ways))
     if finding.order:
         parts.append(f"**Order:** {prose(finding.order)}")
+    for fix in finding.fixes:
+        parts += _change(fix)
     return parts
+
+
+def _change(fix: Fix) -> list[str]:
+    """A change as a diff, with what was proved and what is left to check."""
+    if fix.refused:
+        return [f"**No code:** {prose(fixes.head(fix))}"]
+    told = [fixes.figures(fix), fixes.cost(fix)]
+    lines = [f"+{text}" for text in fix.code.splitlines()]
+    for edit in fix.edits:
+        lines += [f"-{edit.was}", *(f"+{text}" for text in edit.becomes.splitlines())]
+    parts = [f"**Change:** {prose(fixes.head(fix))}. {prose('; '.join(t for t in told if t))}", fence(lines, "diff")]
+    left = fixes.conditions(fix, "check", "assumed")
+    return [*parts, bullets([prose(c) for c in left])] if left else parts

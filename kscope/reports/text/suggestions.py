@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports.phrases import remedies, silence
+from kscope.reports.phrases import fixes, remedies, silence
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, Location, TimelineAnalysis
+    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, Location, TimelineAnalysis
 
 PLACES_SHOWN = 2
+FIXES_SHOWN = 2
+LINES_SHOWN = 4
 INDENT = 5
 
 
@@ -62,8 +64,36 @@ def _suggestion(page: Page, rank: str, finding: Finding, *, verbose: bool) -> No
     for remedy in finding.remedies:
         lead = ("     or    ", "good") if remedy.applies else ("     not   ", "dim")
         page.paragraph(one_line(remedies.remedy(remedy)), lead=lead, indent=INDENT + 6)
+    changes(page, finding, verbose=verbose)
     weight = f"  ({finding.severity}, confidence {words.percent(finding.confidence)})"
     page.line(" " * (INDENT + 6), (f"kscope explain {finding.code}", "code"), (weight, "dim"))
+
+
+def changes(page: Page, finding: Finding, *, verbose: bool) -> None:
+    """The changes that mend it, best first: what was proved, what it takes, and of the first one the lines."""
+    for n, fix in enumerate(finding.fixes if verbose else finding.fixes[:FIXES_SHOWN]):
+        lead = ("     not   ", "dim") if fix.refused else ("     code  ", "good") if n == 0 else ("     or    ", "good")
+        page.paragraph(fixes.head(fix), lead=lead, indent=INDENT + 6)
+        if fix.refused:
+            continue
+        told = "; ".join(part for part in (fixes.figures(fix), fixes.cost(fix)) if part)
+        page.paragraph(told, lead=(" " * (INDENT + 6), ""), indent=INDENT + 6, style="dim")
+        if n == 0:
+            _lines(page, fix, LINES_SHOWN if not verbose else len(fix.edits) + len(fix.code))
+        for condition in fixes.conditions(fix, *(() if verbose else ("check",))):
+            page.paragraph(condition, lead=(" " * (INDENT + 6) + "if ", "dim"), indent=INDENT + 9, style="dim")
+
+
+def _lines(page: Page, fix: Fix, most: int) -> None:
+    room = page.width - INDENT - 9
+    shown = [("+", text) for text in fix.code.splitlines()]
+    for edit in fix.edits:
+        shown += [("-", edit.was), *(("+", text) for text in edit.becomes.splitlines())]
+    for sign, text in shown[:most]:
+        line = f"{sign} {clip(one_line(text).strip(), room)}"
+        page.line(" " * (INDENT + 6), (line, "code" if sign == "+" else "dim"))
+    if len(shown) > most:
+        page.line((" " * (INDENT + 6) + f"... {fixes.extent(fix)} in all: kscope fix REPORT", "dim"))
 
 
 def _places(page: Page, locations: list[Location], *, verbose: bool) -> None:

@@ -1,0 +1,40 @@
+"""Findings with the changes that mend them (`kscope.fixes`), for a profiled kernel and for bare code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kscope.features.facts import Facts
+    from kscope.features.sass.listing import Listing
+    from kscope.fixes.source import Lines
+    from kscope.model.analysis import Finding
+
+
+def of_kernel(facts: Facts, findings: list[Finding]) -> list[Finding]:
+    """The findings of a report's kernel, with changes to the sources that the report holds."""
+    code, kernel = facts.code, facts.kernel
+    if code is None or all(f.severity == "info" for f in findings):
+        return findings
+    from kscope.fixes.propose import proposed
+    from kscope.fixes.setting import Setting
+
+    texts: dict[str, Sequence[str]] = {}
+
+    def lines(file: str) -> Sequence[str]:
+        if file not in texts:
+            texts[file] = kernel.sources.get(file, "").splitlines()
+        return texts[file]
+
+    return proposed(Setting(code, lines, kernel.launch, kernel.name), findings)
+
+
+def of_code(code: Listing, findings: list[Finding], lines: Lines | None) -> list[Finding]:
+    """The findings of a function that nobody ran. lines: text of source files, where it is at hand."""
+    if not findings:
+        return findings
+    from kscope.fixes.propose import proposed
+    from kscope.fixes.setting import Setting
+
+    return proposed(Setting(code, lines or (lambda file: ()), None, code.function), findings)

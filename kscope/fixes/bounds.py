@@ -1,0 +1,107 @@
+"""Spills by launch bounds: the blocks an SM that leave each thread the registers it needs."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.counters.occupancy_limits import limits_of, pressure
+from kscope.features.sass.accesses import accesses
+from kscope.features.sass.columns import total
+from kscope.fixes.rewrite import Place, changed, places
+from kscope.fixes.setting import Asked
+from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.operand import memory_operand
+
+MOST = 255  # registers of a thread
+UNIT = 8  # registers by which they are handed out
+_BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*([^(),]+?)\s*(?:,\s*([^(),]+?)\s*)?\)")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, code = asked.setting, asked.setting.code
+    held = setting.registers
+    if held is None or setting.launch is None:
+        return []
+    kinds = accesses(code.program, code.classes)
+    spills = code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack in ("spill", "spill slot")])
+    words = {
+        (memory_operand(code[i].operands) or code[i].operands[-1]).value // 4 + k
+        for i in spills for k in range(max(1, code.classes[i].bytes // 4))
+    }  # fmt: skip
+    need = -(-(held + len(words)) // UNIT) * UNIT
+    threads = setting.launch.threads
+    heads = _heads(asked, spills)
+    if not spills or len(heads) != 1:
+        return []
+    limit = _registers(code.program.sm, threads)
+    blocks = next((b for b in range(32, 0, -1) if _registers(code.program.sm, threads, b) >= min(need, MOST)), 0)
+    if not blocks:
+        return [
+            Fix(
+                kind="launch_bounds", title="registers that the values need",
+                refused=(
+                    f"{held} registers and {len(words)} spilled words make up to {need}, and blocks of {threads} threads "
+                    f"leave {limit}: smaller blocks first ({_fitting(code.program.sm, need)} threads at most)"
+                ),
+            )
+        ]  # fmt: skip
+    edits = changed(heads, lambda text: _BOUNDS.sub(lambda m: f"__launch_bounds__({m[1]}, {blocks})", text, count=1))
+    if not edits:
+        return []
+    was, will = setting.occupancy(), setting.occupancy(registers=min(need, MOST))
+    return [
+        Fix(
+            kind="launch_bounds",
+            title=f"{blocks} blocks an SM: {_registers(code.program.sm, threads, blocks)} registers a thread",
+            language="cuda",
+            edits=edits,
+            parameters={"blocks": blocks, "registers": _registers(code.program.sm, threads, blocks)},
+            conditions=[
+                Condition(
+                    holds=f"up to {need} registers hold what {held} and {len(words)} spilled words hold now",
+                    state="proved", why="slots of the stack that are stored to and loaded from, counted",
+                ),
+                Condition(holds="compiled without -maxrregcount below that", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="spill loads and stores", before=total(code.executed, spills), after=0, unit="inst",
+                    how=f"{len(spills)} instructions, {len(words)} words of the stack",
+                )
+            ],
+            costs=[f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now"] if was and will else [],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _heads(asked: Asked, indices: list[int]) -> list[Place]:
+    """The line with the bounds, above the lines of these instructions."""
+    found: dict[tuple[str, int], Place] = {}
+    for place in places(asked.setting, indices):
+        lines = asked.setting.lines(place.file)
+        for n in range(place.number, 0, -1):
+            text = lines[n - 1]
+            if "__global__" in text:
+                if _BOUNDS.search(text) and asked.setting.name in text:
+                    found[place.file, n] = Place(place.file, n, text)
+                break
+    return [found[key] for key in sorted(found)]
+
+
+def _registers(sm: int, threads: int, blocks: int = 1) -> int:
+    """The most registers a thread may take so that an SM holds so many blocks; 0 where it cannot."""
+    low, high = 0, MOST  # fewer registers never mean fewer blocks
+    while low < high:
+        count = (low + high + 1) // 2
+        found = pressure(sm, count, threads, "launch")
+        low, high = (count, high) if found is not None and found.blocks >= blocks else (low, count - 1)
+    return low
+
+
+def _fitting(sm: int, need: int) -> int:
+    """The largest block, in warps of 32, whose threads get that many registers."""
+    chip = limits_of(sm)
+    if chip is None:
+        return 0
+    return next((t for t in range(1024, 0, -32) if _registers(sm, t) >= min(need, MOST)), 32)

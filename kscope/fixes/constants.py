@@ -1,0 +1,94 @@
+"""Tables in constant memory that lanes index apart: a copy in shared memory, where 32 words come at once."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+
+from kscope.fixes.rewrite import changed, places
+from kscope.fixes.setting import Asked
+from kscope.fixes.source import SIZES, body, constants, evaluated
+from kscope.model.fixes import Condition, Edit, Fix, Proof
+
+LARGEST = 16 * 1024  # bytes of a table that each block may well copy (judged: a third of what can be declared)
+DRAWS = 1000
+_TABLE = re.compile(r"__constant__\s+(?:const\s+)?([\w:]+)\s+(\w+)\s*\[([^]]+)\]\s*[;={]", re.ASCII)
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, code = asked.setting, asked.setting.code
+    indexed = code.ran(code.where_each(lambda ins, op: ins.opcode == "LDC" and any(o.bases for o in ins.operands)))
+    used = places(setting, indexed)
+    for place in used:
+        lines = setting.lines(place.file)
+        for number, text in enumerate(lines, 1):
+            for match in _TABLE.finditer(text):
+                kind, name, size = match.groups()
+                if kind not in SIZES or not any(re.search(rf"\b{name}\s*\[", p.text) for p in used):
+                    continue
+                count = evaluated(size, constants(lines))
+                if count is not None and count * SIZES[kind] <= LARGEST and SIZES[kind] == 4:
+                    made = _copied(asked, place.file, number, name, kind, count)
+                    return [made] if made is not None else []
+    return []
+
+
+def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count: int) -> Fix | None:
+    setting = asked.setting
+    lines = setting.lines(file)
+    used = [p for p in places(setting, range(len(setting.code))) if p.file == file]
+    inside = [p for p in used if re.search(rf"(?<![\w.]){name}\s*\[", p.text) and p.number != declared]
+    if not inside:
+        return None
+    head = next((n for n in range(inside[0].number, 0, -1) if "__global__" in lines[n - 1]), None)
+    opening = next((n for n in range(head, inside[0].number + 1) if "{" in lines[n - 1]), None) if head else None
+    if opening is None or inside[0].number not in body(lines, opening):
+        return None
+    thread = "threadIdx.x" if setting.block[1] * setting.block[2] == 1 else (
+        "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
+    )
+    threads = "blockDim.x" if setting.block[1] * setting.block[2] == 1 else "blockDim.x * blockDim.y * blockDim.z"
+    copy = (
+        f"  __shared__ {kind} {name}_shared[{count}]; for (int i = {thread}; i < {count}; i += {threads}) "
+        f"{name}_shared[i] = {name}[i]; __syncthreads();"
+    )
+    edits = changed(inside, lambda text: re.sub(rf"(?<![\w.]){name}(?=\s*\[)", f"{name}_shared", text))
+    text = lines[opening - 1]
+    if any(e.line == opening for e in edits):
+        return None
+    at = text.index("{") + 1
+    edits.append(Edit(file=file, line=opening, was=text, becomes=f"{text[:at]}\n{copy}{text[at:]}"))
+    apart, banks = _drawn(count)
+    was, will = setting.occupancy(), setting.occupancy(more_shared=4 * count)
+    fewer = was is not None and (will is None or will.blocks < was.blocks)
+    return Fix(
+        kind="copy_constants",
+        title=f"{name} in shared memory",
+        language="cuda",
+        edits=sorted(edits, key=lambda e: e.line),
+        conditions=[
+            Condition(holds="every thread of the block gets to the barrier", state="proved", why="it is the first line"),
+            Condition(holds="indices are spread evenly", state="assumed", why="the figures are for such"),
+        ],
+        proof=[
+            Proof(
+                what="words that one access fetches one after the other", before=round(apart, 1),
+                after=round(banks, 1), unit="wavefronts",
+                how=f"{DRAWS} draws of 32 indices: distinct words of constant memory, the fullest of 32 banks",
+            )
+        ],
+        costs=[f"{4 * count} bytes of shared memory a block"],
+        price=None if fewer else asked.finding.estimate,
+    )  # fmt: skip
+
+
+def _drawn(count: int) -> tuple[float, float]:
+    """Distinct words, and the most in one bank, of 32 indices below `count`: means of DRAWS."""
+    generator = random.Random(count)
+    distinct = fullest = 0
+    for _ in range(DRAWS):
+        words = {generator.randrange(count) for _ in range(32)}
+        distinct += len(words)
+        fullest += max(Counter(w % 32 for w in words).values())
+    return distinct / DRAWS, fullest / DRAWS

@@ -1,0 +1,135 @@
+"""Divisions by integers that the launch passes: one multiplication by a constant that the host computes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kscope.arch import table
+from kscope.features.patterns.math_functions import integer_divisions
+from kscope.fixes.rewrite import Place, changed, places
+from kscope.fixes.setting import Asked
+from kscope.model.fixes import Condition, Edit, Fix, Proof
+
+TYPES = ("long long", "unsigned", "unsigned int", "int64_t", "uint32_t", "int")
+_PARAMETER = re.compile(rf"(?<![\w*&])(?:const\s+)?({'|'.join(TYPES)})\s+(\w+)\s*(?=[,)])", re.ASCII)
+_PRODUCT = re.compile(r"([/%])\s*\(\s*(\w+(?:\s*\*\s*\w+)+)\s*\)", re.ASCII)
+EDGES = (1, 2, 3, 5, 7, 10, 641, 65535, 65536, 65537, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 1)
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    code = asked.setting.code
+    seeds = integer_divisions(code)
+    where = places(asked.setting, seeds)
+    heads = {head for p in where if (head := _head(asked, p)) is not None}
+    if len(heads) != 1:
+        return []
+    (head,) = heads
+    known = {name: kind for kind, name in _PARAMETER.findall(head.text)}
+    body = [Place(head.file, n, text) for n, text in _body(asked, head)]
+    divisors = sorted({n for p in body for n in _divisors(p.text) if n in known})
+    if not divisors or len({known[n] for n in divisors}) != 1:
+        return []
+    kind = known[divisors[0]]
+    signature = changed([head], lambda text: _typed(text, divisors))
+    split = changed([p for p in body if p.number != head.number], lambda text: _split(text, divisors))
+    if len(signature) != 1 or any(re.search(rf"\b{n}\s*[-+*/]?=[^=]", p.text) for p in body for n in divisors):
+        return []
+    cost = table("functions")["integer_division"]
+    checked, right = _run()
+    return [
+        Fix(
+            kind="divisor",
+            title=f"divide by {', '.join(divisors)} with one multiplication, its factor from the host",
+            language="cuda",
+            code=_struct(kind),
+            edits=_together(signature, split),
+            parameters={"divisors": ", ".join(divisors)},
+            conditions=[
+                Condition(
+                    holds="quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", state="proved",
+                    why="floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
+                ),
+                Condition(holds="no numerator is negative or 2^32 and more", state="check"),
+                Condition(holds="the kernel is launched by <<<>>>, where the host's integers convert", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="instructions a division", before=cost["instructions"], after=cost["fast_instructions"],
+                    unit="inst", how=f"both compiled by nvcc 13.0 for sm_90; {len(seeds)} divisions here",
+                ),
+                Proof(what="quotients that are right", before=checked, after=right, how="edges and their neighbours"),
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def quotient(n: int, d: int) -> int:
+    """What the printed code computes, in 32 bits."""
+    m = 0xFFFFFFFF // d
+    q = n * m >> 32
+    return (q + 1 if (n - q * d) & 0xFFFFFFFF >= d else q) & 0xFFFFFFFF
+
+
+def _run() -> tuple[int, int]:
+    pairs = {(n + o & 0xFFFFFFFF, d) for d in EDGES for n in (0, *EDGES, *(k * d for k in EDGES)) for o in (-1, 0, 1)}
+    return len(pairs), sum(quotient(n, d) == n // d for n, d in pairs)
+
+
+def _struct(kind: str) -> str:
+    return f"""struct Divider {{  // of numbers below 2^32
+  unsigned d, m;
+  __host__ __device__ Divider({kind} d) : d((unsigned)d), m(0xffffffffu / (unsigned)d) {{}}
+  __host__ __device__ operator {kind}() const {{ return ({kind})d; }}
+  __device__ unsigned of(unsigned n) const {{ unsigned q = __umulhi(n, m); return n - q * d >= d ? q + 1 : q; }}
+}};
+__device__ inline {kind} operator/({kind} n, Divider d) {{ return ({kind})d.of((unsigned)n); }}
+__device__ inline {kind} operator%({kind} n, Divider d) {{ return n - ({kind})(d.of((unsigned)n) * d.d); }}"""
+
+
+def _head(asked: Asked, place: Place) -> Place | None:
+    """The line that declares the kernel around a place, if it holds all parameters."""
+    lines = asked.setting.lines(place.file)
+    for n in range(place.number, 0, -1):
+        if "__global__" in lines[n - 1]:
+            text = lines[n - 1]
+            return Place(place.file, n, text) if "(" in text and "{" in text else None
+    return None
+
+
+def _body(asked: Asked, head: Place) -> list[tuple[int, str]]:
+    lines = asked.setting.lines(head.file)
+    depth, out = 0, []
+    for n in range(head.number, len(lines) + 1):
+        text = lines[n - 1]
+        out.append((n, text))
+        depth += text.count("{") - text.count("}")
+        if depth <= 0:
+            break
+    return out
+
+
+def _divisors(text: str) -> set[str]:
+    single = set(re.findall(r"[/%]\s*([A-Za-z_]\w*)\b(?!\s*[(\[.])", text, re.ASCII))
+    return single | {n for _, product in _PRODUCT.findall(text) for n in re.findall(r"\w+", product)}
+
+
+def _typed(text: str, divisors: Sequence[str]) -> str:
+    return _split(_PARAMETER.sub(lambda m: f"Divider {m[2]}" if m[2] in divisors else m[0], text), divisors)
+
+
+def _split(text: str, divisors: Sequence[str]) -> str:
+    """`/ (a * b)` as `/ a / b`: the same for what is not negative, and each divides by a factor that is known."""
+
+    def apart(match: re.Match[str]) -> str:
+        names = re.findall(r"\w+", match[2])
+        if match[1] == "%" or not all(n in divisors for n in names):
+            return match[0]
+        return " ".join(f"/ {n}" for n in names)
+
+    return _PRODUCT.sub(apart, text)
+
+
+def _together(*groups: Sequence[Edit]) -> list[Edit]:
+    return sorted((e for g in groups for e in g), key=lambda e: (e.file, e.line))

@@ -1,0 +1,103 @@
+"""What the launch asks for and the code does not use: dynamic shared memory behind the last byte that lanes touch, lanes
+of warps that no thread fills."""
+
+from __future__ import annotations
+
+from kscope.fixes.setting import RESERVED, Asked
+from kscope.fixes.tiles import tiles
+from kscope.isa.abi import abi
+from kscope.model.fixes import Condition, Fix, Proof
+
+WARP = 32
+SIZES = (128, 256)  # threads of a block that is proposed: 4 or 8 warps, of which several fit on an SM
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    """Fewer bytes of dynamic shared memory."""
+    setting = asked.setting
+    launch = setting.launch
+    if launch is None or not launch.shared_dynamic:
+        return []
+    seen = tiles(setting.code, setting.block)
+    busy = setting.code.where(lambda ins, op: op.pipe == "tma" or "mbarrier" in op.kind)
+    if seen.unknown or busy:
+        return []
+    end = max((t.end for t in seen.tiles), default=RESERVED + launch.shared_static)
+    needed = max(0, end - RESERVED - launch.shared_static)
+    needed = -(-needed // 128) * 128
+    was, will = setting.occupancy(), setting.occupancy(more_shared=needed - launch.shared_dynamic)
+    if was is None or will is None or will.warps <= was.warps:
+        return []
+    return [
+        Fix(
+            kind="shared_bytes",
+            title=f"{needed} bytes of dynamic shared memory instead of {launch.shared_dynamic}",
+            language="cuda",
+            code=f"kernel<<<grid, block, {needed}>>>(...);  // {setting.name}",
+            parameters={"shared_dynamic": needed},
+            conditions=[
+                Condition(
+                    holds=f"no lane touches shared memory behind byte {needed}", state="proved",
+                    why="the addresses of all accesses, for blocks of this shape",
+                ),
+                Condition(holds="no other launch needs more", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="warps that an SM holds", before=was.warps, after=will.warps, unit="warps",
+                    how="registers, shared memory and slots of the SM (arch/sm.toml)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def blocks(asked: Asked) -> list[Fix]:
+    """Whole warps: the same threads in blocks whose rows are warps."""
+    setting = asked.setting
+    launch = setting.launch
+    if launch is None or launch.block[2] > 1 or launch.grid[2] > 1 or not launch.threads % WARP:
+        return []
+    shape = abi(setting.code.program.sm).block_shape
+    read = {
+        o.value for ins in setting.code.program.instructions for o in ins.operands
+        if o.kind == "constant" and o.bank == 0 and not o.bases
+    }  # fmt: skip
+    axes = [n for n in (0, 1) if launch.block[n] > 1]
+    if any(shape + 4 * n not in read for n in axes) or setting.code.where(lambda ins, op: "barrier" in op.kind):
+        return []  # the code does not ask for the shape of its block, or its threads work together
+    wide = WARP if len(axes) == 2 else SIZES[0]
+    tall = SIZES[0] // wide if len(axes) == 2 else 1
+    across = [launch.grid[n] * launch.block[n] for n in (0, 1)]
+    grid = [-(-across[0] // wide), -(-across[1] // tall)]
+    before = launch.threads / (WARP * launch.warps)
+    after = across[0] * across[1] / (grid[0] * grid[1] * wide * tall)
+    if after <= before:
+        return []
+    return [
+        Fix(
+            kind="block_size",
+            title=f"blocks of {wide} x {tall} threads instead of {launch.block[0]} x {launch.block[1]}",
+            language="cuda",
+            code=f"dim3 block({wide}, {tall}), grid({grid[0]}, {grid[1]});  // {setting.name}, the same {across[0]} x {across[1]} threads",
+            parameters={"block.x": wide, "block.y": tall, "grid.x": grid[0], "grid.y": grid[1]},
+            conditions=[
+                Condition(
+                    holds="the code asks for the shape of its block and has no barrier", state="proved",
+                    why="its words of constant memory are read",
+                ),
+                Condition(
+                    holds="threads beyond the data return", state="proved" if after == 1 else "check",
+                    why="there are none" if after == 1 else "the grid is rounded up",
+                ),
+            ],
+            proof=[
+                Proof(
+                    what="lanes of each warp that hold a thread", before=round(WARP * before, 1),
+                    after=round(WARP * after, 1), unit="lanes", how="threads over warps, before and after",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip

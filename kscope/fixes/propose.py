@@ -1,0 +1,43 @@
+"""Finding to fixes: which synthesis answers which rule. A synthesis that fails costs nobody else anything."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+import msgspec
+
+from kscope.fixes.setting import Asked, Setting
+from kscope.model.faults import show_traceback
+from kscope.model.findings import Finding
+from kscope.model.fixes import Fix
+
+MOST = 3  # fixes of one finding that are shown: the best first
+MAKERS: dict[str, tuple[str, ...]] = {
+    "MEM103": ("shared:fixes",), "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",),
+    "MEM106": ("qualifiers:fixes",), "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",),
+    "CMP204": ("math_functions:fixes",), "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",),
+    "LAT301": ("launch:fixes",), "GRD404": ("launch:blocks",),
+}  # fmt: skip
+"""Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
+
+
+def proposed(setting: Setting, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with the changes that mend them; of a profile those that pay, or promise nothing in figures."""
+    bare = setting.launch is None
+    return [
+        msgspec.structs.replace(f, fixes=made) if (bare or f.severity != "info") and (made := _made(setting, f)) else f
+        for f in findings
+    ]
+
+
+def _made(setting: Setting, finding: Finding) -> list[Fix]:
+    found: list[Fix] = []
+    for name in MAKERS.get(finding.code, ()):
+        module, _, function = name.partition(":")
+        make: Callable[[Asked], list[Fix]] = getattr(import_module(f"kscope.fixes.{module}"), function)
+        try:
+            found += make(Asked(setting, finding))
+        except Exception as error:  # a change that cannot be computed must not cost the finding
+            show_traceback(error)
+    return [f for f in found if f.printable or f.refused][:MOST]

@@ -1,0 +1,67 @@
+"""`volatile` on data that nobody writes meanwhile: each use is a load past L1."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.sass.columns import total
+from kscope.fixes.rewrite import Place, changed, places
+from kscope.fixes.setting import Asked
+from kscope.model.fixes import Condition, Fix, Proof
+
+_VOLATILE = re.compile(r"\bvolatile\s+(?=[\w:]+\s*\*)|(?<=[\w*])\s+volatile(?=\s*\*)")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    code = asked.setting.code
+    strong = code.ran(
+        code.where(lambda ins, op: op.access == "load" and op.space == "global" and "STRONG" in ins.mods)
+    )
+    writes = ("store", "atomic", "reduction")
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
+    if not strong:
+        return []
+    used = places(asked.setting, strong)
+    heads: list[Place] = []
+    for file in sorted({p.file for p in used}):
+        lines = asked.setting.lines(file)
+        first = min(p.number for p in used if p.file == file)
+        for number in range(first, 0, -1):  # the head of the function that uses it
+            if "__global__" in lines[number - 1]:
+                heads.append(Place(file, number, lines[number - 1]))
+                break
+    edits = changed(heads, lambda text: _VOLATILE.sub("const " if "const" not in text else "", text))
+    edits = [e for e in edits if len(re.findall(r"\bvolatile\b", e.was)) == 1]  # which one is meant is clear
+    if not edits:
+        return []
+    read = {_pointer(asked, i) for i in strong} - {None}
+    written = {_pointer(asked, i) for i in stores}
+    apart = len(read) == 1 and None not in written and not read & written
+    return [
+        Fix(
+            kind="qualifier",
+            title="without volatile: L1 may keep the data, the compiler its values",
+            language="cuda",
+            edits=edits,
+            conditions=[
+                Condition(
+                    holds="the kernel does not write it", state="proved" if apart else "check",
+                    why="its stores start from other parameters (address slices)" if apart else "",
+                ),
+                Condition(holds="nobody else writes it meanwhile", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="warp loads that pass L1 by", before=total(code.executed, strong), after=0, unit="inst",
+                    how=f"{len(strong)} loads of strong order",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _pointer(asked: Asked, index: int) -> str | None:
+    from kscope.features.sass import slices
+
+    return slices.pointer(asked.setting.code, index)

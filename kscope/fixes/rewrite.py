@@ -1,0 +1,83 @@
+"""Calls and lines in source text: what the changes of single lines share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct
+
+from kscope.fixes.setting import Setting
+from kscope.model.fixes import Edit
+
+
+class Call(Struct, frozen=True):
+    """`name(a, b)` in a text: its span and the texts of its arguments."""
+
+    start: int
+    end: int
+    arguments: tuple[str, ...]
+
+
+class Place(Struct, frozen=True):
+    """A line of the source; `number` from 1."""
+
+    file: str
+    number: int
+    text: str
+
+
+def places(setting: Setting, indices: Iterable[int]) -> list[Place]:
+    """Lines that instructions come from, each once: of code that was inlined from elsewhere the line that has it."""
+    found: dict[tuple[str, int], Place] = {}
+    for i in indices:
+        ins = setting.code[i]
+        sites = [(ins.file, ins.line), *((s.file, s.line) for s in ins.inlined)]
+        for file, number in reversed(sites):
+            lines = setting.lines(file) if file is not None else ()
+            if file is not None and number is not None and 0 < number <= len(lines):
+                found[file, number] = Place(file, number, lines[number - 1])
+                break
+    return [found[key] for key in sorted(found)]
+
+
+def changed(where: Sequence[Place], change: Callable[[str], str]) -> list[Edit]:
+    """Edits of the lines that a change of text changes; what stands in a comment stays."""
+    out = []
+    for place in where:
+        at = place.text.find("//")
+        code, comment = (place.text, "") if at < 0 else (place.text[:at], place.text[at:])
+        new = change(code) + comment
+        if new != place.text:
+            out.append(Edit(file=place.file, line=place.number, was=place.text, becomes=new))
+    return out
+
+
+def calls_of(text: str, name: str) -> list[Call]:
+    """Calls of a function by this very name, outermost first."""
+    out = []
+    for match in re.finditer(rf"(?<![\w.>]){re.escape(name)}\s*\(", text):
+        arguments, depth, start = [], 1, match.end()
+        for n in range(match.end(), len(text)):
+            c = text[n]
+            depth += (c in "([{") - (c in ")]}")
+            if (c == "," and depth == 1) or depth == 0:
+                arguments.append(text[start:n].strip())
+                start = n + 1
+            if depth == 0:
+                out.append(Call(match.start(), n + 1, tuple(arguments)))
+                break
+    return out
+
+
+def replaced(text: str, name: str, new: Callable[[Call], str | None]) -> str:
+    """A text with each call of a function replaced; None leaves one as it is. Calls within arguments are reached too."""
+    at = 0
+    while True:
+        one = next((c for c in calls_of(text, name) if c.start >= at), None)
+        if one is None:
+            return text
+        put = new(one)
+        if put is not None:
+            text = text[: one.start] + put + text[one.end :]
+        at = one.start + (1 if put is None else len(put) if put.startswith(name) else 0) + (put is None)

@@ -1,0 +1,69 @@
+"""A change to a kernel: the code itself, what must hold for it, what was run to prove it, and what it is worth.
+
+What cannot be proved has no `code`: such a Fix says in `refused` why there is none, and what would do instead.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from kscope.model.frozen import Estimate, Frozen
+
+Kind = Literal[
+    "pad", "swizzle", "descriptor_swizzle", "vector_access", "lane_mapping", "hoist", "divisor", "math_function",
+    "literal", "launch_bounds", "block_size", "shared_bytes", "unroll", "copy_constants", "stages", "qualifier",
+]  # fmt: skip
+State = Literal["proved", "assumed", "check"]
+
+
+class Condition(Frozen):
+    """What must hold. `proved`: by what was run; `assumed`: what CUDA or the ABI promises; `check`: only the reader
+    knows."""
+
+    holds: str
+    state: State
+    why: str = ""
+
+
+class Proof(Frozen):
+    """One figure before the change and after it, and how it came about."""
+
+    what: str
+    before: float
+    after: float
+    unit: str = ""
+    how: str = ""
+
+
+class Edit(Frozen):
+    """One line of the source as it is and as it will be; `becomes` may be several lines, or none."""
+
+    file: str
+    line: Annotated[int, Meta(description="from 1")]
+    was: str
+    becomes: str
+
+
+class Fix(Frozen):
+    """A change, ready to paste. `code` stands before the kernel (helper functions) or says the whole of it; `edits` are
+    the lines that change, where the source was at hand. `costs`: what it takes (shared memory, registers, warps)."""
+
+    kind: Kind
+    title: str
+    language: Literal["cuda", "triton", ""] = ""
+    code: str = ""
+    edits: list[Edit] = []
+    parameters: dict[str, int | float | str] = {}
+    conditions: list[Condition] = []
+    proof: list[Proof] = []
+    costs: list[str] = []
+    price: Annotated[Estimate | None, Meta(description="of the kernel's time, if only this were done")] = None
+    refused: Annotated[str, Meta(description="why there is no code, and what fits instead")] = ""
+
+    @property
+    def printable(self) -> bool:
+        """Whether there is something to paste that was proved: code or edits, figures, and no condition unproved that
+        could have been computed."""
+        return bool((self.code or self.edits) and self.proof and not self.refused)

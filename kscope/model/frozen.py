@@ -1,0 +1,21 @@
+"""The base of the public view, and the promise that findings and fixes share."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class Frozen(Struct, frozen=True, kw_only=True):
+    """Base of the public view: immutable, keyword-only."""
+
+
+class Estimate(Frozen):
+    """Speed-up of the kernel if only this were fixed. Estimates of several findings are never added."""
+
+    speedup: float
+    low: float
+    high: float
+    capped_by: str
+    kind: Literal["measured", "modelled"]

@@ -1,0 +1,48 @@
+"""A change in words: what it does, what was proved, what it takes, what is left to check. Lines of sources are left to
+the reporters, which quote them each in its own way."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+from kscope.model.units import counted
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import Fix
+
+STATES = {"proved": "proved", "assumed": "assumed", "check": "to check"}
+
+
+def head(fix: Fix) -> str:
+    """`pad t: 4 bytes behind each 128`, or why it cannot be had."""
+    if fix.refused:
+        return f"{one_line(fix.title)}: not here, because {one_line(fix.refused)}"
+    return one_line(fix.title)
+
+
+def figures(fix: Fix) -> str:
+    """The first figure that the proof gives: `wavefronts of the 8 accesses of t: 69,206,016 to 4,194,304`."""
+    rows = [f"{one_line(p.what)}: {_number(p.before)} to {_number(p.after)}" for p in fix.proof if p.before != p.after]
+    return "; ".join(rows)
+
+
+def cost(fix: Fix) -> str:
+    return "; ".join(one_line(c) for c in fix.costs)
+
+
+def conditions(fix: Fix, *states: str) -> list[str]:
+    """Conditions in these states (all if none is named), each with its reason."""
+    chosen = [c for c in fix.conditions if not states or c.state in states]
+    return [f"{one_line(c.holds)} ({STATES[c.state]}{': ' + one_line(c.why) if c.why else ''})" for c in chosen]
+
+
+def extent(fix: Fix) -> str:
+    """How much of the source changes: `2 lines, 1 function`."""
+    parts = [counted(len(fix.edits), "line")] if fix.edits else []
+    functions = len(fix.code.splitlines())
+    return ", ".join(parts + ([counted(functions, "line") + " to add"] if functions else []))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.2f}"
