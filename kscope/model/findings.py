@@ -77,6 +77,12 @@ class Finding(Frozen):
     fix: str = ""
     confidence: Annotated[float, Meta(ge=0, le=1)] = 0.5
     overlaps: Annotated[list[str], Meta(description="codes of findings that explain the same samples")] = []
+    covered: Annotated[
+        list[int], Meta(description="pcs of every instruction that it is about, where `locations` names only the first")
+    ] = []
+    covered_share: Annotated[
+        float | None, Meta(description="share of the kernel's samples at or behind all that it covers, 0..1")
+    ] = None
 
 
 class NotApplicable(Frozen):

@@ -43,7 +43,7 @@ from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE, SECTORS, WAVEFRONTS, Excess, partly
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
-from kscope.features.sass.listing import Listing, Structure
+from kscope.features.sass.listing import Listing, Places, Structure
 from kscope.features.sass.loop_kinds import SERIAL
 from kscope.model.kernel import Kernel
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS", "LINE", "PAIRS",
     "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column", "Copy", "Demand",
-    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Scale", "Unit", "between", "partly",
+    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Places", "Scale", "Unit", "between", "partly",
     "total", "up_to",
 ]  # fmt: skip
 

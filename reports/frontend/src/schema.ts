@@ -45,7 +45,8 @@ export interface CodeDetail {
   function: string; pcs: number[]; sass: string[]; files: string[]; file: number[]; line: number[]; samples: number[];
   executed: number[]; lanes: number[]; loop: number[]; loops: LoopDetail[]; stalls: Record<string, number[]>;
   blamed: number[]; bytes: number[]; jumps: number[]; spaces?: Record<string, number[]>; live?: number[];
-  control?: string[]; notes?: [number, string][]; inlined?: number[][]; sources?: Record<string, string>;
+  control?: string[]; notes?: [number, string][]; causes?: [number, string, number[]][]; inlined?: number[][];
+  sources?: Record<string, string>;
 }
 
 export interface CollectiveFigures {
@@ -82,7 +83,7 @@ export interface Detail {
 }
 
 export interface DetailSeries {
-  name: string; title: string; group: string; values: number[];
+  name: string; title: string; group: string; values: number[]; partial?: number;
 }
 
 export interface DeviceCommunication {
@@ -109,7 +110,8 @@ export interface Evidence {
 export interface Finding {
   rule: string; code: string; title: string; regime: "compute" | "memory" | "overhead";
   severity: "critical" | "info" | "major" | "minor"; estimate: Estimate | null; evidence: Evidence[];
-  locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[];
+  locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[]; covered: number[];
+  covered_share: number | null;
 }
 
 export interface FunctionAnalysis {
@@ -142,7 +144,7 @@ export interface Headroom {
 
 export interface HotInstruction {
   pc: number; sass: string; share: number; stall: string; file: string | null; line: number | null;
-  source: string | null;
+  source: string | null; cause: string; cause_pcs: number[];
 }
 
 export interface IdleCause {
@@ -230,11 +232,12 @@ export interface LaunchInfo {
 }
 
 export interface Level {
-  name: string; bytes_per_s: number; peak?: number;
+  name: string; bytes_per_s: number; peak?: number; busy?: number; unit?: string; metric?: string; roof?: number;
 }
 
 export interface Link {
-  source: string; target: string; value: number; unit?: string; note?: string;
+  source: string; target: string; value: number; unit?: string; note?: string; pct?: number; requests?: number;
+  marks?: string[];
 }
 
 export interface Location {
@@ -276,7 +279,7 @@ export interface NextStep {
 }
 
 export interface Node {
-  id: string; title: string; hit_pct?: number; busy_pct?: number; note?: string;
+  id: string; title: string; hit_pct?: number; busy_pct?: number; note?: string; marks?: string[]; limit?: boolean;
 }
 
 export interface NotApplicable {
