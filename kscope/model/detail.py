@@ -18,8 +18,8 @@ class Part(Struct, frozen=True, omit_defaults=True):
 class Level(Part, frozen=True, kw_only=True):
     """One memory level of the roofline: bytes/s that it moved and that it sustains (None where unknown). busy: how full
     its unit was, 0..1, the very figure of `KernelAnalysis.utilization` (None where it was not collected), with its
-    title and metric. roof: bytes/s under which the kernel stands: the peak where bytes are what fills the unit, else what
-    it would move if it did nothing but this."""
+    title and metric. roof: bytes/s under which the kernel stands: the peak where bytes are what fills the unit, else
+    what it would move if it did nothing but this."""
 
     name: str
     bytes_per_s: float

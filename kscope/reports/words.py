@@ -156,12 +156,15 @@ def place(location: Location, *, full: bool = False) -> str:
 
 
 def further(finding: Finding, shown: int) -> str:
-    """What a finding is about beyond the places shown: `+12 more instructions, 48 % of samples at all 14 together`."""
+    """What a finding is about beyond the places shown: `+12 more, 48 % of samples at all 14`."""
     every = max(len(finding.covered), len(finding.locations))
     if every <= shown:
         return ""
-    total = f", {percent(finding.covered_share)} of samples at all {every}" if finding.covered_share is not None else ""
-    return f"+{every - shown} more{total}"
+    shares = [x.share for x in finding.locations if x.share is not None]
+    share = finding.covered_share
+    if share is None and shares and not finding.covered:
+        share = min(sum(shares), 1.0)
+    return f"+{every - shown} more" + (f", {percent(share)} of samples at all {every}" if share is not None else "")
 
 
 def told_apart(one: str, two: str) -> tuple[str, str]:

@@ -61,7 +61,7 @@ def memory_chart(facts: Facts, findings: Sequence[Finding] = (), limiter: str = 
     _first_level(facts, add)
     _second_level(m, add)
     _far(facts, add)
-    marks = _marks(facts, findings)
+    marks = _marks(facts, findings, LIMITS.get(limiter, ""))
     links = [msgspec.structs.replace(x, marks=marks[x.target]) if x.source == "kernel" and x.target in marks else x
              for x in links]  # fmt: skip
     nodes = [
@@ -203,8 +203,9 @@ def _percent(share: float | None) -> float | None:
     return round(100 * share, 2) if share is not None else None
 
 
-def _marks(facts: Facts, findings: Sequence[Finding]) -> dict[str, list[str]]:
-    """Codes of the first findings by the box that their memory accesses go to."""
+def _marks(facts: Facts, findings: Sequence[Finding], limit: str) -> dict[str, list[str]]:
+    """Codes of the first findings by the box that their memory accesses go to; one that says of a unit that it is full,
+    and promises nothing, stands at the limit alone."""
     code = facts.code
     if code is None:
         return {}
@@ -213,6 +214,8 @@ def _marks(facts: Facts, findings: Sequence[Finding]) -> dict[str, list[str]]:
     for finding in [f for f in findings if f.severity != "info"][:MARKED]:
         pcs: Collection[int] = finding.covered or [place.pc for place in finding.locations]
         boxes = {box for pc in pcs if pc in index and (box := _box(facts, index[pc]))}
+        if finding.estimate is None:
+            boxes &= {limit}
         for box in sorted(boxes):
             out.setdefault(box, []).append(finding.code)
     return out

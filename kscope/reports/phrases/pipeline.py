@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import counted
 from kscope.reports import words
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def lines(kernel: KernelAnalysis) -> list[str]:
     for row, role in zip(rows(ws), ws.roles, strict=True):
         shares = ", ".join(f"{name} {value} %" for name, value in zip(COLUMNS[2:], row[2:], strict=True))
         more = f"; {text}" if (text := retries(role)) else ""
-        out.append(f"role {row[0]}, {row[1]} warps a block: {shares} ({bounds(role)}){more}")
+        out.append(f"role {row[0]}, {counted(role.warps, 'warp', 'g')} a block: {shares} ({bounds(role)}){more}")
     out += [f"{lead}: {text}" for lead, text in remarks(kernel, ws)]
     out.append(source(ws))
     return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.model.units import counted
 from kscope.reports.phrases.pipeline import COLUMNS, UNITS, bounds, phases, remarks, retries, ring, rows, source
 from kscope.reports.terminal import pad
 
@@ -54,7 +55,7 @@ def write(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         for text in (retries(role), f"bounds: {limits}" if (limits := bounds(role)) else ""):
             if text:
                 page.paragraph(text, lead=("            ", ""), indent=12, style="dim")
-    lost = f"{ws.warps_unaccounted:g} warps a block in no role" if ws.warps_unaccounted else ""
+    lost = f"{counted(ws.warps_unaccounted, 'warp', 'g')} a block in no role" if ws.warps_unaccounted else ""
     page.paragraph(", ".join(x for x in (ring(ws), lost, source(ws)) if x), lead=("  ", ""), indent=2, style="dim")
     page.blank()
     for lead, text in remarks(kernel, ws):

@@ -25,7 +25,7 @@ export function rooflineChart(k: Kernel, roofs: Roofs | undefined): HTMLElement 
     "Arrows: where each suggestion would bring the kernel. Up: the same work over the same bytes; also to the right where "
     + "the roof above it forbids that, so that bytes must go, too.") : null;
   const bent = levels.some((l) => asAccessed(l)) ? h("p", { class: "note small" },
-    "Dashed roof: bytes are not what fills the unit (replays, small requests), so the roof is what these accesses would move if the unit did nothing else.") : null;
+    `${drawn ? "Dashed roof" : "At most"}: bytes are not what fills the unit (replays, small requests), so this is what these accesses would move if it did nothing else.`) : null;
   return section("Roofline", note, drawn, moves, bent, table(levels, Boolean(drawn)));
 }
 
