@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
     "log": "Keep the versions of a kernel: time, verdict, promises, the code, beside the report itself.",
+    "metrics": "Show the raw metrics of a report: values, units, what they count, per instruction too.",
     "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",
     "napkin": "Estimate an operation: bytes, FLOP and the floor in time, before a line is written.",
     "rules": "List the rules.",

@@ -124,7 +124,7 @@ def headroom(room: Headroom) -> str:
 def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
     """Why there is no suggestion."""
     if kernel.not_applicable and not kernel.passed and not kernel.findings:
-        return f"no rule had what it needs: {one_line(kernel.not_applicable[0].why)}"
+        return "no rule had what it needs"
     looked = len(kernel.passed) + len({f.code for f in kernel.findings})
     lacked = f", {counted(len(kernel.not_applicable), 'rule')} could not look" if kernel.not_applicable else ""
     return f"{counted(looked, 'rule')} looked, none found a fault worth 3 % or more{lacked}"

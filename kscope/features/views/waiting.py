@@ -116,12 +116,16 @@ class Waits:
             return Waiting("")
         if not others or (users[0][0] == i and users[0][1] >= MAIN * sum(n for _, n in users)):
             return Waiting(f"its own accesses fill the queue: {self._named(i)}", (code[i].pc,))
-        first, cost = others[0]
-        alike = [j for j, n in others if code[j].opcode == code[first].opcode and 2 * n >= cost]
-        if len(alike) > 1 and sum(code.costs[j] for j in alike) >= MAIN * sum(n for _, n in others):
-            text = f"queues behind {self._named(min(alike))} and {len(alike) - 1} like it"
-            return Waiting(text, (code[min(alike)].pc,))
-        return self._two(others, "queues behind")
+        return self._alike(others) or self._two(others, "queues behind")
+
+    def _alike(self, users: list[tuple[int, float]]) -> Waiting | None:
+        """Several of one opcode that fill most of the queue together, each about as much: `the LDS at 0290 and 3 like
+        it`."""
+        code, (first, cost) = self._code, users[0]
+        alike = {j: n for j, n in users if code[j].opcode == code[first].opcode and 2 * n >= cost}
+        if len(alike) < 2 or sum(alike.values()) < MAIN * sum(n for _, n in users):
+            return None
+        return Waiting(f"queues behind {self._named(min(alike))} and {len(alike) - 1} like it", (code[min(alike)].pc,))
 
     def _producer(self, i: int, reason: str) -> Waiting:
         shares = self._producers.get((reason, i), [])
