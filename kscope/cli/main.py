@@ -24,6 +24,7 @@ COMMANDS = {
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
     "fleet": "Keep thousands of reports as one dataset of causes: what costs most, what got slower, why.",
     "log": "Keep the versions of a kernel: time, verdict, promises, the code, beside the report itself.",
+    "metrics": "Show the raw metrics of a report: values, units, what they count, per instruction too.",
     "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",
     "napkin": "Estimate an operation: bytes, FLOP and the floor in time, before a line is written.",
     "rules": "List the rules.",

@@ -73,7 +73,7 @@ def analyze_kernel(
     if details is not None:
         from kscope.features.views.kernel import kernel_detail
 
-        details.append(kernel_detail(facts, ident, report))
+        details.append(kernel_detail(facts, ident, report, findings, regimen.limiter))
     if footprints is not None:
         footprints.add(ident, facts, findings)
     launch, device = kernel.launch, kernel.device
@@ -194,16 +194,19 @@ def _hot(facts: Facts) -> list[HotInstruction]:
     total = sum(code.samples) if code is not None else 0.0
     if code is None or not total:
         return []
-    out = []
+    from kscope.features.views.waiting import Waits
+
+    out, waits = [], Waits(facts, code)
     for i in code.hottest(range(len(code)), code.samples)[:HOT]:
         if not code.samples[i]:
             break
         stall = max(code.stall, key=lambda r: code.stall[r][i])
-        ins = code[i]
+        ins, waiting = code[i], waits.at(i, stall)
         out.append(
             HotInstruction(
                 pc=ins.pc, sass=ins.text, share=round(code.samples[i] / total, 4), stall=stall,
-                file=ins.file, line=ins.line, source=code.source_line(ins),
+                file=ins.file, line=ins.line, source=code.source_line(ins), cause=waiting.text,
+                cause_pcs=list(waiting.pcs),
             )
         )  # fmt: skip
     return out

@@ -19,7 +19,7 @@ from kscope.engine.rank import PAYS, ROOFS, pays
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding, Headroom, NextStep, ProblemFit
 from kscope.model.next_step import UNHEARD
-from kscope.model.units import percent
+from kscope.model.units import at_most, percent, span, times
 from kscope.rules.compute.pipe_saturated import NEAR
 
 FAR = 1.25
@@ -100,7 +100,7 @@ def _measure(blind: Blind, room: Headroom | None) -> NextStep:
     words = f"measure: {blind.command}" if blind.command else ELSEWHERE if blind.much else TIMELINE
     worth = "how far the roof is would be known then too"
     if room is not None:
-        worth = f"knowing is worth at most {_times(room.speedup_bound)} ({room.bounded_by})"
+        worth = f"knowing is worth at most {times(room.speedup_bound)} ({room.bounded_by})"
     return NextStep(
         do="measure", words=words, why=f"{blind.words if blind.silent else UNSAMPLED}; {worth}", command=blind.command
     )
@@ -111,8 +111,8 @@ def _go_on(fault: Finding) -> NextStep:
         return NextStep(do="go_on", words=f"go on: {fault.code}", why=fault.title, code=fault.code)
     gain = fault.estimate
     return NextStep(
-        do="go_on", words=f"go on: {_times(gain.speedup)}, {fault.code}", code=fault.code, speedup=gain.speedup,
-        why=f"{fault.title}: {_times(gain.speedup)} ({_times(gain.low)} to {_times(gain.high)}), capped by "
+        do="go_on", words=f"go on: {times(gain.speedup)}, {fault.code}", code=fault.code, speedup=gain.speedup,
+        why=f"{fault.title}: {times(gain.speedup)} ({span(gain.low, gain.high, gain.speedup)}), capped by "
         f"{gain.capped_by}",
     )  # fmt: skip
 
@@ -122,13 +122,13 @@ def _beside_the_problem(problem: ProblemFit, above: float, roof: str | None, roo
     if above < PAYS:
         words = f"stop: {_left(above)} to the roof of the problem"
         return NextStep(do="stop", words=words, why=f"{_nothing(roofed=roof is not None)}; {problem.limiter} limits")
-    at = roof or (f"at most {_times(room.speedup_bound)} left to {room.bounded_by}" if room else "its roof is unknown")
+    at = roof or (f"at most {at_most(room.speedup_bound)} left to {room.bounded_by}" if room else "its roof is unknown")
     if above < FAR:
-        return NextStep(do="stop", words=f"stop: {_times(above)} above what good kernels of this problem take",
+        return NextStep(do="stop", words=f"stop: {times(above)} above what good kernels of this problem take",
                         why=f"{_nothing(roofed=roof is not None)}; {at}")  # fmt: skip
     return NextStep(
         do="change_algorithm", speedup=above,
-        words=f"change the algorithm: {_times(above)} above the problem's floor ({problem.limiter})",
+        words=f"change the algorithm: {times(above)} above the problem's floor ({problem.limiter})",
         why=f"no rule promises enough in this one ({at}), and the problem needs less",
     )  # fmt: skip
 
@@ -139,7 +139,7 @@ def _below_every_roof(findings: Sequence[Finding], room: Headroom) -> NextStep:
         return NextStep(do="stop", words=f"stop: {_left(left)} to the roof", why=f"bounded by {room.bounded_by}")
     hint = next((f for f in findings if f.severity != "info"), None)
     why = f"nothing is full, the roof is {room.bounded_by}, and no rule knows a gain: look at the hottest lines"
-    return NextStep(do="go_on", words=f"go on: at most {_times(left)}, {hint.code if hint else 'no rule says how'}",
+    return NextStep(do="go_on", words=f"go on: at most {at_most(left)}, {hint.code if hint else 'no rule says how'}",
                     why=why, code=hint.code if hint else None)  # fmt: skip
 
 
@@ -149,7 +149,3 @@ def _nothing(*, roofed: bool) -> str:
 
 def _left(speedup: float) -> str:
     return percent(max(0.0, 1 - 1 / max(speedup, 1.0)))
-
-
-def _times(speedup: float) -> str:
-    return f"{speedup:.3g}x" if speedup >= 10 else f"{speedup:.2f}x"

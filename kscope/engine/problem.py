@@ -8,6 +8,7 @@ from kscope.arch.user import measured
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.facts import Facts
 from kscope.model.analysis import Headroom, ProblemFit
+from kscope.model.units import at_most, times
 from kscope.napkin.estimate import Estimate, estimate
 from kscope.napkin.problem import Operand, Problem
 from kscope.napkin.roofs import roofs
@@ -107,8 +108,8 @@ def _again(problem: Problem, read: float) -> str:
 def _margin(estimated: Estimate, above: float | None, room: Headroom | None) -> list[str]:
     if above is None:
         return []
-    code = f"{room.speedup_bound:.2f}x of the code as it is ({room.bounded_by})" if room is not None else ""
-    of = f"headroom {max(above, 1.0):.2f}x of the problem ({estimated.limiter})"
+    code = f"{at_most(room.speedup_bound)} of the code as it is ({room.bounded_by})" if room is not None else ""
+    of = f"headroom {times(max(above, 1.0))} of the problem ({estimated.limiter})"
     return [f"{of}, {code}" if code else of]
 
 

@@ -10,7 +10,7 @@ from kscope.engine.regime import Regimen
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding, NextStep, Verdict
 from kscope.model.limiters import of_kernel
-from kscope.model.units import percent
+from kscope.model.units import percent, precision, times
 
 
 def verdict(
@@ -24,7 +24,7 @@ def verdict(
         steps.append("next: collect what lacks")
     elif first is not None and first.severity != "info" and first.estimate is not None:
         steps.append(
-            f"next: {_lower(first.title)} ({first.code}), about {first.estimate.speedup:.2g}x, capped by "
+            f"next: {_lower(first.title)} ({first.code}), about {times(first.estimate.speedup)}, capped by "
             f"{first.estimate.capped_by}"
         )
     elif first is not None and first.severity != "info":
@@ -48,13 +48,15 @@ def _contrast(facts: Facts, regimen: Regimen) -> str:
     """What is not the limit, for scale: device memory with its rate, then issue slots."""
     words = []
     roof, units = facts.counters.roofline, facts.counters.units
+    if regimen.limiter == "dram_bandwidth" and "l2" in units and units["l2"].busy > units["dram"].busy:
+        words.append(f"L2 {percent(units['l2'].busy)} busy handing the same bytes on")
     if "dram" in units and regimen.limiter != "dram_bandwidth":
         text = f"device memory at {percent(units['dram'].busy)} of peak"
         if roof is not None and roof.bandwidth:
             text += f" ({roof.bytes_per_s / 1e12:.2f} of {roof.bandwidth / 1e12:.2f} TB/s)"
         words.append(text)
     if roof is not None and roof.main is not None and regimen.regime == "memory":
-        words.append(f"{percent(roof.main.flops / roof.main.peak)} of {roof.main.precision.upper()} peak")
+        words.append(f"{percent(roof.main.flops / roof.main.peak)} of {precision(roof.main.precision)} peak")
     elif "issue" in units and "issue slots" not in regimen.reason:
         words.append(f"issue slots {percent(units['issue'].busy)}")
     return ", ".join(words)

@@ -116,7 +116,8 @@ class NvidiaFinding(Frozen):
 
 
 class HotInstruction(Frozen):
-    """One of the instructions where the samples fall, for reporters: sass text, source line, main stall."""
+    """One of the instructions where the samples fall, for reporters: sass text, source line, main stall, and in words
+    whose fault the waiting is (`cause`, empty where nobody is to blame), with the instructions that it names."""
 
     pc: int
     sass: str
@@ -125,6 +126,8 @@ class HotInstruction(Frozen):
     file: str | None = None
     line: int | None = None
     source: str | None = None
+    cause: str = ""
+    cause_pcs: Annotated[list[int], Meta(description="the instructions that `cause` names, by their pcs")] = []
 
 
 class Repeats(Frozen):

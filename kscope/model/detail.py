@@ -19,11 +19,18 @@ class Part(Struct, frozen=True, omit_defaults=True):
 
 
 class Level(Part, frozen=True, kw_only=True):
-    """One memory level of the roofline: bytes/s that it moved and that it sustains (None where unknown)."""
+    """One memory level of the roofline: bytes/s that it moved and that it sustains (None where unknown). busy: how full
+    its unit was, 0..1, the very figure of `KernelAnalysis.utilization` (None where it was not collected), with its
+    title and metric. roof: bytes/s under which the kernel stands: the peak where bytes are what fills the unit, else
+    what it would move if it did nothing but this."""
 
     name: str
     bytes_per_s: float
     peak: float | None = None
+    busy: float | None = None
+    unit: str = ""
+    metric: str = ""
+    roof: float | None = None
 
 
 class Ceiling(Part, frozen=True, kw_only=True):
@@ -40,23 +47,30 @@ class Roofs(Part, frozen=True, kw_only=True):
 
 
 class Node(Part, frozen=True, kw_only=True):
-    """A box of the memory chart: hit rate and load in percent where they apply."""
+    """A box of the memory chart: hit rate and load in percent where they apply. marks: codes of the findings whose
+    instructions go through it; limit: whether it is what the verdict names."""
 
     id: str
     title: str
     hit_pct: float | None = None
     busy_pct: float | None = None
     note: str = ""
+    marks: list[str] = []
+    limit: bool = False
 
 
 class Link(Part, frozen=True, kw_only=True):
-    """Traffic between two boxes, in bytes, or instructions where `unit` says so."""
+    """Traffic between two boxes, in bytes, or what `unit` says. pct: share of the peak of that way in percent (None
+    where the report has none); requests: warp-level, where counted; marks as of a box."""
 
     source: str
     target: str
     value: float
     unit: str = "B"
     note: str = ""
+    pct: float | None = None
+    requests: float | None = None
+    marks: list[str] = []
 
     def __reduce__(self) -> tuple[Callable[..., Link], tuple[object, ...]]:
         """From another process with the very same default: msgspec leaves defaults out by identity."""
@@ -95,12 +109,14 @@ class OccupancyDetail(Part, frozen=True, kw_only=True):
 
 
 class Series(Part, frozen=True, kw_only=True):
-    """A PM-sampled series on the common bins. group: "unit" (percent of peak) or "wait" (share of stalled warps)."""
+    """A PM-sampled series on the common bins. group: "unit" (percent of peak) or "wait" (share of stalled warps).
+    partial: what the same unit's counters say over the whole kernel (percent), where the sampler sees part of it."""
 
     name: str
     title: str
     group: str
     values: list[float]
+    partial: float | None = None
 
 
 class PmDetail(Part, frozen=True, kw_only=True):
@@ -129,6 +145,7 @@ class CodeDetail(Part, frozen=True, kw_only=True):
 
     file: index into `files`, -1 for none. stalls: samples by reason, sparse. blamed: samples that others spend waiting
     for this instruction, sparse. bytes: access width of a lane, sparse. jumps: branch, target, ... (indices).
+    causes: why warps stand at an instruction, and the pcs that the text names.
     inlined: call sites of inlined code, innermost first, as lists [instruction index, file, line, file, line, ...].
     """
 
@@ -151,6 +168,7 @@ class CodeDetail(Part, frozen=True, kw_only=True):
     live: list[int] = []
     control: list[str] = []
     notes: list[tuple[int, str]] = []
+    causes: list[tuple[int, str, list[int]]] = []
     inlined: list[list[int]] = []
     sources: dict[str, str] = {}
 

@@ -86,6 +86,12 @@ class Finding(Frozen):
     first: Annotated[list[str], Meta(description="codes of findings to mend before: this only pays after them")] = []
     order: Annotated[str, Meta(description="why it stands here, where that is not the order of gain")] = ""
     fixes: Annotated[list[Fix], Meta(description="changes that mend it: code, proof, price")] = []
+    covered: Annotated[
+        list[int], Meta(description="pcs of every instruction that it is about, where `locations` names only the first")
+    ] = []
+    covered_share: Annotated[
+        float | None, Meta(description="share of the kernel's samples at or behind all that it covers, 0..1")
+    ] = None
 
 
 class NotApplicable(Frozen):

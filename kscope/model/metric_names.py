@@ -16,8 +16,10 @@ _NAMES = r"""
     dram__bytes.sum.per_second
     dram__bytes_read
     dram__bytes_read.sum
+    dram__bytes_read.sum.pct_of_peak_sustained_elapsed
     dram__bytes_write
     dram__bytes_write.sum
+    dram__bytes_write.sum.pct_of_peak_sustained_elapsed
     dram__cycles_active
     dram__cycles_elapsed.avg.per_second
     dram__throughput
@@ -40,6 +42,7 @@ _NAMES = r"""
     l1tex__data_pipe_lsu_wavefronts
     l1tex__data_pipe_lsu_wavefronts.sum
     l1tex__data_pipe_lsu_wavefronts_mem_shared.sum
+    l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed
     l1tex__data_pipe_tex_wavefronts
     l1tex__f_wavefronts
     l1tex__lsu_writeback_active
@@ -47,8 +50,13 @@ _NAMES = r"""
     l1tex__lsuin_requests
     l1tex__m_l1tex2xbar_req_cycles_active
     l1tex__m_l1tex2xbar_write_bytes.sum
+    l1tex__m_l1tex2xbar_write_bytes.sum.pct_of_peak_sustained_elapsed
+    l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_red.sum.pct_of_peak_sustained_elapsed
+    l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_st.sum.pct_of_peak_sustained_elapsed
     l1tex__m_xbar2l1tex_read_bytes.sum
+    l1tex__m_xbar2l1tex_read_bytes.sum.pct_of_peak_sustained_elapsed
     l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum
+    l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum.pct_of_peak_sustained_elapsed
     l1tex__m_xbar2l1tex_read_sectors
     l1tex__m_xbar2l1tex_read_sectors_mem_dshared
     l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum
@@ -127,6 +135,7 @@ _NAMES = r"""
     sm__inst_executed_pipe_fp64
     sm__inst_executed_pipe_lsu
     sm__inst_executed_pipe_tma.sum
+    sm__inst_executed_pipe_tma.sum.pct_of_peak_sustained_elapsed
     sm__inst_executed_pipe_xu
     sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active
     sm__inst_executed_pipe_xu_realtime
@@ -159,6 +168,11 @@ _NAMES = r"""
     sm__pipe_tensor_op_hmma_cycles_active
     sm__pipe_tensor_op_imma_cycles_active
     sm__pipe_tensor_type_hmma_hgmma_qgmma_imma_igmma_bmma_bgmma_cycles_active
+    sm__sass_l1tex_m_xbar2l1tex_read_bytes_mem_global_op_ldgsts_cache_bypass.sum
+    sm__sass_l1tex_m_xbar2l1tex_read_bytes_mem_global_op_ldgsts_cache_bypass.sum.pct_of_peak_sustained_elapsed
+    sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum
+    sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum.pct_of_peak_sustained_elapsed
+    sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum
     sm__warps_active.avg.pct_of_peak_sustained_active
     sm__warps_active.avg.per_cycle_active
     smsp__average_warp_latency_per_inst_issued.ratio
@@ -166,6 +180,12 @@ _NAMES = r"""
     smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio
     smsp__branch_targets_threads_divergent
     smsp__cycles_elapsed.avg.per_second
+    smsp__inst_executed_op_ldgsts.sum
+    smsp__inst_executed_op_ldgsts.sum.pct_of_peak_sustained_elapsed
+    smsp__inst_executed_op_ldsm.sum
+    smsp__inst_executed_op_shared_stsm.sum
+    smsp__inst_executed_op_texture.sum
+    smsp__inst_executed_op_texture.sum.pct_of_peak_sustained_elapsed
     smsp__issue_active
     smsp__issue_active.avg.pct_of_peak_sustained_active
     smsp__pcsamp
@@ -180,6 +200,7 @@ _NAMES = r"""
 """Whole names, and stems that the code completes with one of the suffixes."""
 
 _SUFFIXES = r"""
+    .avg
     .avg.pct_of_peak_sustained_active
     .avg.pct_of_peak_sustained_elapsed
     .sum.pct_of_peak_sustained_elapsed
@@ -201,7 +222,8 @@ _PATTERNS = r"""
     l1tex__data_pipe_lsu_wavefronts\.[A-Za-z0-9_]+\.pct_of_peak_sustained_elapsed
     l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_[A-Za-z0-9_]+\.sum
     l1tex__t_[A-Za-z0-9_]+_pipe_lsu_mem_[A-Za-z0-9_]+_op_[A-Za-z0-9_]+\.sum
-    l1tex__t_sectors_pipe_lsu_mem_[A-Za-z0-9_]+_op_[A-Za-z0-9_]+\.sum
+    l1tex__t_requests_pipe_lsu_mem_[A-Za-z0-9_]+_op_[A-Za-z0-9_]+\.sum
+    l1tex__t_requests_pipe_lsu_mem_[A-Za-z0-9_]+_op_[A-Za-z0-9_]+\.sum\.pct_of_peak_sustained_elapsed
     l1tex__t_sectors_pipe_lsu_mem_[A-Za-z0-9_]+_op_st\.sum
     launch__[A-Za-z0-9_]+_dim_[A-Za-z0-9_]+
     launch__[A-Za-z0-9_]+_size

@@ -10,6 +10,50 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if abs(share) < 0.0995 else f"{100 * share:.0f} %"
 
 
+def times(speedup: float) -> str:
+    """A speed-up: 1.09x, 2.2x, 21x. The one way in which any sentence or report writes it."""
+    return f"{speedup:.{digits(speedup)}f}x"
+
+
+def digits(speedup: float) -> int:
+    """Decimals that a speed-up is shown with; its bounds have as many."""
+    return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
+
+
+def span(low: float, high: float, speedup: float) -> str:
+    """Bounds of a speed-up, with its decimals: 1.3 - 2.6."""
+    return f"{low:.{digits(speedup)}f} - {high:.{digits(speedup)}f}"
+
+
+MOST = 100
+"""Speed-up past which a bound says nothing more than that it is far."""
+
+
+def at_most(bound: float) -> str:
+    """The bound of what can be gained: 2.8x, >100x."""
+    return times(bound) if bound <= MOST else f">{MOST}x"
+
+
+def precision(name: str) -> str:
+    """A precision of the roofline as people write it: FP32, tensor BF16."""
+    first, _, kind = name.rpartition(" ")
+    return f"{first} {kind.upper()}".strip()
+
+
+def with_article(number: float, noun: str) -> str:
+    """`a 32-way`, `an 8-way`: the article that the number is spoken with."""
+    shown = f"{number:.0f}"
+    return f"{'an' if shown.startswith('8') or shown in ('11', '18') else 'a'} {shown}{noun}"
+
+
+_SMALL = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
+
+
+def spelled(number: float) -> str:
+    """A small whole number in a word, others in figures."""
+    return _SMALL[int(number)] if number == int(number) and 0 <= number < len(_SMALL) else f"{number:,.0f}"
+
+
 def counted(number: float, noun: str, form: str = ",.0f") -> str:
     """A number with its noun: "1 block", "2,048 blocks", "4 copies"."""
     shown = format(number, form)

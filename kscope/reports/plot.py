@@ -3,10 +3,12 @@ matplotlib, which is imported only here."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kscope.model.detail import Level
 from kscope.model.errors import EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
 from kscope.reports import words
 
@@ -90,22 +92,25 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
         _bandwidth(axes, first, roofs)
         return
     peak, flops = point.peak_flops_per_s, point.flops_per_s
-    levels = {"DRAM": (point.bytes_per_s, point.peak_bytes_per_s)}
-    if roofs is not None:
-        levels = {one.name: (one.bytes_per_s, one.peak) for one in roofs.levels}
-    intensities = [flops / moved for moved, _ in levels.values() if moved]
-    ridges = [peak / bandwidth for _, bandwidth in levels.values() if bandwidth]
+    found = roofs.levels if roofs is not None else []
+    levels = found or [
+        Level(name="DRAM", bytes_per_s=point.bytes_per_s, peak=point.peak_bytes_per_s, roof=point.peak_bytes_per_s)
+    ]
+    intensities = [flops / one.bytes_per_s for one in levels if one.bytes_per_s]
+    ridges = [peak / one.roof for one in levels if one.roof]
     low, high = min(intensities + ridges) / 4, max([*intensities, *ridges, point.intensity * 5]) * 4
-    for name, (moved, bandwidth) in levels.items():
-        colour = LEVELS.get(name, DIM)
-        if bandwidth:
-            axes.plot([low, peak / bandwidth], [low * bandwidth, peak], color=colour, linewidth=1.2)
-        label = f"{name} {words.si(moved, 'B/s')}" + (f" of {words.si(bandwidth, 'B/s')}" if bandwidth else "")
-        axes.plot([flops / moved], [flops], "o", color=colour, markersize=7 if name == "DRAM" else 5, label=label)
+    for one in levels:
+        colour = LEVELS.get(one.name, DIM)
+        if one.roof:
+            style = "--" if _as_accessed(one) else "-"
+            axes.plot([low, peak / one.roof], [low * one.roof, peak], color=colour, linewidth=1.2, linestyle=style)
+        size = 7 if one.name == "DRAM" else 5
+        axes.plot([flops / one.bytes_per_s], [flops], "o", color=colour, markersize=size, label=_level(one))
     start = min(ridges) if ridges else low
     axes.plot([start, high], [peak, peak], color=INK, linewidth=1.2)
-    axes.annotate(f"{_label(point.precision)} {words.si(peak, 'FLOP/s')}", (high, peak), ha="right", va="bottom",
-                  fontsize=8, xytext=(0, 2), textcoords="offset points")  # fmt: skip
+    roof = f"{_label(words.precision(point.precision))} {words.si(peak, 'FLOP/s')}"
+    axes.annotate(roof, (high, peak), ha="right", va="bottom", fontsize=8, xytext=(0, 2),
+                  textcoords="offset points")  # fmt: skip
     _moves(axes, first, point.intensity, flops, (point.peak_bytes_per_s, peak), (high / low) ** APART)
     _others(axes, kernels[1:KERNELS])
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="FLOP/s")
@@ -117,7 +122,20 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
     axes.grid(True, which="major", color="#dfe2e9", linewidth=0.6)
     axes.set_title(f"roofline, {_label(words.device(first))}", fontsize=9, loc="left", color=DIM)
     # Below the axes: dots and arrows may be anywhere in it.
-    axes.legend(fontsize=7.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3)
+    axes.legend(fontsize=7.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2)
+
+
+def _as_accessed(level: Level) -> bool:
+    """Whether the roof is that of the accesses as they are: bytes are not what fills the unit."""
+    return bool(level.roof and level.peak and level.roof < 0.999 * level.peak)
+
+
+def _level(level: Level) -> str:
+    """`L1 88 % busy, 1.9 TB/s`: the busy share is the figure of every other chart and bar."""
+    rate = words.si(level.bytes_per_s, "B/s")
+    if level.busy:
+        return f"{level.name} {words.percent(level.busy)} busy, {rate}{', as accessed' if _as_accessed(level) else ''}"
+    return f"{level.name} {rate}" + (f" of {words.si(level.roof, 'B/s')}" if level.roof else "")
 
 
 def _others(axes: Any, kernels: Sequence[KernelAnalysis]) -> None:
@@ -133,16 +151,20 @@ def _moves(
     """Where each suggestion would move the kernel; past the roof at its intensity the bytes must have gone too. Marks
     stand at least a factor of `apart` from one another."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
-    before, (bandwidth, peak) = intensity, roof
+    (bandwidth, peak), taken = roof, list[tuple[float, float]]()
     for rank, finding in enumerate(ranked[:MOVES], 1):
         if finding.estimate is None or finding.estimate.speedup < 1.03:
             continue
         target = flops * finding.estimate.speedup
-        before = x = max(before * apart, target / bandwidth if bandwidth else 0.0)
+        x = max(intensity, target / bandwidth if bandwidth else 0.0)
         axes.annotate("", (x, target), (intensity, flops),
                       arrowprops={"arrowstyle": "->", "color": GAIN, "linestyle": "--", "linewidth": 1})  # fmt: skip
         below = target > 0.5 * peak  # above, the roof has its name
-        axes.annotate(str(rank), (x, target), fontsize=7, fontweight="bold", color=GAIN, ha="center",
+        mark = x * apart**0.6  # beside the arrow's end, and beside another mark that is there
+        while any(abs(math.log(mark / a)) < 0.9 * math.log(apart) and 0.9 < target / b < 1.1 for a, b in taken):
+            mark *= apart
+        taken.append((mark, target))
+        axes.annotate(str(rank), (mark, target), fontsize=7, fontweight="bold", color=GAIN, ha="center",
                       va="top" if below else "bottom", xytext=(0, -4 if below else 4), textcoords="offset points",
                       bbox={"boxstyle": "circle,pad=0.15", "facecolor": "white", "edgecolor": GAIN})  # fmt: skip
         label = f"{rank}  {one_line(finding.code)} {words.times(finding.estimate.speedup)}"
@@ -150,24 +172,24 @@ def _moves(
 
 
 def _bandwidth(axes: Any, kernel: KernelAnalysis, roofs: Roofs | None) -> None:
-    """Kernels without arithmetic: bandwidths as shares of their peaks."""
-    levels = [one for one in (roofs.levels if roofs is not None else []) if one.peak]
+    """Kernels without arithmetic: how busy the memory levels are, and what they moved."""
+    levels = [one for one in (roofs.levels if roofs is not None else []) if one.busy or one.peak]
     if not levels:
         axes.set_axis_off()
         axes.text(0.5, 0.5, "no roofline data in the report", ha="center", color=DIM)
         return
     names = [one.name for one in levels]
-    shares = [100 * one.bytes_per_s / (one.peak or 1.0) for one in levels]
+    shares = [100 * (one.busy or one.bytes_per_s / (one.peak or 1.0)) for one in levels]
     axes.barh(names, shares, color=[LEVELS.get(n, DIM) for n in names])
-    for place, one in enumerate(levels):
-        text = f"{words.si(one.bytes_per_s, 'B/s')} of {words.si(one.peak or 0.0, 'B/s')}"
-        axes.annotate(text, (shares[place], place), fontsize=8, va="center", color=INK, xytext=(5, 0),
+    for place, (one, share) in enumerate(zip(levels, shares, strict=True)):
+        text = f"{share:.0f} %, {words.si(one.bytes_per_s, 'B/s')}"
+        axes.annotate(text, (share, place), fontsize=8, va="center", color=INK, xytext=(5, 0),
                       textcoords="offset points")  # fmt: skip
-    axes.set_xlim(0, 125)
+    axes.set_xlim(0, 135)
     axes.axvline(100, color=DIM, linewidth=0.8, linestyle="--")
     axes.set_xticks([0, 20, 40, 60, 80, 100])
-    axes.set_xlabel("% of peak bandwidth")
-    title = f"bandwidth, {_label(words.device(kernel))} (no floating-point work)"
+    axes.set_xlabel("busy, % of peak")
+    title = f"memory, {_label(words.device(kernel))} (no floating-point work)"
     axes.set_title(title, fontsize=9, loc="left", color=DIM)
 
 

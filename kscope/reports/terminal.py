@@ -9,11 +9,14 @@ import unicodedata
 from kscope.model.errors import printable
 
 STYLES = {
-    "bold": "1", "dim": "2", "compute": "1;35", "memory": "1;34", "overhead": "1;33", "code": "36", "good": "32",
+    "bold": "1", "dim": "2", "compute": "1;38;5;69", "memory": "1;38;5;166", "overhead": "1;38;5;134", "code": "36",
+    "good": "32", "critical": "1;31", "major": "33", "minor": "36", "info": "2", "bar": "38;5;69",
     "unknown": "1",
-    "critical": "1;31", "major": "33", "minor": "36", "info": "2", "bar": "34",
     "note": "36", "source": "32",
 }  # fmt: skip
+
+"""What is printed as what (SGR). The regimes have the colours of the HTML report: compute blue, memory orange, overhead
+purple, each of the 256 colours with a contrast of at least 3 on black and on white."""
 
 ASCII = str.maketrans({"█": "#", "▌": "=", "·": "|", "●": "@", "╱": "/", "─": "-", "…": "~",
                        "▁": "_", "▂": ".", "▃": ",", "▄": "-", "▅": "=", "▆": "+", "▇": "*"})

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from kscope.model.errors import one_line
 from kscope.model.limiters import SHORT
 from kscope.model.quoted import quoted
-from kscope.model.units import counted
+from kscope.model.units import at_most, counted, span
+from kscope.model.units import precision as precision
+from kscope.model.units import times as times
 from kscope.reports._reasons import REASONS
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from kscope.model.analysis import (
         Estimate,
         Evidence,
+        Finding,
         Headroom,
         KernelAnalysis,
         Location,
@@ -95,7 +98,7 @@ def rates(roof: Roofline) -> str:
         flops += f" of {si(roof.peak_flops_per_s, 'FLOP/s')}"
     if roof.peak_bytes_per_s:
         moved += f" of {si(roof.peak_bytes_per_s, 'B/s')}"
-    arithmetic = f"{one_line(roof.precision)} {flops}" if roof.flops_per_s else "no floating-point work"
+    arithmetic = f"{precision(one_line(roof.precision))} {flops}" if roof.flops_per_s else "no floating-point work"
     arithmetic = "operations not counted" if roof.flops_per_s is None else arithmetic
     return f"{arithmetic}, DRAM {moved}"
 
@@ -114,28 +117,19 @@ def percent(share: float) -> str:
     return "<1 %" if 0 < share < 0.01 else f"{share * 100:.0f} %"
 
 
-def times(speedup: float) -> str:
-    """A speed-up: 1.09x, 2.2x, 21x."""
-    return f"{speedup:.{_digits(speedup)}f}x"
-
-
 def headroom(room: Headroom) -> str:
     """The bound of what a kernel can gain; past a hundred the figure says nothing more: 2.8x, >100x."""
-    return times(room.speedup_bound) if room.speedup_bound <= 100 else ">100x"
-
-
-def _digits(speedup: float) -> int:
-    return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
+    return at_most(room.speedup_bound)
 
 
 def expectation(estimate: Estimate | None) -> str:
     """`expect 2.2x (1.8 - 2.4, capped by L2)`, with a word more where the gain was measured, not modelled."""
     if estimate is None:
         return "gain not estimated"
-    digits = _digits(estimate.speedup)
     cap = f", capped by {one_line(estimate.capped_by)}" if estimate.capped_by else ""
     kind = ", measured" if estimate.kind == "measured" else ""
-    return f"expect {times(estimate.speedup)} ({estimate.low:.{digits}f} - {estimate.high:.{digits}f}{cap}{kind})"
+    bounds = span(estimate.low, estimate.high, estimate.speedup)
+    return f"expect {times(estimate.speedup)} ({bounds}{cap}{kind})"
 
 
 def evidence(item: Evidence) -> str:
@@ -151,6 +145,18 @@ def place(location: Location, *, full: bool = False) -> str:
         name = one_line(location.file)
         return f"{name if full else basename(name)}:{location.line}"
     return f"pc {location.pc:#06x}"
+
+
+def further(finding: Finding, shown: int) -> str:
+    """What a finding is about beyond the places shown: `+12 more, 48 % of samples at all 14`."""
+    every = max(len(finding.covered), len(finding.locations))
+    if every <= shown:
+        return ""
+    shares = [x.share for x in finding.locations if x.share is not None]
+    share = finding.covered_share
+    if share is None and shares and not finding.covered:
+        share = min(sum(shares), 1.0)
+    return f"+{every - shown} more" + (f", {percent(share)} of samples at all {every}" if share is not None else "")
 
 
 def told_apart(one: str, two: str) -> tuple[str, str]:

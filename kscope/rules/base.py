@@ -29,11 +29,11 @@ from msgspec import Struct
 
 from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy
 from kscope.model.metric_names import is_read
-from kscope.model.units import counted, percent
+from kscope.model.units import counted, percent, spelled, with_article
 
 __all__ = [
     "FAINT", "PASSED", "AnyRule", "CodeRule", "CounterRule", "Missing", "Outcome", "Passed", "ProfiledRule", "Rule",
-    "counted", "derived", "measured", "percent",
+    "counted", "derived", "measured", "percent", "spelled", "with_article",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -148,10 +148,13 @@ class Rule(AnyRule):
     ) -> Finding:
         """remedies: ways beside `fix`, with those whose condition does not hold; pulls: what the fix takes more (+) or
         less (-) of; first: codes of findings, where they are made, without whose fix this one does not pay."""
+        covered, share = getattr(locations, "covered", ()), getattr(locations, "share", None)
         return Finding(
             rule=self.slug, code=self.code, title=title or self.title, regime=regime or self.regime,
-            estimate=estimate, evidence=evidence, locations=locations or [], why=why, fix=fix,
-            confidence=round(confidence, 2), remedies=list(remedies), pulls=list(pulls), first=list(first),
+            estimate=estimate, evidence=evidence, locations=list(locations or ()), why=why, fix=fix,
+            confidence=round(confidence, 2), covered=sorted(covered) if len(covered) > len(locations or ()) else [],
+            remedies=list(remedies), pulls=list(pulls), first=list(first),
+            covered_share=round(min(share, 1.0), 4) if share is not None else None,
         )  # fmt: skip
 
 

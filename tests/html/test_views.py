@@ -55,7 +55,7 @@ def test_first_screen(visit: Callable[..., Visit]) -> None:
 def test_every_chart(visit: Callable[..., Visit]) -> None:
     page = visit("sgemm.blocktile2d").go()
     titles = page.locator(".charts h2").all_inner_texts()
-    assert titles == ["Roofline", "Warp states", "Memory chart", "Timelines", "Occupancy"]
+    assert titles == ["Roofline", "Warp states", "Hottest instructions", "Memory chart", "Timelines", "Occupancy"]
     assert page.locator(".roofline .roof").count() >= 4  # DRAM, L2, L1, and the precision
     assert page.locator(".roofline .move").count() >= 2
     assert page.locator(".memory .flow").count() >= 6

@@ -47,7 +47,7 @@ from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE, SECTORS, WAVEFRONTS, Excess, partly
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
-from kscope.features.sass.listing import Listing, Structure
+from kscope.features.sass.listing import Listing, Places, Structure
 from kscope.features.sass.loop_kinds import SERIAL
 from kscope.model.kernel import Kernel
 
@@ -61,7 +61,7 @@ __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "ChipFacts", "Code", "CodeFacts",
     "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Packing", "Pieces",
-    "Scale", "Unit", "between", "partly", "total", "up_to",
+    "Places", "Scale", "Unit", "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

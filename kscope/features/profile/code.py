@@ -133,6 +133,9 @@ class Code(Listing):
             share = self.blamed[index] / self._all_samples
         return super().location(index, share)
 
+    def share_of(self, members: Iterable[int]) -> float | None:
+        return self.blamed_share(dict.fromkeys(members)) if self._all_samples else None
+
     def source_line(self, ins: Instruction) -> str | None:
         """Text of the instruction's source line from the report's imported sources, stripped; None if not there."""
         if ins.file is None or ins.line is None:

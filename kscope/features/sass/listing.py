@@ -98,6 +98,24 @@ class Structure:
                 self.slices.names(p for ps in self.defuse.sources(i).values() for p in ps)
 
 
+class Places(list["Location"]):
+    """Places that a finding shows, and all that it is about: `covered` are the pcs of every instruction, `share` is the
+    share of all samples at or behind them, 0..1 (None where unknown). Two of them add up."""
+
+    def __init__(
+        self, shown: Iterable[Location] = (), covered: Iterable[int] = (), share: float | None = None
+    ) -> None:  # fmt: skip
+        super().__init__(shown)
+        self.covered, self.share = tuple(covered), share
+
+    def __add__(self, other: Places) -> Places:  # type: ignore[override]
+        covered = tuple(dict.fromkeys((*self.covered, *other.covered)))
+        known = [x for x in (self.share, other.share) if x is not None]
+        apart = len(covered) == len(self.covered) + len(other.covered)
+        share = sum(known) if known and apart else max(known, default=None)
+        return Places([*self, *other], covered, share)
+
+
 class Listing:
     """Program, flow graph and def-use of one function.
 
@@ -211,8 +229,15 @@ class Listing:
             source=self.source_line(ins),
         )
 
-    def locations(self, indices: Iterable[int], limit: int = 4, weight: Column | None = None) -> list[Location]:
-        return [self.location(i) for i in self.hottest(indices, weight)[:limit]]
+    def locations(self, indices: Iterable[int], limit: int = 4, weight: Column | None = None) -> Places:
+        """The first of some instructions by weight, which know what the others are."""
+        members = self.hottest(dict.fromkeys(indices), weight)
+        shown = (self.location(i) for i in members[:limit])
+        return Places(shown, (self[i].pc for i in members), self.share_of(members))
+
+    def share_of(self, members: Iterable[int]) -> float | None:
+        """Share of all samples that these instructions cost; None without samples."""
+        return None
 
     def source_line(self, ins: Instruction) -> str | None:
         """Text of the instruction's source line; None where the sources are not at hand."""

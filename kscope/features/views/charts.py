@@ -1,8 +1,13 @@
-"""Charts of one kernel: roofs by memory level, the memory chart, occupancy steps, PM-sampled series.
+"""Charts of one kernel: roofs by memory level, occupancy steps, PM-sampled series.
 
 Roofs of L2 and L1 are those of Nsight Compute's own hierarchical rooflines (SpeedOfLight_Hierarchical*RooflineChart):
 L2 by the cycles of its crossbar port, L1 by the write-back of loads, each times its width in bytes. Stores and bulk
 copies (TMA), which write back nothing, are added to L1: without them its dot stands where no kernel is.
+
+A page has one figure for how full a unit is: that of the counters over the whole kernel (`Facts.counters.units`). Bytes
+show it only where bytes are what fills the unit: 32 rounds for a request of 128 bytes fill L1 while next to nothing
+moves. So each level carries the busy share, and where its bytes are less of the peak than EXPLAINED of that, the roof
+drawn is what the kernel would move if it did nothing but this at full load: the dot stands below it by the busy share.
 """
 
 from __future__ import annotations
@@ -12,25 +17,28 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from kscope.features.counters.traffic import SECTOR
+from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
 from kscope.features.specialized.phases import BEGUN, DEEP, Activity, Phases
 from kscope.model.detail import (
     Ceiling,
     Level,
-    Link,
-    MemoryChart,
-    Node,
     OccupancyDetail,
     PmDetail,
     Roofs,
     Series,
     Steps,
 )
-from kscope.model.kernel import Metrics
 
 BINS = 400
 L2_BYTES, L1_BYTES = 32, 128  # a crossbar port a cycle, write-back of one SM a cycle
 LEAST_BINS = 4
+EXPLAINED = 0.9
+"""Share of a unit's busy share that its bytes must reach for the byte roof to be the one that it hits: counters of one
+unit differ by a few percent in our captures where they count the same. Judged."""
+PARTIAL = 0.8
+"""Mean of a sampled series below this share of the counters' figure: the sampler has no counter for all that the unit
+does (L2's internal work: exactly half of it in tma_scale, staged_copy and bank_conflict). Judged on these."""
 SLACK = 0.02  # of a bin: samples are a few nanoseconds off their raster, and each belongs into a bin of its own
 
 _TITLES = (
@@ -47,12 +55,12 @@ def roofs(facts: Facts) -> Roofs | None:
     if point is None:
         return None
     seconds = (facts.kernel.duration_ns or 0.0) / 1e9
-    levels = []
+    levels: list[Level] = []
 
     def level(name: str, moved: float | None, width: float | None, clock: float | None) -> None:
         if moved and seconds:
             peak = width * clock if width and clock else None
-            levels.append(Level(name=name, bytes_per_s=moved / seconds, peak=peak))
+            levels.append(_level(name, moved / seconds, peak, facts.counters.units.get(name.lower())))
 
     writeback = m.get("l1tex__lsu_writeback_active_mem_lgds.sum")
     stored = m.total(*(f"l1tex__t_sectors_pipe_lsu_mem_{space}_op_st.sum" for space in ("global", "local"))) * SECTOR
@@ -67,76 +75,20 @@ def roofs(facts: Facts) -> Roofs | None:
         m.get("derived__lts__lts2xbar_bytes.sum.peak_sustained"), m.get("lts__cycles_elapsed.avg.per_second"),
     )  # fmt: skip
     if point.bytes_per_s:
-        levels.append(Level(name="DRAM", bytes_per_s=point.bytes_per_s, peak=point.bandwidth))
+        levels.append(_level("DRAM", point.bytes_per_s, point.bandwidth, facts.counters.units.get("dram")))
     ceilings = [Ceiling(precision=c.precision, flops=c.flops, peak=c.peak) for c in point.ceilings]
     return Roofs(levels=levels, ceilings=ceilings)
 
 
-def memory_chart(facts: Facts) -> MemoryChart | None:
-    """Traffic between the boxes of Nsight Compute's memory chart; links without traffic are left out."""
-    m, t = facts.kernel.metrics, facts.counters.traffic
-    if m.get("lts__t_sectors.sum") is None and m.get("dram__bytes_read.sum") is None:
-        return None
-    links: list[Link] = []
-
-    def link(source: str, target: str, value: float | None, unit: str = "B", note: str = "") -> None:
-        if value:
-            links.append(Link(source=source, target=target, value=value, unit=unit, note=note))
-
-    _instructions(m, link)
-    lsu = "l1tex__t_sectors_pipe_lsu_mem_{}_op_{}.sum"
-    for space in ("global", "local"):
-        link("l1", space, _bytes(m.get(lsu.format(space, "ld"))))
-        link(space, "l1", _bytes(m.get(lsu.format(space, "st"))))
-    wavefronts = m.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
-    link("l2", "l1", m.get("l1tex__m_xbar2l1tex_read_bytes.sum"))
-    link("l1", "l2", m.get("l1tex__m_l1tex2xbar_write_bytes.sum"))
-    link("dram", "l2", m.get("dram__bytes_read.sum"))
-    link("l2", "dram", m.get("dram__bytes_write.sum"))
-    link("sysmem", "l2", _bytes(t.sysmem_sectors))
-    link("peer", "l2", _bytes(t.peer_sectors))
-    busy = {name: round(100 * unit.busy, 2) for name, unit in facts.counters.units.items()}
-    ideal = facts.code.column("memory_l1_wavefronts_shared_ideal") if facts.code is not None else None
-    excess = wavefronts / sum(ideal) if wavefronts and ideal and sum(ideal) else None
-    nodes = [
-        Node(id="l1", title="L1 / TEX cache", hit_pct=_percent(t.l1_hit), busy_pct=busy.get("l1")),
-        Node(id="shared", title="Shared memory",
-             note=f"{excess:.1f}x the wavefronts of no conflict" if excess and excess > 1.05 else ""),
-        Node(id="l2", title="L2 cache", hit_pct=_percent(t.l2_hit), busy_pct=busy.get("l2")),
-        Node(id="dram", title="Device memory", busy_pct=busy.get("dram")),
-    ]  # fmt: skip
-    if wavefronts:
-        links.append(Link(source="shared", target="l1", value=wavefronts, unit="wavefronts"))
-    return MemoryChart(nodes=nodes, links=links)
-
-
-def _instructions(m: Metrics, link: object) -> None:
-    assert callable(link)
-    name = "smsp__sass_inst_executed_op_{}.sum"
-    for space in ("global", "local", "shared"):
-        load, store = m.get(name.format(f"{space}_ld")), m.get(name.format(f"{space}_st"))
-        note = f"{_count(load)} loads, {_count(store)} stores" if load and store else "loads" if load else "stores"
-        link("kernel", space, (load or 0.0) + (store or 0.0), "inst", note)
-    bulk = "l1tex__m_xbar2l1tex_read_bytes_mem_global_op_tma_ld.sum"
-    link("l2", "tma", m.get(bulk))
-    link("tma", "l2", m.total(*(f"l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_{op}.sum" for op in ("st", "red"))))
-    bulk_instructions = m.get("sm__inst_executed_pipe_tma.sum")
-    link("kernel", "tma", bulk_instructions or m.total(name.format("tma_ld"), name.format("tma_st")), "inst")
-
-
-def _count(value: float) -> str:
-    for scale, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= scale:
-            return f"{value / scale:.3g} {suffix}"
-    return f"{value:.0f} "
-
-
-def _bytes(sectors: float | None) -> float | None:
-    return sectors * SECTOR if sectors else None
-
-
-def _percent(share: float | None) -> float | None:
-    return round(100 * share, 2) if share is not None else None
+def _level(name: str, rate: float, peak: float | None, unit: Unit | None) -> Level:
+    busy = unit.busy if unit is not None else None
+    roof = peak
+    if busy and (peak is None or rate < EXPLAINED * busy * peak):
+        roof = rate / busy
+    return Level(
+        name=name, bytes_per_s=rate, peak=peak, busy=round(busy, 4) if busy is not None else None,
+        unit=unit.title if unit is not None else "", metric=unit.parts[0].metric if unit is not None else "", roof=roof,
+    )  # fmt: skip
 
 
 def occupancy(facts: Facts) -> OccupancyDetail | None:
@@ -192,7 +144,9 @@ def pm(facts: Facts) -> PmDetail | None:
         scale = 100 / full if "sm__cycles_active" in name else 1.0
         begin = start if len(t) == len(stamps) and t[-1] == stamps[-1] else _onset(v, t)  # of another pass
         column = [round(x * scale, 1) for x in _binned(t, v, begin, width, count)]
-        series.append(Series(name=name, title=title, group="unit", values=column))
+        series.append(
+            Series(name=name, title=title, group="unit", values=column, partial=_partial(facts, title, column))
+        )
     order = {title: i for i, (_, title) in enumerate(_TITLES)}
     series.sort(key=lambda s: order[s.title])
     found = PmDetail(bin_ns=width, sampled_ns=step, series=[*series, *_waits(waits, count)])
@@ -204,6 +158,18 @@ def pm(facts: Facts) -> PmDetail | None:
     return msgspec.structs.replace(
         found, fill_ns=1e3 * phases.fill, drain_ns=1e3 * phases.drain, bubbles=_bubbles(specialized.activity, phases),
     )  # fmt: skip
+
+
+_SAMPLED = {"L1": "l1", "L2": "l2", "device memory": "dram", "tensor pipe": "tensor", "FMA pipe": "fma",
+            "ALU pipe": "alu", "FP64 pipe": "fp64", "XU pipe": "xu", "issue slots": "issue"}  # fmt: skip
+
+
+def _partial(facts: Facts, title: str, column: Sequence[float]) -> float | None:
+    """Percent that the counters say of the whole kernel, where the samples show clearly less of the same unit."""
+    unit = facts.counters.units.get(_SAMPLED.get(title, ""))
+    if unit is None or sum(column) / len(column) >= PARTIAL * 100 * unit.busy:
+        return None
+    return round(100 * unit.busy, 1)
 
 
 def _bubbles(activity: Activity, phases: Phases) -> list[tuple[float, float]]:

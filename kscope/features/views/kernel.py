@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.features.views import charts
+from kscope.features.views.memory_chart import memory_chart
 from kscope.features.views.source import code_detail
 from kscope.model.detail import KernelDetail
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-def kernel_detail(facts: Facts, ident: str, report: str = "") -> KernelDetail:
+    from kscope.model.analysis import Finding
+
+
+def kernel_detail(
+    facts: Facts, ident: str, report: str = "", findings: Sequence[Finding] = (), limiter: str = ""
+) -> KernelDetail:
     """Parts whose inputs the report lacks are None. ident: the id of the kernel in the Analysis; report: its plain
-    file, whose embedded image knows the scheduling fields."""
+    file, whose embedded image knows the scheduling fields; findings and limiter: marked in the memory chart."""
     return KernelDetail(
         id=ident,
         roofs=charts.roofs(facts),
-        memory=charts.memory_chart(facts),
+        memory=memory_chart(facts, findings, limiter),
         occupancy=charts.occupancy(facts),
         pm=charts.pm(facts),
         code=code_detail(facts, report),

@@ -5,15 +5,18 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.facts import Facts
+from kscope.features.profile.code import Code
 from kscope.features.sass.columns import Column
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.features.views.annotations import annotate
 from kscope.features.views.notes import notes
+from kscope.features.views.waiting import Waits
 from kscope.isa.control import words
 from kscope.model.detail import CodeDetail, LoopDetail
 from kscope.model.program import Program
 from kscope.parsers.ncu.embedded_code import with_image
 
+CAUSES, LEAST = 200, 0.001  # instructions of which causes are told, and the share of samples that they have at least
 LARGEST_SOURCE = 400_000  # characters of one file; headers of libraries beyond it are left out
 
 
@@ -31,8 +34,22 @@ def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
         lanes=[round(t / e, 1) if e else 0.0 for t, e in zip(code.threads, code.executed, strict=True)],
         stalls={reason: _sparse(column) for reason, column in code.stall.items() if any(column)},
         blamed=_sparse([round(x, 1) for x in code.blamed]),
+        causes=_causes(facts, code),
         sources={f: kernel.sources[f] for f in bare.files if 0 < len(kernel.sources.get(f, "")) <= LARGEST_SOURCE},
     )  # fmt: skip
+
+
+def _causes(facts: Facts, code: Code) -> list[tuple[int, str, list[int]]]:
+    """Causes of the waits at the instructions that matter, hottest first."""
+    waits, every = Waits(facts, code), sum(code.samples) or 1.0
+    out = []
+    for i in code.hottest(range(len(code)), code.samples)[:CAUSES]:
+        if code.samples[i] < LEAST * every:
+            break
+        reason = max(code.stall, key=lambda r: code.stall[r][i])
+        if (found := waits.at(i, reason)).text:
+            out.append((i, found.text, list(found.pcs)))
+    return out
 
 
 @once_per_code  # a report's launches share their functions

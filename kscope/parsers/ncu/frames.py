@@ -12,15 +12,18 @@ if TYPE_CHECKING:
 class Want:
     """What to decode beside names, launch and whole-kernel metrics. `timelines`: PM-sampled series, which only kernels
     with asynchronous copies or products have read; `charts`: what only charts show (kscope.parsers.ncu.charts);
-    `metrics`: every whole-kernel metric, not only those that kscope itself asks for."""
+    `metrics`: every whole-kernel metric, not only those that kscope itself asks for; `described`: a regular expression
+    of names to send with unit and description, with `by_instruction` also their values at instructions."""
 
     def __init__(
         self, *, counters: bool = True, sass: bool = True, sources: bool = True, nvidia: bool = True,
         timelines: bool = True, charts: bool = False, metrics: bool = False,
+        described: str | None = None, by_instruction: bool = False,
     ) -> None:  # fmt: skip
         self.counters, self.sass, self.sources, self.nvidia = counters, sass, sources, nvidia
         self.timelines = timelines
         self.charts, self.metrics = charts, metrics
+        self.described, self.by_instruction = described, by_instruction
 
 
 class Skipped:

@@ -1,8 +1,8 @@
 """The half of the .ncu-rep reader that touches NVIDIA's native library: one IAction to plain Python values.
 
 It runs in a process of its own (kscope.parsers.ncu.worker) and imports nothing heavy besides ncu_report: what it
-returns is built from str, int, float, list, dict and array, cheap to send to the parent, which meanwhile imports
-the rules. kscope.parsers.ncu.kernels turns it into a Kernel.
+returns is built from str, int, float, list, dict and array, cheap to send to the parent, which meanwhile imports the
+rules. kscope.parsers.ncu.kernels turns it into a Kernel.
 
 Lazy by `Want`: the library decodes a part only when it is asked for. Its disassembler takes 0.4 s to start and
 0.1 ms an instruction, so it is asked only for code that the cache does not hold. Costs measured by `make bench`.
@@ -17,6 +17,7 @@ from kscope.model.errors import KscopeError
 from kscope.model.metric_names import is_read
 from kscope.model.quoted import quoted
 from kscope.parsers.ncu.metric_values import direct_calls
+from kscope.parsers.ncu.raw_metrics import described
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
@@ -92,10 +93,8 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         "index": index,
         "name": name,
         "demangled": part("demangled name", lambda: action.name(action.NameBase_DEMANGLED), ""),
-        "mangled": mangled,
+        "mangled": mangled, "metrics": metrics, "entry": entry,
         "workload": WORKLOADS.get(part("workload type", lambda: action.workload_type(), 0), "kernel"),
-        "metrics": metrics,
-        "entry": entry,
         "pcs": pcs,
         "counters": counters,
         "rows": rows,
@@ -105,6 +104,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         "nvtx": part("NVTX ranges", lambda: _nvtx(action), []),
         "nvidia": part("NVIDIA's rule results", lambda: _nvidia(action), []) if want.nvidia else [],
         "sections": part("sections", lambda: [s.identifier() for s in action.sections()], []),
+        "described": part("metrics", lambda: described(action, want), (0, [])),
         "notes": notes,
     }
 

@@ -18,7 +18,7 @@ from kscope._version import __version__
 from kscope.model.analysis import Analysis, Input
 from kscope.model.detail import Detail
 from kscope.model.limiters import SHORT
-from kscope.reports import words
+from kscope.reports import next_step, words
 from kscope.reports._reasons import CAUSES, REASONS
 from kscope.reports.escape import html_text
 from kscope.reports.jsonv1 import encodable
@@ -65,6 +65,7 @@ def render(analysis: Analysis, options: Options) -> str:
         "detail": options.detail,
         "pages": rule_pages(analysis),
         "words": {"limiters": SHORT, "causes": _causes(analysis), "reasons": REASONS},
+        "said": {k.id: said(k) for k in analysis.kernels},
     }
     if payload["detail"] is None:
         payload["detail"] = {}
@@ -174,6 +175,26 @@ def _findings(findings: list[Finding]) -> str:
         if f.severity != "info"
     ]
     return f"<ol>{''.join(items)}</ol>" if items else ""
+
+
+def said(kernel: KernelAnalysis) -> dict[str, Any]:
+    """What the page says of a kernel in the very words of the other formats."""
+    from kscope.reports.phrases import hot, order, pipeline, silence
+
+    ws = kernel.warp_specialization
+    return {
+        "headroom": words.headroom(kernel.headroom) if kernel.headroom else "",
+        "next": next_step.short(kernel.next_step) if kernel.next_step else "",
+        "nothing": silence.nothing(kernel),
+        "order": order.order(kernel.findings),
+        "expect": {f.code: words.expectation(f.estimate) for f in kernel.findings},
+        "further": {f.code: words.further(f, len(f.locations)) for f in kernel.findings},
+        "hot": [{"why": hot.why(one), "codes": hot.covering(kernel, one.pc)} for one in kernel.hot],
+        "repeats": words.repeats(kernel),
+        "precision": words.precision(kernel.roofline.precision) if kernel.roofline else "",
+        **({"ring": pipeline.ring(ws), "source": pipeline.source(ws), "sampling": pipeline.sampling(ws),
+            "losses": pipeline.LOSSES} if ws is not None else {}),
+    }  # fmt: skip
 
 
 def rule_pages(analysis: Analysis) -> dict[str, str]:

@@ -45,8 +45,8 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
         source = f" {span(place.source)}" if place.source and place.source != previous else ""
         previous = place.source
         places.append(f"   - at {span(words.place(place))} {span(place.sass or place.opcode)}{share}{source}")
-    if more := max(len(finding.locations) - 3, 0):
-        places.append(f"   - and {more} more")
+    if more := words.further(finding, min(len(finding.locations), 3)):
+        places.append(f"   - {more}")
     tail = [f"   - means {said(finding.why or finding.title)}"]
     if finding.overlaps:
         tail.append(f"   - explains the same samples or waits as {', '.join(finding.overlaps)}")

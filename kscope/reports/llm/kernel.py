@@ -9,6 +9,7 @@ from kscope.reports import next_step, words
 from kscope.reports.escape import code, fence
 from kscope.reports.llm.blocks import Block, said, span
 from kscope.reports.llm.findings import findings
+from kscope.reports.phrases import hot as hottest
 from kscope.reports.phrases import pipeline
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     about = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(word)} {said(sentence)}"
     limits = f"Limiter: {kernel.verdict.limiter}, confidence {kernel.verdict.confidence:.2f}."
     if kernel.headroom:
-        bound = words.times(kernel.headroom.speedup_bound)
-        limits += f" Headroom: {bound} at most, bounded by {said(kernel.headroom.bounded_by)}."
+        bound = words.headroom(kernel.headroom)
+        limits += f" Headroom: {bound}, bounded by {said(kernel.headroom.bounded_by)}."
     blocks = [Block(base, "verdicts", heading, about), Block(base + 3, "limiters", heading, limits)]
     shape = f"On {span(words.device(kernel))}, {words.launch(kernel)}."
     if many := words.repeats(kernel):
@@ -99,7 +100,7 @@ def _stall(stall: Stall) -> str:
 
 
 def _hot(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
-    heading = _title(index, "hot instructions (share of samples, pc, SASS, main wait)")
+    heading = _title(index, "hot instructions (share of samples, pc, SASS, main wait and whose fault it is)")
     lines = [_hot_line(hot, before) for hot, before in zip(kernel.hot, [None, *kernel.hot], strict=False)]
     blocks = []
     for start, step in ((0, 10), (3, 22), (8, 60)):  # the hottest three first, then five, then the rest
@@ -111,7 +112,7 @@ def _hot(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
 
 def _hot_line(hot: HotInstruction, before: HotInstruction | None) -> list[str]:
     """The instruction, and its source line unless that is the one already shown."""
-    sass, stall = words.middle(one_line(hot.sass), 90), words.middle(one_line(hot.stall), 40)
+    sass, stall = words.middle(one_line(hot.sass), 90), words.middle(hottest.why(hot), 120)
     line = f"{words.percent(hot.share):>5} {hot.pc:06x} {sass}  [{stall}]"
     if not hot.line or (before and (before.file, before.line) == (hot.file, hot.line)):
         return [line]

@@ -10,6 +10,7 @@ from kscope.reports.escape import code, fence, prose
 from kscope.reports.markdown import pipeline
 from kscope.reports.markdown.suggestions import suggestions
 from kscope.reports.markdown.tables import bullets, table
+from kscope.reports.phrases import hot as hottest
 
 if TYPE_CHECKING:
     from kscope.model.analysis import KernelAnalysis
@@ -63,8 +64,7 @@ def _proof(kernel: KernelAnalysis) -> list[str]:
         lines = []
         for hot in kernel.hot[:HOT_SHOWN]:
             at = f"  // {words.basename(hot.file or '')}:{hot.line}  {hot.source or ''}" if hot.line else ""
-            stall = hot.stall.replace("_", " ")
-            lines.append(f"{words.percent(hot.share):>5}  {hot.pc:06x}  {hot.sass:40} {stall}{at}")
+            lines.append(f"{words.percent(hot.share):>5}  {hot.pc:06x}  {hot.sass:40} {hottest.told(kernel, hot)}{at}")
         parts += ["### Hottest instructions", fence(lines)]
     return parts
 

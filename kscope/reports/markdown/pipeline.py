@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.reports.escape import prose
 from kscope.reports.markdown.tables import bullets, table
-from kscope.reports.phrases.pipeline import COLUMNS, TIERS, UNITS, bounds, phases, remarks, retries, rows
+from kscope.reports.phrases.pipeline import COLUMNS, UNITS, bounds, phases, remarks, retries, rows, source
 
 if TYPE_CHECKING:
     from kscope.model.analysis import KernelAnalysis
@@ -25,5 +25,5 @@ def sections(kernel: KernelAnalysis) -> list[str]:
     out.append("Percent of each role's time.")
     counts = [f"{prose(r.role)}: {prose(text)}" for r in ws.roles if (text := retries(r))]
     notes = [f"{prose(lead)}: {prose(text)}" for lead, text in remarks(kernel, ws)]
-    out.append(bullets([*counts, *notes, f"tier {ws.tier}: {TIERS[ws.tier]}"]))
+    out.append(bullets([*counts, *notes, source(ws)]))
     return out

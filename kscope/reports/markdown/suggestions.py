@@ -38,8 +38,8 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
         share = f", {words.percent(place.share)} of samples" if place.share is not None else ""
         source = f": {code(place.source)}" if place.source else ""
         items.append(f"{code(words.place(place))} {code(place.sass or place.opcode)}{share}{source}")
-    if more := len(finding.locations) - PLACES_SHOWN:
-        items += [f"{more} more places"] if more > 0 else []
+    if more := words.further(finding, min(len(finding.locations), PLACES_SHOWN)):
+        items.append(more)
     parts.append(bullets(items))
     if finding.overlaps:
         parts.append(f"Explains the same samples or waits as {', '.join(finding.overlaps)}: the gains do not add.")

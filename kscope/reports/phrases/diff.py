@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import span
 from kscope.reports import words
 
 if TYPE_CHECKING:
@@ -32,8 +33,7 @@ def most_moved(changes: Sequence[Change]) -> list[Change]:
 def kept(promise: Promise) -> str:
     """`promised 2.2x (1.8 - 2.4), measured 2.17x: inside`. Of several repairs that share one measured gain none is said
     to have kept its promise."""
-    digits = 2 if promise.speedup < 1.95 else 1
-    text = f"promised {words.times(promise.speedup)} ({promise.low:.{digits}f} - {promise.high:.{digits}f})"
+    text = f"promised {words.times(promise.speedup)} ({span(promise.low, promise.high, promise.speedup)})"
     together = ", ".join(map(one_line, promise.shared_with))
     if not promise.alone:
         return f"{text}; it shares the measured {ratio(promise.measured)} with {together}"

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
+from kscope.model.units import counted
 from kscope.reports import words
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ TIERS = {
     "B": "PM-sampled timelines and samples by instruction",
     "C": "samples by instruction alone: priming and coverage are bounds",
 }
+LOSSES = {
+    "fill": "fill", "drain": "drain", "uneven": "uneven work of the SMs",
+    "turnover": "blocks that start again", "data": "waits for data",
+    "epilogue": "storing results", "loop": "between products", "pipe": "products below the attainable rate",
+}  # fmt: skip
 MOVED = 0.02
 BLURRED = 0.03  # error of a role's share from the sampler alone, from which a denser one is worth a run
 SHORTEST = 256  # cycles between samples: the least that an H200 takes (ncu 2025.3 reports it for interval 0 and for 3)
@@ -77,12 +83,7 @@ def lost(ws: WarpSpecialization) -> str:
     """Where the time of the unit goes."""
     if ws.lost is None:
         return ""
-    names = {
-        "fill": "fill", "drain": "drain", "uneven": "uneven work of the SMs",
-        "turnover": "blocks that start again", "data": "waits for data",
-        "epilogue": "storing results", "loop": "between products", "pipe": "products below the attainable rate",
-    }  # fmt: skip
-    parts = [(getattr(ws.lost, n), text) for n, text in names.items()]
+    parts = [(getattr(ws.lost, n), text) for n, text in LOSSES.items()]
     return ", ".join(f"{text} {words.percent(v)}" for v, text in sorted(parts, reverse=True) if v >= 0.005)
 
 
@@ -141,7 +142,20 @@ def lines(kernel: KernelAnalysis) -> list[str]:
     for row, role in zip(rows(ws), ws.roles, strict=True):
         shares = ", ".join(f"{name} {value} %" for name, value in zip(COLUMNS[2:], row[2:], strict=True))
         more = f"; {text}" if (text := retries(role)) else ""
-        out.append(f"role {row[0]}, {row[1]} warps a block: {shares} ({bounds(role)}){more}")
+        out.append(f"role {row[0]}, {counted(role.warps, 'warp', 'g')} a block: {shares} ({bounds(role)}){more}")
     out += [f"{lead}: {text}" for lead, text in remarks(kernel, ws)]
-    out.append(f"tier {ws.tier}: {TIERS[ws.tier]}")
+    out.append(source(ws))
     return out
+
+
+def source(ws: WarpSpecialization) -> str:
+    """What the shares of the roles come from."""
+    return f"by {TIERS[ws.tier]}"
+
+
+def ring(ws: WarpSpecialization) -> str:
+    """`a ring of 4 stages of 32 KB`, empty where none was found."""
+    if not ws.stages:
+        return ""
+    size = f" of {ws.stage_bytes / 1024:g} KB" if ws.stage_bytes else ""
+    return f"one stage{size}, no ring" if ws.stages == 1 else f"a ring of {ws.stages} stages{size}"

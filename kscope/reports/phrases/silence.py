@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.model.next_step import UNHEARD
+from kscope.model.units import counted
 
 if TYPE_CHECKING:
     from kscope.model.analysis import JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -17,7 +18,9 @@ def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
         return "no rule had what it needs"
     if not looked(kernel):
         return f"{silent} of {silent + len(kernel.passed) + len(kernel.findings)} rules could not look"
-    return "no rule found a fault worth 3 % or more"
+    done = len(kernel.passed) + len({f.code for f in kernel.findings})
+    lacked = f", {counted(silent, 'rule')} could not look" if silent else ""
+    return f"{counted(done, 'rule')} looked, none found a fault worth 3 % or more{lacked}"
 
 
 def looked(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import next_step, words
+from kscope.reports.phrases import hot
 from kscope.reports.phrases.job import in_full
 from kscope.reports.terminal import Page, Segment, bar, cells, clip, pad
 from kscope.reports.text import job as of_job
@@ -18,7 +19,7 @@ from kscope.reports.text.suggestions import suggestions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, HotInstruction, KernelAnalysis, Roofline
+    from kscope.model.analysis import Analysis, KernelAnalysis, Roofline
     from kscope.reports import Options
 
 UNITS_SHOWN = 6
@@ -141,7 +142,7 @@ def _heading(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: b
 def _margin(page: Page, kernel: KernelAnalysis, sentence: str, *, verbose: bool) -> None:
     """What the sentence may not say: how far it can go, and how sure the verdict is where it is not."""
     parts = []
-    if kernel.headroom and (verbose or words.times(kernel.headroom.speedup_bound) not in sentence):
+    if kernel.headroom and (verbose or words.headroom(kernel.headroom) not in sentence):
         bound = words.headroom(kernel.headroom)
         parts.append(f"headroom {bound}, bounded by {one_line(kernel.headroom.bounded_by)}")
     if verbose or kernel.verdict.confidence < words.UNSURE:
@@ -164,7 +165,12 @@ def _proof(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
     if verbose and kernel.hot:
         page.blank()
         page.line(("  hottest instructions", "dim"))
-        _hottest(page, kernel.hot)
+        _hottest(page, kernel)
+    elif (first := hot.hottest(kernel)) is not None:
+        page.blank()
+        lead = f"  hottest  {words.percent(first.share)} "
+        page.line((lead, "dim"), (f"{one_line(first.sass)}  ", "bold"), (f"at {hot.place(first)}", "code"))
+        page.paragraph(hot.told(kernel, first), lead=(" " * 11, ""), indent=11)
 
 
 def _stalls(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
@@ -180,14 +186,14 @@ def _stalls(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         page.paragraph(f"raw samples say {raw}", lead=("  ", ""), indent=2, style="dim")
 
 
-def _hottest(page: Page, hottest: Sequence[HotInstruction]) -> None:
+def _hottest(page: Page, kernel: KernelAnalysis) -> None:
     previous = ""
-    for hot in hottest:
-        at = f"{one_line(hot.file or '')}:{hot.line}" if hot.line else ""
-        left = f"  {words.percent(hot.share):>5}  {hot.pc:06x}  {one_line(hot.sass)}"
-        page.line(left, (f"  {one_line(hot.stall).replace('_', ' ')}", "dim"))
-        if at != previous:
-            page.line((f"                 {clip(at, page.width // 2)}  {one_line(hot.source or '')}", "dim"))
+    for one in kernel.hot:
+        at = f"{one_line(one.file or '')}:{one.line}" if one.line else ""
+        page.line(f"  {words.percent(one.share):>5}  {one.pc:06x}  {one_line(one.sass)}")
+        page.paragraph(hot.told(kernel, one), lead=(" " * 17, ""), indent=17, style="note")
+        if at and at != previous:
+            page.line((f"                 {clip(at, page.width // 2)}  {one_line(one.source or '')}", "dim"))
         previous = at
 
 
@@ -222,7 +228,7 @@ def _roofline(page: Page, roof: Roofline) -> None:
         if roof.intensity is not None:
             line[at(roof.intensity)] = "●"
         if roof.intensity is None or roof.intensity >= roof.ridge:
-            under = f"the {one_line(roof.precision)} roof"
+            under = f"the {words.precision(one_line(roof.precision))} roof"
         right = f" compute, {roof.pct_of_roof:.0f} %"
         page.line(("  roofline ", "dim"), ("memory ", ""), ("".join(line), "bar"), right)
     text = f"{roof.pct_of_roof:.0f} % of {under}: {words.rates(roof)}"

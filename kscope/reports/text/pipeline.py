@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.reports.phrases.pipeline import COLUMNS, TIERS, UNITS, bounds, phases, remarks, retries, rows
+from kscope.model.units import counted
+from kscope.reports.phrases.pipeline import COLUMNS, UNITS, bounds, phases, remarks, retries, ring, rows, source
 from kscope.reports.terminal import pad
 
 if TYPE_CHECKING:
@@ -54,16 +55,8 @@ def write(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         for text in (retries(role), f"bounds: {limits}" if (limits := bounds(role)) else ""):
             if text:
                 page.paragraph(text, lead=("            ", ""), indent=12, style="dim")
-    ring = (
-        f"ring of {ws.stages} stages" + (f" of {ws.stage_bytes / 1024:g} KB" if ws.stage_bytes else "")
-        if ws.stages
-        else ""
-    )
-    if ws.warps_unaccounted:
-        ring += f"{', ' * bool(ring)}{ws.warps_unaccounted:g} warps a block in no role"
-    page.paragraph(
-        ", ".join(x for x in (ring, f"tier {ws.tier}: {TIERS[ws.tier]}") if x), lead=("  ", ""), indent=2, style="dim"
-    )
+    lost = f"{counted(ws.warps_unaccounted, 'warp', 'g')} a block in no role" if ws.warps_unaccounted else ""
+    page.paragraph(", ".join(x for x in (ring(ws), lost, source(ws)) if x), lead=("  ", ""), indent=2, style="dim")
     page.blank()
     for lead, text in remarks(kernel, ws):
         page.paragraph(text, lead=(f"  {lead}  ", "dim"), indent=4)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
-from kscope.reports.phrases import fixes, remedies, silence
+from kscope.reports.phrases import fixes, order, remedies, silence
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, Location, TimelineAnalysis
+    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 PLACES_SHOWN = 2
 FIXES_SHOWN = 2
@@ -22,13 +22,16 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
     """Findings in the engine's order, numbered; those of severity info folded into one paragraph."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
     info = [f for f in kernel.findings if f.severity == "info"]
+    if (why := order.order(kernel.findings)) and why != order.PLAIN:
+        page.blank()
+        page.paragraph(why, lead=("  order  ", "dim"), indent=9, style="dim")
     for rank, finding in enumerate(ranked, 1):
         page.blank()
         _suggestion(page, str(rank), finding, verbose=verbose)
     if not ranked:
         page.blank()
         style = "good" if silence.looked(kernel) else "overhead"
-        page.line((f"  No suggestion: {silence.nothing(kernel)}.", style))
+        page.paragraph(f"No suggestion: {silence.nothing(kernel)}.", lead=("  ", ""), indent=2, style=style)
     if info and verbose:
         for finding in info:
             page.blank()
@@ -58,7 +61,7 @@ def _suggestion(page: Page, rank: str, finding: Finding, *, verbose: bool) -> No
         for item in finding.evidence:
             note = f"  ({one_line(item.note)})" if item.note else ""
             page.paragraph(words.evidence(item) + note, lead=("     proof ", "dim"), indent=INDENT + 6)
-    _places(page, finding.locations, verbose=verbose)
+    _places(page, finding, verbose=verbose)
     if finding.fix:
         page.paragraph(one_line(finding.fix), lead=("     fix   ", "good"), indent=INDENT + 6)
     for remedy in finding.remedies:
@@ -96,7 +99,8 @@ def _lines(page: Page, fix: Fix, most: int) -> None:
         page.line((" " * (INDENT + 6) + f"... {fixes.extent(fix)} in all: kscope fix REPORT", "dim"))
 
 
-def _places(page: Page, locations: list[Location], *, verbose: bool) -> None:
+def _places(page: Page, finding: Finding, *, verbose: bool) -> None:
+    locations = finding.locations
     kept = locations if verbose else locations[:PLACES_SHOWN]
     previous = None
     for location in kept:
@@ -115,8 +119,5 @@ def _places(page: Page, locations: list[Location], *, verbose: bool) -> None:
         if location.source and where != previous:
             page.line(" " * (INDENT + 8), (one_line(location.source), "dim"))
         previous = where
-    if left_out := len(locations) - len(kept):
-        shares = [x.share for x in locations if x.share is not None]
-        total = f", {words.percent(min(sum(shares), 1.0))} of samples in all" if shares else ""
-        page.line((f"           +{left_out} more{total}", "dim"))
-
+    if more := words.further(finding, len(kept)):
+        page.line((f"           {more}", "dim"))

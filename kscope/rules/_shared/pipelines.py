@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import Code, Facts, Places
 from kscope.model.analysis import Evidence
 from kscope.rules.base import PASSED, Missing, Passed, ProfiledRule, derived
 
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kscope.features.facts import Loss, Specialization
-    from kscope.model.analysis import Location
 
 COLLECT = "--set full --section PmSampling"
 EXPOSED = 0.03  # of the time that the unit loses to waits for data: findings that promise less are for information
@@ -75,11 +74,12 @@ def unit_title(sp: Specialization) -> str:
     return {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}.get(sp.unit, sp.unit)
 
 
-def sampled(code: Code, members: Iterable[int], count: int = 4) -> list[Location]:
+def sampled(code: Code, members: Iterable[int], count: int = 4) -> Places:
     """Where the samples of these instructions are, most first, with their share of all samples."""
     every = sum(code.samples) or 1.0
-    hot = [i for i in code.hottest(members, code.samples)[:count] if code.samples[i]]
-    return [code.location(i, code.samples[i] / every) for i in hot]
+    hot = [i for i in code.hottest(dict.fromkeys(members), code.samples) if code.samples[i]]
+    share = sum(code.samples[i] for i in hot) / every
+    return Places((code.location(i, code.samples[i] / every) for i in hot[:count]), (code[i].pc for i in hot), share)
 
 
 def role_evidence(sp: Specialization) -> list[Evidence]:

@@ -59,7 +59,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
 from kscope.rules._shared.pipelines import AHEAD, DataRule, role_evidence, sampled, unit_title
-from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, counted, derived, percent
 
 
 class ShallowPipeline(DataRule):
@@ -76,12 +76,12 @@ class ShallowPipeline(DataRule):
         if slots < AHEAD:
             return PASSED
         stages, size = sp.waits.stages, sp.waits.stage_bytes
-        ring = f" The ring has {stages} stages" if stages else ""
+        ring = f" The ring has {counted(stages, 'stage')}" if stages else ""
         ring += f" of {size / 1024:.0f} KB." if stages and size else "." if stages else ""
         room = self._room(facts)
         fits = f" {room} would fit into shared memory." if room and stages and room > stages else ""
         return self.finding(
-            title=f"A ring of {stages} stages does not cover memory latency" if stages else None,
+            title=_title(stages) if stages else None,
             why=(
                 f"The {unit_title(sp)} loses {percent(loss.data)} of the time while its role waits for data. "
                 f"The producer asks in time: it waits for free slots in {percent(slots)} of its time.{ring}"
@@ -109,3 +109,9 @@ class ShallowPipeline(DataRule):
         others = launch.shared_dynamic + launch.shared_static - sp.waits.stages * sp.waits.stage_bytes
         blocks = max(1, facts.counters.launch.blocks_per_sm) if facts.counters.launch.waves > 1 else 1
         return int((limit / blocks - max(0, others)) // sp.waits.stage_bytes)
+
+
+def _title(stages: int) -> str:
+    return "One stage in flight does not cover memory latency" if stages == 1 else (
+        f"A ring of {stages} stages does not cover memory latency"
+    )

@@ -63,8 +63,8 @@ Kernel Profiling Guide, stall reason barrier.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
-from kscope.model.analysis import Finding, Location
-from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
+from kscope.model.analysis import Finding
+from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
 NEAR = 64  # instructions: a longer branch skips more than a phase
@@ -96,7 +96,7 @@ class BarrierStalls(ProfiledRule):
         touched = share + code.blamed_share(phases)
         remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
         gone = facts.patterns.addresses_of([*phases, *barriers, *_guards(code, phases)])
-        latency, few, places = 1.0, "", list[Location]()
+        latency, few, places = 1.0, "", code.locations([])
         if lone is not None and serial < 0.5:
             few = f"; between them {percent(serial)} of the block's warps do the work"
             if lone.lanes < FEW:
@@ -114,8 +114,8 @@ class BarrierStalls(ProfiledRule):
         )
         return self.finding(
             why=(
-                f"{percent(share)} of all samples wait at {_count(len(barriers), 'barrier', 's')}, "
-                f"{_count(rounds, 'pass', 'es')} a warp{few}{tree}."
+                f"{percent(share)} of all samples wait at {spelled(len(barriers))} barrier{'s' * (len(barriers) > 1)}, "
+                f"which each warp passes {_often(rounds)}{few}{tree}."
             ),
             fix=SHARE_OUT
             if lone is not None and serial < 0.5 and lone.shareable
@@ -127,7 +127,7 @@ class BarrierStalls(ProfiledRule):
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
-            locations=[*places, *code.locations(barriers)],
+            locations=places + code.locations(barriers),
             estimate=facts.estimate.relieve(
                 touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
             ),
@@ -180,6 +180,5 @@ def _guards(code: Code, phases: list[int]) -> list[int]:
     return code.ran(found)
 
 
-def _count(number: float, what: str, plural: str) -> str:
-    shown = f"{number:,.0f}"
-    return f"{shown} {what}{'' if shown == '1' else plural}"
+def _often(rounds: float) -> str:
+    return "once" if rounds == 1 else "twice" if rounds == 2 else f"{rounds:,.3g} times"

@@ -105,7 +105,7 @@ class WarpDivergence(ProfiledRule):
                 derived("instructions with few lanes", issue, "", f"share with fewer than {FEW * full / 32:.0f} lanes"),
                 measured(facts, "smsp__sass_average_branch_targets_threads_uniform.pct"),
             ],
-            locations=[code.location(i) for i in places[:3]] + code.locations(narrow, 2),
+            locations=code.locations(places, 3, weight=split) + code.locations(narrow, 2),
             estimate=facts.estimate.relieve(max(samples, issue), kept, scale, latency=kept),
             confidence=0.85 if issue > 0.3 else 0.6,
         )

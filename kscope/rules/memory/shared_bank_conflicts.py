@@ -67,7 +67,7 @@ from __future__ import annotations
 
 from kscope.features.facts import IDEAL_WAVEFRONTS, WAVEFRONTS, Code, Demand, Facts
 from kscope.rules._shared.excess import ExcessRule, compared
-from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent, with_article
 
 REPLAYED = 0.1  # wavefronts over ideal above which an access conflicts
 LITTLE = 0.05  # of all shared wavefronts below which conflicts do not matter
@@ -94,8 +94,8 @@ class SharedBankConflicts(ExcessRule):
         return self.finding(
             title=f"{code[bad.worst].name} replays {ways:.0f} times on bank conflicts",
             why=(
-                f"{bad.actual:,.0f} wavefronts where {bad.ideal:,.0f} would do: a {ways:.0f}-way conflict, by access "
-                f"pattern, not arbitration. {percent(bad.share)} of all samples are at or behind them."
+                f"{bad.actual:,.0f} wavefronts where {bad.ideal:,.0f} would do: {with_article(ways, '-way')} conflict, "
+                f"by access pattern, not arbitration. {percent(bad.share)} of all samples are at or behind them."
             ),
             fix=self._fix(facts, code, bad.worst),
             evidence=compared(

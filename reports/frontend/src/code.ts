@@ -400,6 +400,19 @@ export class CodeView {
       }
       this.inspector.append(h("div", { class: "mix-box" }, mixBar(mix), reasons));
     }
+    const cause = model.causes.get(i);
+    if (cause) {
+      const line = h("p", { class: "remark cause" }, `${plain(mix?.[0]?.[0] ?? "")}: `);
+      let rest = cause[0];
+      for (const pc of cause[1]) {
+        const at = rest.indexOf(hex(pc));
+        if (at < 0) continue;
+        line.append(rest.slice(0, at), h("button", { type: "button", class: "link mono", onclick: () => go({ pc: pc.toString(16) }) }, hex(pc)));
+        rest = rest.slice(at + hex(pc).length);
+      }
+      line.append(rest);
+      this.inspector.append(line);
+    }
     for (const f of model.findings.get(i) ?? []) {
       this.inspector.append(h("p", { class: "remark" }, h("span", { class: `chip ${f.severity}` }, f.code), ` ${f.title}`,
         f.estimate ? h("b", {}, ` ${times(f.estimate.speedup)}`) : null));

@@ -53,9 +53,9 @@ export function headroom(bound: number): string {
   return bound > 100 ? ">100\u00d7" : times(bound);
 }
 
+/** Bounds of a speed-up with its own decimals, as kscope.model.units.span writes them. */
 export function range(low: number, high: number, like: number): string {
-  const least = digits(like);
-  return `${low.toFixed(Math.min(least, digits(low)))} \u2013 ${high.toFixed(Math.min(least, digits(high)))}`;
+  return `${low.toFixed(digits(like))} \u2013 ${high.toFixed(digits(like))}`;
 }
 
 export function dims(shape: number[]): string {
@@ -127,4 +127,9 @@ export function counted(value: number, noun: string): string {
 
 export function plain(reason: string): string {
   return reason.replace(/_/g, " ");
+}
+
+/** A precision of the roofline as people write it: FP32, tensor BF16. */
+export function precision(name: string): string {
+  return name.replace(/\S+$/, (kind) => kind.toUpperCase());
 }

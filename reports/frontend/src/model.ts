@@ -14,6 +14,7 @@ export class CodeModel {
   readonly stalls = new Map<number, [string, number][]>();
   readonly findings = new Map<number, Finding[]>();
   readonly notes = new Map<number, string[]>();
+  readonly causes = new Map<number, [string, number[]]>();
   readonly inlined = new Map<number, number[]>();
   readonly hottest: number[];
   readonly jumps = new Map<number, number[]>();
@@ -35,11 +36,12 @@ export class CodeModel {
     for (const list of this.stalls.values()) list.sort((a, b) => b[1] - a[1]);
     const place = new Map(code.pcs.map((pc, i) => [pc, i]));
     for (const f of findings) {
-      for (const at of f.locations) {
-        const i = place.get(at.pc);
+      for (const pc of [...f.locations.map((at) => at.pc), ...(f.covered ?? [])]) {
+        const i = place.get(pc);
         if (i !== undefined && !this.findings.get(i)?.includes(f)) push(this.findings, i, f);
       }
     }
+    for (const [i, text, pcs] of code.causes ?? []) this.causes.set(i, [text, pcs]);
     for (const [i, note] of code.notes ?? []) push(this.notes, i, note);
     for (const [i, ...sites] of code.inlined ?? []) this.inlined.set(i, sites);
     for (let i = 0; i < code.jumps.length; i += 2) push(this.jumps, code.jumps[i], code.jumps[i + 1]);

@@ -4,7 +4,7 @@ import { h, styled } from "./dom";
 import { base, hex, number, percent, range, times, units } from "./format";
 import { markdown } from "./markdown";
 import { link } from "./state";
-import type { Data, Finding, Kernel, Place, Timeline, Verdict } from "./types";
+import type { Data, Finding, Kernel, Place, Said, Timeline, Verdict } from "./types";
 
 export function badge(verdict: { regime: string } | null): HTMLElement {
   if (!verdict) return h("span", { class: "badge none" }, "no verdict");
@@ -34,27 +34,30 @@ export function section(title: string, note: string, ...children: (Node | null)[
 }
 
 /** What a suggestion shows of a finding: one of a whole program has no regime of its own. */
-export type Opportunity = Omit<Finding, "regime">;
+export type Opportunity = Omit<Finding, "regime" | "covered" | "covered_share"> & Partial<Pick<Finding, "covered" | "covered_share">>;
 
 /** Findings as Lighthouse shows opportunities. `codeLink` gives the address of a place in the code view. */
 export function suggestions(
-  data: Data, subject: { findings: Opportunity[]; passed?: string[]; not_applicable?: unknown[] }, codeLink: ((place: Place) => string | null),
+  data: Data, subject: { findings: Opportunity[]; passed?: string[]; not_applicable?: unknown[] }, codeLink: ((place: Place) => string | null), said?: Said,
 ): HTMLElement {
   const ranked = subject.findings.filter((f) => f.severity !== "info");
   const info = subject.findings.filter((f) => f.severity === "info");
   const most = Math.max(2, ...subject.findings.map((f) => f.estimate?.high ?? 1));
   const body = h("div", { class: "opportunities" });
   const blind = subject.not_applicable?.length && !subject.passed?.length && !subject.findings.length;
-  if (!ranked.length) body.append(h("p", { class: "good" }, `No suggestion: ${blind ? "no rule had what it needs" : "no rule found a fault worth 3 % or more"}.`));
-  ranked.forEach((f, i) => body.append(opportunity(data, f, i + 1, most, codeLink, i === 0)));
+  if (!ranked.length) body.append(h("p", { class: "good" }, `No suggestion: ${said?.nothing ?? (blind ? "no rule had what it needs" : "no rule found a fault worth 3 % or more")}.`));
+  ranked.forEach((f, i) => body.append(opportunity(data, f, i + 1, most, codeLink, i === 0, said)));
   if (info.length) {
     const folded = h("details", { class: "folded" }, h("summary", {}, `${info.length} minor or for information`));
-    for (const f of info) folded.append(opportunity(data, f, null, most, codeLink, false));
+    for (const f of info) folded.append(opportunity(data, f, null, most, codeLink, false, said));
     body.append(folded);
   }
   const title = "What to try next";
-  const note = ranked.length ? "Expected speed-up if only this were fixed; gains of several do not add up." : "";
-  const card = section(title, note, ranked.some((f) => f.estimate) ? gainScale(most) : null, body);
+  const note = ranked.length ? "Expected speed-up if only this were fixed; gains of several do not add up." + (said?.order ? ` Order: ${units(said.order)}.` : "") : "";
+  const estimated = ranked.some((f) => f.estimate);
+  const legend = estimated ? h("p", { class: "legend gain-legend" }, h("span", {}, h("span", { class: "swatch expected" }), "expected"),
+    h("span", {}, h("span", { class: "swatch reach" }), "at most"), h("span", {}, h("span", { class: "swatch least" }), "at least")) : null;
+  const card = section(title, note, estimated ? gainScale(most) : null, body, legend);
   card.classList.add("long");
   return card;
 }
@@ -76,6 +79,7 @@ function gainScale(most: number): HTMLElement {
 
 function opportunity(
   data: Data, f: Opportunity, rank: number | null, most: number, codeLink: (place: Place) => string | null, open: boolean,
+  said?: Said,
 ): HTMLElement {
   const estimate = f.estimate;
   const gain = h("span", { class: "gain" });
@@ -98,7 +102,7 @@ function opportunity(
     h("span", { class: "what" }, h("span", { class: "title" }, units(f.title)),
       h("span", { class: "rule" }, h("code", {}, f.code), " ", f.rule, h("span", { class: "sr" }, `, severity ${f.severity}`))),
     gain);
-  const item = h("details", { class: "opportunity", open }, summary);
+  const item = h("details", { class: "opportunity", open, "data-code": f.code }, summary);
   const body = h("div", { class: "body" });
   if (f.why) body.append(h("p", { class: "why" }, units(f.why)));
   if (f.fix) body.append(h("p", { class: "fix" }, h("b", {}, "Fix "), f.fix));
@@ -113,7 +117,7 @@ function opportunity(
     body.append(h("p", { class: "cap" }, `${kind}; capped by ${estimate.capped_by}. Confidence ${percent(f.confidence)}.`,
       f.overlaps.length ? ` Explains the same samples or waits as ${f.overlaps.join(", ")}: the gains do not add.` : ""));
   }
-  if (f.locations.length) body.append(places(f.locations, codeLink));
+  if (f.locations.length) body.append(places(f.locations, codeLink, said?.further[f.code] ?? ""));
   if (f.evidence.length) body.append(evidence(f));
   const page = data.pages[f.code];
   if (page) body.append(rulePage(f.code, page));
@@ -121,7 +125,7 @@ function opportunity(
   return item;
 }
 
-function places(locations: Place[], codeLink: (place: Place) => string | null): HTMLElement {
+function places(locations: Place[], codeLink: (place: Place) => string | null, further: string): HTMLElement {
   const list = h("ul", { class: "places", "aria-label": "places" });
   for (const place of locations) {
     const where = place.file && place.line ? `${base(place.file)}:${place.line}` : `pc ${hex(place.pc)}`;
@@ -132,6 +136,7 @@ function places(locations: Place[], codeLink: (place: Place) => string | null): 
       place.share !== null ? h("span", { class: "share" }, `${percent(place.share)} of samples`) : null,
       place.source ? h("code", { class: "source" }, place.source) : null));
   }
+  if (further) list.append(h("li", { class: "further" }, further));
   return list;
 }
 

@@ -27,12 +27,17 @@ export function pmChart(pm: Pm): HTMLElement {
     cursor.hidden = false;
     styled(cursor, { left: `${event.clientX - rows.getBoundingClientRect().left}px` });
     const i = Math.min(count - 1, Math.floor(at * count));
-    const parts = units.map((u) => `${u.title} ${u.values[i]?.toFixed(0) ?? "-"} %`);
+    const parts = units.filter((u) => u.partial === undefined || u.partial === null).map((u) => `${u.title} ${u.values[i]?.toFixed(0) ?? "-"} %`);
     read.textContent = `${time((i + 0.5) * pm.bin_ns / 1e3)}: ${parts.join(" \u00b7 ")}`;
   });
   rows.addEventListener("pointerleave", () => { cursor.hidden = true; read.textContent = "\u00a0"; });
   const shaded = pm.fill_ns || pm.drain_ns || pm.bubbles?.length ? " Shaded: filling, bubbles and draining." : "";
   const card = section("Timelines", `sampled every ${time(pm.sampled_ns / 1e3)}, mean over the SMs, percent of peak.${shaded}`, rows, read);
+  const parts = units.filter((u) => u.partial !== undefined && u.partial !== null);
+  if (parts.length) {
+    const list = parts.map((u) => `${u.title} (${u.partial!.toFixed(0)} % by the counters)`).join(", ");
+    card.append(h("p", { class: "note small" }, `In part: the sampler has no counter for all that ${list} does; its row shows when, not how much.`));
+  }
   if (waits.length) {
     const legend = h("p", { class: "legend" });
     for (const w of waits.slice(0, 9)) legend.append(h("span", {}, h("span", { class: `swatch w-${stallClass(w.name)}` }), w.title));
@@ -54,7 +59,10 @@ function unitRow(pm: Pm, series: Series, whole: number): HTMLElement {
   if (pm.drain_ns) shade(whole - pm.drain_ns, whole, "phase");
   for (const [from, to] of pm.bubbles ?? []) shade(from, to, "bubble");
   svg.append(s("path", { d: `${line}L${W} ${ROW}L0 ${ROW}Z`, class: "area" }), s("path", { d: line, class: "line" }));
-  return h("div", { class: "pm-row" }, h("span", { class: "name" }, series.title), svg as unknown as HTMLElement, h("span", { class: "num" }, `${mean.toFixed(0)} %`));
+  const part = series.partial ?? null;
+  const hint = part === null ? "" : `the counters say ${part.toFixed(0)} % of the whole kernel, the sampler sees part of it: read the shape`;
+  return h("div", { class: "pm-row", title: hint }, h("span", { class: "name" }, series.title, part === null ? null : h("small", {}, "in part")), svg as unknown as HTMLElement,
+    h("span", { class: "num" }, part === null ? `${mean.toFixed(0)} %` : "shape"));
 }
 
 function waitRow(waits: Series[], count: number): HTMLElement {

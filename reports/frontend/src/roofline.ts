@@ -1,8 +1,9 @@
 // Log-log roofline: a roof for each memory level and precision in use, the kernel's dot at each level, and where each
-// suggestion would move it. Kernels without arithmetic get their bandwidths as bars.
+// suggestion would move it. A level's bar is how busy its unit is, the figure of the whole page; its roof is the peak
+// where bytes are what fills the unit, and else (dashed) what such accesses could move at most.
 
 import { h, s } from "./dom";
-import { fine, si, times } from "./format";
+import { fine, precision, si, times } from "./format";
 import { bar, section } from "./parts";
 import type { Kernel, Roofs } from "./types";
 
@@ -12,26 +13,36 @@ const CLASSES: Record<string, string> = { DRAM: "dram", L2: "l2", L1: "l1" };
 export function rooflineChart(k: Kernel, roofs: Roofs | undefined): HTMLElement | null {
   const r = k.roofline;
   if (!r) return null;
-  const levels = (roofs?.levels ?? [{ name: "DRAM", bytes_per_s: r.bytes_per_s, peak: r.peak_bytes_per_s ?? undefined }])
+  const levels = (roofs?.levels ?? [{ name: "DRAM", bytes_per_s: r.bytes_per_s, peak: r.peak_bytes_per_s ?? undefined, roof: r.peak_bytes_per_s ?? undefined }])
     .filter((l) => l.bytes_per_s > 0);
   const ceilings = roofs?.ceilings ?? (r.flops_per_s && r.peak_flops_per_s
     ? [{ precision: r.precision, flops: r.flops_per_s, peak: r.peak_flops_per_s }] : []);
   const main = ceilings[0];
   const drawn = main && main.flops > 0 && levels.length ? chart(k, levels, ceilings) : null;
-  const note = main ? `${main.precision}: ${si(main.flops, "FLOP/s")} of ${si(main.peak, "FLOP/s")} (${fine(main.flops / main.peak)})`
+  const note = main ? `${precision(main.precision)}: ${si(main.flops, "FLOP/s")} of ${si(main.peak, "FLOP/s")} (${fine(main.flops / main.peak)})`
     : "no floating-point work: bandwidth is the only roof";
   const moves = drawn?.querySelector(".move") ? h("p", { class: "note small" },
-    "Arrows: the gain of each suggestion at the same work, spread sideways to be told apart; further right where only less traffic allows it.") : null;
-  return section("Roofline", note, drawn, moves, table(levels));
+    "Arrows: where each suggestion would bring the kernel. Up: the same work over the same bytes; also to the right where "
+    + "the roof above it forbids that, so that bytes must go, too.") : null;
+  const bent = levels.some((l) => asAccessed(l)) ? h("p", { class: "note small" },
+    `${drawn ? "Dashed roof" : "At most"}: bytes are not what fills the unit (replays, small requests), so this is what these accesses would move if it did nothing else.`) : null;
+  return section("Roofline", note, drawn, moves, bent, table(levels, Boolean(drawn)));
 }
 
-function table(levels: Roofs["levels"]): HTMLElement {
+/** Whether a level's roof is that of the accesses as they are, below the peak of its bytes. */
+function asAccessed(l: Roofs["levels"][number]): boolean {
+  return Boolean(l.peak && l.roof && l.roof < l.peak * 0.999);
+}
+
+function table(levels: Roofs["levels"], drawn: boolean): HTMLElement {
   const list = h("ul", { class: "levels" });
   for (const l of [...levels].reverse()) {
-    const share = l.peak ? l.bytes_per_s / l.peak : 0;
-    list.append(h("li", {}, h("span", { class: `swatch ${CLASSES[l.name] ?? ""}` }), h("span", { class: "name" }, l.name),
-      bar(share, CLASSES[l.name] ?? "", `${l.name} ${fine(share)} of its peak`),
-      h("span", { class: "num" }, l.peak ? `${si(l.bytes_per_s, "B/s")} of ${si(l.peak, "B/s")}` : si(l.bytes_per_s, "B/s"))));
+    const share = l.busy ?? (l.peak ? l.bytes_per_s / l.peak : 0);
+    const rate = asAccessed(l) ? `${si(l.bytes_per_s, "B/s")}; accessed like this ${si(l.roof!, "B/s")} at most, of ${si(l.peak!, "B/s")}`
+      : l.peak ? `${si(l.bytes_per_s, "B/s")} of ${si(l.peak, "B/s")}` : si(l.bytes_per_s, "B/s");
+    list.append(h("li", { title: l.metric ?? "" }, h("span", { class: `swatch ${drawn ? CLASSES[l.name] ?? "" : "none"}` }), h("span", { class: "name" }, l.unit || l.name),
+      bar(share, CLASSES[l.name] ?? "", `${l.unit || l.name} ${fine(share)} busy`), h("span", { class: "num share" }, `${fine(share)} busy`),
+      h("span", { class: "rate" }, rate)));
   }
   return list;
 }
@@ -42,7 +53,7 @@ interface Plane { x0: number; x1: number; y0: number; y1: number; X: (v: number)
 function plane(levels: Roofs["levels"], ceilings: Roofs["ceilings"]): Plane {
   const main = ceilings[0];
   const intensities = levels.map((l) => main.flops / l.bytes_per_s);
-  const ridges = levels.filter((l) => l.peak).map((l) => main.peak / l.peak!);
+  const ridges = levels.filter((l) => l.roof).map((l) => main.peak / l.roof!);
   const most = Math.max(...ceilings.map((c) => c.peak));
   const x0 = Math.floor(Math.log10(Math.min(...intensities, ...ridges) / 3)), x1 = Math.ceil(Math.log10(Math.max(...intensities, ...ridges) * 4));
   const y1 = Math.ceil(Math.log10(most * 1.3) * 2) / 2;
@@ -91,12 +102,13 @@ function axes(svg: SVGElement, { x0, x1, y0, y1, X, Y }: Plane): void {
 function roofs(svg: SVGElement, plot: SVGElement, { x0, y0, X, Y }: Plane, levels: Roofs["levels"], ceilings: Roofs["ceilings"]): void {
   const main = ceilings[0], most = Math.max(...ceilings.map((c) => c.peak));
   for (const l of levels) {
-    if (!l.peak) continue;
-    const ridge = most / l.peak;
-    plot.append(s("path", { class: `roof ${CLASSES[l.name] ?? ""}`,
-      d: `M${X(10 ** x0)} ${Y(10 ** x0 * l.peak)} L${X(ridge)} ${Y(most)}` }));
+    if (!l.roof) continue;
+    const ridge = most / l.roof;
+    plot.append(s("path", { class: `roof ${CLASSES[l.name] ?? ""} ${asAccessed(l) ? "accessed" : ""}`,
+      d: `M${X(10 ** x0)} ${Y(10 ** x0 * l.roof)} L${X(ridge)} ${Y(most)}` },
+      s("title", {}, `${l.name}: ${si(l.roof, "B/s")}${asAccessed(l) ? " at most with these accesses" : ""}`)));
   }
-  const least = Math.min(...levels.filter((l) => l.peak).map((l) => 1 / l.peak!), Infinity);
+  const least = Math.min(...levels.filter((l) => l.roof).map((l) => 1 / l.roof!), Infinity);
   const taken: number[] = [];
   for (const c of ceilings.filter((c, i) => i === 0 || c.flops > 0).sort((a, b) => b.peak - a.peak)) {
     const from = Number.isFinite(least) ? c.peak * least : 10 ** x0;
@@ -104,12 +116,12 @@ function roofs(svg: SVGElement, plot: SVGElement, { x0, y0, X, Y }: Plane, level
     let at = Y(c.peak) - 5;
     for (const other of taken) if (Math.abs(other - at) < 13) at = Y(c.peak) + 14;
     taken.push(at);
-    svg.append(s("text", { x: W - RIGHT - 4, y: at, class: "mark", "text-anchor": "end" }, `${c.precision} ${si(c.peak, "FLOP/s")}`));
+    svg.append(s("text", { x: W - RIGHT - 4, y: at, class: "mark", "text-anchor": "end" }, `${precision(c.precision)} ${si(c.peak, "FLOP/s")}`));
   }
   for (const c of ceilings.slice(1)) {
     const dram = levels.find((l) => l.name === "DRAM") ?? levels[0];
     if (Math.log10(c.flops) > y0) plot.append(s("circle", { cx: X(c.flops / dram.bytes_per_s), cy: Y(c.flops), r: 3.5, class: "dot other" },
-      s("title", {}, `${c.precision}: ${si(c.flops, "FLOP/s")}`)));
+      s("title", {}, `${precision(c.precision)}: ${si(c.flops, "FLOP/s")}`)));
   }
 }
 
@@ -119,18 +131,20 @@ function moves(svg: SVGElement, plot: SVGElement, { x0, X, Y }: Plane, k: Kernel
   const first = ranked.filter((f) => f.estimate && f.estimate.speedup > 1.02).slice(0, 4);
   const dram = levels.find((l) => l.name === "DRAM") ?? levels[levels.length - 1];
   const home = X(main.flops / dram.bytes_per_s), level = Y(main.flops);
-  const side = home > W - RIGHT - 19 * first.length - 20 ? -1 : 1;
-  first.forEach((f, i) => {
+  const taken: { x: number; y: number }[] = [];
+  for (const f of first) {
     const speedup = f.estimate!.speedup;
     const target = main.flops * speedup;
     // The work stays; where the roof at this intensity forbids the gain, the fix must move bytes out of the way too.
-    const needed = dram.peak ? target / dram.peak : 0;
-    const x = Math.max(home + side * 19 * (i + 1), X(Math.max(needed, 10 ** x0)));
-    const y = Y(target);
-    const path = `M${home} ${level} Q${x} ${level} ${x} ${Math.min(y, level - 4)}`;
-    plot.append(s("path", { class: "move", d: path, "marker-end": "url(#arrow)" },
+    const needed = dram.roof ? target / dram.roof : 0;
+    const x = Math.max(home, X(Math.max(needed, 10 ** x0))), y = Y(target);
+    plot.append(s("path", { class: "move", d: x > home + 0.5 ? `M${home} ${level} Q${x} ${level} ${x} ${Math.min(y, level - 4)}` : `M${home} ${level} L${x} ${y}`, "marker-end": "url(#arrow)" },
       s("title", {}, `${f.code}: ${times(speedup)}, ${si(target, "FLOP/s")}`)));
-    svg.append(s("circle", { cx: x, cy: y - 10, r: 7.5, class: "move-mark" }), s("text", { x, y: y - 6.5, class: "move-rank", "text-anchor": "middle" },
+    // Ends that fall together keep their arrows; only their numbers stand side by side.
+    const mark = { x: x + 13, y };
+    while (taken.some((t) => Math.abs(t.x - mark.x) < 17 && Math.abs(t.y - mark.y) < 17)) mark.x += 17;
+    taken.push(mark);
+    svg.append(s("circle", { cx: mark.x, cy: mark.y, r: 7.5, class: "move-mark" }), s("text", { x: mark.x, y: mark.y + 3.5, class: "move-rank", "text-anchor": "middle" },
       String(ranked.indexOf(f) + 1)));
-  });
+  }
 }

@@ -45,7 +45,8 @@ export interface CodeDetail {
   function: string; pcs: number[]; sass: string[]; files: string[]; file: number[]; line: number[]; samples: number[];
   executed: number[]; lanes: number[]; loop: number[]; loops: LoopDetail[]; stalls: Record<string, number[]>;
   blamed: number[]; bytes: number[]; jumps: number[]; spaces?: Record<string, number[]>; live?: number[];
-  control?: string[]; notes?: [number, string][]; inlined?: number[][]; sources?: Record<string, string>;
+  control?: string[]; notes?: [number, string][]; causes?: [number, string, number[]][]; inlined?: number[][];
+  sources?: Record<string, string>;
 }
 
 export interface CollectiveFigures {
@@ -68,6 +69,10 @@ export interface CompiledFigures {
   compile_us: number;
 }
 
+export interface Condition {
+  holds: string; state: "assumed" | "check" | "proved"; why: string;
+}
+
 export interface ControlView {
   stall: number; yields?: boolean; write_barrier?: number; read_barrier?: number; waits?: number[]; reuse?: number;
 }
@@ -82,7 +87,7 @@ export interface Detail {
 }
 
 export interface DetailSeries {
-  name: string; title: string; group: string; values: number[];
+  name: string; title: string; group: string; values: number[]; partial?: number;
 }
 
 export interface DeviceCommunication {
@@ -98,6 +103,10 @@ export interface DeviceUse {
   idle_pct: number;
 }
 
+export interface Edit {
+  file: string; line: number; was: string; becomes: string;
+}
+
 export interface Estimate {
   speedup: number; low: number; high: number; capped_by: string; kind: "measured" | "modelled";
 }
@@ -110,7 +119,15 @@ export interface Finding {
   rule: string; code: string; title: string; regime: "compute" | "memory" | "overhead";
   severity: "critical" | "info" | "major" | "minor"; estimate: Estimate | null; evidence: Evidence[];
   locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[]; remedies: Remedy[];
-  pulls: string[]; first: string[]; order: string;
+  pulls: string[]; first: string[]; order: string; fixes: Fix[]; covered: number[]; covered_share: number | null;
+}
+
+export interface Fix {
+ 
+  kind: "block_size" | "copy_constants" | "descriptor_swizzle" | "divisor" | "hoist" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "pad" | "qualifier" | "shared_bytes" | "stages" | "swizzle" | "unroll" | "vector_access";
+  title: string; language: "" | "cuda" | "triton"; code: string; edits: Edit[];
+  parameters: Record<string, number | string>; conditions: Condition[]; proof: Proof[]; costs: string[];
+  price: Estimate | null; refused: string;
 }
 
 export interface FunctionAnalysis {
@@ -143,7 +160,7 @@ export interface Headroom {
 
 export interface HotInstruction {
   pc: number; sass: string; share: number; stall: string; file: string | null; line: number | null;
-  source: string | null;
+  source: string | null; cause: string; cause_pcs: number[];
 }
 
 export interface IdleCause {
@@ -177,7 +194,7 @@ export interface JoinedAnalysis {
 export interface JoinedKernel {
   name: string; grid: [number, number, number]; block: [number, number, number]; count: number; total_us: number;
   share: number; kernel: string | null; regime: "compute" | "memory" | "overhead" | null;
-  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown" | null;
   headroom: number | null; why: string;
 }
 
@@ -227,15 +244,16 @@ export interface LaunchFigures {
 
 export interface LaunchInfo {
   grid: [number, number, number]; block: [number, number, number]; cluster: [number, number, number];
-  registers: number; shared_static: number; shared_dynamic: number; waves: number | null;
+  registers: number; shared_static: number; shared_dynamic: number; waves: number | null; known: boolean;
 }
 
 export interface Level {
-  name: string; bytes_per_s: number; peak?: number;
+  name: string; bytes_per_s: number; peak?: number; busy?: number; unit?: string; metric?: string; roof?: number;
 }
 
 export interface Link {
-  source: string; target: string; value: number; unit?: string; note?: string;
+  source: string; target: string; value: number; unit?: string; note?: string; pct?: number; requests?: number;
+  marks?: string[];
 }
 
 export interface Location {
@@ -273,11 +291,11 @@ export interface MixRow {
 
 export interface NextStep {
   do: "change_algorithm" | "go_on" | "measure" | "stop"; words: string; why: string; code: string | null;
-  speedup: number | null;
+  command: string | null; speedup: number | null;
 }
 
 export interface Node {
-  id: string; title: string; hit_pct?: number; busy_pct?: number; note?: string;
+  id: string; title: string; hit_pct?: number; busy_pct?: number; note?: string; marks?: string[]; limit?: boolean;
 }
 
 export interface NotApplicable {
@@ -345,6 +363,10 @@ export interface Promise {
   outcome: "above" | "below" | "inside"; shared_with: string[];
 }
 
+export interface Proof {
+  what: string; before: number; after: number; unit: string; how: string;
+}
+
 export interface RankFigures {
   rank: number; input: string; span_us: number; step_us: number | null; computing_pct: number; sending_pct: number;
   waiting_pct: number; copying_pct: number; idle_pct: number; awaited_us: number; clock_us: number;
@@ -352,7 +374,7 @@ export interface RankFigures {
 
 export interface RegimeShare {
   regime: "compute" | "memory" | "overhead" | null;
-  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown" | null;
   share: number;
 }
 
@@ -382,7 +404,7 @@ export interface RoleShare {
 }
 
 export interface Roofline {
-  flops_per_s: number; bytes_per_s: number; intensity: number | null; ridge: number | null; pct_of_roof: number;
+  flops_per_s: number | null; bytes_per_s: number; intensity: number | null; ridge: number | null; pct_of_roof: number;
   precision: string; peak_flops_per_s: number | null; peak_bytes_per_s: number | null;
 }
 
@@ -487,8 +509,8 @@ export interface Utilization {
 }
 
 export interface Verdict {
-  regime: "compute" | "memory" | "overhead";
-  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer";
+  regime: "compute" | "memory" | "overhead" | "unknown";
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown";
   confidence: number; sentence: string; headline: string; reason: string; contrast: string; next: string; body: string;
 }
 

@@ -10,7 +10,7 @@ export function stallChart(data: Data, k: Kernel): HTMLElement | null {
   const shown = k.stalls.filter((x) => Math.max(x.share_raw, x.share_adjusted) >= 0.004);
   if (!shown.length) return null;
   const adjusted = shown.some((x) => Math.abs(x.share_raw - x.share_adjusted) > 0.0005);
-  const most = Math.max(0.05, ...shown.map((x) => Math.max(x.share_raw, x.share_adjusted, x.high)));
+  const most = 1; // like every other bar of the page
   const list = h("ul", { class: "stalls" });
   for (const x of [...shown].sort((a, b) => (adjusted ? b.share_adjusted - a.share_adjusted : 0) || b.share_raw - a.share_raw)) {
     const track = (share: number, kind: string, low?: number, high?: number) => {
@@ -29,7 +29,8 @@ export function stallChart(data: Data, k: Kernel): HTMLElement | null {
       h("span", { class: "num" }, adjusted ? h("s", {}, fine(x.share_raw)) : null, adjusted ? " " : null, fine(adjusted ? x.share_adjusted : x.share_raw)),
       reason ? h("span", { class: "reason" }, reason) : null));
   }
-  const note = adjusted ? "pale: raw; full: adjusted for waits that asynchronous work covers; line: bounds"
-    : "share of the time of all warps; nothing asynchronous to discount, raw and adjusted are the same";
+  const bounds = shown.some((x) => x.high - x.low > 0.004) ? "; line: bounds of the sampling" : "";
+  const note = adjusted ? `share of the time of all warps, bars to 100 %; pale: raw; full: adjusted for waits that asynchronous work covers${bounds}`
+    : `share of the time of all warps, bars to 100 %; nothing asynchronous to discount, raw and adjusted are the same${bounds}`;
   return section("Warp states", note, list);
 }

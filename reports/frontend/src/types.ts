@@ -23,7 +23,15 @@ export type Series = DetailSeries;
 export type Specialization = WarpSpecialization;
 export type Timeline = TimelineAnalysis;
 
+/** What the page says of a kernel in the very words of the other formats (kscope.reports.html.page.said). */
+export interface Said {
+  headroom: string; next: string; nothing: string; order: string; expect: Record<string, string>; further: Record<string, string>;
+  hot: { why: string; codes: string[] }[]; repeats: string; precision: string;
+  ring?: string; source?: string; sampling?: string; losses?: Record<string, string>;
+}
+
 export interface Data {
+  said?: Record<string, Said>;
   comparison?: Comparison; sass?: SassComparison; analysis: Analysis; detail: Detail; pages: Record<string, string>;
   names?: string[];
   words: { limiters: Record<string, string>; causes: Record<string, string>; reasons: Record<string, string> };
