@@ -40,7 +40,7 @@ function program(data: Data, joined: Joined): HTMLElement[] {
       h("p", { class: "sentence" }, badge(joined.verdict), " ", joined.verdict ? sentence(joined.verdict) : joined.abstained)));
   const findings: Opportunity[] = joined.suggestions.map((s) => ({
     ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, evidence: [], locations: [], overlaps: [],
-    remedies: [], pulls: [], first: [], order: "",
+    remedies: [], pulls: [], first: [], order: "", fixes: [],
     why: [s.why, s.kernel_speedup && s.share !== null ? `The kernel alone ${times(s.kernel_speedup)}; it takes ${fine(s.share)} of the window.` : ""]
       .filter(Boolean).join(" "),
   }));
