@@ -31,8 +31,8 @@ def render(names: Sequence[str], rows: Sequence[Sequence[Any]], format_: str) ->
     shown = [[one_line(_shown(v)) for v in row] for row in rows]
     texts = [[one_line(n) for n in names], *shown]
     widths = [min(WIDEST, max(cells(row[i]) for row in texts)) for i in range(len(names))]
-    lines = ["  ".join(pad(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
-    return "".join(f"{line}\n" for line in lines)
+    aligned = ["  ".join(pad(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+    return "".join(f"{line}\n" for line in aligned)
 
 
 def _shown(value: Any, *, exact: bool = False) -> str:
