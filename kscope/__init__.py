@@ -16,8 +16,7 @@ from kscope._version import __version__
 TYPE_CHECKING = False  # the typing module itself takes 9 ms, and the reader starts before anything needs it
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pandas as pd
+    from typing import Any
 
     from kscope.model.analysis import Analysis
 
@@ -40,10 +39,10 @@ def _repr_html(analysis: Analysis) -> str:
     return repr_html(analysis)
 
 
-def _to_dataframe(analysis: Analysis) -> pd.DataFrame:
-    from kscope.reports.notebook import to_dataframe
+def _to_dataframe(analysis: Analysis, table: str, engine: str) -> Any:
+    from kscope.reports.frames import to_dataframe
 
-    return to_dataframe(analysis)
+    return to_dataframe(analysis, table, engine)
 
 
 _presenters.register("repr_html", _repr_html)

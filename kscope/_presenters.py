@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-_PRESENTERS: dict[str, Callable[[Any], Any]] = {}
+_PRESENTERS: dict[str, Callable[..., Any]] = {}
 
 
-def register(name: str, present: Callable[[Any], Any]) -> None:
+def register(name: str, present: Callable[..., Any]) -> None:
     """`present(analysis)` is what the method of that name of an Analysis returns."""
     _PRESENTERS[name] = present
 
 
-def present(name: str, analysis: object) -> Any:
+def present(name: str, analysis: object, **options: Any) -> Any:
     """What the presenter of that name makes of an Analysis. Raises KeyError where none is registered."""
-    return _PRESENTERS[name](analysis)
+    return _PRESENTERS[name](analysis, **options)

@@ -54,6 +54,7 @@ class Base:
         self.case = case
         self.times: list[tuple[int, str]] = []
         self.grids: list[int] = []
+        self.blocks = 0
         self.clock = -1
         _, blocks = parts(self.data)
         for block, _ in blocks:
@@ -68,6 +69,7 @@ class Base:
         assert self.clock > 0 and self.times
 
     def _result(self, names: list[bytes], start: int, end: int) -> None:
+        sizes: dict[bytes, set[int]] = {}
         for field, kind, a, b in fields(self.data, start, end):
             if field != 13 or kind != 2:
                 continue
@@ -76,8 +78,13 @@ class Base:
             for _, _, at, stop in [one for one in inside if one[0] == 2 and one[1] == 2]:
                 if (how := scaling(name)) and stop - at == 9 and self.data[at] == 0x19:
                     self.times.append((at + 1, how))
-            if name in GRID and self.data[a:b].count(b"(") >= 1:
-                self.grids += [at + 1 for at in range(a, b - 2) if self._is_grid(at, b)]
+            if name in GRID:
+                found = [at + 1 for at in range(a, b - 2) if self._is_grid(at, b)]
+                sizes[name] = {varint(self.data, at)[0] for at in found}
+                self.grids += found
+        if len(sizes) < 2 or any(len(s) != 1 for s in sizes.values()) or len(set.union(*sizes.values())) != 1:
+            self.grids = []  # blocks along y and z too, or so few that the number takes one byte
+        self.blocks = min(set.union(*sizes.values())) if self.grids else 0
 
     def _is_grid(self, at: int, end: int) -> bool:
         """A number of two bytes: all of a grid along x have the capture's, which is not 0."""
@@ -153,9 +160,10 @@ def make(out: Path, reports: int, nights: int, seed: int, *, pack: bool) -> dict
     kinds = [*((case, None, "") for case in CASES), *SWAPS]
     bare = [(case, other, kind, None) for case, other, kind in kinds]
     shaped = [(case, other, kind, blocks) for blocks in SHAPES for case, other, kind in kinds]
-    series = (bare + [s for s in shaped if s[3] is None or base(s[0]).grids])[:count]
-    series += [series[i % len(series)] for i in range(count - len(series))]
-    jobs = [f"nightly{i // (len(bare) + len(shaped)) or ''}" for i in range(count)]
+    series = (bare + [s for s in shaped if base(s[0]).grids and base(s[0]).blocks != s[3]])[:count]
+    distinct = len(series)
+    series += [series[i % distinct] for i in range(count - distinct)]
+    jobs = [f"nightly{i // distinct or ''}" for i in range(count)]
     slower = set(chance.sample(range(count), max(1, round(SLOWER * count))))
     slower |= {i for i, one in enumerate(series) if one[1]}
     faster = set(chance.sample(sorted(set(range(count)) - slower), round(FASTER * count)))

@@ -103,7 +103,7 @@ def _by_dask(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
     with client:
         waiting = list(reversed(tasks))
         under_way: dict[Any, tuple[int, Source]] = {}
-        done = distributed.as_completed()
+        done = distributed.as_completed(loop=client.loop)
         window = AHEAD * max(1, sum(client.nthreads().values()))
         while waiting or under_way:
             while waiting and len(under_way) < window:
@@ -130,7 +130,7 @@ def _by_ray(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
             raise _unreachable(f"ray://{address}", error) from None
         started = True
     try:
-        remote = ray.remote(max_retries=TRIES, num_cpus=1)(function)
+        remote = ray.remote(max_retries=TRIES, num_cpus=1)(lambda source: function(source))
         waiting = list(reversed(tasks))
         under_way: dict[Any, tuple[int, Source]] = {}
         window = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -6,9 +6,12 @@ SAVED = "coalesce(total_us * (1 - 1 / greatest(gain, 1)), 0)"
 """Time that a kernel's best finding would save: its time times its capped gain."""
 
 TOTALS = f"""
+WITH lost AS (SELECT DISTINCT input FROM inputs WHERE state = 'refused' AND input IS NOT NULL)
 SELECT (SELECT count(*) FROM inputs WHERE state = 'ingested') AS inputs,
-       (SELECT count(*) FROM inputs WHERE state = 'copy') AS copies,
-       (SELECT count(*) FROM refused WHERE what = 'input') AS refused,
+       (SELECT count(*) FROM inputs ANTI JOIN lost USING (input) WHERE state = 'copy') AS copies,
+       (SELECT count(*) FROM inputs WHERE state = 'refused')
+         + (SELECT count(*) FROM inputs SEMI JOIN lost USING (input) WHERE state = 'copy')
+         + (SELECT count(*) FROM refused ANTI JOIN inputs USING (url) WHERE what = 'input') AS refused,
        (SELECT count(*) FROM kernels) AS kernels,
        (SELECT count(*) FROM timelines) AS timelines,
        (SELECT count(*) FROM programs) AS programs,

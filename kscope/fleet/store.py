@@ -48,7 +48,7 @@ class Dataset:
         """The same, made where there is none. Raises KscopeError, also where the folder holds something else."""
         if (folder / "dataset.json").exists():
             return cls.opened(folder)
-        if folder.exists() and (not folder.is_dir() or any(p.name != ".lock" for p in folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or not _begun(folder)):
             raise KscopeError("exists", f"{folder}: is no dataset, and not empty", "name a new folder", EXIT_USAGE)
         out = cls(folder)
         try:
@@ -111,6 +111,11 @@ class Dataset:
             table = parquet.read_table(file, columns=["url", "fingerprint", "input", "bytes"], partitioning=None)
             out += zip(*(table.column(i).to_pylist() for i in range(4)), strict=True)
         return out
+
+
+def _begun(folder: Path) -> bool:
+    """Whether a folder holds nothing but what a run that was killed at its very beginning leaves."""
+    return all(p.name in (".lock", "ingests", ".dataset.json.tmp") for p in folder.rglob("*"))
 
 
 def _number(plan: Path) -> int:

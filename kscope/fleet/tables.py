@@ -20,8 +20,8 @@ WIDEST = 60  # cells of a column in a terminal
 
 def render(names: Sequence[str], rows: Sequence[Sequence[Any]], format_: str) -> str:
     if format_ == "json":
-        objects = (json.dumps({n: _plain(v) for n, v in zip(names, row, strict=True)}) for row in rows)
-        return "".join(json_line(text.encode()).decode() + "\n" for text in objects)
+        lines = (json.dumps({n: _plain(v) for n, v in zip(names, row, strict=True)}) for row in rows)
+        return "".join(json_line(line.encode()).decode() + "\n" for line in lines)
     if format_ == "csv":
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -30,9 +30,9 @@ def render(names: Sequence[str], rows: Sequence[Sequence[Any]], format_: str) ->
         return out.getvalue()
     shown = [[one_line(_shown(v)) for v in row] for row in rows]
     texts = [[one_line(n) for n in names], *shown]
-    widths = [min(WIDEST, max(cells(line[i]) for line in texts)) for i in range(len(names))]
-    lines = ["  ".join(pad(text, width) for text, width in zip(line, widths, strict=True)).rstrip() for line in texts]
-    return "".join(f"{line}\n" for line in lines)
+    widths = [min(WIDEST, max(cells(row[i]) for row in texts)) for i in range(len(names))]
+    aligned = ["  ".join(pad(text, width) for text, width in zip(row, widths, strict=True)).rstrip() for row in texts]
+    return "".join(f"{line}\n" for line in aligned)
 
 
 def _shown(value: Any, *, exact: bool = False) -> str:

@@ -6,7 +6,7 @@ Every reporter is a function of an Analysis and of nothing else. Fields are only
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -36,9 +36,6 @@ from kscope.model.problem import ProblemFit
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
 from kscope.model.timeline_analysis import TimelineAnalysis
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = [
     "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "Condition", "DeviceInfo", "Edit", "Estimate", "Evidence",
@@ -236,10 +233,11 @@ class Analysis(Frozen, kw_only=True):
         shown: str = _presenters.present("repr_html", self)
         return shown
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row a kernel, longest first (kscope.reports.notebook.COLUMNS). Needs pandas."""
-        frame: pd.DataFrame = _presenters.present("to_dataframe", self)
-        return frame
+    def to_dataframe(self, table: Literal["kernels", "findings", "evidence"] = "kernels",
+                     engine: Literal["pandas", "polars"] = "pandas") -> Any:  # fmt: skip
+        """A table as a data frame of pandas or polars: one row a kernel, longest first, a finding, or a figure of its
+        evidence. Names of columns are stable (kscope.reports.notebook.COLUMNS, kscope.reports.frames)."""
+        return _presenters.present("to_dataframe", self, table=table, engine=engine)
 
 
 def to_json(analysis: Analysis) -> bytes:

@@ -1,5 +1,5 @@
-"""What a notebook shows of an Analysis: `_repr_html_` and `to_dataframe`. No script and no style sheet: output of a
-notebook is kept, mailed and sanitised, so everything is inline and small."""
+"""What a notebook shows of an Analysis: `_repr_html_`, and the rows of its kernels. No script and no style sheet:
+output of a notebook is kept, mailed and sanitised, so everything is inline and small."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from kscope.reports import words
 from kscope.reports.escape import html_text
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from kscope.model.analysis import Analysis, Finding, KernelAnalysis
 
 SHOWN, SUGGESTED = 10, 3
@@ -60,17 +58,6 @@ def _place(finding: Finding) -> str:
     return f"{words.place(first)}  {first.sass or first.opcode}"
 
 
-def to_dataframe(analysis: Analysis) -> pd.DataFrame:
-    """One row a kernel (longest first): name, launch, verdict, units, first suggestion. Times in us, shares 0..1.
-
-    Raises ModuleNotFoundError with the remedy where pandas is not installed."""
-    try:
-        import pandas as pd
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("to_dataframe needs pandas: pip install 'kscope-gpu[pandas]'") from error
-    return pd.DataFrame([_row(k) for k in words.by_time(analysis.kernels)], columns=COLUMNS)
-
-
 COLUMNS = [
     "id", "name", "input", "device", "launches", "total_us", "duration_us", "grid", "block", "registers",
     "shared_bytes", "waves", "regime", "limiter", "confidence", "sentence", "headroom", "bounded_by", "flops_per_s",
@@ -79,7 +66,8 @@ COLUMNS = [
 ]  # fmt: skip
 
 
-def _row(kernel: KernelAnalysis) -> dict[str, Any]:
+def row(kernel: KernelAnalysis) -> dict[str, Any]:
+    """A kernel by the names of COLUMNS. Times in us, shares 0..1."""
     launch, verdict, room = kernel.launch, kernel.verdict, kernel.headroom
     return {
         "id": kernel.id, "name": kernel.demangled or kernel.name, "input": kernel.input, "device": kernel.device.name,

@@ -1,0 +1,76 @@
+"""Dask and Ray give the dataset that one process gives, also where a worker is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from kscope.fleet import mapping
+from kscope.fleet.one import Outcome, look
+from kscope.fleet.sources import Source
+from kscope.model.errors import KscopeError
+from tests.fleet.test_ingest import contents, put, rows
+
+pytestmark = pytest.mark.slow
+
+
+def deadly(source: Source, victim: str, mark: str) -> Outcome:
+    """look, which kills its process at one input: once, or always where there is no mark."""
+    if victim in source.url and (not mark or not os.path.exists(mark)):
+        if mark:
+            Path(mark).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return look(source)
+
+
+@pytest.fixture
+def some(fleet: Path) -> list[str]:
+    return [str(fleet / f"date=2026-06-0{night}") for night in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("kind", ["dask", "ray"])
+def test_clusters(kind: str, some: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from functools import partial
+
+    alone, mark = tmp_path / "alone", tmp_path / "mark"
+    put(some, alone)
+    once, always = partial(deadly, victim="c1/gather", mark=str(mark)), partial(deadly, victim="c0/tile", mark="")
+    root = str(Path(__file__).resolve().parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+    if kind == "dask":
+        distributed = pytest.importorskip("distributed")
+        cluster = distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        )
+        address = cluster.scheduler_address.replace("tcp://", "dask://")
+        ended = cluster.close
+    else:
+        ray = pytest.importorskip("ray")
+        ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+        address, ended = "ray://here", ray.shutdown
+    try:
+        put(some, tmp_path / "same", lambda tasks: mapping.by_cluster(tasks, address))
+        put(some, tmp_path / "killed", lambda tasks: mapping.by_cluster(tasks, address, once))
+        put(some, tmp_path / "poison", lambda tasks: mapping.by_cluster(tasks, address, always))
+    finally:
+        ended()
+    assert contents(tmp_path / "same") == contents(alone)
+    assert mark.exists() and contents(tmp_path / "killed") == contents(alone)
+    refused = rows(tmp_path / "poison", "SELECT url, code FROM refused ORDER BY url")
+    assert ("crashed", True) in [(row["code"], "c0/tile" in row["url"]) for row in refused]
+    assert len(rows(tmp_path / "poison", "SELECT * FROM kernels")) == len(rows(alone, "SELECT * FROM kernels")) - 1
+
+
+def test_no_such_cluster() -> None:
+    with pytest.raises(KscopeError, match="no cluster that kscope knows"):
+        mapping.by_cluster([], "spark://here")
+
+
+def test_a_cluster_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(mapping, "CONNECT", 1.0)
+    with pytest.raises(KscopeError, match="cannot be reached"):
+        list(mapping.by_cluster([(0, Source("a", "a", "", 0))], "dask://127.0.0.1:1"))

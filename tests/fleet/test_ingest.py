@@ -1,0 +1,266 @@
+"""Inputs get into the dataset once, whoever reads them and however often it was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscope.fleet import ingest as ingesting
+from kscope.fleet import mapping
+from kscope.fleet.base import Base
+from kscope.fleet.ingest import Ingested, ingest
+from kscope.fleet.one import Outcome, look
+from kscope.fleet.sources import Source, find
+from kscope.fleet.store import Dataset
+from kscope.model.errors import KscopeError
+from tests.support import patches, reports
+
+GOOD, BAD = 12, 2
+BATCH = 3
+
+
+def put(paths: list[str], into: Path, run: Any = mapping.here, **labels: str) -> Ingested:
+    return ingest(paths, into, labels, run, lambda done, total: None)
+
+
+def contents(data: Path) -> dict[str, str]:
+    """Every file of a dataset but its lock, by hash."""
+    files = (p for p in data.rglob("*") if p.is_file() and p.name != ".lock")
+    return {p.relative_to(data).as_posix(): hashlib.sha256(p.read_bytes()).hexdigest() for p in files}
+
+
+@pytest.fixture(scope="module")
+def whole(fleet: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The dataset of an uninterrupted run."""
+    out = tmp_path_factory.mktemp("whole") / "data"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingesting, "BATCH", BATCH)
+        done = put([str(fleet)], out)
+    assert (done.new, done.refused, done.known) == (GOOD, BAD, 0)
+    return out
+
+
+def rows(data: Path, sql: str) -> list[dict[str, Any]]:
+    return Base(Dataset.opened(data)).rows(sql)
+
+
+def test_tables(whole: Path) -> None:
+    (first,) = rows(whole, "SELECT * FROM kernels WHERE demangled LIKE 'void tile_sum%' ORDER BY recorded_at LIMIT 1")
+    kernel = reports.fixture("tile_sum.lanes")
+    assert first["regime"] and first["cause"] and first["gain"] > 1 and len(first["code"]) == 32, kernel
+    assert str(first["recorded_at"]) == "2026-06-01 00:00:00" and first["job"] == "nightly"
+    assert first["instructions"] == 890 and first["grid"] == "396x1x1" and first["sm_clock_hz"] > 1e9
+    (count,) = rows(whole, "SELECT count(DISTINCT code) AS codes, count(*) AS n FROM kernels WHERE name = 'matmul_tiles'")
+    assert count == {"codes": 2, "n": 8}
+    refused = rows(whole, "SELECT url, input, what, code, hint FROM refused ORDER BY url")
+    assert [r["code"] for r in refused] == ["truncated", "truncated"] and all(r["hint"] and r["input"] for r in refused)
+    (found,) = rows(whole, "SELECT count(*) AS n FROM findings SEMI JOIN kernels USING (input, kernel)")
+    assert found["n"] > GOOD
+
+
+def test_the_report_says_when_it_was_recorded(tmp_path: Path) -> None:
+    case = tmp_path / "k.ncu-rep"
+    case.write_bytes(reports.plain("tile_sum.lanes"))
+    put([str(case)], tmp_path / "data")
+    (row,) = rows(tmp_path / "data", "SELECT recorded_at, recorded_by, labels FROM inputs")
+    assert row["recorded_by"] == "report" and row["recorded_at"].year == 2026 and row["labels"] == {}
+
+
+def test_nothing_is_ingested_twice(fleet: Path, whole: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(whole, data)
+    before = contents(data)
+    begin = time.monotonic()
+    assert put([str(fleet)], data).known == GOOD + BAD
+    assert time.monotonic() - begin < 2
+    assert contents(data) == before
+    copy = tmp_path / "again.ncu-rep"
+    shutil.copy(next(fleet.rglob("matmul.ncu-rep")), copy)
+    done = put([str(copy)], data)
+    assert (done.new, done.copies) == (0, 1)
+    assert put([str(copy)], data).known == 1
+    assert len(rows(data, "SELECT * FROM kernels")) == GOOD
+
+
+def test_processes_find_the_same(fleet: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ingesting, "BATCH", BATCH)
+    put([str(fleet)], tmp_path / "data", lambda tasks: mapping.by_processes(tasks, 2))
+    assert contents(tmp_path / "data") == contents(whole)
+
+
+@pytest.mark.parametrize("stop", [0, 8])
+def test_goes_on_where_it_was_stopped(
+    stop: int, fleet: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ingesting, "BATCH", BATCH)
+
+    def some(tasks: mapping.Numbered) -> Iterator[mapping.Result]:
+        yield from mapping.here(tasks[:stop])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        put([str(fleet)], tmp_path / "data", some)
+    done = put([str(fleet)], tmp_path / "data")
+    assert done.again == GOOD + BAD and done.known == GOOD + BAD
+    assert contents(tmp_path / "data") == contents(whole)
+
+
+@pytest.mark.slow
+def test_killed_in_the_middle(fleet: Path, whole: Path, tmp_path: Path) -> None:
+    """SIGKILL, at whatever it does then, leaves what the next run completes to the very same dataset."""
+    words = "import sys, pathlib, kscope.fleet.ingest as i, kscope.fleet.mapping as m\n"
+    words += f"i.BATCH = {BATCH}\ni.ingest([sys.argv[1]], pathlib.Path(sys.argv[2]), {{}}, m.here, print)"
+    data = tmp_path / "data"
+    command = [sys.executable, "-c", words, str(fleet), str(data)]
+    for there in ("", "ingests/*/plan.json", "ingests/*/part-*.json", "kernels/*/part-00003.parquet"):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as run:
+            until = time.monotonic() + 60
+            while not (any(data.glob(there)) if there else data.exists()) and time.monotonic() < until:
+                time.sleep(0.001)
+            run.send_signal(signal.SIGKILL)
+        assert run.returncode == -signal.SIGKILL, "it was not done"
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    assert contents(data) == contents(whole)
+
+
+def test_what_a_killed_run_left_is_not_read(whole: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(whole, data)
+    (last,) = [b for b in Dataset.opened(data).batches() if b.stem == "part-00004"]
+    last.unlink()
+    assert len(rows(data, "SELECT * FROM inputs")) == GOOD + BAD - 2
+
+
+class Deadly:
+    """look, which kills the process at one input: always, or once."""
+
+    def __init__(self, victim: str, mark: Path | None = None) -> None:
+        self.victim, self.mark = victim, mark
+
+    def __call__(self, source: Source) -> Outcome:
+        if self.victim in source.url and (self.mark is None or not self.mark.exists()):
+            if self.mark is not None:
+                self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return look(source)
+
+
+def test_a_process_that_dies_is_made_up_for(fleet: Path, tmp_path: Path) -> None:
+    some = [str(fleet / "date=2026-06-01"), str(fleet / "date=2026-06-02")]
+    alone, mark = tmp_path / "alone", tmp_path / "mark"
+    put(some, alone)
+    deadly = Deadly("c1/gather", mark)
+    put(some, tmp_path / "data", lambda tasks: mapping.by_processes(tasks, 2, deadly))
+    assert mark.exists() and contents(tmp_path / "data") == contents(alone)
+
+
+def test_poison_is_refused(fleet: Path, tmp_path: Path) -> None:
+    some = [str(fleet / "date=2026-06-01")]
+    put(some, tmp_path / "data", lambda tasks: mapping.by_processes(tasks, 2, Deadly("gather")))
+    (row,) = rows(tmp_path / "data", "SELECT code, url, input FROM refused")
+    assert row["code"] == "crashed" and "gather" in row["url"] and len(row["input"]) == 40
+    assert put(some, tmp_path / "data").known == 3, "nor does it kill the next run"
+
+
+def test_archives_and_urls(fleet: Path, tmp_path: Path) -> None:
+    members = sorted((fleet / "date=2026-06-01").rglob("*.ncu-rep"))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+        packed.write(members[0], "date=2026-05-01/one.ncu-rep")
+        packed.writestr("readme.txt", "no report")
+    with tarfile.open(tmp_path / "b.tar.gz", "w:gz") as packed_tar:
+        packed_tar.add(members[1], "two.ncu-rep")
+    import fsspec
+
+    memory = fsspec.filesystem("memory")
+    memory.pipe("/nightly/three.ncu-rep", members[2].read_bytes())
+    memory.pipe("/nightly/notes.txt", b"no report")
+    done = put([str(tmp_path / "a.zip"), str(tmp_path / "b.tar.gz"), "memory://nightly"], tmp_path / "data", model="m")
+    assert (done.new, done.refused) == (3, 0)
+    found = rows(tmp_path / "data", "SELECT url, model, recorded_at::DATE::VARCHAR AS day FROM inputs ORDER BY url")
+    assert found[0]["url"].endswith("a.zip!date=2026-05-01/one.ncu-rep") and found[0]["day"] == "2026-05-01"
+    assert found[1]["url"].endswith("b.tar.gz!two.ncu-rep") and found[2]["url"] == "memory:///nightly/three.ncu-rep"
+    assert {row["model"] for row in found} == {"m"}
+    assert put(["memory://nightly", str(tmp_path / "a.zip")], tmp_path / "data").known == 2
+
+
+def test_recordings_and_binaries(tmp_path: Path) -> None:
+    inputs = tmp_path / "in"
+    inputs.mkdir()
+    shutil.copy(patches.FIXTURES / "traces/app.json.xz", inputs / "app.json.xz")
+    import lzma
+
+    cubin = lzma.decompress((patches.FIXTURES / "cubins/tcgen05_gemm.sm_100a.cubin.xz").read_bytes())
+    (inputs / "k.cubin").write_bytes(cubin)
+    assert put([str(inputs)], tmp_path / "data").new == 2
+    (timeline,) = rows(tmp_path / "data", "SELECT * FROM timelines")
+    assert timeline["gpu_busy_pct"] > 0 and timeline["regime"]
+    assert rows(tmp_path / "data", "SELECT * FROM gaps")
+    programs = rows(tmp_path / "data", "SELECT * FROM programs")
+    assert programs and all(len(p["code"]) == 32 and p["arch"].startswith("sm_100") for p in programs)
+
+
+def test_what_cannot_be_looked_at_is_listed(fleet: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.zip").write_bytes(b"PK\x03\x04 and no more")
+    good = next((fleet / "date=2026-06-01").rglob("*.ncu-rep"))
+    put([str(good), str(tmp_path / "broken.zip"), str(tmp_path / "nobody")], tmp_path / "data")
+    found = rows(tmp_path / "data", "SELECT url, code FROM refused ORDER BY code")
+    assert [row["code"] for row in found] == ["corrupt", "missing-file"]
+    with pytest.raises(KscopeError, match="no such file"):
+        put([str(tmp_path / "nobody")], tmp_path / "other")
+
+
+def test_one_writer_at_a_time(fleet: Path, whole: Path, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(whole, data)
+    with Dataset.opened(data).locked(), pytest.raises(KscopeError, match="another ingest"):
+        put([str(fleet)], data)
+
+
+@pytest.mark.parametrize(
+    ("made", "code"), [(None, "no-dataset"), ("{}", "corrupt"), ('{"schema": "kscope.fleet/99"}', "newer")]
+)
+def test_no_dataset(made: str | None, code: str, tmp_path: Path) -> None:
+    if made is not None:
+        (tmp_path / "dataset.json").write_text(made)
+    with pytest.raises(KscopeError) as raised:
+        Dataset.opened(tmp_path)
+    assert raised.value.code == code
+
+
+def test_a_folder_of_something_else_is_left_alone(fleet: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(KscopeError, match="not empty"):
+        put([str(fleet)], tmp_path)
+
+
+def test_labels_of_folders(tmp_path: Path) -> None:
+    place = tmp_path / "model=llama" / "notes" / "x=1" / "k.ncu-rep"
+    place.parent.mkdir(parents=True)
+    place.touch()
+    (source,) = find([str(tmp_path)], {"x": "2"}, [])
+    assert source.labels == {"model": "llama", "x": "2"}, "what is given on the command line counts"
+
+
+def test_a_date_that_is_none(fleet: Path, tmp_path: Path) -> None:
+    good = next((fleet / "date=2026-06-01").rglob("*.ncu-rep"))
+    put([str(good)], tmp_path / "data", date="yesterday")
+    (row,) = rows(tmp_path / "data", "SELECT code, message FROM refused")
+    assert row["code"] == "label" and "yesterday" in row["message"]
+
+
+def test_plans_are_readable(whole: Path) -> None:
+    (plan,) = whole.glob("ingests/*/plan.json")
+    assert len(json.loads(plan.read_text())["items"]) == GOOD + BAD
