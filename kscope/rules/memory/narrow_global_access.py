@@ -68,12 +68,13 @@ Access".
 from __future__ import annotations
 
 from kscope.features.facts import WIDE, Code, Facts, total
-from kscope.model.analysis import Estimate
+from kscope.model.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
-
+FATTER = "fewer, fatter threads"
+MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
 
 
 class NarrowGlobalAccess(ProfiledRule):
@@ -110,7 +111,10 @@ class NarrowGlobalAccess(ProfiledRule):
         widest = max(code.classes[i].bytes for i in members)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
         scale |= {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
-        estimate = facts.estimate.relieve(share, ratio, scale, latency=ratio)
+        left, fewer = self._left(facts, code, narrow, before, ratio)
+        if fewer:
+            scale["blocks"] = ratio
+        estimate = facts.estimate.relieve(share, left, scale, latency=left)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
             estimate = coarse
@@ -130,7 +134,7 @@ class NarrowGlobalAccess(ProfiledRule):
                     else ""
                 )
             ),
-            fix="move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; fewer, fatter threads",
+            fix=f"move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; {FATTER}",
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -138,8 +142,25 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
+            remedies=[Remedy(step=FATTER, applies=False, why=self._empty(facts))] if fewer and left > ratio else [],
+            pulls=["-threads"] if fewer or fatter else [],
             confidence=0.85 if proven or width < 4 else 0.6 if self._streams(code, before) else 0.4,
         )
+
+    def _left(
+        self, facts: Facts, code: Code, narrow: list[int], before: float, ratio: float
+    ) -> tuple[float, bool]:
+        """What is left of the waits (0..1), and whether threads become fewer: a thread that makes one access outside
+        any loop can only take the elements of others. What it waits for it then waits for as long, and only as many
+        times less as the launch takes waves less."""
+        once = total(code.executed, [i for i in narrow if code.cfg.loop_of[i] is None])
+        if once < MOSTLY * before:
+            return ratio, False
+        return max(ratio, min(1.0, 1 / max(facts.counters.launch.waves, 1e-9))), True
+
+    def _empty(self, facts: Facts) -> str:
+        """Why fewer, fatter threads bring less than their accesses say."""
+        return f"{facts.counters.launch.waves:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 
     def _coarsened(self, facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
         """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
