@@ -74,6 +74,7 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, p
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
+EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
 
 
@@ -142,7 +143,8 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            remedies=[Remedy(step=FATTER, applies=False, why=self._empty(facts))] if fewer and left > ratio else [],
+            remedies=[Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
+            if fewer and left > ratio else [],
             pulls=["-threads"] if fewer or fatter else [],
             confidence=0.85 if proven or width < 4 else 0.6 if self._streams(code, before) else 0.4,
         )
@@ -157,10 +159,6 @@ class NarrowGlobalAccess(ProfiledRule):
         if once < MOSTLY * before:
             return ratio, False
         return max(ratio, min(1.0, 1 / max(facts.counters.launch.waves, 1e-9))), True
-
-    def _empty(self, facts: Facts) -> str:
-        """Why fewer, fatter threads bring less than their accesses say."""
-        return f"{facts.counters.launch.waves:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 
     def _coarsened(self, facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
         """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
