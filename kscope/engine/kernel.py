@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.next_step import next_step
-from kscope.engine.outcomes import judged
+from kscope.engine.outcomes import Outcomes, judged
 from kscope.engine.rank import ranked
 from kscope.engine.regime import decide
 from kscope.engine.thin import weighed
@@ -55,14 +55,7 @@ def analyze_kernel(
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
     solve."""
     facts = Facts(kernel, structure)
-    said = judged(
-        (
-            (rule.code, partial(rule().run, facts))
-            for rule in all_rules()
-            if issubclass(rule, Rule) and (codes is None or rule.code in codes)
-        ),
-        lambda findings: ranked(weighed(facts, findings)),
-    )
+    said = _said(facts, codes)
     findings = under_the_roof(facts, said.findings)
     regimen = decide(facts)
     if details is not None:
@@ -107,6 +100,16 @@ def analyze_kernel(
         problem=solved,
         next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),
     )  # fmt: skip
+
+
+def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
+    """What the rules say, best first; what few samples say counts for less."""
+    checks = (
+        (rule.code, partial(rule().run, facts))
+        for rule in all_rules()
+        if issubclass(rule, Rule) and (codes is None or rule.code in codes)
+    )
+    return judged(checks, lambda findings: ranked(weighed(facts, findings)))
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:

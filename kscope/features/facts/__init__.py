@@ -21,6 +21,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.occupancy import Occupancy
 from kscope.features.counters.packing import Packing
 from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
@@ -49,6 +50,7 @@ from kscope.features.sass.loop_kinds import SERIAL
 from kscope.model.kernel import Kernel
 
 if TYPE_CHECKING:
+    from kscope.features.lanes.vectorizable import Merge as Merge
     from kscope.features.specialized.pipeline_loss import Loss as Loss
     from kscope.features.specialized.specialization import Specialization as Specialization
     from kscope.features.specialized.wait_sites import Wait as Wait
@@ -57,8 +59,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS", "LINE", "PAIRS",
     "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column", "Copy", "Demand",
-    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Packing", "Pieces", "Scale", "Unit", "between",
-    "partly", "total", "up_to",
+    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Occupancy", "Packing", "Pieces", "Scale", "Unit",
+    "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

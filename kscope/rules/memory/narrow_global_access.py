@@ -67,10 +67,15 @@ Access".
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
+
+if TYPE_CHECKING:
+    from kscope.features.facts import Merge
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
@@ -86,15 +91,8 @@ class NarrowGlobalAccess(ProfiledRule):
     needs_samples = True
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
-        tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
-        # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
-        groups = [
-            g for g in facts.lanes.mergeable
-            if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
-        ]  # fmt: skip
+        groups, narrow = self._candidates(facts, code)
         grouped = {i for g in groups for i in g.members}
-        narrow = [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
         members = sorted(grouped | set(narrow))
         if not len(members) or total(code.executed, members) == 0:
             return PASSED
@@ -106,8 +104,7 @@ class NarrowGlobalAccess(ProfiledRule):
         coarse = self._coarsened(facts, code, members, ratio)
         if share < 0.05 and coarse is None:
             return PASSED
-        carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
-        waves = self._wavefronts(facts, before, carried)
+        waves = self._wavefronts(facts, code, members)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
@@ -148,6 +145,18 @@ class NarrowGlobalAccess(ProfiledRule):
             pulls=["-threads"] if fewer or fatter else [],
             confidence=0.85 if proven or width < 4 else 0.6 if self._streams(code, before) else 0.4,
         )
+
+    def _candidates(self, facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
+        """Accesses that one wider access could replace, and others that are narrow."""
+        # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
+        tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
+        # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
+        groups = [
+            g for g in facts.lanes.mergeable
+            if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
+        ]  # fmt: skip
+        grouped = {i for g in groups for i in g.members}
+        return groups, [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
 
     def _left(
         self, facts: Facts, code: Code, narrow: list[int], before: float, ratio: float
@@ -206,9 +215,11 @@ class NarrowGlobalAccess(ProfiledRule):
         A kernel that computes much on each element, or reads it in a pattern of its own, gains less."""
         return total(code.executed) / accesses < 16 and not any("barrier" in op.kind for op in code.classes)
 
-    def _wavefronts(self, facts: Facts, requests: float, carried: float) -> float:
+    def _wavefronts(self, facts: Facts, code: Code, members: list[int]) -> float:
         """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
         lanes fills one already; narrower or strided ones do not."""
+        requests = total(code.executed, members)
+        carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
         every = facts.counters.traffic.l1_wavefronts or 0.0
         mine = max(0.0, every - facts.counters.traffic.shared_wavefronts)
         least = carried / 128
