@@ -60,14 +60,7 @@ def analyze_kernel(
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
     solve; before: launches of the same function that came earlier in its report."""
     facts = Facts(kernel, structure)
-    said = judged(
-        (
-            (rule.code, partial(rule().run, facts))
-            for rule in all_rules()
-            if issubclass(rule, Rule) and (codes is None or rule.code in codes)
-        ),
-        lambda findings: ranked(weighed(facts, findings)),
-    )
+    said = _said(facts, codes)
     findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
     regimen = decide(facts)
     if details is not None:
@@ -122,6 +115,16 @@ def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind
     rules = silent + len(said.passed) + len(said.findings)
     asked = command(facts, said.not_applicable, before)
     return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts))
+
+
+def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
+    """What the rules say, best first; what few samples say counts for less."""
+    checks = (
+        (rule.code, partial(rule().run, facts))
+        for rule in all_rules()
+        if issubclass(rule, Rule) and (codes is None or rule.code in codes)
+    )
+    return judged(checks, lambda findings: ranked(weighed(facts, findings)))
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.occupancy import Occupancy
 from kscope.features.counters.packing import Packing
 from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
@@ -52,6 +53,7 @@ from kscope.features.sass.loop_kinds import SERIAL
 from kscope.model.kernel import Kernel
 
 if TYPE_CHECKING:
+    from kscope.features.lanes.vectorizable import Merge as Merge
     from kscope.features.specialized.pipeline_loss import Loss as Loss
     from kscope.features.specialized.specialization import Specialization as Specialization
     from kscope.features.specialized.wait_sites import Wait as Wait
@@ -60,8 +62,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "ChipFacts", "Code", "CodeFacts",
-    "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Packing", "Pieces",
-    "Places", "Scale", "Unit", "between", "partly", "total", "up_to",
+    "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Occupancy", "Packing",
+    "Pieces", "Places", "Scale", "Unit", "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

@@ -29,6 +29,7 @@ FIX = {
 
 LANES = 32
 SHORTEST = 8  # elements of a row from which some lanes share it: fewer save less than joining their results costs
+TWICE = 2.0  # times more threads than now, from which a warp a row is more than a change of addresses
 MOSTLY = 0.5  # of all samples, from which accesses are what a kernel waits for, and more warps its cure
 PART, AROUND = 0.25, 0.75  # the same, where the loop around them has so much of the samples: its other loads go along
 
@@ -65,6 +66,33 @@ def rows_of(facts: Facts, code: Code, members: list[int], share: float) -> Rows 
     elif not facts.patterns.shareable(loop):
         why = "what a row carries from element to element, only one thread can compute"
     return Rows(elements, why)
+
+
+class Way(Struct, frozen=True):
+    """What to do about lanes that stand apart: `layout` (of FIX), `why`; threads may become `more` times as many;
+    `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere."""
+
+    layout: str
+    why: str
+    more: float
+    why_not: str
+
+
+def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: str) -> Way:
+    """layout: what lies behind; rows are shared among lanes only where they are what the kernel does, and long."""
+    rows = rows_of(facts, code, members, share) if layout == ROW else None
+    if rows is None or rows.why_not:
+        return Way("" if layout == ROW else layout, WHY[layout], 1.0, rows.why_not if rows is not None else "")
+    launch = facts.counters.launch
+    more = launch.room(rows.lanes)
+    if more < TWICE:
+        return Way(layout, WHY[layout], 1.0, "")
+    lanes = "a warp" if rows.lanes == LANES else f"{rows.lanes} lanes"
+    why = (
+        f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and {launch.blocks:,} blocks leave the "
+        f"device {more:.0f} times too empty: {lanes} a row mends both."
+    )
+    return Way(layout, why, more, "")
 
 
 def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> str:

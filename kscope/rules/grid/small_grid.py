@@ -81,12 +81,11 @@ class SmallGrid(CounterRule):
         if not launch.limits:
             return Missing(f"occupancy limits were not collected; profile with {self.collect}")
         capacity = launch.sms * launch.blocks_per_sm
-        if launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1):
+        idle = launch.idle_sms
+        full = launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1)
+        if full or not (idle or self._waits(facts)):
             return PASSED
         factor = capacity / max(1, launch.blocks)
-        idle = launch.idle_sms
-        if not idle and not self._waits(facts):
-            return PASSED
         estimate, divided = self._shared_out(facts, factor)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
@@ -100,17 +99,9 @@ class SmallGrid(CounterRule):
         seen = "SM activity" in facts.counters.collected.parts
         note = "sm__cycles_active.avg over elapsed cycles"
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
-        why = ""
-        if chain and facts.code is not None:
-            carries = "its data decide the rounds" if facts.code[chain[0]].opcode == "BRA" else (
-                f"its loop carries what {facts.code[chain[0]].opcode} computes"
-            )
-            why = f" Each thread runs one chain, for {carries}."
-            if divided is not None and divided.most >= SHARED:
-                why += f" {divided.most:.0f} threads could share the rounds around it."
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=(f"{empty}{self._meanwhile(facts)}.{why}"),
+            why=f"{empty}{self._meanwhile(facts)}.{self._chain(facts, divided, chain)}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
@@ -125,6 +116,17 @@ class SmallGrid(CounterRule):
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
+
+    def _chain(self, facts: Facts, divided: Pieces | None, chain: tuple[int, ...]) -> str:
+        """What makes the work of a thread one chain, in words; empty where nothing does."""
+        if not chain or facts.code is None:
+            return ""
+        opcode = facts.code[chain[0]].opcode
+        carries = "its data decide the rounds" if opcode == "BRA" else f"its loop carries what {opcode} computes"
+        why = f" Each thread runs one chain, for {carries}."
+        if divided is not None and divided.most >= SHARED:
+            why += f" {divided.most:.0f} threads could share the rounds around it."
+        return why
 
     def _ways(self, facts: Facts, divided: Pieces | None, *, chained: bool) -> tuple[str, list[Remedy]]:
         """What to do, and the ways whose condition does not hold."""

@@ -53,7 +53,7 @@ Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practic
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts
+from kscope.features.facts import Facts, Occupancy
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
@@ -81,14 +81,7 @@ class LowOccupancy(CounterRule):
         if "blocks" in occ.limiters:
             return PASSED  # blocks too small to fill the slots: GRD404 says so
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
-        step = self._next_step(facts)
-        target = occ.relaxed if unused or set(occ.limiters) & {"block size", "barriers"} else step
-        target = max(target, step)
-        if occ.theoretical <= FEWEST * occ.maximum:
-            # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
-            target = max(target, int((step * occ.relaxed) ** 0.5))
-        if "registers" in occ.limiters:
-            target = min(target, self._with_registers(facts, step))
+        target = self._target(facts, occ, unused=unused)
         factor = target / max(1, occ.theoretical)
         waiting = facts.specialized.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
@@ -128,6 +121,16 @@ class LowOccupancy(CounterRule):
             "smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads"
         )
         return facts.kernel.launch.shared_dynamic > 0 and executed == 0
+
+    def _target(self, facts: Facts, occ: Occupancy, *, unused: bool) -> int:
+        """Warps an SM that a change within reach allows."""
+        step = self._next_step(facts)
+        target = occ.relaxed if unused or set(occ.limiters) & {"block size", "barriers"} else step
+        target = max(target, step)
+        if occ.theoretical <= FEWEST * occ.maximum:
+            # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
+            target = max(target, int((step * occ.relaxed) ** 0.5))
+        return min(target, self._with_registers(facts, step)) if "registers" in occ.limiters else target
 
     def _with_registers(self, facts: Facts, step: int) -> int:
         """Warps an SM with as few registers as a thread can do with, for fewer would spill; at least the next step

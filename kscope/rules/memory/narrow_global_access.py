@@ -67,13 +67,20 @@ Access".
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kscope.features.facts import WIDE, Code, Facts, total
-from kscope.model.analysis import Estimate
+from kscope.model.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
-PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
+if TYPE_CHECKING:
+    from kscope.features.facts import Merge
 
+PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
+FATTER = "fewer, fatter threads"
+EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
+MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
 
 
 class NarrowGlobalAccess(ProfiledRule):
@@ -84,15 +91,8 @@ class NarrowGlobalAccess(ProfiledRule):
     needs_samples = True
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
-        tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
-        # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
-        groups = [
-            g for g in facts.lanes.mergeable
-            if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
-        ]  # fmt: skip
+        groups, narrow = self._candidates(facts, code)
         grouped = {i for g in groups for i in g.members}
-        narrow = [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
         members = sorted(grouped | set(narrow))
         if not len(members) or total(code.executed, members) == 0:
             return PASSED
@@ -104,13 +104,15 @@ class NarrowGlobalAccess(ProfiledRule):
         coarse = self._coarsened(facts, code, members, ratio)
         if share < 0.05 and coarse is None:
             return PASSED
-        carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
-        waves = self._wavefronts(facts, before, carried)
+        waves = self._wavefronts(facts, code, members)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
         scale |= {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
-        estimate = facts.estimate.relieve(share, ratio, scale, latency=ratio)
+        left, fewer = self._left(facts, code, narrow, before, ratio)
+        if fewer:
+            scale["blocks"] = ratio
+        estimate = facts.estimate.relieve(share, left, scale, latency=left)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
             estimate = coarse
@@ -130,7 +132,7 @@ class NarrowGlobalAccess(ProfiledRule):
                     else ""
                 )
             ),
-            fix="move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; fewer, fatter threads",
+            fix=f"move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; {FATTER}",
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -138,8 +140,34 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
+            remedies=[Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
+            if fewer and left > ratio else [],
+            pulls=["-threads"] if fewer or fatter else [],
             confidence=0.85 if proven or width < 4 else 0.6 if self._streams(code, before) else 0.4,
         )
+
+    def _candidates(self, facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
+        """Accesses that one wider access could replace, and others that are narrow."""
+        # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
+        tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
+        # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
+        groups = [
+            g for g in facts.lanes.mergeable
+            if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
+        ]  # fmt: skip
+        grouped = {i for g in groups for i in g.members}
+        return groups, [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
+
+    def _left(
+        self, facts: Facts, code: Code, narrow: list[int], before: float, ratio: float
+    ) -> tuple[float, bool]:
+        """What is left of the waits (0..1), and whether threads become fewer: a thread that makes one access outside
+        any loop can only take the elements of others. What it waits for it then waits for as long, and only as many
+        times less as the launch takes waves less."""
+        once = total(code.executed, [i for i in narrow if code.cfg.loop_of[i] is None])
+        if once < MOSTLY * before:
+            return ratio, False
+        return max(ratio, min(1.0, 1 / max(facts.counters.launch.waves, 1e-9))), True
 
     def _coarsened(self, facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
         """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
@@ -187,9 +215,11 @@ class NarrowGlobalAccess(ProfiledRule):
         A kernel that computes much on each element, or reads it in a pattern of its own, gains less."""
         return total(code.executed) / accesses < 16 and not any("barrier" in op.kind for op in code.classes)
 
-    def _wavefronts(self, facts: Facts, requests: float, carried: float) -> float:
+    def _wavefronts(self, facts: Facts, code: Code, members: list[int]) -> float:
         """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
         lanes fills one already; narrower or strided ones do not."""
+        requests = total(code.executed, members)
+        carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
         every = facts.counters.traffic.l1_wavefronts or 0.0
         mine = max(0.0, every - facts.counters.traffic.shared_wavefronts)
         least = carried / 128

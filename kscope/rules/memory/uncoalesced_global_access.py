@@ -78,14 +78,13 @@ from kscope.features.facts import (
 )  # fmt: skip
 from kscope.model.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
-from kscope.rules._shared.layouts import FIX, LANES, ROW, WHY, layout_of, rows_of
+from kscope.rules._shared.layouts import FIX, ROW, layout_of, way_of
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
-TWICE = 2.0  # times more threads than now, from which a warp a row is more than a change of addresses
 
 
 class UncoalescedGlobalAccess(ExcessRule):
@@ -107,30 +106,19 @@ class UncoalescedGlobalAccess(ExcessRule):
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
-        rows = rows_of(facts, code, bad.members, bad.share) if layout == ROW else None
-        remedies, pulls = list[Remedy](), list[str]()
-        why = WHY[layout]
-        if rows is None or rows.why_not:
-            layout = "" if layout == ROW else layout
-            if rows is not None:
-                remedies = [Remedy(step=FIX[ROW], applies=False, why=rows.why_not)]
-        elif (spread := facts.counters.launch.room(rows.lanes)) >= TWICE:
-            alone = estimate
-            estimate, pulls = facts.estimate.spread(estimate, spread, scale), ["+threads"]
-            why = (
-                f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and "
-                f"{facts.counters.launch.blocks:,} blocks leave the device {spread:.0f} times too empty: "
-                f"{'a warp' if rows.lanes == LANES else f'{rows.lanes} lanes'} a row mends both."
-            )
-            remedies = [Remedy(step=FIX[""], applies=True, estimate=alone, why="the device stays as empty as it is")]
+        way = way_of(facts, code, bad.members, bad.share, layout)
+        remedies = [Remedy(step=FIX[ROW], applies=False, why=way.why_not)] if way.why_not else []
+        if way.more > 1:
+            remedies = [Remedy(step=FIX[""], applies=True, estimate=estimate, why="the device stays as empty as it is")]
+            estimate = facts.estimate.spread(estimate, way.more, scale)
         return self.finding(
-            title="A thread walks a whole row: give each row a warp" if layout == ROW else None,
+            title="A thread walks a whole row: give each row a warp" if way.layout == ROW else None,
             why=(
                 f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
-                f"samples wait for these accesses.{why}"
+                f"samples wait for these accesses.{way.why}"
             ),
-            fix=FIX["indirect" if indirect else layout],
+            fix=FIX["indirect" if indirect else way.layout],
             evidence=compared(
                 (SECTORS, bad.every, "all global accesses"),
                 (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"), "sector", bad.share,
@@ -138,7 +126,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             locations=code.locations(bad.members),
             estimate=estimate,
             remedies=remedies,
-            pulls=pulls,
+            pulls=["+threads"] if way.more > 1 else [],
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 

@@ -1,0 +1,93 @@
+"""Each way to mend a fault has its condition; where that does not hold, the finding says so and promises less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.model.analysis import Finding
+from kscope.model.kernel import Kernel
+from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
+from kscope.rules.registry import rule
+from tests.support.edit import with_metrics
+
+
+def outcome(code: str, facts: Facts) -> object:
+    return rule(code)().run(facts)  # type: ignore[attr-defined]
+
+
+def found(code: str, facts: Facts) -> Finding:
+    said = outcome(code, facts)
+    assert isinstance(said, Finding)
+    return said
+
+
+def waves(kernel: Kernel, number: float) -> Kernel:
+    return msgspec.structs.replace(kernel, launch=msgspec.structs.replace(kernel.launch, waves=number))
+
+
+def gain(finding: Finding) -> float:
+    assert finding.estimate is not None
+    return finding.estimate.speedup
+
+
+@pytest.mark.parametrize(
+    ("case", "way", "not_"),
+    [
+        ("list_walk.serial", CHAINS, {UNROLL}),  # each address is loaded
+        ("bags.sentinel", UNROLL, set[str]()),
+        ("triton_gather.block32", FATTER, {UNROLL}),  # no loop, many waves
+    ],
+)
+def test_more_loads_in_flight_by_what_the_code_allows(
+    case: str, way: str, not_: set[str], facts: Callable[[str], Facts]
+) -> None:
+    finding = found("LAT302", facts(case))
+    assert finding.fix == way
+    assert {r.step for r in finding.remedies if not r.applies} == not_
+
+
+def test_loads_outside_loops_of_a_launch_of_one_wave_gain_little(facts: Callable[[str], Facts]) -> None:
+    kernel = facts("triton_gather.block32").kernel
+    many, few = found("LAT302", Facts(kernel)), found("LAT302", Facts(waves(kernel, 0.4)))
+    assert few.fix == EARLIER and gain(few) < 1.3 < gain(many)
+    assert {r.step for r in few.remedies} == {UNROLL, FATTER} and not any(r.applies for r in few.remedies)
+    assert few.confidence < many.confidence
+
+
+def test_wider_accesses_of_one_element_a_thread_need_waves(facts: Callable[[str], Facts]) -> None:
+    kernel = facts("triton_gather.block32").kernel
+    many, few = found("MEM102", Facts(kernel)), found("MEM102", Facts(waves(kernel, 0.3)))
+    assert many.pulls == few.pulls == ["-threads"]
+    assert gain(few) < gain(many) - 0.5
+    (against,) = few.remedies
+    assert not against.applies and against.why.startswith("0.3 waves")
+
+
+def test_wider_accesses_of_a_loop_do_not(facts: Callable[[str], Facts]) -> None:
+    """small_grid.slow fills a hundredth of the device, and each thread walks on and on."""
+    finding = found("MEM102", facts("small_grid.slow"))
+    assert finding.pulls == [] and finding.remedies == [] and gain(finding) > 2
+
+
+def test_more_warps_are_no_cure_where_warps_queue_for_the_issue_slot(facts: Callable[[str], Facts]) -> None:
+    known = facts("tma_scale.stages2")
+    assert not known.counters.launch.idle_sms
+    assert isinstance(outcome("GRD401", known), Finding)
+    ready = {f"smsp__average_warps_issue_stalled_{r}_per_issue_active.ratio": 0.0
+             for r in ("long_scoreboard", "wait", "short_scoreboard", "barrier")}  # fmt: skip
+    ready["smsp__average_warps_issue_stalled_not_selected_per_issue_active.ratio"] = 5.0
+    assert not isinstance(outcome("GRD401", Facts(with_metrics(known.kernel, ready))), Finding)
+
+
+def test_fewer_registers_end_where_spills_begin(facts: Callable[[str], Facts]) -> None:
+    """A thread can spare some of its registers, not two thirds: no more warps are promised than then fit."""
+    known = facts("hgemm.wmma_onestage")
+    finding = found("LAT301", known)
+    assert "-registers" in finding.pulls
+    launch = known.kernel.launch
+    reached = known.profile.occupancy_with(int(0.6 * launch.registers), launch.threads)
+    assert reached is not None and f"{reached.warps} warps would fit" in finding.why
