@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.next_step import next_step
-from kscope.engine.outcomes import judged
+from kscope.engine.outcomes import Outcomes, judged, of_this_build
 from kscope.engine.regime import decide
 from kscope.engine.unexplained import unexplained
 from kscope.engine.verdict import verdict
@@ -54,11 +54,7 @@ def analyze_kernel(
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
     solve."""
     facts = Facts(kernel, structure)
-    said = judged(
-        (rule.code, partial(rule().run, facts))
-        for rule in all_rules()
-        if issubclass(rule, Rule) and (codes is None or rule.code in codes)
-    )
+    said = _said(facts, codes)
     findings = under_the_roof(facts, said.findings)
     regimen = decide(facts)
     if details is not None:
@@ -103,6 +99,16 @@ def analyze_kernel(
         problem=solved,
         next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),
     )  # fmt: skip
+
+
+def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
+    return of_this_build(
+        judged(
+            (rule.code, partial(rule().run, facts))
+            for rule in all_rules()
+            if issubclass(rule, Rule) and (codes is None or rule.code in codes)
+        )
+    )
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:
