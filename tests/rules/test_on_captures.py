@@ -474,3 +474,14 @@ def test_proxy_fence_on_a_profile(kernel: Callable[[str], Kernel], facts: Callab
         outcome = rule.run(Facts(msgspec.structs.replace(profiled, program=program)))
         assert isinstance(outcome, Finding) == fires
     assert isinstance(rule.run(Facts(msgspec.structs.replace(profiled, program=None))), Missing)
+
+
+ACCUSED: dict[str, str] = {}
+"""Kernels that a library or a compiler wrote, accused of a race: none is one."""
+
+
+def test_kernels_of_compilers_are_accused_of_no_race(diagnosis: Diagnose) -> None:
+    """All captures of Triton's kernels, which multiply by wgmma what cp.async and ordinary stores have put there."""
+    written = [case for case in reports.every_case() if case.startswith("triton_")]
+    said = {case: f.severity for case in written if (f := found(diagnosis(case), "ASY505")) is not None}
+    assert len(written) >= 8 and {case: s for case, s in said.items() if s != "info"} == ACCUSED

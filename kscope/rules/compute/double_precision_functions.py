@@ -113,8 +113,8 @@ class DoublePrecisionFunctions(ProfiledRule):
             title=f"Doubles on purpose: {_named(calls)} take {percent(share)} of the time",
             why=(
                 f"{_listed(calls)} in double make up {percent(_made_up(calls, done))} of {done:,.0f} FP64 "
-                f"instructions; {percent(share)} of all samples are theirs, the FP64 pipe is {percent(fp64.busy if fp64 else 0.0)} "
-                "busy."
+                f"instructions; {percent(share)} of all samples are theirs, the FP64 pipe is "
+                f"{percent(fp64.busy if fp64 else 0.0)} busy."
             ),
             fix=f"{FORMULA[main.function]}; float functions where 24 bits suffice",
             evidence=[
