@@ -39,7 +39,6 @@ LENGTHY = {
 TANGLED: dict[str, dict[str, int]] = {
     "rules: with their split into one diagnosis each": {
         "rules/compute/serialized_wgmma.py:_between_groups": 34,
-        "rules/compute/slow_math_functions.py:check": 23,
         "rules/latency/low_occupancy.py:check": 22,
         "rules/memory/narrow_global_access.py:_coarsened": 25,
         "rules/memory/narrow_global_access.py:check": 30,

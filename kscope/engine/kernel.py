@@ -12,7 +12,7 @@ from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.mended import of_kernel
 from kscope.engine.next_step import Blind, next_step
-from kscope.engine.outcomes import Outcomes, judged
+from kscope.engine.outcomes import Outcomes, judged, of_this_build
 from kscope.engine.rank import ranked
 from kscope.engine.regime import Regimen, decide
 from kscope.engine.sureness import tempered
@@ -124,7 +124,7 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         for rule in all_rules()
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
-    return judged(checks, lambda findings: ranked(weighed(facts, findings)))
+    return of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:

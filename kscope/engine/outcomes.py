@@ -22,6 +22,19 @@ class Outcomes(Struct, frozen=True):
     errors: list[RuleError]
 
 
+DEBUG_BUILD = "CMP212"
+
+
+def of_this_build(said: Outcomes) -> Outcomes:
+    """Of a debug build nothing but that: what was found in its code says nothing about the code to come."""
+    alone = [f for f in said.findings if f.code == DEBUG_BUILD]
+    if not alone:
+        return said
+    why = "a debug build (-G): what its code does wrong, optimised code does not; build without -G and profile again"
+    withdrawn = [NotApplicable(code=f.code, why=why) for f in said.findings if f.code != DEBUG_BUILD]
+    return Outcomes(alone, said.passed, [*said.not_applicable, *withdrawn], said.errors)
+
+
 def judged(
     checks: Iterable[tuple[str, Callable[[], Outcome]]],
     order: Callable[[Sequence[Finding]], list[Finding]] = ranked,

@@ -14,8 +14,8 @@ SHOWN = 2  # instructions named
 PLACE = 0.02  # of all samples: an instruction with less names nothing
 WORK = frozenset({"selected", "not_selected"})
 """Warps that issue, or could: no wait."""
-AT_THE_ROOF = ("MEM107", "CMP208")
-"""Where these lead, every wait is the roof's."""
+AT_THE_ROOF = ("MEM107", "CMP208", "CMP212")
+"""Where these lead, every wait is the roof's, or the debug build's."""
 SLOW_OR_FEW = ("LAT301", "GRD401", "OVH606")
 """Warps are too few to cover any latency."""
 EXPLAINS: dict[str, tuple[str, ...]] = {

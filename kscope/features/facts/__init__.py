@@ -54,6 +54,7 @@ from kscope.model.kernel import Kernel
 
 if TYPE_CHECKING:
     from kscope.features.lanes.vectorizable import Merge as Merge
+    from kscope.features.patterns.double_math import DoubleCall as DoubleCall
     from kscope.features.specialized.pipeline_loss import Loss as Loss
     from kscope.features.specialized.specialization import Specialization as Specialization
     from kscope.features.specialized.wait_sites import Wait as Wait

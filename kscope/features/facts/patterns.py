@@ -24,6 +24,8 @@ from kscope.features.patterns.tile_copies import Copy
 if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do without
     from kscope.features.patterns.accurate_math import MathCall
     from kscope.features.patterns.dependency_chains import Recurrence
+    from kscope.features.patterns.double_math import DoubleCall
+    from kscope.features.patterns.kept_in_memory import Kept
     from kscope.features.patterns.math_functions import Power
     from kscope.features.patterns.register_banks import BankCost
     from kscope.features.sass.columns import Column
@@ -135,6 +137,13 @@ class PatternFacts:
 
         return bank_costs(self._code)
 
+    @cached_property
+    def kept_in_memory(self) -> list[Kept]:
+        """Loops that store what they compute to the same place in every round."""
+        from kscope.features.patterns.kept_in_memory import kept_in_memory
+
+        return kept_in_memory(self._code)
+
     # Arithmetic
 
     @cached_property
@@ -172,9 +181,21 @@ class PatternFacts:
         return math_functions.unfused(self._code)
 
     @cached_property
+    def self_moves(self) -> list[int]:
+        """Moves of a register to itself: what -G leaves."""
+        return math_functions.self_moves(self._code)
+
+    @cached_property
     def conversions(self) -> list[int]:
         """Number-format conversions (CONVERSIONS), those of an integer division left aside."""
         return math_functions.conversions(self._code)
+
+    @cached_property
+    def double_calls(self) -> list[DoubleCall]:
+        """Functions of doubles (pow, exp, division, ...) that ran, those with most FP64 instructions first."""
+        from kscope.features.patterns.double_math import double_calls
+
+        return double_calls(self._code)
 
     @cached_property
     def widened(self) -> tuple[list[int], list[int]]:

@@ -17,17 +17,18 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from kscope.features.lanes.async_accesses import asynchronous, multiplies, overwrites, sends, shared_operands
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
 from kscope.features.sass.listing import Listing
 from kscope.isa.families import family
-from kscope.model.operand import uniform_base
 from kscope.model.program import Instruction
 
 SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
 LEAST = 256  # bytes that an asynchronous access is taken to move at least
+PRODUCT = 8192  # bytes of an operand of wgmma: 64 rows of 128 bytes
+WORDS = 4  # different addresses of a store, up to which it writes a word or two for other threads, and no tile
 _WRITES = family("generic_shared_write")
 _READS = family("shared_read")
-_ASYNCHRONOUS, _SENDS = family("async_proxy"), family("sends_shared")
 _ORDERING = family("orders_threads")
 
 
@@ -57,10 +58,10 @@ def hazards(code: Listing, block: Sequence[int] | None = None) -> list[Hazard]:
     proxies = Proxies(code, block)
     found: list[Hazard] = []
     staged: set[int] = set()
-    for i in sorted(proxies.asynchronous, key=lambda i: (not _sends(code[i]), i)):
+    for i in sorted(proxies.asynchronous, key=lambda i: (not sends(code[i]), i)):
         new = proxies.at(i, staged)
         found += new
-        if _sends(code[i]):
+        if sends(code[i]):
             staged.update(site for h in new if not h.reads for site in h.sites)
     return sorted(found, key=lambda h: h.index)
 
@@ -71,7 +72,7 @@ class Proxies:
     def __init__(self, code: Listing, block: Sequence[int] | None = None) -> None:
         self._code, self._block = code, block
         ran = set(code.ran(range(len(code))))
-        self.asynchronous = [i for i in code.where(_asynchronous) if i in ran]
+        self.asynchronous = [i for i in code.where(asynchronous) if i in ran]
         self.sites = [i for i in code.where(lambda ins, op: ins.opcode in _WRITES | _READS) if i in ran]
         self.sites = [i for i in self.sites if code[i].guard is not None or not code[i].guard_negated]
         self._bit = {i: 1 << n for n, i in enumerate(self.sites)}
@@ -81,16 +82,18 @@ class Proxies:
         """Hazards of one asynchronous access: writes before it, and reads before it where it writes. `without`: sites
         to leave out where it does not itself send what they stored."""
         pending = self._before.get(index, 0)
-        sites = [i for i in self.sites if self._bit[i] & pending and (_sends(self._code[index]) or i not in without)]
+        sites = [i for i in self.sites if self._bit[i] & pending and (sends(self._code[index]) or i not in without)]
         out = []
         for reads in (False, True):
             kind = [i for i in sites if (self._code[i].opcode in _READS) == reads]
-            if reads and not _overwrites(self._code[index]):
+            if reads and not overwrites(self._code[index]):
                 continue  # two readers never race
-            met = {i: self._meets(i, index) for i in kind}
-            chosen = [i for i in kind if met[i] is not False]
-            sure = [i for i in chosen if met[i]]
-            chosen = sure or chosen
+            met = {i: self._meets(i, index) for i in kind if not self._spared(i, index)}
+            sure = [i for i in kind if met.get(i)]
+            # What a store into a buffer is for shows where the buffer is sent; a product, or a load of the next round,
+            # may be of any other.
+            unknown = [i for i in kind if i in met and met[i] is None and not reads and sends(self._code[index])]
+            chosen = sure or unknown
             if chosen:
                 path = self._path(chosen[0], index)
                 ordered = any(self._code[i].opcode in _ORDERING for i in path[1:-1])
@@ -126,7 +129,7 @@ class Proxies:
                             changed = True
                     for name in acquire:
                         bits |= shared.get(name, 0)
-                    if i in before or _asynchronous(ins, None):
+                    if i in before or asynchronous(ins, None):
                         before[i] = before.get(i, 0) | bits
                 for s in [*b.successors, *self._calls.get(number, ())]:
                     if bits & ~entering[s]:
@@ -191,6 +194,8 @@ class Proxies:
         Of the asynchronous side the first byte is known, not the size: what lies further behind counts as another
         buffer. Several warps and rounds of the loops are tried, the first warp among them.
         """
+        if multiplies(self._code[index]):
+            return self._in_every_world(site, index)
         lows = self._starts.get(index)
         touched = self._touched(site)
         if lows is None or touched is None:
@@ -202,6 +207,28 @@ class Proxies:
         if site not in self._reached:
             self._reached[site] = self._addresses(site)
         return self._reached[site]
+
+    def _spared(self, site: int, index: int) -> bool:
+        """Copies by cp.async before a product: by the memory model they need the fence too, and no library has it. And
+        a single word that a thread stores for others (a tile's number, a barrier) is no operand of a product."""
+        if not multiplies(self._code[index]):
+            return False
+        touched = self._touched(site)
+        return self._code[site].opcode == "LDGSTS" or (touched is not None and len(touched) <= WORDS)
+
+    def _in_every_world(self, site: int, index: int) -> bool | None:
+        """Whether a product's operand, PRODUCT bytes from where its descriptor begins, holds what a warp stores, under
+        each assumption for itself: one that meets only under some met by chance."""
+        for w in self._worlds:
+            value = w.shared_address(site)
+            starts = [w.read(index, register) for register, _ in shared_operands(self._code[index])]
+            if value is None or not starts or any(s is None for s in starts):
+                return None
+            lanes = value if isinstance(value, tuple) else (value,)
+            lows = [((s[0] if isinstance(s, tuple) else s) & 0x3FFF) << 4 for s in starts if s is not None]
+            if not any(low <= a < low + PRODUCT for low in lows for a in lanes):
+                return False
+        return True
 
     def _addresses(self, site: int) -> list[int] | None:
         out: set[int] = set()
@@ -221,7 +248,7 @@ class Proxies:
         ins = self._code[index]
         found: set[int] = set()
         for w in self._worlds:
-            for register, descriptor in _shared_operands(ins):
+            for register, descriptor in shared_operands(ins):
                 value = w.read(index, register)
                 if value is None:
                     return None
@@ -266,33 +293,3 @@ class Proxies:
             if self._code[at].opcode in _ORDERING or came[at] < 0:
                 way.append(at)
         return tuple(reversed(way))
-
-
-def _asynchronous(ins: Instruction, op: object) -> bool:
-    """Whether an instruction reads or writes shared memory through the asynchronous proxy."""
-    return ins.opcode in _ASYNCHRONOUS
-
-
-def _sends(ins: Instruction) -> bool:
-    """Whether an asynchronous access carries shared memory out: a TMA or bulk store or reduction."""
-    if ins.opcode == "UBLKCP":
-        return ins.mods[:1] != ("S",)
-    return ins.opcode in _SENDS
-
-
-def _overwrites(ins: Instruction) -> bool:
-    """Whether an asynchronous access writes shared memory."""
-    return ins.opcode == "UTMALDG" or (ins.opcode == "UBLKCP" and ins.mods[:1] == ("S",))
-
-
-def _shared_operands(ins: Instruction) -> list[tuple[int, bool]]:
-    """(uniform register with a shared-memory address, whether it is a matrix descriptor) of an asynchronous access."""
-    described = [o.bases[0].register for o in ins.operands if o.prefix == "gdesc" and o.bases]
-    if ins.opcode.endswith("GMMA"):  # one operand names the descriptors of A and B, or of B alone
-        pairs = [described[0], described[0] + 2] if described and ins.operands[1].prefix == "gdesc" else described
-        return [(n, True) for n in pairs]
-    if described:
-        return [(n, True) for n in described]
-    place = 1 if ins.opcode in ("UBLKCP", "UBLKRED") and ins.mods[:1] != ("S",) else 0
-    found = [r for o in ins.operands if (r := uniform_base(o)) is not None]
-    return [(found[place], False)] if len(found) > place else []

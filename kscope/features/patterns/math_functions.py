@@ -151,6 +151,14 @@ def unfused(code: Listing) -> list[int]:
     return out
 
 
+def self_moves(code: Listing) -> list[int]:
+    """Moves of a register to itself."""
+    return code.where_each(
+        lambda ins, op: ins.opcode == "MOV" and len(ins.operands) == 2
+        and ins.operands[0].vector is not None and ins.operands[0].vector == ins.operands[1].vector
+    )  # fmt: skip
+
+
 def conversions(code: Listing) -> list[int]:
     """Number-format conversions, those of an integer division left aside."""
     found = code.ran(code.where(lambda ins, op: ins.opcode in CONVERSIONS))

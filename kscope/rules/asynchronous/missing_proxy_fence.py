@@ -16,7 +16,7 @@ memory before the store: rarely, and depending on load and chip.
 ## Evidence
 
 The path, instruction by instruction, in the SASS: the accesses, the barriers between, no `FENCE.VIEW.ASYNC`. Addresses
-are computed from the code where they follow from it; accesses of other buffers are left out. What a TMA or bulk store
+are computed from the code; accesses of other buffers are left out. What a TMA or bulk store
 picks up is reported there, once, not again at the products of the next tile.
 
 ## Fix
@@ -51,8 +51,9 @@ After (put_fenced):
 ## When it is wrong
 
 Loads before a TMA load, with a barrier between, are a race by the memory model only: the values have been returned
-when the thread reaches the barrier, and widely used kernels rely on it. Such findings are of minor severity. Where
-addresses do not follow from the code, accesses of different buffers may be taken for one.
+when the thread reaches the barrier, and widely used kernels rely on it. So do copies by `cp.async` before a product:
+those are left out. A claim is made where the bytes are the same by address; where a TMA store may send what was stored,
+but the addresses do not follow from the code, it is a remark; a store that may be any product's operand is none.
 
 ## Source
 
@@ -94,7 +95,7 @@ class MissingProxyFence(ProfiledRule):
             else "the asynchronous access may overwrite what is still to be read"
         )
         formal = worst.reads and worst.ordered
-        where = "" if worst.overlap else " (the addresses do not follow from the code: they may be different buffers)"
+        where = "" if worst.overlap else " if both mean the same bytes, which does not follow from the code"
         finding = self.finding(
             title=f"{site.opcode} reaches {target.opcode} without a proxy fence",
             why=f"On the path {way} there is no fence.proxy.async: {effect}{where}."
@@ -105,12 +106,14 @@ class MissingProxyFence(ProfiledRule):
                 derived("asynchronous writes after uncovered loads", len(found) - writes, "inst", "by paths"),
             ],
             locations=[code.location(i) for i in dict.fromkeys([*worst.path, *worst.sites])][:8],
-            confidence=0.4 if formal else 0.9 if worst.overlap else 0.6,
+            confidence=0.4 if formal else 0.9 if worst.overlap else 0.3,
         )
         return structs.replace(finding, severity=_severity(worst))
 
 
 def _severity(hazard: Hazard) -> Severity:
-    if hazard.reads:
-        return "minor" if hazard.ordered else "major"
-    return "critical" if hazard.overlap else "major"
+    """A claim where the bytes are the same by address; where that is not known, or the order is a matter of the memory
+    model alone, a remark."""
+    if not hazard.overlap or (hazard.reads and hazard.ordered):
+        return "info"
+    return "major" if hazard.reads else "critical"

@@ -1,0 +1,84 @@
+"""Values that a loop keeps in memory although nobody but the thread needs them before it ends: a store to the same
+place in every round. What may alias it must wait for it: no load of the loop can be issued before."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kscope.features.sass.listing import Listing
+from kscope.model.operand import Operand, memory_operand
+
+SPACES = ("shared", "global", "generic")
+
+
+class Kept(Struct, frozen=True):
+    """`loop`: number in the flow graph; `stores` to a place that stays the same, `loads` of such a place; `others`:
+    loads of the same space in that loop, which must keep their order with the stores."""
+
+    loop: int
+    space: str
+    stores: tuple[int, ...]
+    loads: tuple[int, ...]
+    others: tuple[int, ...]
+
+
+def kept_in_memory(code: Listing) -> list[Kept]:
+    """The innermost loops that store to a steady place in each round, those that execute most stores first. Loops with
+    a barrier or a strong access hand values to other threads and are left aside."""
+    out = []
+    for number, loop in enumerate(code.cfg.loops):
+        if not loop.innermost or not code.executed[loop.instructions[0]]:
+            continue
+        body = set(loop.instructions)
+        if any(_hands_over(code, i) for i in body):
+            continue
+        out += [kept for space in SPACES if (kept := _in_loop(code, number, space, body)) is not None]
+    return sorted(out, key=lambda k: -sum(code.executed[i] for i in k.stores))
+
+
+def _in_loop(code: Listing, number: int, space: str, body: set[int]) -> Kept | None:
+    mine = [i for i in code.cfg.loops[number].instructions if code.classes[i].space == space]
+    stores = [i for i in mine if code.classes[i].access == "store" and code.cfg.every_round(number, i)]
+    steady = [i for i in code.ran(stores) if _steady(code, i, body) and code[i].guard is None]
+    if not any(_carried(code, i, body) for i in steady):
+        return None
+    places = {_place(code, i) for i in steady}
+    read = [i for i in mine if code.classes[i].access == "load"]
+    same = [i for i in read if _place(code, i) in places]
+    return Kept(number, space, tuple(steady), tuple(same), tuple(code.ran(i for i in read if i not in same)))
+
+
+def _hands_over(code: Listing, index: int) -> bool:
+    ins, op = code[index], code.classes[index]
+    if "barrier" in op.kind or ins.opcode in ("MEMBAR", "SYNCS", "WARPSYNC") or op.access in ("atomic", "reduction"):
+        return True
+    return op.access is not None and "STRONG" in ins.mods
+
+
+def _steady(code: Listing, index: int, body: set[int]) -> bool:
+    """The address is made outside the loop, from the thread's index."""
+    operand = memory_operand(code[index].operands)
+    if operand is None or not operand.bases:
+        return False
+    made = {p for r in _address(code, index, operand) for p in code.defuse.producers(index, r)}
+    names = code.slices.names(made)
+    return bool(made) and made.isdisjoint(body) and names is not None and "tid" in names
+
+
+def _address(code: Listing, index: int, operand: Operand) -> list[int]:
+    """Registers of an address, the second half of a pair with the first."""
+    first = [b.register for b in operand.bases]
+    return [r for r in code[index].uses if any(r in (b, b + 1) for b in first)]
+
+
+def _place(code: Listing, index: int) -> tuple[object, ...]:
+    operand = memory_operand(code[index].operands)
+    assert operand is not None
+    made = tuple(sorted(p for r in _address(code, index, operand) for p in code.defuse.producers(index, r)))
+    return operand.bases, operand.value, made
+
+
+def _carried(code: Listing, store: int, body: set[int]) -> bool:
+    """What is stored was made in the loop: a sum, a minimum, the last of something."""
+    data = code[store].uses[-max(1, code.classes[store].bytes // 4) :]
+    return any(p in body for r in data for p in code.defuse.producers(store, r))

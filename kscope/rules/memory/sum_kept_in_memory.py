@@ -1,0 +1,110 @@
+"""A loop keeps its sum in memory: every round stores it to the same place.
+
+## What it does
+
+Finds innermost loops that store a value made in the loop to an address that does not change in it, and the loads of
+that address: `s[t] += ...` in shared memory, `y[i] += ...` in global memory. Loops that hand values to other threads
+(a barrier, a fence, an atomic, volatile) are left aside.
+
+## Why it costs time
+
+The compiler may not keep such a sum in a register when another pointer, or another part of the same shared array, might
+be the same place. Then each round stores, and no load of the next one may be issued before the store: the latency of
+shared memory (about 23 cycles) or of L1 stands in every round.
+
+## Evidence
+
+Stores to a steady address in the loop (def-use: what makes the address lies outside), their executions, samples at them
+and at the loads that must wait their turn.
+
+## Fix
+
+Add into a local variable and store it once behind the loop; `__restrict__` where two pointers never meet; separate
+`__shared__` arrays instead of parts of one.
+
+Before:
+
+    for (int k = 0; k < 128; k++) sum[t] += tile[k] * v;
+
+After:
+
+    for (int k = 0; k < 128; k++) s += tile[k] * v;
+
+## In SASS
+
+A store in every step; or none.
+
+Before (capture sums.in_shared):
+
+    FFMA R7, R3, R7, R8
+    STS [R4+0x200], R7
+    LDS R8, [R6+UR4+-0x1c]
+    FFMA R8, R3, R8, R7
+    STS [R4+0x200], R8
+
+After (capture sums.in_register):
+
+    LDS.128 R4, [UR4]
+    ...
+    FFMA R4, R21, R4, R12
+    LDS.128 R12, [UR4+0x30]
+    FFMA R5, R21, R5, R4
+    FFMA R6, R21, R6, R5
+
+## When it is wrong
+
+Threads of one warp may read the place in the same loop without a barrier (warp-synchronous code): then it is a message,
+not a sum.
+
+## Source
+
+CUDA C++ Programming Guide, __restrict__; our own pair, sums.in_shared: 3.1x.
+"""
+
+from __future__ import annotations
+
+from kscope.features.facts import Code, Facts, total
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
+
+LEAST = 0.1  # of all samples
+ORDERED = 0.3  # of the waits for the other loads of the loop that stay when they need not keep their order
+PLACES = {"shared": "shared memory", "global": "global memory", "generic": "memory by generic addresses"}
+
+
+class SumKeptInMemory(ProfiledRule):
+    code = "MEM114"
+    slug = "sum-kept-in-memory"
+    title = "A loop stores its sum to the same place in every round"
+    regime = "memory"
+    needs_samples = True
+
+    def check(self, facts: Facts, code: Code) -> Outcome:
+        kept = [k for k in facts.patterns.kept_in_memory if k.stores]
+        if not kept:
+            return PASSED
+        members = sorted({i for k in kept for i in (*k.stores, *k.loads)})
+        ordered = sorted({i for k in kept for i in k.others})
+        mine, waiting = code.blamed_share(members), code.blamed_share(ordered)
+        if mine + waiting < LEAST:
+            return PASSED
+        touched, remaining = mine + waiting, ORDERED * waiting / (mine + waiting)
+        gone = facts.patterns.addresses_of(members)
+        left = facts.profile.demands_after(gone, 0.0)
+        first = kept[0]
+        return self.finding(
+            title=f"A loop keeps its sum in {PLACES[first.space]}",
+            why=(
+                f"{total(code.executed, first.stores):,.0f} stores in a loop write what it computes to an address that "
+                f"stays the same; {percent(mine)} of all samples are theirs and {percent(waiting)} wait for other "
+                "loads of the loop, none of which may start before the store."
+            ),
+            fix="add into a local variable and store it once behind the loop; __restrict__ where pointers never meet",
+            evidence=[
+                derived("stores to a steady address", total(code.executed, first.stores), "inst", "by def-use"),
+                derived("samples at them and their loads", mine, "", "blamed"),
+                derived("samples waiting for other loads of these loops", waiting, "", "blamed"),
+            ],
+            locations=code.locations([*first.stores, *first.loads]),
+            estimate=facts.estimate.relieve(touched, remaining, left, latency=facts.estimate.floor_without(members)),
+            confidence=0.7,
+        )

@@ -1,0 +1,48 @@
+"""Sums that a loop keeps in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kscope.features.facts import Facts
+from kscope.features.patterns.kept_in_memory import kept_in_memory
+from kscope.features.sass.listing import Listing
+from tests.features.listings import program
+
+LOOP = """
+0x0 S2R R2, SR_TID.X
+0x10 LEA R4, R2, UR4, 0x2
+0x20 LDS R8, [R4+0x200]
+0x30 LDS R7, [R6+UR4]
+0x40 FFMA R8, R3, R7, R8
+0x50 {store}
+0x60 IADD3 R6, R6, 0x4, RZ
+0x70 ISETP.NE.AND P0, PT, R6, 0x220, PT
+0x80 @P0 BRA 0x30
+0x90 EXIT
+"""
+
+
+def kept(store: str) -> list[tuple[int, ...]]:
+    return [k.stores for k in kept_in_memory(Listing(program(LOOP.format(store=store)), "test"))]
+
+
+def test_a_store_to_the_same_place_in_every_round() -> None:
+    assert kept("STS [R4+0x200], R8") == [(5,)]
+
+
+def test_an_array_that_is_filled_is_none() -> None:
+    assert kept("STS [R6+0x200], R8") == []
+
+
+def test_what_is_not_made_in_the_loop_or_handed_over_is_none() -> None:
+    assert kept("STS [R4+0x200], R9") == []
+    assert kept("STS.STRONG [R4+0x200], R8") == []
+    assert kept("@P1 STS [R4+0x200], R8") == []
+    assert kept("BAR.SYNC.DEFER_BLOCKING 0x0") == []
+
+
+def test_on_captures(facts: Callable[[str], Facts]) -> None:
+    (found,) = facts("sums.in_shared").patterns.kept_in_memory
+    assert found.space == "shared" and len(found.stores) == 16 and len(found.others) == 16
+    assert facts("sums.in_register").patterns.kept_in_memory == []
