@@ -7,9 +7,11 @@ from functools import partial
 
 from msgspec import UNSET
 
+from kscope.engine.circumstances import circumstances
 from kscope.engine.collecting import command, unsampled
 from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
+from kscope.engine.libraries import library_of, note
 from kscope.engine.mended import of_kernel
 from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged, of_this_build
@@ -17,6 +19,7 @@ from kscope.engine.rank import ranked
 from kscope.engine.regime import Regimen, decide
 from kscope.engine.sureness import tempered
 from kscope.engine.thin import weighed
+from kscope.engine.tiles import without_threads
 from kscope.engine.unexplained import unexplained
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
@@ -26,6 +29,7 @@ from kscope.model.analysis import (
     HotInstruction,
     KernelAnalysis,
     LaunchInfo,
+    LibraryKernel,
     NvidiaFinding,
     Roofline,
     Stall,
@@ -60,7 +64,7 @@ def analyze_kernel(
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
     solve; before: launches of the same function that came earlier in its report."""
     facts = Facts(kernel, structure)
-    said = _said(facts, codes)
+    said = without_threads(kernel, _said(facts, codes))
     findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
     regimen = decide(facts)
     if details is not None:
@@ -72,6 +76,7 @@ def analyze_kernel(
     launch, device = kernel.launch, kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
+    library = library_of(kernel.demangled or kernel.name or "")
     blind = _blind(facts, said, regimen, before)
     step = next_step(facts, findings, room, solved or None, blind)
     return KernelAnalysis(
@@ -102,11 +107,19 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[*map(one_line, kernel.notes), *(unexplained(facts, findings) if codes is None else ())],
+        notes=[
+            *(one_line(n) for n in kernel.notes), *(unexplained(facts, findings) if codes is None else ()),
+            *_brought(library), *circumstances(facts, regimen, before),
+        ],
         workload=kernel.workload,
         problem=solved,
         next_step=step,
+        library=library,
     )  # fmt: skip
+
+
+def _brought(library: LibraryKernel | None) -> list[str]:
+    return [note(library)] if library is not None else []
 
 
 def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind:

@@ -40,10 +40,11 @@ from kscope.model.timeline_analysis import TimelineAnalysis
 __all__ = [
     "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "Condition", "DeviceInfo", "Edit", "Estimate", "Evidence",
     "Finding", "Fix", "Frozen", "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis",
-    "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter",
-    "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "Proof", "RankFigures",
-    "Regime", "RegimeShare", "Remedy", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall",
-    "TimeShare", "TimelineAnalysis", "Told", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
+    "JoinedAnalysis", "JoinedKernel", "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo",
+    "LibraryKernel", "Limiter", "Location", "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit",
+    "ProgramAnalysis", "Proof", "RankFigures", "Regime", "RegimeShare", "Remedy", "Repeats", "Roofline", "RuleError",
+    "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis", "Told", "Utilization", "Verdict",
+    "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"
@@ -137,6 +138,15 @@ class Repeats(Frozen):
     total_us: float
 
 
+class LibraryKernel(Frozen):
+    """A kernel that a library brought, by its name."""
+
+    library: str
+    scheme: Annotated[str, Meta(description="which of the library's ways to name kernels")]
+    says: Annotated[dict[str, str], Meta(description="what the name says: m, n, k, stages, cluster, layout, ...")]
+    change: Annotated[str, Meta(description="what a caller can change")]
+
+
 class KernelAnalysis(Frozen):
     id: str
     name: str
@@ -163,6 +173,7 @@ class KernelAnalysis(Frozen):
     workload: str = "kernel"
     problem: ProblemFit | UnsetType = UNSET  # only where one was named
     next_step: NextStep | None = msgspec.field(default=None, name="next")
+    library: LibraryKernel | None = None
 
 
 class FunctionAnalysis(Frozen):

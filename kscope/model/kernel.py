@@ -189,6 +189,13 @@ class Kernel(Struct, frozen=True):
     sections: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     tool_version: str | None = None
+    recorded: Mapping[str, str] = field(default_factory=dict)
+    """Options of the `ncu` that wrote the report (kscope.parsers.files.ncu_command); empty where it does not say."""
+
+    @property
+    def tile(self) -> bool:
+        """Whether it is a tile program (cuTile): its author wrote tiles, and the compiler made threads of them."""
+        return (self.metrics.text("launch__execution_model") or "").lower() == "tile"
 
     @property
     def duration_ns(self) -> float | None:

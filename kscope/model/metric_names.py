@@ -8,10 +8,13 @@ from functools import cache
 _NAMES = r"""
     derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained
     derived__lts__lts2xbar_bytes.sum.peak_sustained
+    device__attribute_clock_rate
     device__attribute_fb_bus_width
     device__attribute_global_memory_bus_width
+    device__attribute_l2_cache_size
     device__attribute_l2s_count
     device__attribute_max_warps_per_multiprocessor
+    device__attribute_mps_enabled
     dram__bytes.sum.peak_sustained
     dram__bytes.sum.per_second
     dram__bytes_read
@@ -27,6 +30,7 @@ _NAMES = r"""
     dramc__throughput
     dramc__throughput.avg.pct
     fbpa__dram_sectors
+    gpc__cycles_elapsed.avg.per_second
     gpc__cycles_elapsed.max
     gpu__compute_memory_access_throughput
     gpu__compute_memory_access_throughput_internal_activity
@@ -84,7 +88,10 @@ _NAMES = r"""
     launch__shared_mem_per_block_dynamic
     launch__shared_mem_per_block_static
     launch__sm_count
+    launch__uses_green_context
+    launch__uses_mps
     launch__waves_per_multiprocessor
+    lts__cycles_elapsed.avg
     lts__cycles_elapsed.avg.per_second
     lts__cycles_elapsed.max
     lts__cycles_elapsed.sum
@@ -112,6 +119,7 @@ _NAMES = r"""
     lts__throughput
     lts__throughput.avg.pct
     lts__xbar2lts_cycles_active
+    profiler__replayer_passes
     sass__inst_executed_per_opcode_with_modifier_all
     sass__inst_executed_register_spilling
     sass__inst_executed_shared_loads
@@ -145,6 +153,7 @@ _NAMES = r"""
     sm__issue_active
     sm__maximum_warps_avg_per_active_cycle
     sm__mem_tensor_cycles
+    sm__mem_tensor_cycles_active
     sm__mem_tensor_cycles_active_realtime
     sm__mio2rf_writeback_active
     sm__mio_inst_issued
@@ -196,6 +205,7 @@ _NAMES = r"""
     smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed
     smsp__thread_inst_executed_per_inst_executed.ratio
     smsp__warps_eligible.avg.per_cycle_active
+    syslts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed
 """.split()
 """Whole names, and stems that the code completes with one of the suffixes."""
 

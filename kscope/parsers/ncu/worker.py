@@ -234,8 +234,10 @@ def serve(
         pipe.flush()
 
     try:
+        from kscope.parsers.ncu import session
+
         actions = _open(path)
-        version = _version(path)
+        version, recorded = session.version(path), session.recorded(path)
     except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
         send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
         return
@@ -246,8 +248,8 @@ def serve(
     sources = Sources(cache)
     send("open", len(actions))
     bound = MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND
-    names = _functions(path, len(actions))
-    before = _earlier(names)
+    names = session.functions(path, len(actions))
+    before = session.earlier(names)
     # code that is worth sending before it is decoded: of the first launch of each function
     expected = {i: name for i, name in enumerate(names) if name and not before[i]} if want.sass else {}
     for index, behind in turns.kernels(rest) if turns else ((i, ()) for i in range(first, len(actions))):
@@ -257,7 +259,7 @@ def serve(
         try:
             action = actions[index]()
             raw = extract(action, index, want, cache)
-            raw["tool_version"] = version
+            raw["tool_version"], raw["recorded"] = version, recorded
             raw["before"] = before[index] if names else 0
         except Exception as e:
             send("skip", index, str(e) if isinstance(e, KscopeError) else one_line(f"{type(e).__name__}: {e}"))
@@ -268,31 +270,6 @@ def serve(
             send("pause", index + 1, behind)
             return
     send("done")
-
-
-def _functions(path: str, count: int) -> list[str]:
-    """The mangled name of each kernel; [] where the container does not tell which they are."""
-    from kscope.parsers.files.ncu_images import result_names
-
-    names = result_names(path)
-    return names if len(names) == count else []
-
-
-def _earlier(names: list[str]) -> list[int]:
-    """Launches of the same function before each."""
-    met: dict[str, int] = {}
-    return [met.update({name: met.get(name, -1) + 1}) or met[name] for name in names]
-
-
-def _version(path: str) -> str | None:
-    """The version of Nsight Compute that wrote the report, if its session block names it."""
-    from kscope.parsers.files import ncu_container
-
-    try:
-        with open(path, "rb") as file:
-            return ncu_container.tool_version(file, os.fstat(file.fileno()).st_size)
-    except (OSError, ncu_container.Damage):
-        return None
 
 
 def _open(path: str) -> list[Callable[[], Any]]:

@@ -210,7 +210,7 @@ export interface KernelAnalysis {
   utilization: Utilization[]; stalls: Stall[]; warp_specialization: WarpSpecialization | null; findings: Finding[];
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; nvidia: NvidiaFinding[]; nvtx: string[];
   hot: HotInstruction[]; repeats: Repeats | null; notes: string[]; workload: string; problem: ProblemFit;
-  next: NextStep | null;
+  next: NextStep | null; library: LibraryKernel | null;
 }
 
 export interface KernelDetail {
@@ -249,6 +249,10 @@ export interface LaunchInfo {
 
 export interface Level {
   name: string; bytes_per_s: number; peak?: number; busy?: number; unit?: string; metric?: string; roof?: number;
+}
+
+export interface LibraryKernel {
+  library: string; scheme: string; says: Record<string, string>; change: string;
 }
 
 export interface Link {
