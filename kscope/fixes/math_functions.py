@@ -63,7 +63,7 @@ def fixes(asked: Asked) -> list[Fix]:
     return [
         Fix(
             kind="math_function",
-            title=", ".join([*(f"{row.get('fast', name)}" for name, row, _ in changes)] + ["power<N>"] * bool(powers.count)),
+            title=", ".join([row.get("fast", name) for name, row, _ in changes] + ["power<N>"] * bool(powers.count)),
             language="cuda",
             code=POWER if powers.count else "",
             edits=edits,
