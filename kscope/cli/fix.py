@@ -10,7 +10,7 @@ import click
 from kscope.cli._options import check_regex
 
 if TYPE_CHECKING:
-    from kscope.fixes.source import Lines
+    from kscope.fixes.given.source import Lines
     from kscope.model.fixes import Checked, Proposal
     from kscope.reports.terminal import Page
 

@@ -22,7 +22,7 @@ COMMANDS = {
     "diff": "Compare two versions: what a change did, kernel by kernel, and whether the promise held.",
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
-    "fix": "Print the change that a finding asks for, with its proof; check whether a new version has it.",
+    "fix": "Print the change that a finding asks for: code, conditions, proof, worth.",
     "log": "Keep the versions of a kernel: time, verdict, promises, the code, beside the report itself.",
     "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",
     "napkin": "Estimate an operation: bytes, FLOP and the floor in time, before a line is written.",

@@ -13,8 +13,8 @@ from kscope.engine.lint import lint
 from kscope.engine.mended import of_code, setting_of
 from kscope.features.facts import Facts
 from kscope.features.sass.listing import Listing
+from kscope.fixes.given.setting import Setting
 from kscope.fixes.left import left
-from kscope.fixes.setting import Setting
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
 from kscope.model.fixes import Checked, Fix, Proposal
@@ -22,7 +22,7 @@ from kscope.model.quoted import quoted
 from kscope.parsers.files.inputs import HEAD, open_input, sniff
 
 if TYPE_CHECKING:
-    from kscope.fixes.source import Lines
+    from kscope.fixes.given.source import Lines
     from kscope.model.analysis import Finding
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from kscope.features.sass.listing import Structure
     from kscope.features.views.footprint import Footprints
-    from kscope.fixes.source import Lines
+    from kscope.fixes.given.source import Lines
     from kscope.model.analysis import Headroom, ProblemFit
     from kscope.model.detail import KernelDetail
     from kscope.napkin.problem import Problem

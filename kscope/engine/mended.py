@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
     from kscope.features.sass.listing import Listing
-    from kscope.fixes.setting import Setting
-    from kscope.fixes.source import Lines
+    from kscope.fixes.given.setting import Setting
+    from kscope.fixes.given.source import Lines
     from kscope.model.analysis import Finding
 
 
@@ -24,7 +24,7 @@ def of_kernel(facts: Facts, findings: list[Finding], lines: Lines | None = None)
 
 def setting_of(facts: Facts, lines: Lines | None = None) -> Setting:
     """What changes to a profiled kernel are made for. Raises LookupError where the report has no SASS."""
-    from kscope.fixes.setting import Setting
+    from kscope.fixes.given.setting import Setting
 
     code, kernel = facts.code, facts.kernel
     if code is None:
@@ -43,7 +43,7 @@ def of_code(code: Listing, findings: list[Finding], lines: Lines | None) -> list
     """The findings of a function that nobody ran. lines: text of source files, where it is at hand."""
     if not findings:
         return findings
+    from kscope.fixes.given.setting import Setting
     from kscope.fixes.propose import proposed
-    from kscope.fixes.setting import Setting
 
     return proposed(Setting(code, lines or (lambda file: ()), None, code.function), findings)

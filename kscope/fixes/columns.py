@@ -8,9 +8,9 @@ import re
 
 from kscope.features.lanes.bank_conflicts import wavefronts
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import places
-from kscope.fixes.setting import Asked
-from kscope.fixes.source import SIZES, body, constants, edited, evaluated, uses
+from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES, body, constants, edited, evaluated, uses
 from kscope.model.fixes import Condition, Fix, Proof
 
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import Call, calls_of, changed, places, replaced
-from kscope.fixes.setting import Asked
+from kscope.fixes.given.rewrite import Call, calls_of, changed, places, replaced
+from kscope.fixes.given.setting import Asked
 from kscope.model.fixes import Condition, Fix, Proof
 
 

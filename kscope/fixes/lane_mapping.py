@@ -10,9 +10,9 @@ import msgspec
 
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Assumption, Lanes
-from kscope.fixes.rewrite import Place, changed, places
-from kscope.fixes.setting import Asked
-from kscope.fixes.source import body
+from kscope.fixes.given.rewrite import Place, changed, places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import body
 from kscope.model.fixes import Condition, Fix, Proof
 from kscope.model.program import Instruction
 

@@ -3,8 +3,8 @@ lanes of warps that no thread fills."""
 
 from __future__ import annotations
 
-from kscope.fixes.setting import RESERVED, Asked
-from kscope.fixes.tiles import tiles
+from kscope.fixes.given.setting import RESERVED, Asked
+from kscope.fixes.tile.tiles import tiles
 from kscope.isa.abi import abi
 from kscope.model.fixes import Condition, Fix, Proof
 

@@ -8,7 +8,7 @@ from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.sass.accesses import accesses
-from kscope.fixes.setting import Setting
+from kscope.fixes.given.setting import Setting
 from kscope.model.fixes import Kind
 
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 
 from kscope.arch import table
-from kscope.fixes.rewrite import Call, Place, calls_of, changed, replaced
-from kscope.fixes.setting import Asked
+from kscope.fixes.given.rewrite import Call, Place, calls_of, changed, replaced
+from kscope.fixes.given.setting import Asked
 from kscope.model.fixes import Condition, Fix, Proof
 
 POWER = """template <int N> __device__ __forceinline__ float power(float x) {

@@ -6,9 +6,9 @@ import re
 
 from kscope.features.lanes.vectorizable import Merge, merges
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import Place, changed, places
-from kscope.fixes.setting import Asked
-from kscope.fixes.source import SIZES
+from kscope.fixes.given.rewrite import Place, changed, places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES
 from kscope.model.fixes import Condition, Fix, Proof
 
 WIDER = {"float": "float", "int": "int", "unsigned": "uint", "unsigned int": "uint", "double": "double"}

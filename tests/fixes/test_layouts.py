@@ -8,8 +8,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes import layouts
-from kscope.fixes.layouts import Padding, Pattern, Swizzle
+from kscope.fixes.tile import layouts
+from kscope.fixes.tile.layouts import Padding, Pattern, Swizzle
 
 LANES = range(32)
 ALL = (1,) * 32

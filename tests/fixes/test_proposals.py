@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes import divisors, fused, literals, math_functions, rewrite
+from kscope.fixes import divisors, fused, literals, math_functions
+from kscope.fixes.given import rewrite
 from kscope.model.analysis import Fix, KernelAnalysis
 
 Diagnosis = Callable[[str], KernelAnalysis]

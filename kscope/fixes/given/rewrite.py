@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.setting import Setting
+from kscope.fixes.given.setting import Setting
 from kscope.model.fixes import Edit
 
 
