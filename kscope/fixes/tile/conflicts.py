@@ -130,6 +130,9 @@ def _title(chosen: Sequence[Placed]) -> str:
     names = ", ".join(one.names for one in chosen if one.arrays) or "the tile"
     if isinstance(layout, Padding):
         return f"pad {names}: {layout.pad} bytes behind each {layout.pitch}"
+    if layout.overlaps:
+        bits = f"by the bits from {layout.pitch << layout.shift} on"
+        return f"swizzle {names}: pieces of {layout.chunk} bytes exchanged {bits}"
     return f"swizzle {names}: pieces of {layout.chunk} bytes exchanged within rows of {layout.pitch}"
 
 
