@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
     "fleet": "Keep thousands of reports as one dataset of causes: what costs most, what got slower, why.",
+    "fix": "Print the change that a finding asks for: code, conditions, proof, worth.",
     "log": "Keep the versions of a kernel: time, verdict, promises, the code, beside the report itself.",
     "metrics": "Show the raw metrics of a report: values, units, what they count, per instruction too.",
     "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",

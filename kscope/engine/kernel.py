@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from kscope.features.sass.listing import Structure
     from kscope.features.views.footprint import Footprints
+    from kscope.fixes.given.source import Lines
     from kscope.model.analysis import Headroom, ProblemFit
     from kscope.model.detail import KernelDetail
     from kscope.napkin.problem import Problem
@@ -57,12 +58,13 @@ HOT = 12
 def analyze_kernel(
     kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None,
     report: str = "", structure: Structure | None = None, footprints: Footprints | None = None,
-    problem: Problem | None = None, before: int = 0,
+    problem: Problem | None = None, before: int = 0, lines: Lines | None = None,
 ) -> KernelAnalysis:  # fmt: skip
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
     kernel's detail is put, if it is wanted; report: the plain file that it was read from; structure: of the kernel's
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
-    solve; before: launches of the same function that came earlier in its report."""
+    solve; before: launches of the same function that came earlier in its report; lines: sources where the report holds
+    none."""
     facts = Facts(kernel, structure)
     said = without_threads(kernel, _said(facts, codes))
     findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
@@ -97,7 +99,7 @@ def analyze_kernel(
         utilization=_utilization(facts),
         stalls=_stalls(facts),
         warp_specialization=_specialised(facts),
-        findings=of_kernel(facts, findings),
+        findings=of_kernel(facts, findings, lines),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

@@ -7,8 +7,8 @@ import re
 from kscope.features.counters.occupancy_limits import limits_of, pressure
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import Place, changed, places
-from kscope.fixes.setting import Asked
+from kscope.fixes.given.rewrite import Place, changed, places
+from kscope.fixes.given.setting import Asked
 from kscope.model.fixes import Condition, Fix, Proof
 from kscope.model.operand import memory_operand
 
@@ -40,8 +40,8 @@ def fixes(asked: Asked) -> list[Fix]:
             Fix(
                 kind="launch_bounds", title="registers that the values need",
                 refused=(
-                    f"{held} registers and {len(words)} spilled words make up to {need}, and blocks of {threads} threads "
-                    f"leave {limit}: smaller blocks first ({_fitting(code.program.sm, need)} threads at most)"
+                    f"{held} registers and {len(words)} spilled words make up to {need}, and blocks of {threads} "
+                    f"threads leave {limit}: smaller blocks first ({_fitting(code.program.sm, need)} threads at most)"
                 ),
             )
         ]  # fmt: skip

@@ -8,9 +8,9 @@ import re
 
 from kscope.features.lanes.bank_conflicts import wavefronts
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import places
-from kscope.fixes.setting import Asked
-from kscope.fixes.source import SIZES, body, constants, edited, evaluated, uses
+from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES, body, constants, edited, evaluated, uses
 from kscope.model.fixes import Condition, Fix, Proof
 
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
@@ -56,13 +56,13 @@ def _columns(
     if threads % 32 or setting.block[1] * setting.block[2] > 1 or any(len(u.spans) != 1 for u in found):
         return []
     changes: dict[int, list[tuple[int, int, str]]] = {}
-    changes[number] = [(match.start(), match.end(), f"__shared__ {kind} {name}_columns[({match[3].strip()}) * {threads}];")]
+    declared = f"__shared__ {kind} {name}_columns[({match[3].strip()}) * {threads}];"
+    changes[number] = [(match.start(), match.end(), declared)]
     for use in found:
         (start, end) = use.spans[0]
         head = lines[use.line - 1].rindex(name, 0, start)
-        changes.setdefault(use.line, []).extend(
-            [(head, head + len(name), f"{name}_columns"), (start, start, "("), (end, end, f") * {threads} + threadIdx.x")]
-        )
+        parts = [(head, head + len(name), f"{name}_columns"), (start, start, "(")]
+        changes.setdefault(use.line, []).extend([*parts, (end, end, f") * {threads} + threadIdx.x")])
     free = _run(count, threads)
     return [
         Fix(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Sequence
 
-from kscope.fixes.rewrite import changed, places
-from kscope.fixes.setting import Asked
-from kscope.fixes.source import SIZES, body, constants, evaluated
+from kscope.fixes.given.rewrite import changed, places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES, body, constants, evaluated
 from kscope.model.fixes import Condition, Edit, Fix, Proof
 
 LARGEST = 16 * 1024  # bytes of a table that each block may well copy (judged: a third of what can be declared)
@@ -41,9 +42,8 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count:
     inside = [p for p in used if re.search(rf"(?<![\w.]){name}\s*\[", p.text) and p.number != declared]
     if not inside:
         return None
-    head = next((n for n in range(inside[0].number, 0, -1) if "__global__" in lines[n - 1]), None)
-    opening = next((n for n in range(head, inside[0].number + 1) if "{" in lines[n - 1]), None) if head else None
-    if opening is None or inside[0].number not in body(lines, opening):
+    opening = _opening(lines, inside[0].number)
+    if opening is None:
         return None
     thread = "threadIdx.x" if setting.block[1] * setting.block[2] == 1 else (
         "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
@@ -68,7 +68,7 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count:
         language="cuda",
         edits=sorted(edits, key=lambda e: e.line),
         conditions=[
-            Condition(holds="every thread of the block gets to the barrier", state="proved", why="it is the first line"),
+            Condition(holds="all threads of the block get to the barrier", state="proved", why="the first line"),
             Condition(holds="indices are spread evenly", state="assumed", why="the figures are for such"),
         ],
         proof=[
@@ -81,6 +81,13 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count:
         costs=[f"{4 * count} bytes of shared memory a block"],
         price=None if fewer else asked.finding.estimate,
     )  # fmt: skip
+
+
+def _opening(lines: Sequence[str], number: int) -> int | None:
+    """The line whose brace opens the kernel around a line."""
+    head = next((n for n in range(number, 0, -1) if "__global__" in lines[n - 1]), None)
+    opening = next((n for n in range(head, number + 1) if "{" in lines[n - 1]), None) if head else None
+    return opening if opening is not None and number in body(lines, opening) else None
 
 
 def _drawn(count: int) -> tuple[float, float]:

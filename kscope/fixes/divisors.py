@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
-from kscope.fixes.rewrite import Place, changed, places
-from kscope.fixes.setting import Asked
+from kscope.fixes.given.rewrite import Place, changed, places
+from kscope.fixes.given.setting import Asked
 from kscope.model.fixes import Condition, Edit, Fix, Proof
 
 TYPES = ("long long", "unsigned", "unsigned int", "int64_t", "uint32_t", "int")

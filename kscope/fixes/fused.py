@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import Call, calls_of, changed, places, replaced
-from kscope.fixes.setting import Asked
+from kscope.fixes.given.rewrite import Call, calls_of, changed, places, replaced
+from kscope.fixes.given.setting import Asked
 from kscope.model.fixes import Condition, Fix, Proof
 
 
@@ -57,9 +55,9 @@ def as_fma(text: str) -> str:
             return None
         for product, other in (call.arguments, call.arguments[::-1]):
             inner = calls_of(product, "__fmul_rn")
-            if inner and re.fullmatch(r"__fmul_rn\s*\(.*\)", product) and inner[0].end == len(product):
-                if len(inner[0].arguments) == 2:
-                    return f"fmaf({inner[0].arguments[0]}, {inner[0].arguments[1]}, {other})"
+            whole = bool(inner) and inner[0].start == 0 and inner[0].end == len(product)
+            if whole and len(inner[0].arguments) == 2:
+                return f"fmaf({inner[0].arguments[0]}, {inner[0].arguments[1]}, {other})"
         return None
 
     return replaced(text, "__fadd_rn", fused)

@@ -1,10 +1,10 @@
-"""What the launch asks for and the code does not use: dynamic shared memory behind the last byte that lanes touch, lanes
-of warps that no thread fills."""
+"""What the launch asks for and the code does not use: dynamic shared memory behind the last byte that lanes touch,
+lanes of warps that no thread fills."""
 
 from __future__ import annotations
 
-from kscope.fixes.setting import RESERVED, Asked
-from kscope.fixes.tiles import tiles
+from kscope.fixes.given.setting import RESERVED, Asked
+from kscope.fixes.tile.tiles import tiles
 from kscope.isa.abi import abi
 from kscope.model.fixes import Condition, Fix, Proof
 
@@ -33,7 +33,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="shared_bytes",
             title=f"{needed} bytes of dynamic shared memory instead of {launch.shared_dynamic}",
             language="cuda",
-            code=f"kernel<<<grid, block, {needed}>>>(...);  // {setting.name}",
+            code=f"kernel<<<grid, block, {needed}>>>(...);",
             parameters={"shared_dynamic": needed},
             conditions=[
                 Condition(
@@ -59,14 +59,9 @@ def blocks(asked: Asked) -> list[Fix]:
     launch = setting.launch
     if launch is None or launch.block[2] > 1 or launch.grid[2] > 1 or not launch.threads % WARP:
         return []
-    shape = abi(setting.code.program.sm).block_shape
-    read = {
-        o.value for ins in setting.code.program.instructions for o in ins.operands
-        if o.kind == "constant" and o.bank == 0 and not o.bases
-    }  # fmt: skip
     axes = [n for n in (0, 1) if launch.block[n] > 1]
-    if any(shape + 4 * n not in read for n in axes) or setting.code.where(lambda ins, op: "barrier" in op.kind):
-        return []  # the code does not ask for the shape of its block, or its threads work together
+    if not _any_shape(asked, axes):
+        return []
     wide = WARP if len(axes) == 2 else SIZES[0]
     tall = SIZES[0] // wide if len(axes) == 2 else 1
     across = [launch.grid[n] * launch.block[n] for n in (0, 1)]
@@ -80,7 +75,7 @@ def blocks(asked: Asked) -> list[Fix]:
             kind="block_size",
             title=f"blocks of {wide} x {tall} threads instead of {launch.block[0]} x {launch.block[1]}",
             language="cuda",
-            code=f"dim3 block({wide}, {tall}), grid({grid[0]}, {grid[1]});  // {setting.name}, the same {across[0]} x {across[1]} threads",
+            code=f"dim3 block({wide}, {tall}), grid({grid[0]}, {grid[1]});",
             parameters={"block.x": wide, "block.y": tall, "grid.x": grid[0], "grid.y": grid[1]},
             conditions=[
                 Condition(
@@ -101,3 +96,14 @@ def blocks(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _any_shape(asked: Asked, axes: list[int]) -> bool:
+    """The code asks for the shape of its block along these axes, and its threads do not wait for each other."""
+    code = asked.setting.code
+    shape = abi(code.program.sm).block_shape
+    read = {
+        o.value for ins in code.program.instructions for o in ins.operands
+        if o.kind == "constant" and o.bank == 0 and not o.bases
+    }  # fmt: skip
+    return all(shape + 4 * n in read for n in axes) and not code.where(lambda ins, op: "barrier" in op.kind)

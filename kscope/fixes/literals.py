@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
-from kscope.fixes.rewrite import changed, places
-from kscope.fixes.setting import Asked, Setting
+from kscope.fixes.given.rewrite import changed, places
+from kscope.fixes.given.setting import Asked, Setting
 from kscope.model.fixes import Condition, Fix, Proof
 
 FUNCTIONS = (

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 
 from kscope.arch import table
-from kscope.fixes.rewrite import Call, Place, calls_of, changed, replaced
-from kscope.fixes.setting import Asked
+from kscope.fixes.given.rewrite import Call, Place, calls_of, changed, replaced
+from kscope.fixes.given.setting import Asked
 from kscope.model.fixes import Condition, Fix, Proof
 
 POWER = """template <int N> __device__ __forceinline__ float power(float x) {
@@ -63,7 +63,7 @@ def fixes(asked: Asked) -> list[Fix]:
     return [
         Fix(
             kind="math_function",
-            title=", ".join([*(f"{row.get('fast', name)}" for name, row, _ in changes)] + ["power<N>"] * bool(powers.count)),
+            title=", ".join([row.get("fast", name) for name, row, _ in changes] + ["power<N>"] * bool(powers.count)),
             language="cuda",
             code=POWER if powers.count else "",
             edits=edits,

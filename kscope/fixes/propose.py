@@ -7,17 +7,19 @@ from importlib import import_module
 
 import msgspec
 
-from kscope.fixes.setting import Asked, Setting
+from kscope.fixes.given.setting import Asked, Setting
 from kscope.model.faults import show_traceback
 from kscope.model.findings import Finding
 from kscope.model.fixes import Fix
 
 MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
-    "MEM103": ("shared:fixes",), "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",),
-    "MEM106": ("qualifiers:fixes",), "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",),
-    "CMP204": ("math_functions:fixes",), "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",),
-    "LAT301": ("launch:fixes",), "GRD404": ("launch:blocks",),
+    "MEM101": ("lane_mapping:fixes", "vectors:fixes"), "MEM102": ("vectors:fixes",),
+    "MEM103": ("tile.conflicts:fixes",),
+    "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",), "MEM106": ("qualifiers:fixes",),
+    "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",), "CMP204": ("math_functions:fixes",),
+    "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",), "LAT301": ("launch:fixes",),
+    "GRD404": ("launch:blocks",),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 

@@ -67,3 +67,38 @@ class Fix(Frozen):
         """Whether there is something to paste that was proved: code or edits, figures, and no condition unproved that
         could have been computed."""
         return bool((self.code or self.edits) and self.proof and not self.refused)
+
+
+class Proposal(Frozen):
+    """A change of one kernel, and the finding that it answers."""
+
+    kernel: str
+    code: Annotated[str, Meta(description="of the rule, e.g. MEM103")]
+    rule: str
+    why: str
+    fix: Fix
+
+
+class Checked(Frozen):
+    """A change against a new version: whether its code has it, and what it brought."""
+
+    kernel: str
+    code: str
+    kind: Kind
+    what: Annotated[str, Meta(description="what is counted in both versions")]
+    old: float
+    new: float
+    has: Literal["yes", "partly", "no", "unknown"]
+    old_us: float | None = None
+    new_us: float | None = None
+    delivered: Annotated[float | None, Meta(description="old time over new time")] = None
+    promised: Estimate | None = None
+    kept: Annotated[bool | None, Meta(description="whether what was delivered lies in the promise's bounds")] = None
+
+
+class FixReport(Frozen):
+    """`kscope fix --format json`."""
+
+    schema: str = "kscope.fixes/1"
+    proposals: list[Proposal] = []
+    checked: list[Checked] = []

@@ -8,8 +8,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes import layouts
-from kscope.fixes.layouts import Padding, Pattern, Swizzle
+from kscope.fixes.tile import layouts
+from kscope.fixes.tile.layouts import Padding, Pattern, Swizzle
 
 LANES = range(32)
 ALL = (1,) * 32
@@ -114,3 +114,12 @@ def test_a_vector_stays_whole() -> None:
 def test_what_makes_an_access_worse_is_not_proposed() -> None:
     good = pattern([n * 4 for n in LANES], 4)
     assert layouts.best([good], layouts.paddings([64], 4, 4096)) is None
+
+
+@given(st.sampled_from([4, 8, 16]), st.integers(1, 5), st.integers(1, 4), st.integers(0, 3))
+def test_swizzles_whose_bits_overlap_map_back(chunk: int, count: int, above: int, shift: int) -> None:
+    layout = Swizzle(chunk << above, chunk, (1 << count) - 1, shift)
+    size = 1 << 13
+    taken = {layout(o) for o in range(0, size, 4)}
+    assert taken == set(range(0, size, 4))
+    assert all(layout.inverse(layout(o)) == o for o in range(0, size, 4))

@@ -9,7 +9,7 @@ from kscope.model.errors import one_line
 from kscope.model.units import counted
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Fix
+    from kscope.model.analysis import Fix, Proof
 
 STATES = {"proved": "proved", "assumed": "assumed", "check": "to check"}
 
@@ -46,3 +46,10 @@ def extent(fix: Fix) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value == int(value) or value >= 100 else f"{value:.2f}"
+
+
+def proof(row: Proof) -> str:
+    """One figure of a proof, with how it came about."""
+    change = f"{_number(row.before)} to {_number(row.after)}" if row.before != row.after else f"{_number(row.after)}"
+    unit = f" {row.unit}" if row.unit and row.unit not in row.what else ""
+    return f"{one_line(row.what)}: {change}{unit}{' (' + one_line(row.how) + ')' if row.how else ''}"

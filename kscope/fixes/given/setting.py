@@ -12,7 +12,7 @@ from kscope.features.lanes.values import block_shapes
 
 if TYPE_CHECKING:
     from kscope.features.sass.listing import Listing
-    from kscope.fixes.source import Lines
+    from kscope.fixes.given.source import Lines
     from kscope.model.findings import Finding
     from kscope.model.kernel import Launch
 

@@ -8,11 +8,11 @@ from math import gcd
 
 from msgspec import Struct
 
-from kscope.fixes import layouts
-from kscope.fixes.layouts import Layout, Padding, Pattern
-from kscope.fixes.setting import Setting
-from kscope.fixes.source import Array, arrays, named_on
-from kscope.fixes.tiles import Tile, pitches
+from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.source import Array, arrays, named_on
+from kscope.fixes.tile import layouts
+from kscope.fixes.tile.layouts import Layout, Padding, Pattern
+from kscope.fixes.tile.tiles import Tile, pitches
 
 
 class Placed(Struct, frozen=True):

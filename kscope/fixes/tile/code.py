@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from kscope.fixes.layouts import Layout, Padding, Swizzle
-from kscope.fixes.source import Array, Use, body, calls, edited, uses, vector
-from kscope.fixes.tiles import Tile, width
+from kscope.fixes.given.source import Array, Use, body, calls, edited, uses, vector
+from kscope.fixes.tile.layouts import Layout, Padding, Swizzle
+from kscope.fixes.tile.tiles import Tile, width
 from kscope.model.fixes import Condition, Edit
 
 if TYPE_CHECKING:
-    from kscope.fixes.placed import Placed
-    from kscope.fixes.setting import Setting
+    from kscope.fixes.given.setting import Setting
+    from kscope.fixes.tile.placed import Placed
 
 MOST = 0.75  # of the reads of matrix rows, that call a function which makes their addresses (judged)
 Changes = dict[int, list[tuple[int, int, str]]]

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscope.fixes import layouts, shared_code
-from kscope.fixes.layouts import Layout, Padding, Pattern, Swizzle
-from kscope.fixes.placed import Group, Placed, declared, grouped, placed
-from kscope.fixes.setting import RESERVED, Asked, Setting
-from kscope.fixes.shared_code import Written
-from kscope.fixes.source import named_on
-from kscope.fixes.tiles import SEEDS, Tile, Tiles, tiles
+from kscope.fixes.given.setting import RESERVED, Asked, Setting
+from kscope.fixes.given.source import named_on
+from kscope.fixes.tile import code as source_code
+from kscope.fixes.tile import layouts
+from kscope.fixes.tile.code import Written
+from kscope.fixes.tile.layouts import Layout, Padding, Pattern, Swizzle
+from kscope.fixes.tile.placed import Group, Placed, declared, grouped, placed
+from kscope.fixes.tile.tiles import SEEDS, Tile, Tiles, tiles
 from kscope.model.fixes import Condition, Fix, Proof
 from kscope.model.frozen import Estimate
 
@@ -104,7 +105,7 @@ def _fix(
     refused = _refused(setting, kind, chosen, more)
     every = [p for one in chosen for p in one.patterns]
     costs, slower = _costs(setting, more)
-    written = Written() if refused else shared_code.written(setting, chosen)
+    written = Written() if refused else source_code.written(setting, chosen)
     parameters: dict[str, int | float | str] = {}
     for n, one in enumerate(chosen):
         prefix = f"{one.names}." if one.arrays else f"{n}." if len(chosen) > 1 else ""
@@ -129,6 +130,9 @@ def _title(chosen: Sequence[Placed]) -> str:
     names = ", ".join(one.names for one in chosen if one.arrays) or "the tile"
     if isinstance(layout, Padding):
         return f"pad {names}: {layout.pad} bytes behind each {layout.pitch}"
+    if layout.overlaps:
+        bits = f"by the bits from {layout.pitch << layout.shift} on"
+        return f"swizzle {names}: pieces of {layout.chunk} bytes exchanged {bits}"
     return f"swizzle {names}: pieces of {layout.chunk} bytes exchanged within rows of {layout.pitch}"
 
 
@@ -138,7 +142,7 @@ def _refused(setting: Setting, kind: str, chosen: Sequence[Placed], more: int) -
         return f"with {more} bytes more the declared arrays exceed {STATIC} bytes: swizzle, or dynamic shared memory"
     if kind == "swizzle":
         for one in chosen:
-            merged = shared_code.merged(setting, one.tiles, one.arrays[0] if one.arrays else None)
+            merged = source_code.merged(setting, one.tiles, one.arrays[0] if one.arrays else None)
             if merged is not None:
                 return (
                     f"the compiler has merged neighbouring elements into {merged}: it could not see that an XOR in the "

@@ -50,7 +50,8 @@ class Padding(Struct, frozen=True):
 
 class Swizzle(Struct, frozen=True):
     """Pieces of `chunk` bytes change places within their row: piece c of row r goes to c ^ ((r >> shift) & mask).
-    `pitch`: bytes of a row, a multiple of (mask + 1) * chunk."""
+    `pitch`: bytes of a row; a multiple of (mask + 1) * chunk, or any larger power of two than `chunk`: then bits are
+    changed by higher ones of which some are changed too, which maps back from the highest on."""
 
     pitch: int
     chunk: int
@@ -61,11 +62,19 @@ class Swizzle(Struct, frozen=True):
         return offset ^ ((offset // self.pitch >> self.shift) & self.mask) * self.chunk
 
     def inverse(self, offset: int) -> int:
-        return self(offset)  # the row, which decides, stays what it is
+        found = self(offset)  # where the row, which decides, stays what it is
+        while self(found) != offset:  # else bits settle from the highest on, some in each round
+            found = offset ^ ((found // self.pitch >> self.shift) & self.mask) * self.chunk
+        return found
 
     def size(self, used: int) -> int:
         span = (self.mask + 1) * self.chunk
         return -(-used // span) * span
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether bits that decide are changed themselves."""
+        return self.pitch % ((self.mask + 1) * self.chunk) != 0
 
     def keeps(self, offset: int, width: int) -> bool:
         return width <= self.chunk and offset % width == 0
@@ -131,7 +140,8 @@ def swizzles(pitches: Sequence[int], widest: int, row: int | None = None) -> Ite
     for count in range(1, bits - lowest + 1):
         for pitch in pitches:
             for low in range(bits - count, lowest - 1, -1):
-                if pitch % (1 << (low + count)):
+                flat = row is None and pitch.bit_count() == 1 and pitch > 1 << low
+                if pitch % (1 << (low + count)) and not flat:
                     continue
                 for shift in range(6):
                     if row is None or pitch == row or (row // pitch) % (1 << (count + shift)) == 0:

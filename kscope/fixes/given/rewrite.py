@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
-from kscope.fixes.setting import Setting
+from kscope.fixes.given.setting import Setting
 from kscope.model.fixes import Edit
 
 
@@ -71,7 +71,7 @@ def calls_of(text: str, name: str) -> list[Call]:
 
 
 def replaced(text: str, name: str, new: Callable[[Call], str | None]) -> str:
-    """A text with each call of a function replaced; None leaves one as it is. Calls within arguments are reached too."""
+    """A text with each call of a function replaced; None leaves one as it is. Calls within arguments are reached."""
     at = 0
     while True:
         one = next((c for c in calls_of(text, name) if c.start >= at), None)

@@ -11,7 +11,7 @@ from kscope.features.lanes.bank_conflicts import MATRIX, ROW, WORD
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Assumption, Lanes
 from kscope.features.sass.listing import Listing
-from kscope.fixes.layouts import Pattern
+from kscope.fixes.tile.layouts import Pattern
 
 SEEDS = (1, 2, 3, 4)
 FURTHER = (5, 6, 7, 8, 9, 10, 11, 12)

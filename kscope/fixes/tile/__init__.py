@@ -1,0 +1,1 @@
+"""Arrays in shared memory: what accesses them, layouts that clear them, and their code."""

@@ -1,0 +1,101 @@
+"""Neighbouring loads of one lane as one wider load: those that def-use, order and alignment allow."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.lanes.vectorizable import Merge, merges
+from kscope.features.sass.columns import total
+from kscope.fixes.given.rewrite import Place, changed, places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES
+from kscope.model.fixes import Condition, Fix, Proof
+
+WIDER = {"float": "float", "int": "int", "unsigned": "uint", "unsigned int": "uint", "double": "double"}
+FIELDS = "xyzw"
+_POINTER = re.compile(r"\bconst\s+([\w ]+?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])", re.ASCII)
+_USE = re.compile(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]", re.ASCII)
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, code = asked.setting, asked.setting.code
+    block = setting.launch.block if setting.launch is not None else None
+    groups = [m for m in merges(code, block) if code.classes[m.members[0]].access == "load"]
+    members = code.ran({i for m in groups for i in m.members})
+    reached = {p for i in members for p in places(setting, [i])}
+    if len(reached) != 1:
+        return []
+    (place,) = reached
+    pointers = _pointers(asked, place)
+    done: dict[str, int] = {}
+    edits = changed([place], lambda text: _wide(text, pointers, groups[0].bytes, done))
+    if not edits:
+        return []
+    (name, count), *others = done.items()
+    if others or any(len(m.members) != count for m in groups):
+        return []
+    return [
+        Fix(
+            kind="vector_access",
+            title=f"{count} neighbouring loads of {name} as one of {groups[0].bytes} bytes",
+            language="cuda",
+            edits=edits,
+            conditions=[*_conditions(groups)],
+            proof=[
+                Proof(
+                    what="warp loads", before=total(code.executed, members),
+                    after=total(code.executed, [m.members[0] for m in groups]), unit="inst",
+                    how=f"{len(groups)} groups of {count}: one base, one guard, nothing between that writes (def-use)",
+                )
+            ],
+            price=asked.finding.estimate if _all(asked, members) else None,
+        )
+    ]  # fmt: skip
+
+
+def _conditions(groups: list[Merge]) -> list[Condition]:
+    out = [Condition(holds="nothing between the loads writes what they read", state="proved", why="def-use and order")]
+    for one in sorted({(m.sure, m.condition) for m in groups}):
+        sure, words = one
+        out.append(
+            Condition(
+                holds=words, state="assumed" if sure else "check",
+                why="cudaMalloc aligns to 256 bytes; the offsets were run" if sure else "a launch value decides",
+            )
+        )  # fmt: skip
+    return out
+
+
+def _all(asked: Asked, members: list[int]) -> bool:
+    """Whether the finding is about these loads alone."""
+    at = {asked.setting.code[i].pc for i in members}
+    return all(x.pc in at for x in asked.finding.locations)
+
+
+def _pointers(asked: Asked, place: Place) -> dict[str, str]:
+    """Parameters that point to elements with a vector type: name to type."""
+    lines = asked.setting.lines(place.file)
+    for n in range(place.number, 0, -1):
+        if "__global__" in lines[n - 1]:
+            return {name: kind for kind, name in _POINTER.findall(lines[n - 1]) if kind in WIDER}
+    return {}
+
+
+def _wide(text: str, pointers: dict[str, str], width: int, done: dict[str, int]) -> str:
+    """`x[i] ... x[i + 3]` as fields of one vector at x[i]."""
+    for name, kind in pointers.items():
+        count = width // SIZES[kind]
+        found = [(m, m[2].replace(" ", "")) for m in _USE.finditer(text) if m[1] == name]
+        bases = {index for _, index in found if not re.search(r"\+[1-9]\d*$", index)}
+        if len(bases) != 1 or count not in (2, 4) or len(found) != count:
+            continue
+        (base,) = bases
+        places_ = {index: n for n, index in enumerate([base, *(f"{base}+{n}" for n in range(1, count))])}
+        if {index for _, index in found} != places_.keys():
+            continue
+        written = next(m[2] for m, index in found if index == base).strip()
+        for match, index in reversed(found):
+            vector = f"reinterpret_cast<const {WIDER[kind]}{count}*>(&{name}[{written}])->{FIELDS[places_[index]]}"
+            text = text[: match.start()] + vector + text[match.end() :]
+        done[name] = count
+    return text

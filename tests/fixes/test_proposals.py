@@ -1,0 +1,127 @@
+"""Changes of single lines: what captures whose fixed version was measured are told, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.fixes import divisors, fused, literals, math_functions
+from kscope.fixes.given import rewrite
+from kscope.model.analysis import Fix, KernelAnalysis
+
+Diagnosis = Callable[[str], KernelAnalysis]
+
+
+def change(kernel: KernelAnalysis, code: str) -> Fix:
+    return next(fix for finding in kernel.findings if finding.code == code for fix in finding.fixes)
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "line"),
+    [
+        ("fp64_literal.slow", "CMP203", "(1.0f + tanhf(0.7978845608028654f * (x + 0.044715f * x * x * x)))"),
+        ("mie.powf", "CMP204", "sum += power<12>(r) - power<6>(r);"),
+        ("potential.ieee", "CMP204", "FAST ? s[i].w * rsqrtf(d) : s[i].w * rsqrtf(d)"),
+        ("wave.library", "CMP204", "__expf(-3 * e[k]) * __sinf(40 * e[k] + 1) + __powf(e[k], 2.2f)"),
+        ("horner.separate", "CMP206", "FUSED ? fmaf(p[k], a, 0.3f) : fmaf(p[k], a, 0.3f)"),
+        ("fir64.rounded", "CMP206", "FUSED ? fmaf(v, fir_w[k], a[j]) : fmaf(v, fir_w[k], a[j])"),
+        ("int_division.slow", "CMP205", "int n, Divider c, Divider h, Divider w)"),
+        ("swap_heads.division", "CMP205", "h = i / D / S % H, b = i / D / S / H;"),
+        ("nearest.debug", "MEM106", "const float* c,"),
+        ("lut256.constant", "MEM111", "__shared__ float lut_c_shared[256];"),
+        ("nf4.constant", "MEM111", "u = nf4_codes_shared[a]; v = nf4_codes_shared[b];"),
+        ("local_array.slow", "MEM105", "s += lut_columns[(v & 63) * 128 + threadIdx.x];"),
+        ("dct8.capped", "MEM104", "__launch_bounds__(128, 4)"),
+        ("ssm.sixteen_blocks", "MEM104", "__launch_bounds__(128, 7)"),
+        ("gemm_f32.naive", "MEM101", "int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;"),
+        ("ldg32_l2.slow", "MEM101", "reinterpret_cast<const float4*>(&x[i])->w"),
+    ],
+)  # fmt: skip
+def test_captures_get_the_measured_line_or_one_as_good(
+    case: str, code: str, line: str, diagnosis: Diagnosis
+) -> None:
+    fix = change(diagnosis(case), code)
+    assert fix.printable
+    assert any(line in edit.becomes for edit in fix.edits)
+    first = fix.proof[0]
+    assert first.after < first.before
+
+
+def test_blocks_are_the_measured_ones(diagnosis: Diagnosis) -> None:
+    fix = change(diagnosis("julia.block6x6"), "GRD404")
+    assert fix.code == "dim3 block(32, 4), grid(60, 480);"  # as julia.block32x4 was launched
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "why"),
+    [
+        ("spill.slow", "MEM104", "smaller blocks first"),
+        ("gamma.double", "CMP203", "parameter"),
+        ("digits.thread_rows", "MEM103", "does not follow"),
+    ],
+)
+def test_what_cannot_be_proved_is_no_code(case: str, code: str, why: str, diagnosis: Diagnosis) -> None:
+    fix = change(diagnosis(case), code)
+    assert why in fix.refused
+    assert not fix.code and not fix.edits and fix.price is None
+
+
+def test_every_change_is_proved_or_refused(diagnosis: Diagnosis) -> None:
+    for case in ("bank_conflict.slow", "wave.library", "spill.slow", "sort16.insertion", "fft1024.packed"):
+        for finding in diagnosis(case).findings:
+            for fix in finding.fixes:
+                assert bool(fix.refused) != fix.printable
+                assert all(c.state in ("proved", "assumed", "check") for c in fix.conditions)
+
+
+def test_doubles_by_intent_are_left_alone(diagnosis: Diagnosis) -> None:
+    for case in ("groupby_f64.shared", "series_f64.base"):
+        assert all(not f.fixes for f in diagnosis(case).findings if f.code == "CMP203")
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 2**32 - 1))
+def test_quotients_are_exact(n: int, d: int) -> None:
+    assert divisors.quotient(n, d) == n // d
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("y = 2.0 * x;", "y = 2.0f * x;"),
+        ("y = exp(1e-3) + .5;", "y = expf(1e-3f) + .5f;"),
+        ("y = 2.0f + a.x1.0;", "y = 2.0f + a.x1.0;"),
+        ("double y = 2.0;", "double y = 2.0;"),
+        ("std::exp(x); v.exp(x); i = 3;", "std::exp(x); v.exp(x); i = 3;"),
+    ],
+)
+def test_float_forms(text: str, becomes: str) -> None:
+    assert literals.as_float(text) == becomes
+
+
+@pytest.mark.parametrize(
+    ("text", "becomes"),
+    [
+        ("__fadd_rn(__fmul_rn(a, f(b, c)), d)", "fmaf(a, f(b, c), d)"),
+        ("__fadd_rn(d, __fmul_rn(a, b))", "fmaf(a, b, d)"),
+        ("__fadd_rn(__fmul_rn(a, b) + 1, d)", "__fadd_rn(__fmul_rn(a, b) + 1, d)"),
+        ("x__fadd_rn(__fmul_rn(a, b), d)", "x__fadd_rn(__fmul_rn(a, b), d)"),
+    ],
+)
+def test_fused_forms(text: str, becomes: str) -> None:
+    assert fused.as_fma(text) == becomes
+
+
+def test_powers_count_their_multiplications() -> None:
+    powers = math_functions._Powers()
+    assert rewrite.replaced("powf(x, 12.f) - powf(y, 2.5f)", "powf", powers.of) == "power<12>(x) - powf(y, 2.5f)"
+    assert (powers.count, powers.multiplications) == (1, 4)
+
+
+def test_calls_end_where_they_end() -> None:
+    (call,) = rewrite.calls_of("a + powf(b[f(1, 2)], {3, 4}) + c", "powf")
+    assert call.arguments == ("b[f(1, 2)]", "{3, 4}")
+    assert rewrite.calls_of("powf(b", "powf") == []
+    assert rewrite.calls_of("__powf(b, 1) + x.powf(1)", "powf") == []
