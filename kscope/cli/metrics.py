@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli._complete import files
 from kscope.cli._options import by_suffix, check_regex
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ SUFFIXES = {".txt": "text", ".csv": "csv", ".json": "json"}
 
 
 @click.command()
-@click.argument("path", metavar="REPORT")
+@click.argument("path", metavar="REPORT", shell_complete=files)
 @click.argument("regex", metavar="[REGEX]", required=False, default="")
 @click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--instructions", "-i", is_flag=True, help="Also the values at single instructions, where there are any.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kscope.cli import _gate
+from kscope.cli._complete import codes, files
 from kscope.cli._options import check_regex, format_of
 
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
     from kscope.model.analysis import Analysis
 
-FORMATS = ("text", "json", "html")
-WIDTH_IN_PIPE, WIDEST = 120, 200
+FORMATS = ("text", "json", "html", "sarif", "junit", "github")
+WIDTH_IN_PIPE = 120
 
 
 @click.command()
-@click.argument("path")
-@click.argument("other", required=False)
+@click.argument("path", shell_complete=files)
+@click.argument("other", required=False, shell_complete=files)
 @click.option("--arch", metavar="SM", help="Only the code for one target, such as sm_90.")
 @click.option("--function", metavar="REGEX", help="Only functions whose name (mangled or C++) matches.")
 @click.option("--annotate", is_flag=True,
@@ -34,7 +35,7 @@ WIDTH_IN_PIPE, WIDEST = 120, 200
 @click.option("--top", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many of a report's hottest instructions come first.")
 @click.option("--diff", "differ", is_flag=True, help="Compare PATH with OTHER, registers and addresses renamed.")
-@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True,
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, shell_complete=codes,
               help=f"{_gate.FAIL_ON} With --diff: findings that only OTHER has.")
 @click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
 @click.option("--match", "rules", metavar="OLD=NEW", multiple=True, help="With --diff: as in kscope diff.")
@@ -89,6 +90,10 @@ def sass(
         text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     else:
         analysis = _analysis(path, arch, function, annotate=annotate, source_root=source_root)
+        if source_root is not None:
+            from kscope.engine.sources import relocated
+
+            analysis = relocated(analysis, source_root)
         with fenced(path):
             text = _rendered(
                 analysis, format_, to_file=output is not None, control=control,
@@ -152,6 +157,10 @@ def _rendered(
         from kscope.reports.jsonv1 import encode
 
         return encode(analysis).decode()
+    if format_ != "text":
+        from kscope.reports import render as as_format
+
+        return as_format(format_, analysis)
     from kscope.cli import _output
     from kscope.reports.text.machine import MachineOptions, render
 
@@ -165,11 +174,7 @@ def _rendered(
 
 
 def _width() -> int:
-    """Columns of the terminal, at most 200; a pipe gets 120, which most listings fit."""
-    import sys
+    """Columns of the terminal, or COLUMNS; a pipe gets 120, which most listings fit."""
+    from kscope.cli._output import columns
 
-    if not sys.stdout.isatty():
-        return WIDTH_IN_PIPE
-    import shutil
-
-    return min(max(shutil.get_terminal_size((WIDTH_IN_PIPE, 24)).columns, 60), WIDEST)
+    return columns(WIDTH_IN_PIPE)
