@@ -31,7 +31,7 @@ def metrics(
     path: str, regex: str, kernel: str | None, instructions: bool, csv_: bool, format_: str | None,
     output: Path | None, force: bool, no_color: bool,
 ) -> int:  # fmt: skip
-    """Show the profiler's raw metrics: name, value, unit, what it counts.
+    """Show the raw metrics of a report: values, units, what they count, per instruction too.
 
     REPORT is an .ncu-rep or .ncu-repz (also as .gz, .xz, .zst); REGEX chooses names (lts__t_sectors, dram.*sum$),
     without regard to case. A metric that is not shown was not collected: that is not zero.

@@ -90,10 +90,6 @@ def sass(
         text = _plain(path, arch, function, control=control, source=source or source_root is not None)
     else:
         analysis = _analysis(path, arch, function, annotate=annotate, source_root=source_root)
-        if source_root is not None:
-            from kscope.engine.sources import relocated
-
-            analysis = relocated(analysis, source_root)
         with fenced(path):
             text = _rendered(
                 analysis, format_, to_file=output is not None, control=control,
@@ -143,10 +139,16 @@ def _analysis(
 
     lines = sources_below(source_root) if source_root is not None else None
     if _is_report(path):
-        return report_analysis(path, arch=arch, function=function, annotate=annotate, lines=lines)
-    from kscope.parsers.cubin.programs import read_programs
+        found = report_analysis(path, arch=arch, function=function, annotate=annotate, lines=lines)
+    else:
+        from kscope.parsers.cubin.programs import read_programs
 
-    return binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)
+        found = binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)
+    if source_root is None:
+        return found
+    from kscope.engine.sources import relocated
+
+    return relocated(found, source_root)
 
 
 def _rendered(

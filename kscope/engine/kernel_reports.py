@@ -64,9 +64,7 @@ def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[S
             except Exception as error:
                 show_traceback(error)
                 skipped.append(SkippedInput(input=path, what=f"kernel {raw['index']}", message=in_words(error)))
-        if request.progress is not None:  # of a folder the reports count, of a report its kernels
-            several = request.reports > 1
-            request.progress(path, number if several else done, request.reports if several else reader.count)
+        request.report(path, number, done, reader.count)
     if reader.count == 0:
         raise KscopeError("no-kernels", f"{path}: the report holds no kernel", "profile one that launches any")
     if not sound and skipped:

@@ -30,6 +30,13 @@ class Request:
         self.detail, self.footprints, self.problem = detail, footprints, problem
         self.reports = 1
 
+    def report(self, path: str, number: int, done: int, kernels: int | None) -> None:
+        """Tell how far it is: of several reports how many are read, of one its kernels."""
+        if self.progress is not None and self.reports > 1:
+            self.progress(path, number, self.reports)
+        elif self.progress is not None:
+            self.progress(path, done, kernels)
+
     @property
     def draws(self) -> bool:
         """Whether charts and listings are wanted."""

@@ -84,27 +84,30 @@ def _table(page: Page, kernels: Sequence[KernelAnalysis], *, verbose: bool) -> N
     head = "regime   limiter        up to  first"
     page.line((f" share      time  {head if narrow else pad('kernel', room) + ' ' + head}", "dim"))
     for kernel in rows:
-        first = next((f for f in kernel.findings if f.severity != "info"), None)
-        gain = f" {words.times(first.estimate.speedup)}" if first and first.estimate else ""
-        many = f" x{kernel.repeats.count}" if kernel.repeats and kernel.repeats.count > 1 else ""
-        bound = words.headroom(kernel.headroom) if kernel.headroom else "-"
-        share = words.percent(words.total_us(kernel) / whole) if whole else "-"
-        width = page.width - 2 if narrow else room
-        bare = words.without_parameters(kernel.demangled or kernel.name)
-        name = words.shorten(bare, max(width - len(many), 8)) + many
-        if narrow:
-            page.line("  ", (name, "bold"))
-        page.line(
-            f"{share:>6} {words.time(words.total_us(kernel)) if kernel.duration_us else '-':>9}  ",
-            *([] if narrow else [(pad(name, room), "bold"), (" ", "")]),
-            (pad(kernel.verdict.regime, 8), kernel.verdict.regime),
-            f" {pad(words.limiter(kernel.verdict.limiter), 14)} {bound:>5} {'' if narrow else ' '}",
-            (f"{first.code}{gain}" if first else "-", "code"),
-        )  # fmt: skip
+        _table_row(page, kernel, whole, room, narrow=narrow)
     if left := len(kernels) - len(rows):
         rest = sum(words.total_us(k) for k in kernels[len(rows) :])
         share = f", {words.percent(rest / whole)} of the time" if whole else ""
         page.line((f"       {left} more{share} (kscope analyze -v lists all)", "dim"))
+
+
+def _table_row(page: Page, kernel: KernelAnalysis, whole: float, room: int, *, narrow: bool) -> None:
+    first = next((f for f in kernel.findings if f.severity != "info"), None)
+    gain = f" {words.times(first.estimate.speedup)}" if first and first.estimate else ""
+    many = f" x{kernel.repeats.count}" if kernel.repeats and kernel.repeats.count > 1 else ""
+    bound = words.headroom(kernel.headroom) if kernel.headroom else "-"
+    share = words.percent(words.total_us(kernel) / whole) if whole else "-"
+    width = page.width - 2 if narrow else room
+    name = words.shorten(words.without_parameters(kernel.demangled or kernel.name), max(width - len(many), 8)) + many
+    if narrow:
+        page.line("  ", (name, "bold"))
+    page.line(
+        f"{share:>6} {words.time(words.total_us(kernel)) if kernel.duration_us else '-':>9}  ",
+        *([] if narrow else [(pad(name, room), "bold"), (" ", "")]),
+        (pad(kernel.verdict.regime, 8), kernel.verdict.regime),
+        f" {pad(words.limiter(kernel.verdict.limiter), 14)} {bound:>5} {'' if narrow else ' '}",
+        (f"{first.code}{gain}" if first else "-", "code"),
+    )  # fmt: skip
 
 
 def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bool) -> None:
