@@ -48,13 +48,14 @@ def annotate(
 @click.option("--remember", is_flag=True, help="List the worklog here (or those named) in the folder of state, so that "
                                                "promises everywhere are judged by it.")  # fmt: skip
 @click.option("--forget", is_flag=True, help="Take it off that list.")
-@click.option("--format", "format_", type=click.Choice(("text", "json", "csv")), default="text", show_default=True)
+@click.option("--format", "format_", type=click.Choice(("text", "json", "csv")),
+              help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.pass_obj
 def calibrate(
-    worklog: Path | None, paths: tuple[Path, ...], remember: bool, forget: bool, format_: str, output: Path | None,
-    force: bool,
+    worklog: Path | None, paths: tuple[Path, ...], remember: bool, forget: bool, format_: str | None,
+    output: Path | None, force: bool,
 ) -> None:  # fmt: skip
     """Show how the promises of each rule held in your versions.
 
@@ -81,7 +82,9 @@ def calibrate(
     if forget:
         return
     entries = _entries(named) if named else every(worklog)
-    text = _calibrated(entries, format_)
+    from kscope.cli._options import by_suffix
+
+    text = _calibrated(entries, format_ or by_suffix(output, {".txt": "text", ".json": "json", ".csv": "csv"}))
     if output:
         _output.write_file(output, text, force=force)
     else:

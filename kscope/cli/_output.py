@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TextIO
 
-NARROW, PIPE, WIDE = 60, 80, 100
+NARROW, PIPE, WIDE, WIDEST = 40, 80, 100, 400  # columns
 
 
 def say(text: str) -> None:
@@ -103,18 +103,39 @@ def write_stdout(text: str, stream: TextIO | None = None) -> None:
 
 
 def stdout_width(stream: TextIO | None = None) -> int:
-    """Columns for the report: the terminal's, at most 100; 80 in a pipe. Of standard output, or of another stream."""
-    if not (stream or sys.stdout).isatty():
-        return PIPE
-    import shutil
+    """Columns for the report: COLUMNS where that is set, else the terminal's, else 80 (in a pipe)."""
+    return columns(PIPE, stream)
 
-    return min(max(shutil.get_terminal_size((PIPE, 24)).columns, NARROW), WIDE)
+
+def columns(in_pipe: int, stream: TextIO | None = None) -> int:
+    """The same with another width for pipes. Of standard output, or of another stream."""
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isascii() and asked.isdigit() and int(asked) > 0:
+        return min(max(int(asked), NARROW), WIDEST)
+    out = stream or sys.stdout
+    if not out.isatty():
+        return in_pipe
+    try:
+        found = os.get_terminal_size(out.fileno()).columns
+    except (OSError, ValueError):
+        found = 0
+    return min(max(found, NARROW), WIDEST) if found else in_pipe
+
+
+def stdout_cuts(stream: TextIO | None = None) -> bool:
+    """Whether lines are cut at the width: on a terminal, which would wrap them, and where COLUMNS asks for one. What
+    goes through a pipe keeps its instructions whole."""
+    return (stream or sys.stdout).isatty() or bool(os.environ.get("COLUMNS"))
 
 
 def stdout_color(no_color: bool, stream: TextIO | None = None) -> bool:
-    """Colour only on a terminal that wants it (https://no-color.org)."""
-    wanted = not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return wanted and (stream or sys.stdout).isatty()
+    """Colour on a terminal that wants it, or where FORCE_COLOR (https://force-color.org) asks for it; NO_COLOR
+    (https://no-color.org) and --no-color are stronger."""
+    if no_color or os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return os.environ.get("TERM") != "dumb" and (stream or sys.stdout).isatty()
 
 
 def stdout_unicode(stream: TextIO | None = None) -> bool:

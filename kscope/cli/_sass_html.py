@@ -13,6 +13,7 @@ def page(
     path: str, *, is_report: bool, arch: str | None, function: str | None, source_root: Path | None
 ) -> tuple[str, Analysis]:
     """(the page, what it shows). Raises KscopeError where the input cannot be read."""
+    from kscope.cli import _output
     from kscope.model.detail import Detail
     from kscope.reports import Options
     from kscope.reports.fence import render_sound
@@ -28,11 +29,11 @@ def page(
         if there and not any(for_target(int(sm), arch) for sm in there):
             has = ", ".join(f"sm_{sm}" for sm in there)
             raise KscopeError("no-arch", f"{path}: no code for {arch}", f"it has {has}")
+        _output.say("kscope: of a report this is the page of kscope analyze; its listing is the view Source and SASS")
         return render_sound("html", analysis, Options(detail=detail))
 
     from msgspec import structs
 
-    from kscope.cli import _output
     from kscope.cli.analyze import left_out
     from kscope.engine.program_detail import program_details
     from kscope.engine.programs import binary_analysis, sources_below

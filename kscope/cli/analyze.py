@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kscope.cli import _gate
+from kscope.cli._complete import codes, files
 from kscope.cli._options import check_regex, format_of
 
 if TYPE_CHECKING:
@@ -18,24 +19,27 @@ if TYPE_CHECKING:
     from kscope.model.detail import Detail
     from kscope.napkin.problem import Problem
 
-FORMATS = ("text", "json", "md", "llm", "html", "sarif")
+FORMATS = ("text", "json", "md", "llm", "html", "sarif", "junit", "github")
 
 
 @click.command()
-@click.argument("paths", metavar="PATH...", nargs=-1)
+@click.argument("paths", metavar="PATH...", nargs=-1, shell_complete=files)
 @click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
-@click.option("--select", metavar="CODE", multiple=True, help="Only these rules: code, slug or prefix (MEM), commas.")
-@click.option("--ignore", metavar="CODE", multiple=True, help="Not these rules.")
+@click.option("--select", metavar="CODE", multiple=True, shell_complete=codes,
+              help="Only these rules: code, slug or prefix (MEM), commas.")
+@click.option("--ignore", metavar="CODE", multiple=True, shell_complete=codes, help="Not these rules.")
 @click.option("--top", metavar="N", type=click.IntRange(min=1), help="Only the N kernels that take the most time.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
 @click.option("--plot", metavar="FILE", type=click.Path(path_type=Path),
               help="Draw roofline and warp states into FILE (.png, .svg, .pdf) too; needs matplotlib.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
-@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, help=_gate.FAIL_ON)
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, shell_complete=codes, help=_gate.FAIL_ON)
 @click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
 @click.option("--budget", metavar="TOKENS", type=click.IntRange(min=100), default=2000, show_default=True,
               help="Size of the llm format, at 4 characters a token.")
+@click.option("--source-root", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False),
+              help="Name places relative to DIR where their files are below it, and take source lines from there.")
 @click.option("--problem", metavar="PROBLEM",
               help="What the kernel was to solve, as in `kscope napkin`, such as \"gemm 4096 4096 4096 bf16\": compares"
                    " bytes and FLOP done with those needed.")
@@ -52,8 +56,9 @@ FORMATS = ("text", "json", "md", "llm", "html", "sarif")
 def analyze(
     paths: tuple[str, ...], kernel: str | None, select: tuple[str, ...], ignore: tuple[str, ...], top: int | None,
     format_: str | None, output: Path | None, plot: Path | None, force: bool, fail_on: tuple[str, ...],
-    baseline: Path | None, budget: int, problem: str | None, time: str | None, grid: str | None, block: str | None,
-    dynamic_shared: int, chip: str | None, jobs: int | None, verbose: bool, no_color: bool, schema: bool,
+    baseline: Path | None, budget: int, source_root: Path | None, problem: str | None, time: str | None,
+    grid: str | None, block: str | None, dynamic_shared: int, chip: str | None, jobs: int | None, verbose: bool,
+    no_color: bool, schema: bool,
 ) -> int:  # fmt: skip
     """Diagnose profiler reports: what is slow, which instruction, what to change.
 
@@ -98,6 +103,10 @@ def analyze(
             problem=asked, jobs=jobs or cores(),
         )  # fmt: skip
     _cache.warn(analysis)
+    if source_root is not None:
+        from kscope.engine.sources import relocated
+
+        analysis = relocated(analysis, source_root, detail)
 
     if plot:
         from kscope.model.faults import fenced
@@ -111,7 +120,7 @@ def analyze(
     from kscope.reports.fence import render_sound
 
     if output:
-        options = Options(verbose=verbose, budget=budget, detail=detail)
+        options = Options(verbose=verbose, budget=budget, detail=detail, cuts=False)
         text, analysis = render_sound(format_, analysis, options)
         for skip in analysis.skipped:  # in the report as well, which may not be read before it is passed on
             _output.say(f"kscope: skipped {left_out(skip)}")
@@ -119,7 +128,7 @@ def analyze(
     else:
         options = Options(
             width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
-            verbose=verbose, budget=budget, detail=detail,
+            verbose=verbose, budget=budget, detail=detail, cuts=_output.stdout_cuts(),
         )  # fmt: skip
         text, analysis = render_sound(format_, analysis, options)
         _output.write_stdout(text)

@@ -6,9 +6,11 @@ import re
 
 import click
 
+from kscope.cli._complete import codes
+
 
 @click.command()
-@click.argument("code")
+@click.argument("code", shell_complete=codes)
 def explain(code: str) -> None:
     """Print the page of a rule: what it sees, why it costs, how to fix it.
 

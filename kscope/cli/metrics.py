@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli._complete import files
 from kscope.cli._options import by_suffix, check_regex
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ SUFFIXES = {".txt": "text", ".csv": "csv", ".json": "json"}
 
 
 @click.command()
-@click.argument("path", metavar="REPORT")
+@click.argument("path", metavar="REPORT", shell_complete=files)
 @click.argument("regex", metavar="[REGEX]", required=False, default="")
 @click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--instructions", "-i", is_flag=True, help="Also the values at single instructions, where there are any.")
@@ -30,7 +31,7 @@ def metrics(
     path: str, regex: str, kernel: str | None, instructions: bool, csv_: bool, format_: str | None,
     output: Path | None, force: bool, no_color: bool,
 ) -> int:  # fmt: skip
-    """Show the profiler's raw metrics: name, value, unit, what it counts.
+    """Show the raw metrics of a report: values, units, what they count, per instruction too.
 
     REPORT is an .ncu-rep or .ncu-repz (also as .gz, .xz, .zst); REGEX chooses names (lts__t_sectors, dram.*sum$),
     without regard to case. A metric that is not shown was not collected: that is not zero.

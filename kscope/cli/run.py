@@ -116,7 +116,7 @@ def run(
         stream = sys.stdout if stdout else sys.stderr
         shown = Options(
             width=_output.stdout_width(stream), color=_output.stdout_color(no_color, stream),
-            unicode=_output.stdout_unicode(stream), verbose=verbose, detail=detail,
+            unicode=_output.stdout_unicode(stream), verbose=verbose, detail=detail, cuts=_output.stdout_cuts(stream),
         )  # fmt: skip
         _output.write_stdout(render(format_, analysis, shown), stream)
     if found.status:

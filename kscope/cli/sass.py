@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kscope.cli import _gate
+from kscope.cli._complete import codes, files
 from kscope.cli._options import check_regex, format_of
 
 if TYPE_CHECKING:
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
     from kscope.model.analysis import Analysis
 
-FORMATS = ("text", "json", "html")
-WIDTH_IN_PIPE, WIDEST = 120, 200
+FORMATS = ("text", "json", "html", "sarif", "junit", "github")
+WIDTH_IN_PIPE = 120
 
 
 @click.command()
-@click.argument("path")
-@click.argument("other", required=False)
+@click.argument("path", shell_complete=files)
+@click.argument("other", required=False, shell_complete=files)
 @click.option("--arch", metavar="SM", help="Only the code for one target, such as sm_90.")
 @click.option("--function", metavar="REGEX", help="Only functions whose name (mangled or C++) matches.")
 @click.option("--annotate", is_flag=True,
@@ -34,7 +35,7 @@ WIDTH_IN_PIPE, WIDEST = 120, 200
 @click.option("--top", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many of a report's hottest instructions come first.")
 @click.option("--diff", "differ", is_flag=True, help="Compare PATH with OTHER, registers and addresses renamed.")
-@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True,
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, shell_complete=codes,
               help=f"{_gate.FAIL_ON} With --diff: findings that only OTHER has.")
 @click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
 @click.option("--match", "rules", metavar="OLD=NEW", multiple=True, help="With --diff: as in kscope diff.")
@@ -138,10 +139,16 @@ def _analysis(
 
     lines = sources_below(source_root) if source_root is not None else None
     if _is_report(path):
-        return report_analysis(path, arch=arch, function=function, annotate=annotate, lines=lines)
-    from kscope.parsers.cubin.programs import read_programs
+        found = report_analysis(path, arch=arch, function=function, annotate=annotate, lines=lines)
+    else:
+        from kscope.parsers.cubin.programs import read_programs
 
-    return binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)
+        found = binary_analysis(path, read_programs(path, arch, function), annotate=annotate, lines=lines)
+    if source_root is None:
+        return found
+    from kscope.engine.sources import relocated
+
+    return relocated(found, source_root)
 
 
 def _rendered(
@@ -152,6 +159,10 @@ def _rendered(
         from kscope.reports.jsonv1 import encode
 
         return encode(analysis).decode()
+    if format_ != "text":
+        from kscope.reports import render as as_format
+
+        return as_format(format_, analysis)
     from kscope.cli import _output
     from kscope.reports.text.machine import MachineOptions, render
 
@@ -165,11 +176,7 @@ def _rendered(
 
 
 def _width() -> int:
-    """Columns of the terminal, at most 200; a pipe gets 120, which most listings fit."""
-    import sys
+    """Columns of the terminal, or COLUMNS; a pipe gets 120, which most listings fit."""
+    from kscope.cli._output import columns
 
-    if not sys.stdout.isatty():
-        return WIDTH_IN_PIPE
-    import shutil
-
-    return min(max(shutil.get_terminal_size((WIDTH_IN_PIPE, 24)).columns, 60), WIDEST)
+    return columns(WIDTH_IN_PIPE)

@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli._options import by_suffix
+
 if TYPE_CHECKING:
     from kscope.model.trace import KernelTrace
 
 FORMATS = ("text", "json", "chrome")
+SUFFIXES = {".txt": "text", ".json": "json"}
 HEADER = Path(__file__).resolve().parent.parent / "trace" / "kscope_trace.cuh"
 
 
 @click.command()
 @click.argument("path", metavar="FILE", required=False)
-@click.option("--format", "format_", type=click.Choice(FORMATS), default="text", show_default=True,
-              help="chrome: trace events for Perfetto.")
+@click.option("--format", "format_", type=click.Choice(FORMATS),
+              help="Default: by the suffix of -o, else text; chrome: trace events for Perfetto.")
 @click.option("--kind", "kinds", metavar="SCOPE=KIND[:UNIT]", multiple=True,
               help="What a scope is, where the recorder does not say: wait, issue, work, epilogue, spin; the unit that "
               "a wait is for or an issue goes to: tensor, memory, role, barrier.")
@@ -26,7 +29,7 @@ HEADER = Path(__file__).resolve().parent.parent / "trace" / "kscope_trace.cuh"
 @click.option("--header", is_flag=True, help="Print the path of kscope_trace.cuh (with -o: copy it) and exit.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def trace(
-    path: str | None, format_: str, kinds: tuple[str, ...], output: Path | None, force: bool, header: bool,
+    path: str | None, format_: str | None, kinds: tuple[str, ...], output: Path | None, force: bool, header: bool,
     no_color: bool,
 ) -> int:  # fmt: skip
     """Show what each role of a kernel did with its time, from what its warps recorded.
@@ -47,7 +50,8 @@ def trace(
     elif path is None:
         raise click.UsageError("Missing argument 'FILE'.")
     else:
-        text = _shown(path, format_, kinds, to_file=output is not None, no_color=no_color)
+        kind = format_ or by_suffix(output, SUFFIXES)
+        text = _shown(path, kind, kinds, to_file=output is not None, no_color=no_color)
     if output:
         _output.write_file(output, text, force=force)
     else:

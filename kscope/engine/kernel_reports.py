@@ -105,7 +105,6 @@ def analyze_report(path: str, number: int, reader: Reader, request: Request) -> 
             except Exception as error:
                 show_traceback(error)
                 part.skipped[index] = in_words(error)
-        if request.progress is not None:
-            request.progress(path, done, reader.count)
+        request.report(path, number, done, reader.count)
     part.count = reader.count
     return part

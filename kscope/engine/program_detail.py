@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from kscope.engine.loop_words import bounds
 from kscope.engine.programs import Lines
 from kscope.features.sass.listing import Listing
 from kscope.features.views.source import listing_detail
@@ -14,7 +15,9 @@ from kscope.model.detail import CodeDetail, FunctionDetail, ProgramDetail
 from kscope.model.errors import KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.program import Cubin, Program
+from kscope.model.programs import LoopView
 from kscope.model.quoted import quoted
+from kscope.model.units import counted
 
 
 def program_details(
@@ -37,7 +40,7 @@ def program_details(
             functions.append(
                 FunctionDetail(
                     name=about.name, demangled=about.demangled, facts=_facts(about), findings=about.findings,
-                    code=_with_sources(detail, lines),
+                    code=_with_sources(detail, lines), summary=_summary(about),
                 )
             )  # fmt: skip
         out.append(ProgramDetail(input=program.input, arch=program.arch, functions=functions))
@@ -62,6 +65,35 @@ def _with_sources(code: CodeDetail, lines: Lines | None) -> CodeDetail:
         return code
     texts = {name: "\n".join(text) for name in code.files if (text := lines(name))}
     return msgspec.structs.replace(code, sources=texts)
+
+
+SHOWN = 8  # loops, pipes and steps of a summary
+
+
+def _summary(about: FunctionAnalysis) -> list[tuple[str, list[str]]]:
+    """What the head of `kscope sass --annotate` says of the function."""
+    out = []
+    if about.loops:
+        out.append(("Loops", [_loop(loop) for loop in about.loops[:SHOWN]]))
+    if about.mix:
+        rows = sorted(about.mix, key=lambda row: -row.instructions)[:SHOWN]
+        texts = [f"{r.pipe}: {r.instructions:,}" + (f", {r.in_loops:,} in loops" if r.in_loops else "") for r in rows]
+        out.append(("Instruction mix", texts))
+    found = about.occupancy
+    if found is not None:
+        limits = f", limited by {' and '.join(found.limits)}" if found.limits else ""
+        lines = [f"{found.warps} of {found.warps_max} warps an SM for blocks of {found.threads} threads "
+                 f"({found.threads_from}){limits}"]  # fmt: skip
+        steps = [(s.warps, counted(s.registers, "register")) for s in found.steps[:SHOWN]]
+        lines += [f"{warps} warps with at most {registers} a thread" for warps, registers in steps]
+        out.append(("Occupancy", lines))
+    return out
+
+
+def _loop(loop: LoopView) -> str:
+    at = f"{loop.start:04x} to {loop.end:04x}, depth {loop.depth}, {counted(loop.instructions, 'instruction')}"
+    kind = f", {loop.kind}" if loop.kind else ""
+    return f"loop {loop.number}, {at}{kind}: {bounds(loop)}"
 
 
 def _facts(about: FunctionAnalysis) -> list[tuple[str, str]]:

@@ -52,7 +52,7 @@ def analyze_recordings(
             continue
         done |= {place for place, _ in in_job[at].members} if at in in_job else {at}
         if progress is not None:
-            progress(str(path), 0, None)
+            progress(str(path), at, len(inputs))
         if at in in_job:
             group = in_job[at]
             members = {place: (inputs[place][0], rank, _reader(inputs[place][1])) for place, rank in group.members}

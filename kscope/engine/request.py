@@ -19,7 +19,7 @@ class Request:
     """codes: run only these rules (all if None). wanted: regular expression on the demangled name. top: keep the
     longest N. detail: filled with what charts and listings show; footprints: with what a comparison needs of the
     kernels (kscope.features.views.footprint). problem: what the kernels were to solve, to compare with what they
-    did (kscope.napkin.problem)."""
+    did (kscope.napkin.problem). reports: how many there are to read in all."""
 
     def __init__(
         self, *, codes: frozenset[str] | None = None, wanted: re.Pattern[str] | None = None, top: int | None = None,
@@ -28,6 +28,14 @@ class Request:
     ) -> None:  # fmt: skip
         self.codes, self.wanted, self.top, self.progress = codes, wanted, top, progress
         self.detail, self.footprints, self.problem = detail, footprints, problem
+        self.reports = 1
+
+    def report(self, path: str, number: int, done: int, kernels: int | None) -> None:
+        """Tell how far it is: of several reports how many are read, of one its kernels."""
+        if self.progress is not None and self.reports > 1:
+            self.progress(path, number, self.reports)
+        elif self.progress is not None:
+            self.progress(path, done, kernels)
 
     @property
     def draws(self) -> bool:

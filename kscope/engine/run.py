@@ -56,6 +56,7 @@ def analyze_paths(
     faults: list[tuple[str, KscopeError]] = []
     inputs = _collect(paths, faults)
     recordings = [one for one in inputs if one[1] != "ncu"]
+    request.reports = len(inputs) - len(recordings)
     if recordings:
         request.codes = _codes(select, ignore)
         return _with_timelines(inputs, recordings, request, faults, jobs)

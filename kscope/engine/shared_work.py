@@ -72,27 +72,24 @@ def over_reports(
     queue = Turns([tuple(order[at : at + step]) for at in range(0, len(order), step)], jobs)
 
     def work(put: Put, step: Callable[[], None]) -> None:
-        for number, found in _taken(inputs, queue, _quiet(request, step)):
+        for number, found in _taken(inputs, queue, _quiet(request, lambda: None)):
             put((number, found))
+            step()
 
     with contextlib.closing(Helpers(min(jobs, len(inputs)) - 1, work)) as helpers:
-        others = [0]
+        mine: dict[int, Any] = {}
 
-        def others_too() -> None:
-            while request.progress is not None and others[0] < helpers.steps:
-                others[0] += 1
-                request.progress(first[0], 1, 1)
-
-        def report(path: str, done: int, total: int | None) -> None:
-            others_too()
+        def told(path: str = first[0]) -> None:
             if request.progress is not None:
-                request.progress(path, done, total)
+                request.progress(path, len(mine) + helpers.steps, len(inputs))
 
         here = _quiet(request, lambda: None)
-        here.progress = report if request.progress is not None else None
-        mine = {0: part_of(first[0], 0, first[1], here)}
-        mine.update(_taken(inputs, queue, here))
-        helpers.wait(others_too if request.progress is not None else None)
+        mine[0] = part_of(first[0], 0, first[1], here)
+        told()
+        for number, found in _taken(inputs, queue, here):
+            mine[number] = found
+            told(str(inputs[number][0]))
+        helpers.wait(told if request.progress is not None else None)
         queue.close()
         theirs: dict[int, tuple[IO[bytes], int]] = {load(*place)[0]: place for place in helpers.places()}
         for number, (path, _) in enumerate(inputs):

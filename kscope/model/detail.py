@@ -145,6 +145,8 @@ class CodeDetail(Part, frozen=True, kw_only=True):
 
     file: index into `files`, -1 for none. stalls: samples by reason, sparse. blamed: samples that others spend waiting
     for this instruction, sparse. bytes: access width of a lane, sparse. jumps: branch, target, ... (indices).
+    traffic: wavefronts at shared memory and sectors at L2 by name, those of a perfect pattern as `..._ideal`, sparse.
+    depends: register dependencies, producer, consumer, ... (indices).
     causes: why warps stand at an instruction, and the pcs that the text names.
     inlined: call sites of inlined code, innermost first, as lists [instruction index, file, line, file, line, ...].
     """
@@ -170,6 +172,8 @@ class CodeDetail(Part, frozen=True, kw_only=True):
     notes: list[tuple[int, str]] = []
     causes: list[tuple[int, str, list[int]]] = []
     inlined: list[list[int]] = []
+    traffic: dict[str, list[int]] = {}
+    depends: list[int] = []
     sources: dict[str, str] = {}
 
 
@@ -224,13 +228,15 @@ class TimelineDetail(Part, frozen=True, kw_only=True):
 
 
 class FunctionDetail(Part, frozen=True, kw_only=True):
-    """One function of a binary. facts: (name, value) in words, such as ("registers", "32")."""
+    """One function of a binary. facts: (name, value) in words, such as ("registers", "32"). summary: (title, lines) of
+    what the listing's head says: loops with their bounds, mix, occupancy."""
 
     name: str
     demangled: str
     facts: list[tuple[str, str]]
     findings: list[Finding]
     code: CodeDetail
+    summary: list[tuple[str, list[str]]] = []
 
 
 class ProgramDetail(Part, frozen=True, kw_only=True):

@@ -18,16 +18,19 @@ REPORTERS = {
     "llm": "kscope.reports.llm.page",
     "html": "kscope.reports.html.page",
     "sarif": "kscope.reports.sarif",
+    "junit": "kscope.reports.junit",
+    "github": "kscope.reports.github",
 }
 """Format name -> module that is a Reporter; imported when asked for."""
 
-SUFFIXES = {".json": "json", ".md": "md", ".txt": "text", ".html": "html", ".sarif": "sarif"}
+SUFFIXES = {".json": "json", ".md": "md", ".txt": "text", ".html": "html", ".sarif": "sarif",
+            ".xml": "junit"}  # fmt: skip
 """File suffix -> format, for `-o FILE` without `--format`."""
 
 
 class Options(Struct, frozen=True):
-    """How to render. `width` is in terminal columns (text only); `budget` in tokens of about 4 characters (llm);
-    `detail` is what HTML draws beside the Analysis."""
+    """How to render. `width` is in terminal columns (text only), `cuts` whether lines end there with a mark, or what
+    cannot be wrapped goes on; `budget` in tokens (llm); `detail` is what HTML draws beside the Analysis."""
 
     width: int = 80
     color: bool = False
@@ -35,6 +38,7 @@ class Options(Struct, frozen=True):
     verbose: bool = False
     budget: int = 2000
     detail: Detail | None = None
+    cuts: bool = True
 
 
 class Reporter(Protocol):

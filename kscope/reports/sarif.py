@@ -29,6 +29,7 @@ def render(analysis: Analysis, options: Options) -> str:
     groups = [(one_line(k.demangled or k.name), k.findings) for k in analysis.kernels]
     groups += [(one_line(job.name), job.findings) for job in analysis.jobs]
     groups += [(one_line(t.input), t.findings) for t in analysis.timelines]
+    groups += [(one_line(f.demangled or f.name), f.findings) for p in analysis.programs for f in p.functions]
     found = [(name, finding) for name, findings in groups for finding in findings]
     programs = [(joined, one) for joined in analysis.joined for one in joined.suggestions]
     rules: dict[str, Finding | JoinedSuggestion] = {one.code: one for _, one in programs}

@@ -78,10 +78,11 @@ def bar(share: float, width: int) -> str:
 
 
 class Page:
-    """Lines of a report. `width` columns at most; colour changes no word."""
+    """Lines of a report. `width` columns at most, where `cuts`; else what does not wrap goes on behind them. Colour
+    changes no word."""
 
-    def __init__(self, width: int, *, color: bool, unicode: bool) -> None:
-        self.width, self.color, self.unicode = width, color, unicode
+    def __init__(self, width: int, *, color: bool, unicode: bool, cuts: bool = True) -> None:
+        self.width, self.color, self.unicode, self.cuts = width, color, unicode, cuts
         self.lines: list[str] = []
 
     def line(self, *segments: str | Segment) -> None:
@@ -90,7 +91,7 @@ class Page:
         for segment in segments:
             text, style = (segment, "") if isinstance(segment, str) else segment
             text = printable(text)  # whatever the caller did: nothing else reaches the terminal
-            text = clip(text, room) if cells(text) > room else text
+            text = clip(text, room) if self.cuts and cells(text) > room else text
             room -= cells(text)
             out.append(self.style(text, style))
         self.lines.append("".join(out).rstrip())

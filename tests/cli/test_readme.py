@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.running import environment
+
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = re.findall(
     r"```\n\$ kscope ((?:analyze|trace|sass) .+)\n\n((?:.*\n)*?)```", (ROOT / "README.md").read_text("utf-8")
@@ -26,7 +28,8 @@ def test_the_readme_shows_commands() -> None:
 def test_excerpt(command: str, shown: str) -> None:
     """Every line shown stands in the output, in that order; `...` stands for what was left out."""
     done = subprocess.run(
-        [sys.executable, "-m", "kscope", *shlex.split(command)], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "kscope", *shlex.split(command)], cwd=ROOT, capture_output=True, text=True, timeout=120,
+        env=environment(None),
     )
     assert done.returncode == 0, done.stderr
     printed = iter([" ".join(line.split()) for line in done.stdout.splitlines()])

@@ -159,3 +159,80 @@ def test_badges_on_all_that_a_finding_covers(visit: Callable[..., Visit]) -> Non
     page.wait_for_selector(".code-view")
     eventually(page, lambda: wide.code in page.inner_text(".inspector"))
     eventually(page, lambda: wide.code in page.inner_text(".sass .row.selected"))
+
+
+def test_columns_of_the_listing_are_chosen_and_sort(visit: Callable[..., Visit]) -> None:
+    page = visit("sgemm.blocktile2d").go("#k=0.0&view=code")
+    assert "wavefr." not in page.inner_text(".sass-head")
+    page.locator(".columns > summary").click()
+    page.locator(".column-menu label", has_text="wavefr.").click()
+    eventually(page, lambda: "wavefr." in page.inner_text(".sass-head"))
+    page.keyboard.press("Escape")
+    page.locator(".sass-head .sort", has_text="wavefr.").click()
+    eventually(page, lambda: "by=wavefronts" in page.url)
+
+
+    def shown() -> list[float]:
+        rows = sorted(page.locator(".sass .row:visible").all(), key=lambda row: int(row.get_attribute("data-index")))
+        return [float(row.locator(".col").first.inner_text().rstrip("\u00d7") or 0) for row in rows]
+
+    eventually(page, lambda: len(shown()) > 3 and shown() == sorted(shown(), reverse=True) and shown()[-1] >= 1)
+    page.locator(".sass-head .sort", has_text="pc").click()
+    eventually(page, lambda: "by=" not in page.url)
+
+
+def test_dependencies_are_drawn_beside_the_instruction(visit: Callable[..., Visit]) -> None:
+    page = visit("bank_conflict.slow").go("#k=0.0&view=code&pc=240")
+    eventually(page, lambda: page.locator(".links path.before").count() >= 1)
+    facts = page.inner_text(".inspector")
+    assert re.search(r"reads from\s*[0-9a-f]{4}", facts)
+    assert "wavefronts" in facts
+
+
+def test_panes_are_resized_by_keyboard_and_pointer(visit: Callable[..., Visit]) -> None:
+    page = visit("bank_conflict.slow").go("#k=0.0&view=code")
+    width = lambda: page.locator(".pane.source").bounding_box()["width"]  # noqa: E731
+    before = width()
+    page.locator(".divider").focus()
+    page.keyboard.press("ArrowRight")
+    eventually(page, lambda: width() > before)
+    box = page.locator(".divider").bounding_box()
+    page.mouse.move(box["x"] + 3, box["y"] + 50)
+    page.mouse.down()
+    page.mouse.move(box["x"] - 200, box["y"] + 50)
+    page.mouse.up()
+    eventually(page, lambda: width() < before)
+
+
+@pytest.mark.parametrize("size", [(640, 450), (640, 1100)])
+def test_the_listing_is_whole_at_two_hundred_percent(size: tuple[int, int], visit: Callable[..., Visit]) -> None:
+    """A window of 1280 pixels at 200 % has 640 of its own: panes keep room for lines, and nothing is cut off."""
+    page = visit("bank_conflict.slow", viewport={"width": size[0], "height": size[1]}).go("#k=0.0&view=code")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size[0]
+    for pane in page.locator(".pane .virtual").all():
+        assert pane.bounding_box()["height"] >= 200
+
+
+def test_paper_has_every_instruction(visit: Callable[..., Visit]) -> None:
+    page = visit("sgemm.blocktile2d").go("#k=0.0&view=code")
+    drawn = lambda: page.locator(".sass .row:not([hidden]) .pc").count()  # noqa: E731
+    few = drawn()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    every = int(page.evaluate("document.querySelector('.sass .space').offsetHeight")) // 20
+    assert drawn() == every > 2 * few
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    eventually(page, lambda: drawn() < every)
+
+
+def test_the_table_of_kernels_sorts_searches_and_adds_up(visit: Callable[..., Visit]) -> None:
+    page = visit("multi_kernels").go()
+    names = lambda: page.locator("table.kernels tbody th").all_inner_texts()  # noqa: E731
+    assert names()[0] == "linear"
+    page.locator("th .sort", has_text="kernel").click()
+    eventually(page, lambda: names() == sorted(names(), key=str.lower))
+    page.locator("th .sort", has_text="kernel").click()
+    eventually(page, lambda: names() == sorted(names(), key=str.lower, reverse=True))
+    assert "all 5 kernels, 14 launches" in page.inner_text("tfoot")
+    page = visit("multi_kernels").go("#kq=MEM101")
+    assert names() == ["softmax_rows"] or len(names()) < 5
+    assert "of 5 kernels" in page.inner_text("tfoot")

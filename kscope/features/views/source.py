@@ -35,8 +35,17 @@ def code_detail(facts: Facts, report: str = "") -> CodeDetail | None:
         stalls={reason: _sparse(column) for reason, column in code.stall.items() if any(column)},
         blamed=_sparse([round(x, 1) for x in code.blamed]),
         causes=_causes(facts, code),
+        traffic=_traffic(code),
         sources={f: kernel.sources[f] for f in bare.files if 0 < len(kernel.sources.get(f, "")) <= LARGEST_SOURCE},
     )  # fmt: skip
+
+
+TRAFFIC = {"wavefronts": "memory_l1_wavefronts_shared", "sectors": "memory_l2_theoretical_sectors_global"}
+
+
+def _traffic(code: Code) -> dict[str, list[int]]:
+    columns = {name + end: code.column(counter + end) for name, counter in TRAFFIC.items() for end in ("", "_ideal")}
+    return {name: _sparse(column) for name, column in columns.items() if column is not None and any(column)}
 
 
 def _causes(facts: Facts, code: Code) -> list[tuple[int, str, list[int]]]:
@@ -95,6 +104,7 @@ def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
         blamed=[],
         bytes=_sparse([float(op.bytes) for op in code.classes]),
         jumps=_jumps(code),
+        depends=_depends(code),
         spaces=spaces,
         live=code.liveness.counts(),
         control=_control(program),
@@ -117,6 +127,15 @@ def _control(program: Program) -> list[str]:
 
 def _sparse(column: Column) -> list[int]:
     return [int(v) for i, x in enumerate(column) if x >= 1 for v in (i, round(x))]
+
+
+def _depends(code: Listing) -> list[int]:
+    """Producer and consumer of each register value, flat; of the uniform datapath and predicates as well."""
+    out: list[int] = []
+    for i in range(len(code)):
+        for producer in sorted({p for found in code.defuse.sources(i).values() for p in found}):
+            out += [producer, i]
+    return out
 
 
 def _jumps(code: Listing) -> list[int]:

@@ -27,11 +27,12 @@ STALLS_SHOWN = 6
 NVIDIA_SHOWN = 5
 TABLE_ROWS = 20
 DETAILED = 3
+NAMED = 24  # columns that a name needs beside the figures to be told from others
 
 
 def render(analysis: Analysis, options: Options) -> str:
     """The report at `options.width` columns, ending in a newline."""
-    page = Page(max(options.width, 50), color=options.color, unicode=options.unicode)
+    page = Page(max(options.width, 40), color=options.color, unicode=options.unicode, cuts=options.cuts)
     for joined in analysis.joined:
         page.blank()
         program.render(page, joined, verbose=options.verbose)
@@ -79,24 +80,34 @@ def _table(page: Page, kernels: Sequence[KernelAnalysis], *, verbose: bool) -> N
     page.line((f"{len(kernels)} kernels, {words.time(whole)}", "bold"), f" on {devices}")
     page.blank()
     room = page.width - 64
-    page.line((f" share      time  {pad('kernel', room)} {'regime':8} {'limiter':14} up to  first", "dim"))
+    narrow = room < NAMED  # the name has a line of its own then, the figures the next
+    head = "regime   limiter        up to  first"
+    page.line((f" share      time  {head if narrow else pad('kernel', room) + ' ' + head}", "dim"))
     for kernel in rows:
-        first = next((f for f in kernel.findings if f.severity != "info"), None)
-        gain = f" {words.times(first.estimate.speedup)}" if first and first.estimate else ""
-        many = f" x{kernel.repeats.count}" if kernel.repeats and kernel.repeats.count > 1 else ""
-        name = words.shorten(words.without_parameters(kernel.demangled or kernel.name), max(room - len(many), 8)) + many
-        bound = words.headroom(kernel.headroom) if kernel.headroom else "-"
-        share = words.percent(words.total_us(kernel) / whole) if whole else "-"
-        page.line(
-            f"{share:>6} {words.time(words.total_us(kernel)) if kernel.duration_us else '-':>9}  ",
-            (pad(name, room), "bold"), " ", (pad(kernel.verdict.regime, 8), kernel.verdict.regime),
-            f" {pad(words.limiter(kernel.verdict.limiter), 14)} {bound:>5}  ",
-            (f"{first.code}{gain}" if first else "-", "code"),
-        )  # fmt: skip
+        _table_row(page, kernel, whole, room, narrow=narrow)
     if left := len(kernels) - len(rows):
         rest = sum(words.total_us(k) for k in kernels[len(rows) :])
         share = f", {words.percent(rest / whole)} of the time" if whole else ""
         page.line((f"       {left} more{share} (kscope analyze -v lists all)", "dim"))
+
+
+def _table_row(page: Page, kernel: KernelAnalysis, whole: float, room: int, *, narrow: bool) -> None:
+    first = next((f for f in kernel.findings if f.severity != "info"), None)
+    gain = f" {words.times(first.estimate.speedup)}" if first and first.estimate else ""
+    many = f" x{kernel.repeats.count}" if kernel.repeats and kernel.repeats.count > 1 else ""
+    bound = words.headroom(kernel.headroom) if kernel.headroom else "-"
+    share = words.percent(words.total_us(kernel) / whole) if whole else "-"
+    width = page.width - 2 if narrow else room
+    name = words.shorten(words.without_parameters(kernel.demangled or kernel.name), max(width - len(many), 8)) + many
+    if narrow:
+        page.line("  ", (name, "bold"))
+    page.line(
+        f"{share:>6} {words.time(words.total_us(kernel)) if kernel.duration_us else '-':>9}  ",
+        *([] if narrow else [(pad(name, room), "bold"), (" ", "")]),
+        (pad(kernel.verdict.regime, 8), kernel.verdict.regime),
+        f" {pad(words.limiter(kernel.verdict.limiter), 14)} {bound:>5} {'' if narrow else ' '}",
+        (f"{first.code}{gain}" if first else "-", "code"),
+    )  # fmt: skip
 
 
 def _kernel(page: Page, kernel: KernelAnalysis, *, verbose: bool, name_input: bool) -> None:

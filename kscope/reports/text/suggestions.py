@@ -109,7 +109,7 @@ def _places(page: Page, finding: Finding, *, verbose: bool) -> None:
         share = f"{words.percent(location.share)} of samples" if location.share is not None else ""
         lead: list[Segment] = [("     at    ", "dim"), (where, "code"), ("  ", "")]
         room = page.width - sum(cells(text) for text, _ in lead) - cells(share) - 2
-        if not verbose and room >= 12:
+        if page.cuts and not verbose and room >= 12:
             sass = clip(sass, room)
         if cells(sass) <= room:
             page.ends([*lead, (sass, "")], (share, "dim"))

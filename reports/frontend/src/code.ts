@@ -1,7 +1,8 @@
 // Source and SASS side by side: linked rows, heat by samples, stall mix, widths and findings inline, folding by loop.
 
+import { COLUMNS, chosen, menu, type Column } from "./columns";
 import { clear, debounce, h, styled } from "./dom";
-import { base, counted, fine, hex, plain, times } from "./format";
+import { base, counted, fine, hex, plain, si, times, trim } from "./format";
 import { tabs, title } from "./kernel";
 import { VirtualList } from "./list";
 import type { Page } from "./main";
@@ -65,6 +66,9 @@ export class CodeView {
   private line = "";
   private hover = "";
   private hoverFrom: VirtualList | null = null;
+  private readonly head = h("div", { class: "pane-head sass-head" });
+  private columns: Column[] = [];
+  private sorted = "";
   private found: number[] = [];
   private needle = "";
 
@@ -92,21 +96,61 @@ export class CodeView {
     const fold = h("button", { type: "button", onclick: () => this.foldAll(), title: "Fold every loop, or unfold them" }, "Fold loops");
     const toolbar = h("div", { class: "toolbar" }, this.search, this.hits,
       this.model.total ? h("button", { type: "button", onclick: () => this.nextHot(1), title: "n; N goes back" }, "Next hottest") : null,
-      fold, this.model.total ? legend() : null);
+      fold, menu(this.model, () => this.columns.map((c) => c.id), (ids) => go({ cols: ids.join(".") || "none" })), this.model.total ? legend() : null);
     if (!code.loops.length) fold.hidden = true;
     const left = h("div", { class: "pane source" }, h("div", { class: "pane-head" }, this.files), this.source.element);
-    const columns = h("div", { class: "pane-head sass-head", "aria-hidden": "true" }, h("span", { class: "heat-cell" }, "samples"),
-      h("span", { class: "pc" }, "pc"), code.live?.length ? h("span", { class: "live" }, "live") : null, h("span", { class: "text" }, "instruction"));
-    const right = h("div", { class: "pane sass" }, columns, this.sass.element);
+    const right = h("div", { class: "pane sass" }, this.head, this.sass.element);
     const hasSource = Object.keys(code.sources ?? {}).length > 0;
     this.element = h("div", { class: `code-view${hasSource ? "" : " no-source"}${this.model.total ? "" : " bare"}` }, toolbar,
-      h("div", { class: "panes" }, hasSource ? left : null, right), this.inspector);
+      h("div", { class: "panes" }, hasSource ? left : null, hasSource ? this.divider() : null, right), this.inspector);
+    addEventListener("beforeprint", this.paper);
+    addEventListener("afterprint", this.screen);
     this.fillFiles();
     this.layout();
     this.inspect();
   }
 
+  /** Between the panes: dragged, or moved with the arrow keys. */
+  private divider(): HTMLElement {
+    const bar = h("div", { class: "divider", role: "separator", tabindex: 0, "aria-orientation": "vertical", "aria-label": "width of the source pane", "aria-valuemin": 15, "aria-valuemax": 85, "aria-valuenow": 46 });
+    const set = (part: number) => {
+      const percent = Math.max(15, Math.min(85, part));
+      bar.setAttribute("aria-valuenow", percent.toFixed(0));
+      const panes = bar.parentElement;
+      if (panes) styled(panes, { "--left": `${percent}fr`, "--right": `${100 - percent}fr` });
+      this.sass.refresh();
+      this.source.refresh();
+    };
+    bar.addEventListener("pointerdown", (event) => { bar.setPointerCapture(event.pointerId); event.preventDefault(); });
+    bar.addEventListener("pointermove", (event) => {
+      if (!bar.hasPointerCapture(event.pointerId)) return;
+      const box = bar.parentElement!.getBoundingClientRect();
+      set((event.clientX - box.left) / box.width * 100);
+    });
+    bar.addEventListener("keydown", (event) => {
+      const step = event.key === "ArrowLeft" ? -3 : event.key === "ArrowRight" ? 3 : 0;
+      if (step) { set(Number(bar.getAttribute("aria-valuenow")) + step); event.preventDefault(); event.stopPropagation(); }
+    });
+    return bar;
+  }
+
+  /** The head of the SASS pane: its columns sort; the address of an instruction is the order of the program. */
+  private drawHead(): void {
+    clear(this.head);
+    const sorter = (id: string, text: string, about: string, kind: string) => h("span", { class: kind }, h("button", { type: "button", class: `sort ${this.sorted === id ? "on" : ""}`,
+      title: about, "aria-pressed": String(this.sorted === id), onclick: () => go({ by: this.sorted === id || id === "pc" ? "" : id }) }, text));
+    this.head.append(this.model.total ? sorter("samples", "samples", "sort by samples", "heat-cell") : h("span", { class: "heat-cell" }, "samples"), sorter("pc", "pc", "the order of the program", "pc"));
+    for (const c of this.columns) this.head.append(sorter(c.id, c.title, `${c.about}; sorts`, "col"));
+    this.head.append(h("span", { class: "text" }, "instruction"));
+  }
+
+  /** On paper every row is there. */
+  private readonly paper = () => { this.sass.whole(true); this.source.whole(true); };
+  private readonly screen = () => { this.sass.whole(false); this.source.whole(false); };
+
   close(): void {
+    removeEventListener("beforeprint", this.paper);
+    removeEventListener("afterprint", this.screen);
     this.sass.close();
     this.source.close();
   }
@@ -140,6 +184,15 @@ export class CodeView {
     const { loops } = this.code;
     this.rows = [];
     this.rowOf = new Array<number>(this.model.count).fill(-1);
+    const column = COLUMNS.find((c) => c.id === this.sorted);
+    if (this.sorted) {
+      const value = (i: number) => column ? column.value(this.model, i) : this.code.samples[i];
+      const order = this.code.pcs.map((_, i) => i).filter((i) => value(i) > 0).sort((a, b) => value(b) - value(a) || a - b);
+      order.forEach((i, at) => { this.rowOf[i] = at; });
+      this.rows = order.map((index) => ({ kind: "instruction", index }));
+      this.sass.refresh();
+      return;
+    }
     const heads = new Map<number, number[]>();
     const rowOfLoop = new Map<number, number>();
     loops.forEach((loop, number) => heads.set(loop.first, [...(heads.get(loop.first) ?? []), number]));
@@ -185,8 +238,8 @@ export class CodeView {
     row.setAttribute("aria-selected", String(i === this.selected));
     const share = model.share(i);
     row.append(heat(share, code.samples[i] / model.peak), h("span", { class: "pc" }, hex(code.pcs[i])));
-    if (code.live?.length) row.append(h("span", { class: "live" }, String(code.live[i] ?? "")));
-    const depth = model.nest(i).length;
+    for (const c of this.columns) row.append(h("span", { class: "col" }, c.text(model, i)));
+    const depth = this.sorted ? 0 : model.nest(i).length;
     const text = styled(h("span", { class: "text" }), { "padding-left": `${depth * 12}px` });
     text.append(...highlight(code.sass[i]));
     row.append(text);
@@ -211,7 +264,7 @@ export class CodeView {
     const share = this.model.total ? this.model.loopSamples[loop] / this.model.total : 0;
     row.className = "row loop";
     row.setAttribute("aria-selected", "false");
-    row.append(heat(share, share, true), h("span", { class: "pc" }), this.code.live?.length ? h("span", { class: "live" }) : "",
+    row.append(heat(share, share, true), h("span", { class: "pc" }), ...this.columns.map(() => h("span", { class: "col" })),
       styled(h("span", { class: "text" }, `${closed ? "\u25b8" : "\u25be"} loop, depth ${depth}, ${size} instructions`),
         { "padding-left": `${(depth - 1) * 12}px` }));
   }
@@ -258,6 +311,15 @@ export class CodeView {
 
   private hoverSass(at: number): void {
     this.setHover(this.sassKey(at), this.sass);
+    const entry = at >= 0 ? this.rows[at] : undefined;
+    this.showLinks(entry?.kind === "instruction" ? entry.index : this.selected);
+  }
+
+  /** Draws whose values an instruction reads, and who reads its own. */
+  private showLinks(i: number): void {
+    const near = (list: number[] | undefined) => [...new Set(list ?? [])].filter((j) => j !== i && this.rowOf[j] >= 0).map((j) => this.rowOf[j]);
+    if (i < 0 || this.rowOf[i] === undefined || this.rowOf[i] < 0) return;
+    this.sass.links(this.rowOf[i], near(this.model.uses.get(i)), near(this.model.feeds.get(i)));
   }
 
   private hoverLine(at: number): void {
@@ -330,6 +392,13 @@ export class CodeView {
 
   update(changed: Set<string>): void {
     const now = state();
+    if (changed.has("cols") || changed.has("by") || !this.head.childElementCount) {
+      this.columns = chosen(this.model, now.cols);
+      this.sorted = now.by === "samples" || COLUMNS.some((c) => c.id === now.by && c.there(this.model)) ? now.by ?? "" : "";
+      this.drawHead();
+      this.layout();
+      if (this.selected >= 0) this.sass.reveal(Math.max(0, this.rowOf[this.selected]));
+    }
     if (changed.has("fold")) {
       const wanted = (now.fold ?? "").split(".").filter(Boolean).map(Number).filter((n) => n in this.code.loops);
       this.folded = new Set(wanted);
@@ -355,6 +424,7 @@ export class CodeView {
     this.sass.active(this.rowOf[i]);
     const row = this.lineRow.get(this.code.line[i]);
     if (this.line && row !== undefined) this.source.reveal(row);
+    this.showLinks(i);
     this.inspect();
   }
 
@@ -372,6 +442,13 @@ export class CodeView {
     if (model.total) fact("executed", code.executed[i] ? counted(code.executed[i], "warps") : "never");
     fact("lanes", code.lanes[i] ? `${code.lanes[i]} of 32` : "");
     fact("access", model.bytes[i] ? `${model.spaces.get(i) ?? ""}, ${model.bytes[i]} bytes a lane` : "");
+    for (const what of ["wavefronts", "sectors"]) {
+      const moved = model.traffic(what, i), ideal = model.traffic(`${what}_ideal`, i);
+      fact(what, moved ? `${si(moved, "")}${ideal ? `, ${si(ideal, "")} at best (${trim(moved / ideal, 3)}\u00d7)` : ""}` : "");
+    }
+    const names = (list: number[] | undefined) => [...new Set(list ?? [])].sort((a, b) => a - b).slice(0, 6).map((j) => hex(code.pcs[j])).join(", ");
+    fact("reads from", names(model.uses.get(i)));
+    fact("read by", names(model.feeds.get(i)));
     fact("live registers", code.live?.[i] ? String(code.live[i]) : "");
     fact("control", code.control?.[i] ?? "");
     const nest = model.nest(i);

@@ -1,7 +1,7 @@
 // Two versions side by side: what became faster, what was fixed, and whether the promises held.
 
 import { h, styled } from "./dom";
-import { compact, number, percent, range, si, time, times } from "./format";
+import { base, compact, number, percent, range, si, time, times } from "./format";
 import { badge, scrolling, section } from "./parts";
 import type { Comparison, KernelPair, PairChange, TimelinePair } from "./types";
 
@@ -31,15 +31,22 @@ function tone(speedup: number | null): string {
   return (speedup ?? 1) > 1.02 ? "good" : (speedup ?? 1) < 0.98 ? "bad" : "dim";
 }
 
+/** The two reports that a pair is from: alike or not, both are named. */
+function sideOf(p: KernelPair): string {
+  const [one, two] = [base(p.before.input), base(p.after.input)];
+  return one === two ? p.before.input === p.after.input ? one : `${p.before.input} \u2192 ${p.after.input}` : `${one} \u2192 ${two}`;
+}
+
 function pairTable(pairs: KernelPair[]): HTMLElement {
+  const sides = new Set(pairs.flatMap((p) => [p.before.input, p.after.input])).size > 2;
   const body = h("tbody");
   for (const p of pairs) {
     body.append(h("tr", {}, h("td", { class: "num" }, time(p.before.duration_us)), h("td", { class: "num" }, time(p.after.duration_us)),
       h("td", { class: `num ${tone(p.speedup)}` }, h("b", {}, p.speedup ? times(p.speedup) : "\u2013")),
-      h("th", { scope: "row" }, compact(p.after.demangled || p.after.name)), h("td", {}, badge(p.before.verdict), " \u2192 ", badge(p.after.verdict)),
+      h("th", { scope: "row" }, compact(p.after.demangled || p.after.name)), sides ? h("td", {}, sideOf(p)) : null, h("td", {}, badge(p.before.verdict), " \u2192 ", badge(p.after.verdict)),
       h("td", {}, p.guess ? "a guess" : p.fixed.join(" "))));
   }
-  const head = h("thead", {}, h("tr", {}, ...["before", "after", "speed-up", "kernel", "regime", "fixed"]
+  const head = h("thead", {}, h("tr", {}, ...["before", "after", "speed-up", "kernel", ...(sides ? ["files"] : []), "regime", "fixed"]
     .map((t, i) => h("th", { scope: "col", class: i < 3 ? "num" : "" }, t))));
   return section(`${pairs.length} kernels`, "", scrolling(h("table", { class: "kernels" }, head, body), "kernels on both sides"));
 }
@@ -63,6 +70,7 @@ function kernelPair(p: KernelPair): HTMLElement {
     h("div", { class: "say" }, h("h2", { class: "kernel-name" }, compact(name, 90)),
       old !== name ? h("p", { class: "dim" }, `was ${compact(old, 90)}`) : null,
       h("p", { class: `sentence ${tone(p.speedup)}` }, p.sentence),
+      sideOf(p) ? h("p", { class: "dim" }, sideOf(p)) : null,
       paired(p) ? h("p", { class: "dim" }, `paired ${paired(p)}`) : null,
       codes("no longer", p.fixed.filter((code) => !p.promises.some((x) => x.code === code)), "fixed"), codes("new", p.new, "major"),
       codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info"),

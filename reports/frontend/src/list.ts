@@ -1,6 +1,6 @@
 // A list of rows of equal height of which only those in sight exist: ten thousand instructions scroll like ten.
 
-import { h, styled } from "./dom";
+import { h, s, styled } from "./dom";
 
 export interface ListOptions {
   label: string;
@@ -18,6 +18,8 @@ export class VirtualList {
   readonly element: HTMLElement;
   private readonly space: HTMLElement;
   private readonly pool: { row: HTMLElement; index: number }[] = [];
+  private everything = false;
+  private drawn: SVGElement | null = null;
   private pending = 0;
   private readonly watch: ResizeObserver;
 
@@ -58,10 +60,11 @@ export class VirtualList {
 
   private render(all: boolean): void {
     const { rowHeight, count, draw } = this.options;
-    const height = this.element.clientHeight || 600;
-    const first = Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - SPARE);
+    const height = this.everything ? count() * rowHeight : this.element.clientHeight || 600;
+    const first = this.everything ? 0 : Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - SPARE);
     const last = Math.min(count(), Math.ceil((this.element.scrollTop + height) / rowHeight) + SPARE);
     const wanted = Math.ceil(height / rowHeight) + 2 * SPARE + 2;
+    if (this.pool.length > 4 * wanted) { for (const { row } of this.pool) row.remove(); this.pool.length = 0; } // after paper
     while (this.pool.length < wanted) {
       const row = h("div", { class: "row", role: "option", hidden: true });
       this.space.append(row);
@@ -102,6 +105,26 @@ export class VirtualList {
   /** Give a class to the drawn rows that a test accepts. The rows stay, so that the pointer keeps its target. */
   mark(name: string, test: (index: number) => boolean): void {
     for (const { row, index } of this.pool) if (index >= 0) row.classList.toggle(name, test(index));
+  }
+
+  /** Lines in the gutter from one row to others: register dependencies of the row under the pointer. */
+  links(from: number, before: number[], after: number[]): void {
+    this.drawn?.remove();
+    this.drawn = null;
+    if (from < 0 || !(before.length + after.length)) return;
+    const { rowHeight } = this.options, middle = (row: number) => row * rowHeight + rowHeight / 2;
+    const svg = s("svg", { class: "links", "aria-hidden": "true", width: 14, height: this.options.count() * rowHeight });
+    [...before.map((row) => [row, "before"] as const), ...after.map((row) => [row, "after"] as const)].forEach(([row, kind]) => {
+      svg.append(s("path", { class: kind, d: `M12 ${middle(row)} H4 V${middle(from)} H12` }), s("circle", { class: kind, cx: 12, cy: middle(row), r: 2 }));
+    });
+    this.space.append(svg);
+    this.drawn = svg;
+  }
+
+  /** All rows at once, for paper; afterwards only those in sight again. */
+  whole(on: boolean): void {
+    this.everything = on;
+    this.render(true);
   }
 
   active(index: number): void {

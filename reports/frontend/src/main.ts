@@ -5,7 +5,8 @@ import { diffPage } from "./diff";
 import { clear, h } from "./dom";
 import { kernelPage } from "./kernel";
 import { programPage } from "./programs";
-import { overview, total } from "./overview";
+import { total } from "./kerneltable";
+import { overview } from "./overview";
 import { sassDiffPage } from "./sassdiff";
 import { base, compact } from "./format";
 import { go, link, listen, state } from "./state";
@@ -106,7 +107,7 @@ function show(data: Data): void {
   app.className = page.wide ? "wide" : "";
   app.append(header(data), page.element, h("footer", {}, `kscope ${data.analysis.kscope}. This file makes no requests.`));
   theme();
-  page.update?.(new Set(["pc", "q", "t0", "t1", "file", "fold"]));
+  page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "file", "fold"]));
 }
 
 /** On paper every suggestion is open: nothing can be clicked there. */

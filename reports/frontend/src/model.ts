@@ -44,6 +44,10 @@ export class CodeModel {
     for (const [i, text, pcs] of code.causes ?? []) this.causes.set(i, [text, pcs]);
     for (const [i, note] of code.notes ?? []) push(this.notes, i, note);
     for (const [i, ...sites] of code.inlined ?? []) this.inlined.set(i, sites);
+    for (let at = 0; at < (code.depends?.length ?? 0); at += 2) {
+      push(this.uses, code.depends![at + 1], code.depends![at]);
+      push(this.feeds, code.depends![at], code.depends![at + 1]);
+    }
     for (let i = 0; i < code.jumps.length; i += 2) push(this.jumps, code.jumps[i], code.jumps[i + 1]);
     for (let i = 0; i < this.count; i++) if (code.line[i]) push(this.byLine, `${code.file[i]}:${code.line[i]}`, i);
     this.hottest = code.samples.map((_, i) => i).filter((i) => code.samples[i] > 0)
@@ -52,6 +56,26 @@ export class CodeModel {
     for (let i = 0; i < this.count; i++) {
       for (let loop = code.loop[i]; loop >= 0; loop = code.loops[loop].parent) this.loopSamples[loop] += code.samples[i];
     }
+  }
+
+  private readonly counted = new Map<string, Map<number, number>>();
+  readonly feeds = new Map<number, number[]>();
+  readonly uses = new Map<number, number[]>();
+
+  /** Whether a kind of traffic was counted at single instructions. */
+  has(what: string): boolean {
+    return Boolean(this.code.traffic?.[what]?.length);
+  }
+
+  traffic(what: string, i: number): number {
+    let column = this.counted.get(what);
+    if (!column) {
+      column = new Map();
+      const pairs = this.code.traffic?.[what] ?? [];
+      for (let at = 0; at < pairs.length; at += 2) column.set(pairs[at], pairs[at + 1]);
+      this.counted.set(what, column);
+    }
+    return column.get(i) ?? 0;
   }
 
   index(pc: number): number {

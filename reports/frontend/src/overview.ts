@@ -1,13 +1,13 @@
 // The first page of a report with several kernels or timelines: where the time goes.
 
 import { h } from "./dom";
-import { base, compact, fine, headroom, time, times } from "./format";
-import { badge, bar, kernelLink, scrolling, section, sentence, suggestions, type Opportunity } from "./parts";
+import { base, compact, fine, time, times } from "./format";
+import { place } from "./kernel";
+import { kernelTable, total } from "./kerneltable";
+import { badge, kernelLink, scrolling, section, sentence, suggestions, type Opportunity } from "./parts";
 import { link } from "./state";
 import { busy } from "./timeline";
-import type { Data, Job, Joined, Kernel } from "./types";
-
-export const total = (k: Kernel) => k.repeats?.total_us ?? k.duration_us ?? 0;
+import type { Data, Job, Joined, Kernel, Place } from "./types";
 
 export function overview(data: Data): HTMLElement {
   const { kernels, timelines, skipped } = data.analysis;
@@ -38,13 +38,24 @@ function program(data: Data, joined: Joined): HTMLElement[] {
   const verdict = h("section", { class: `verdict ${joined.verdict?.regime ?? ""}`, "aria-label": "the program" },
     h("div", { class: "say" }, h("p", { class: "kicker" }, about),
       h("p", { class: "sentence" }, badge(joined.verdict), " ", joined.verdict ? sentence(joined.verdict) : joined.abstained)));
+  // A suggestion of the program has the places of the kernel's own finding.
+  const from = new Map<Place, Kernel>();
+  const placed = (name: string | null, code: string): Place[] => {
+    const kernel = name ? data.analysis.kernels.find((k) => k.demangled === name || k.name === name) : undefined;
+    const places = kernel?.findings.find((f) => f.code === code)?.locations ?? [];
+    return kernel ? places.map((at) => { const own = { ...at }; from.set(own, kernel); return own; }) : [];
+  };
   const findings: Opportunity[] = joined.suggestions.map((s) => ({
-    ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, evidence: [], locations: [], overlaps: [],
+    ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, evidence: [], locations: placed(s.kernel, s.code), overlaps: [],
     remedies: [], pulls: [], first: [], order: "", fixes: [],
     why: [s.why, s.kernel_speedup && s.share !== null ? `The kernel alone ${times(s.kernel_speedup)}; it takes ${fine(s.share)} of the window.` : ""]
       .filter(Boolean).join(" "),
   }));
-  return [verdict, suggestions(data, { findings }, () => null)];
+  const address = (at: Place) => {
+    const kernel = from.get(at);
+    return kernel ? place(kernel, data.detail.kernels?.find((d) => d.id === kernel.id)?.code ?? undefined, at) : null;
+  };
+  return [verdict, suggestions(data, { findings }, address)];
 }
 
 /** A job of several ranks: its sentence, its suggestions, what each rank spends its time on. */
@@ -82,29 +93,4 @@ function leaders(kernels: Kernel[]): HTMLElement {
       h("p", {}, badge(k.verdict), " ", sentence(k.verdict))));
   }
   return section("Where to begin", kernels.length > LEADERS ? `the ${LEADERS} that take the most time` : "", list);
-}
-
-function kernelTable(data: Data, kernels: Kernel[], beside: boolean): HTMLElement {
-  const whole = kernels.reduce((sum, k) => sum + total(k), 0) || 1;
-  const sorted = [...kernels].sort((a, b) => total(b) - total(a));
-  const body = h("tbody");
-  for (const k of sorted) {
-    const first = k.findings.find((f) => f.severity !== "info");
-    const count = k.repeats && k.repeats.count > 1 ? ` \u00d7${k.repeats.count}` : "";
-    body.append(h("tr", {},
-      h("td", { class: "share" }, bar(total(k) / whole, k.verdict.regime, `${fine(total(k) / whole)} of the time`),
-        h("span", { class: "num" }, fine(total(k) / whole))),
-      h("td", { class: "num" }, time(total(k))),
-      h("th", { scope: "row" }, h("a", { href: kernelLink(k.id), title: k.demangled }, compact(k.demangled || k.name)), count),
-      h("td", {}, badge(k.verdict)),
-      h("td", {}, data.words.limiters[k.verdict.limiter] ?? k.verdict.limiter),
-      h("td", { class: "num" }, k.headroom ? headroom(k.headroom.speedup_bound) : "\u2013"),
-      h("td", {}, first ? h("span", {}, h("code", {}, first.code), " ", first.rule,
-        first.estimate ? h("b", {}, ` ${times(first.estimate.speedup)}`) : null) : h("span", { class: "dim" }, "none"))));
-  }
-  const head = h("thead", {}, h("tr", {}, ...["share", "time", "kernel", "regime", "limiter", "headroom", "first suggestion"]
-    .map((t, i) => h("th", { scope: "col", class: i === 1 || i === 5 ? "num" : "" }, t))));
-  const devices = [...new Set(kernels.map((k) => `${k.device.name} (sm_${k.device.cc.replace(".", "")})`))].join(" and ");
-  const title = beside ? "Kernels" : `${kernels.length} kernels, ${time(whole)}`;
-  return section(title, `by time, on ${devices}`, scrolling(h("table", { class: "kernels" }, head, body), "kernels by time"));
 }

@@ -26,9 +26,19 @@ export function programPage(data: Data, programs: Program[]): Page {
   const facts = h("p", { class: "about" }, [base(program.input), program.arch, ...f.facts.map(([name, value]) => `${name} ${value}`)].join(" \u00b7 "));
   const element = h("main", { id: "main", tabindex: -1, class: "code-page" },
     h("div", { class: "code-head" }, h("h1", { class: "kernel-name" }, f.demangled || f.name), facts,
-      every.length > 1 ? h("p", { class: "toolbar" }, choice) : null, findings(data, f.findings)),
+      every.length > 1 ? h("p", { class: "toolbar" }, choice) : null, summary(f.summary ?? []), findings(data, f.findings)),
     view.element);
   return { element, wide: true, update: (changed) => view.update(changed), key: (event) => view.key(event), close: () => view.close() };
+}
+
+/** Loops with their bounds, instruction mix and occupancy, as the text of `kscope sass --annotate` has them. */
+function summary(parts: [string, string[]][]): HTMLElement | null {
+  if (!parts.length) return null;
+  const box = h("div", { class: "code-summary" });
+  for (const [title, lines] of parts) {
+    box.append(h("details", { class: "folded" }, h("summary", {}, `${title}${title === "Loops" ? ` (${lines.length})` : ""}`), h("ul", {}, ...lines.map((line) => h("li", {}, line)))));
+  }
+  return box;
 }
 
 function findings(data: Data, found: Finding[]): HTMLElement {

@@ -46,7 +46,7 @@ export interface CodeDetail {
   executed: number[]; lanes: number[]; loop: number[]; loops: LoopDetail[]; stalls: Record<string, number[]>;
   blamed: number[]; bytes: number[]; jumps: number[]; spaces?: Record<string, number[]>; live?: number[];
   control?: string[]; notes?: [number, string][]; causes?: [number, string, number[]][]; inlined?: number[][];
-  sources?: Record<string, string>;
+  traffic?: Record<string, number[]>; depends?: number[]; sources?: Record<string, string>;
 }
 
 export interface CollectiveFigures {
@@ -141,6 +141,7 @@ export interface FunctionAnalysis {
 
 export interface FunctionDetail {
   name: string; demangled: string; facts: [string, string][]; findings: Finding[]; code: CodeDetail;
+  summary?: [string, string[]][];
 }
 
 export interface FunctionDiff {

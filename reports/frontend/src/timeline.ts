@@ -1,9 +1,9 @@
 // A recording of a program: verdict, suggestions, where the GPU waits, and the timeline itself to zoom and pan.
 
 import { h, styled } from "./dom";
-import { base, compact, dims, fine, si, time } from "./format";
+import { base, compact, dims, fine, short, si, time } from "./format";
 import { canvasTimeline } from "./tracks";
-import { badge, bar, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
+import { badge, bar, kernelLink, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
 import type { Page } from "./main";
 import type { Data, Timeline, TimelineDetail } from "./types";
 
@@ -22,7 +22,7 @@ export function timelinePage(data: Data, t: Timeline, detail: TimelineDetail | u
   const causes = idle(data, t);
   if (causes) charts.append(causes);
   charts.append(figures(t));
-  const top = kernels(t);
+  const top = kernels(data, t);
   if (top) charts.append(top);
   page.append(charts);
   if (t.coverage.notes.length) {
@@ -113,6 +113,11 @@ function figures(t: Timeline): HTMLElement {
   return section("Figures", "", list);
 }
 
+function named(data: Data, name: string): HTMLElement | string {
+  const to = counted(data, name);
+  return to ? h("a", { href: to }, compact(name)) : compact(name);
+}
+
 /** What a kernel of torch.compile fuses, and the file of its source. */
 function made(k: Timeline["top_kernels"][number]): HTMLElement | null {
   const fused = k.operators.length ? `fuses ${k.operators.join(", ")}` : "";
@@ -120,13 +125,19 @@ function made(k: Timeline["top_kernels"][number]): HTMLElement | null {
   return h("span", { class: "made" }, fused, fused && k.source ? "; " : "", k.source ? h("span", { title: k.source }, base(k.source)) : "");
 }
 
-function kernels(t: Timeline): HTMLElement | null {
+/** The kernel of a report beside this recording, by its name. */
+function counted(data: Data, name: string): string | null {
+  const found = data.analysis.kernels.find((k) => k.demangled === name || k.name === name || short(k.demangled) === short(name));
+  return found ? kernelLink(found.id) : null;
+}
+
+function kernels(data: Data, t: Timeline): HTMLElement | null {
   if (!t.top_kernels.length) return null;
   const body = h("tbody");
   t.top_kernels.forEach((k, i) => {
     body.append(h("tr", { hidden: i >= FIRST }, h("td", { class: "share" }, bar(k.share, "", `${fine(k.share)} of the kernels' time`), h("span", { class: "num" }, fine(k.share))),
       h("td", { class: "num" }, time(k.total_us)), h("td", { class: "num" }, k.count.toLocaleString("en-US")), h("td", { class: "num" }, time(k.mean_us)),
-      h("th", { scope: "row", title: k.name }, compact(k.name), made(k)), h("td", {}, MOVES[k.kind] ?? "\u2013"), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
+      h("th", { scope: "row", title: k.name }, named(data, k.name), made(k)), h("td", {}, MOVES[k.kind] ?? "\u2013"), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
   });
   const head = h("thead", {}, h("tr", {}, ...["share", "time", "count", "mean", "kernel", "does", "grid \u00d7 block"]
     .map((text, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : "" }, text))));
