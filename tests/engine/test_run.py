@@ -11,7 +11,7 @@ import pytest
 
 import kscope
 from kscope.engine import kernel as engine_kernel
-from kscope.engine import run
+from kscope.engine.readers import started
 from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
 from kscope.model.analysis import KernelAnalysis
@@ -175,18 +175,22 @@ def test_broken_rule_costs_only_itself(report: Callable[[str], Path], monkeypatc
 
 
 def test_progress(report: Callable[[str], Path], tmp_path: Path) -> None:
-    """Called after each kernel, with how many the report holds; a filter does not hide the work."""
+    """Called after each kernel: of one report with how many it holds, of several with how many are read. A filter does
+    not hide the work."""
     joined = tmp_path / "joined.ncu-rep"
     reports.join_reports([report(case) for case in CASES[:3]], joined)
     calls: list[tuple[str, int, int | None]] = []
     other = report("bank_conflict.slow")
     analyze_paths([joined, other], kernel="tiny", progress=lambda *call: calls.append(call))
-    assert calls == [(str(joined), i, 3) for i in (1, 2, 3)] + [(str(other), 1, 1)]
+    assert calls == [(str(joined), 0, 2)] * 3 + [(str(other), 1, 2)]
+    calls.clear()
+    analyze_paths([joined], kernel="tiny", progress=lambda *call: calls.append(call))
+    assert calls == [(str(joined), i, 3) for i in (1, 2, 3)]
 
 
 def test_a_fault_of_closing_does_not_ask_for_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever stops early closes the readers: what fails then is no reader of another input."""
-    readers = run._started([(reports.fixture("bank_conflict.slow"), "ncu")], charts=False)
+    readers = started([(reports.fixture("bank_conflict.slow"), "ncu")], charts=False)
     _, reader = next(readers)
     close = reader.close
 

@@ -182,8 +182,8 @@ def test_sentences_agree_with_the_figures_below_them() -> None:
     whole = sum(getattr(lost, name) for name in lost.__struct_fields__)
     told = re.search(r"([0-9.]+) % of the time is lost", sentence("ws_gemm.epilogue_exposed"))
     assert told and float(told[1]) == pytest.approx(100 * whole, abs=0.6)
-    conflicts = flat(text(analyze_paths([fixture("bank_conflict.slow")])))
-    assert "wait at one barrier, which each warp passes once" in conflicts
+    conflicts = sample_of("bank_conflict.slow").findings
+    assert any("wait at one barrier, which each warp passes once" in f.why for f in conflicts)
 
 
 def sample_of(case: str) -> KernelAnalysis:
