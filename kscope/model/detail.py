@@ -74,11 +74,12 @@ class Link(Part, frozen=True, kw_only=True):
 
     def __reduce__(self) -> tuple[Callable[..., Link], tuple[object, ...]]:
         """From another process with the very same default: msgspec leaves defaults out by identity."""
-        return _link, (self.source, self.target, self.value, self.unit, self.note)
+        return _link, tuple(getattr(self, name) for name in self.__struct_fields__)
 
 
-def _link(source: str, target: str, value: float, unit: str, note: str) -> Link:
-    return Link(source=source, target=target, value=value, unit=sys.intern(unit), note=note)
+def _link(*values: Any) -> Link:
+    fields = dict(zip(Link.__struct_fields__, values, strict=True))
+    return Link(**{**fields, "unit": sys.intern(fields["unit"])})
 
 
 class MemoryChart(Part, frozen=True, kw_only=True):
