@@ -1,6 +1,7 @@
-"""When a series of times changed its level: binary segmentation (Scott and Knott, 1974) on logarithms, each split by
-Welch's t test. The split of all that separates best is taken, so its p is multiplied by the number of places where it
-could have been (Bonferroni); then both sides are looked at in turn."""
+"""When a series of times changed its level. Candidates come of binary segmentation (Scott and Knott, 1974) on
+logarithms: wherever two sides differ by more than the scatter from run to run. Then each is held against its neighbours
+by Student's t test, with the scatter within all levels together, and the weakest goes until all that are left are sure;
+p is multiplied by the number of places where a change could have been (Bonferroni)."""
 
 from __future__ import annotations
 
@@ -15,6 +16,8 @@ LEAST = 3  # runs on each side: two slow nights are a coincidence of a machine, 
 EFFECT = 0.05
 """Least change of the median that is worth telling. Judged: profiled times of one kernel on one machine scatter by 1 %
 and clocks move them by some more."""
+SURE = 3.0  # standard errors from which on a change is looked at closer; what is sure is said by CHANCE. Judged.
+NORMAL = 1.4826  # a normal distribution's standard deviation to the median of its distances from the middle
 CHANCE = 1e-4
 """Chance of a change that is none, of one series: of a fleet of a thousand series one in ten reports shows one."""
 
@@ -34,22 +37,31 @@ class Change(Struct, frozen=True):
 def changes(times: Sequence[float], effect: float = EFFECT, chance: float = CHANCE) -> list[Change]:
     """Changes of level in positive times, in order; `before` and `after` are medians of the levels beside them."""
     logs = [math.log(t) for t in times]
-    cuts = sorted(_cuts(logs, 0, len(logs), math.log1p(effect), chance))
+    cuts = sorted(_candidates(logs, math.log1p(effect)))
+    while cuts:
+        at, doubt = max(zip(cuts, _doubts(logs, cuts, math.log1p(effect)), strict=True), key=lambda pair: pair[1])
+        if doubt * len(logs) <= chance:
+            break
+        cuts.remove(at)
     bounds = [0, *cuts, len(logs)]
     levels = [median(times[a:b]) for a, b in pairwise(bounds)] if logs else []
     return [Change(at, levels[i], levels[i + 1]) for i, at in enumerate(cuts)]
 
 
-def _cuts(logs: Sequence[float], start: int, end: int, effect: float, chance: float) -> list[int]:
+def _candidates(logs: Sequence[float], effect: float) -> list[int]:
+    """Where levels may change: more than `effect`, and than SURE times the scatter between neighbours, which changes of
+    level do not touch (the median of the steps)."""
+    steps = [abs(b - a) for a, b in pairwise(logs)]
+    scatter = NORMAL * median(steps) / math.sqrt(2) if steps else 0.0
     out: list[int] = []
-    work = [(start, end)]
+    work = [(0, len(logs))]
     while work:
         a, b = work.pop()
         at = _best(logs, a, b)
         if at is None:
             continue
-        left, right = logs[a:at], logs[at:b]
-        if abs(median(right) - median(left)) >= effect and _chance(left, right) * (b - a) <= chance:
+        gap = abs(fmean(logs[a:at]) - fmean(logs[at:b]))
+        if gap >= effect / 2 and gap >= SURE * scatter * math.sqrt(1 / (at - a) + 1 / (b - at)):
             out.append(at)
             work += [(a, at), (at, b)]
     return out
@@ -72,14 +84,23 @@ def _best(logs: Sequence[float], a: int, b: int) -> int | None:
     return place
 
 
-def _chance(left: Sequence[float], right: Sequence[float]) -> float:
-    """Two-sided p of Welch's t test."""
-    a, b = variance(left) / len(left), variance(right) / len(right)
+def _doubts(logs: Sequence[float], cuts: Sequence[int], effect: float) -> list[float]:
+    """Of each change the chance that it is none, by the levels beside it; 1 where these differ too little to tell."""
+    levels = [logs[a:b] for a, b in pairwise([0, *cuts, len(logs)])]
+    freedom = len(logs) - len(levels)
+    within = sum((len(one) - 1) * variance(one) for one in levels) / freedom
+    return [
+        student(left, right, within, freedom) if abs(median(right) - median(left)) >= effect else 1.0
+        for left, right in pairwise(levels)
+    ]
+
+
+def student(left: Sequence[float], right: Sequence[float], within: float, freedom: int) -> float:
+    """Two-sided p of a t test of two means, with the variance `within` samples and its degrees of freedom."""
     gap = abs(fmean(left) - fmean(right))
-    if a + b <= 1e-30:
+    if within <= 1e-30:
         return 0.0 if gap > 1e-12 else 1.0
-    t2 = gap * gap / (a + b)
-    freedom = (a + b) ** 2 / (a * a / (len(left) - 1) + b * b / (len(right) - 1))
+    t2 = gap * gap / (within * (1 / len(left) + 1 / len(right)))
     return _beta(freedom / (freedom + t2), freedom / 2, 0.5)
 
 

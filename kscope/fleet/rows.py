@@ -54,7 +54,7 @@ def kernel_row(kernel: KernelAnalysis, code: Code | None) -> Row:
     median = kernel.duration_us
     return {
         "kernel": kernel.id, "name": kernel.name, "demangled": kernel.demangled or kernel.name,
-        "code": (code.identity or None) if code else None, "instructions": code.instructions if code else None,
+        "code": (code.identity or None) if code else None,
         "chip": kernel.device.name, "cc": kernel.device.cc, "sms": kernel.device.sms, "grid": _dims(launch.grid),
         "block": _dims(launch.block), "cluster": _dims(launch.cluster), "registers": launch.registers,
         "shared_bytes": launch.shared_static + launch.shared_dynamic, "waves": launch.waves,
@@ -62,14 +62,17 @@ def kernel_row(kernel: KernelAnalysis, code: Code | None) -> Row:
         "min_us": repeats.min_us if repeats else median, "max_us": repeats.max_us if repeats else median,
         "total_us": repeats.total_us if repeats else median, "regime": verdict.regime, "limiter": verdict.limiter,
         "confidence": verdict.confidence, "sentence": verdict.sentence,
-        "headroom": room.speedup_bound if room else None, "bounded_by": room.bounded_by if room else None,
-        "pct_of_roof": roof.pct_of_roof if roof else None, "flops_per_s": roof.flops_per_s if roof else None,
-        "bytes_per_s": roof.bytes_per_s if roof else None, "next": step.do if step else None,
-        "next_words": step.words if step else None, "next_code": step.code if step else None,
         "gain": best.estimate.speedup if best and best.estimate else 1.0, "cause": best.code if best else None,
-        "sm_clock_hz": code.sm_clock_hz if code else None, "dram_clock_hz": code.dram_clock_hz if code else None,
-        "nvtx": list(kernel.nvtx),
+        "nvtx": list(kernel.nvtx), **_of(room, headroom="speedup_bound", bounded_by="bounded_by"),
+        **_of(roof, pct_of_roof="pct_of_roof", flops_per_s="flops_per_s", bytes_per_s="bytes_per_s"),
+        **_of(step, next="do", next_words="words", next_code="code"),
+        **_of(code, instructions="instructions", sm_clock_hz="sm_clock_hz", dram_clock_hz="dram_clock_hz"),
     }  # fmt: skip
+
+
+def _of(part: object, **fields: str) -> Row:
+    """Columns of a part of a kernel, all null where there is none."""
+    return {column: getattr(part, field) if part is not None else None for column, field in fields.items()}
 
 
 def best_finding(findings: Sequence[Finding]) -> Finding | None:

@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("jobs", [2, 3])
+@pytest.mark.parametrize("jobs", [3, 6])
 def test_a_large_report_by_several(large: Path, jobs: int) -> None:
     shared = turns.turns(str(large), jobs)
     assert shared is not None and sorted(i for group in shared.groups for i in group) == list(range(len(CASES)))
@@ -63,7 +63,7 @@ def test_a_large_report_by_several(large: Path, jobs: int) -> None:
 
 @pytest.mark.parametrize("options", [{"top": 2}, {"kernel": "transpose"}, {"select": ["MEM"]}])
 def test_what_is_asked_for(large: Path, options: dict[str, object]) -> None:
-    assert to_json(analyze_paths([large], jobs=2, **options)) == to_json(analyze_paths([large], **options))  # type: ignore[arg-type]
+    assert to_json(analyze_paths([large], jobs=3, **options)) == to_json(analyze_paths([large], **options))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("top", [None, 1])
@@ -75,7 +75,7 @@ def test_a_folder_in_order(folder: Path, top: int | None) -> None:
 
 def test_nothing_matches(large: Path) -> None:
     with pytest.raises(KscopeError, match="no kernel matches"):
-        analyze_paths([large], kernel="nobody", jobs=2)
+        analyze_paths([large], kernel="nobody", jobs=3)
 
 
 def killed(once: Path, victim: int | None = None):  # type: ignore[no-untyped-def]
@@ -98,7 +98,7 @@ def test_a_helper_that_dies_is_made_up_for(
         alone = to_json(analyze_paths([path]))
         monkeypatch.setattr(kernel_reports, "analyze_kernel", killed(once))
         monkeypatch.setattr(shared_work, "analyze_report", slowly)
-        assert to_json(analyze_paths([path], jobs=2)) == alone
+        assert to_json(analyze_paths([path], jobs=3)) == alone
         assert once.exists(), "it was killed"
         monkeypatch.undo()
 
@@ -115,7 +115,7 @@ def test_what_always_kills_is_left_out(large: Path, tmp_path: Path, monkeypatch:
     """In a helper; a parent that dies has always died."""
     monkeypatch.setattr(kernel_reports, "analyze_kernel", killed(tmp_path / "once", victim=1))
     monkeypatch.setattr(Turns, "take", parent_last(Turns.take))
-    result = analyze_paths([large], jobs=2)
+    result = analyze_paths([large], jobs=3)
     assert [(s.what, s.message) for s in result.skipped] == [("kernel 1", shared_work.KILLED)]
     assert sorted(k.repeats.count if k.repeats else 1 for k in result.kernels) == [1, 1, 1, 2]
 
@@ -135,7 +135,7 @@ def parent_last(take):  # type: ignore[no-untyped-def]
 
 def test_progress_counts_all(large: Path, folder: Path) -> None:
     said: list[tuple[str, int, int | None]] = []
-    analyze_paths([large], jobs=2, progress=lambda *a: said.append(a))
+    analyze_paths([large], jobs=3, progress=lambda *a: said.append(a))
     assert said[-1] == (str(large), 6, 6)
     said.clear()
     analyze_paths([folder], jobs=2, progress=lambda *a: said.append(a))
@@ -157,7 +157,7 @@ def test_a_result_that_was_not_written_whole_is_none(tmp_path: Path) -> None:
 
 def test_told_to_end_leaves_nobody(large: Path, tmp_path: Path) -> None:
     """SIGTERM at the command: helpers and their readers are gone with it."""
-    command = [sys.executable, "-m", "kscope", "analyze", str(large), "--jobs", "3", "--format", "json"]
+    command = [sys.executable, "-m", "kscope", "analyze", str(large), "--jobs", "5", "--format", "json"]
     with subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         env={**os.environ, "KSCOPE_CACHE_DIR": str(tmp_path)},

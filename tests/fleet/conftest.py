@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("duckdb")
-pytest.importorskip("fsspec")
-
 from tools import make_fleet
+
+
+@pytest.fixture(scope="session", autouse=True)
+def extra() -> None:
+    """The libraries of the extra `fleet`."""
+    for name in ("pyarrow", "duckdb", "fsspec"):
+        pytest.importorskip(name)
 
 
 @pytest.fixture(scope="session")

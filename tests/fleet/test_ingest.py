@@ -63,7 +63,8 @@ def test_tables(whole: Path) -> None:
     assert first["regime"] and first["cause"] and first["gain"] > 1 and len(first["code"]) == 32, kernel
     assert str(first["recorded_at"]) == "2026-06-01 00:00:00" and first["job"] == "nightly"
     assert first["instructions"] == 890 and first["grid"] == "396x1x1" and first["sm_clock_hz"] > 1e9
-    (count,) = rows(whole, "SELECT count(DISTINCT code) AS codes, count(*) AS n FROM kernels WHERE name = 'matmul_tiles'")
+    asked = "SELECT count(DISTINCT code) AS codes, count(*) AS n FROM kernels WHERE name = 'matmul_tiles'"
+    (count,) = rows(whole, asked)
     assert count == {"codes": 2, "n": 8}
     refused = rows(whole, "SELECT url, input, what, code, hint FROM refused ORDER BY url")
     assert [r["code"] for r in refused] == ["truncated", "truncated"] and all(r["hint"] and r["input"] for r in refused)

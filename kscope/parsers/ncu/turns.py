@@ -58,8 +58,9 @@ class Turns:
 
 def turns(path: str, processes: int) -> Turns | None:
     """How the kernels of a plain report are shared out; None where that is not worth it, or the container does not
-    tell which they are."""
-    if processes < 2 or not hasattr(os, "fork") or os.path.getsize(path) < LEAST_BYTES:
+    tell which they are. processes: a reader and who analyses its kernels are two, for both work all the time."""
+    readers = (processes + 1) // 2
+    if readers < 2 or not hasattr(os, "fork") or os.path.getsize(path) < LEAST_BYTES:
         return None
     found = results(path)
     if len(found) < LEAST_KERNELS:
@@ -72,7 +73,7 @@ def turns(path: str, processes: int) -> Turns | None:
         members.setdefault(key, []).append(index)
     if len(members) < 2:
         return None
-    share = sum(weights.values()) / processes
+    share = sum(weights.values()) / readers
     groups: list[tuple[int, tuple[int, ...]]] = []
     for key, indices in members.items():  # many launches of one function are several groups
         pieces = min(len(indices), max(1, round(PARTS * weights[key] / share)))
@@ -82,4 +83,4 @@ def turns(path: str, processes: int) -> Turns | None:
     groups.sort(key=lambda group: (-group[0], group[1]))
     while len(groups) > Turns.MOST:
         groups = [(a[0] + b[0], a[1] + b[1]) for a, b in zip(groups[::2], [*groups[1::2], (0, ())], strict=False)]
-    return Turns([part for _, part in groups], processes)
+    return Turns([part for _, part in groups], readers)
