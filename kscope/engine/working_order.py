@@ -79,11 +79,16 @@ def _reasoned(finding: Finding, below: Sequence[Finding]) -> Finding:
     if finding.estimate is None:
         why = f"before {most.code}, though that promises {promised:.2f}x: too little is sure of it"
     else:
-        why = (
-            f"before {most.code}, which promises more ({promised:.2f}x): this cause is surer "
-            f"({percent(finding.confidence)} against {percent(most.confidence)})"
-        )
+        why = f"before {most.code}, which promises more ({promised:.2f}x): {_surer(finding, most)}"
     return structs.replace(finding, order=why)
+
+
+def _surer(finding: Finding, other: Finding) -> str:
+    """Why a smaller gain comes first, in words."""
+    if finding.confidence > other.confidence:
+        return f"this cause is surer ({percent(finding.confidence)} against {percent(other.confidence)})"
+    ends = [f.estimate.low if f.estimate is not None else 1.0 for f in (finding, other)]
+    return f"this brings {ends[0]:.2f}x at least, that {ends[1]:.2f}x"
 
 
 def _opposite(pull: str) -> str:
