@@ -51,7 +51,8 @@ After (capture dependency_chain.fast):
 
 ## When it is wrong
 
-A recurrence that is inherently serial has no independent parts; then more warps (problems) at once is the way.
+A recurrence that is inherently serial (a fixed-point iteration, z = z^2 + c) has no independent parts: accumulators do
+not apply, and the finding says so; several items a thread, or more problems at once, are the way.
 
 ## Source
 

@@ -44,7 +44,9 @@ From (capture occupancy_smem.slow):
 ## When it is wrong
 
 Warp-specialised kernels keep a unit busy with few warps by design. Kernels with much independent work a thread hide
-latency without occupancy. Fewer registers can mean spills (MEM104).
+latency without occupancy. Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the
+registers. Fixes that take more registers (unrolling, register tiles) contradict this one; only the better of the two is
+suggested.
 
 ## Source
 

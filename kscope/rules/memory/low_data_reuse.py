@@ -56,7 +56,8 @@ After (capture gemm_f32.vector):
 ## When it is wrong
 
 A dot product or matrix-vector product uses each matrix element once: there is no reuse to win, device memory is the
-roof, and the estimate is capped by it.
+roof, and the estimate is capped by it. A tile of 64 results needs as many registers: where a thread has no room for
+them, half the side is promised.
 
 ## Source
 
