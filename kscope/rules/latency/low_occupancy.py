@@ -61,6 +61,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, de
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
+MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
 SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
 
 
@@ -140,7 +141,7 @@ class LowOccupancy(CounterRule):
         launch = facts.kernel.launch
         fewest = max(SPARE * launch.registers, 32.0)
         if facts.code is None:
-            return step
+            return MAXIMUM
         then = facts.profile.occupancy_with(int(fewest), launch.threads)
         return then.warps if then is not None else step
 
