@@ -69,7 +69,8 @@ def _reasoned(finding: Finding, below: Sequence[Finding]) -> Finding:
         return structs.replace(finding, order=f"first {' and '.join(finding.first)}, then this")
     waiting = [g.code for g in below if finding.code in g.first]
     if waiting:
-        return structs.replace(finding, order=f"first: {' and '.join(waiting)} only pays after it")
+        pay = "pays" if len(waiting) == 1 else "pay"
+        return structs.replace(finding, order=f"first: {' and '.join(waiting)} only {pay} after it")
     gain = finding.estimate.speedup if finding.estimate is not None else 1.0
     larger = [g for g in below if g.estimate is not None and g.estimate.speedup > CLEARLY * gain]
     if not larger:
