@@ -173,14 +173,16 @@ def without_code(kernel: Kernel) -> Kernel:
 
 
 def without_caps(run: Callable[[], list[list[Promise]]]) -> list[list[Promise]]:
-    """The same estimates with nothing to stop them: no unit, no latency floor."""
-    kept = bounds_module.Bounds.next_limit, bounds_module.Bounds.floor
+    """The same estimates with nothing to stop them: no unit, no queue of a full one, no latency floor."""
+    names = {"next_limit": lambda self, scale, skip=(): (0.0, ""), "queued": lambda self, scale: 0.0, "floor": 0.0}
+    kept = {name: bounds_module.Bounds.__dict__[name] for name in names}
     try:
-        bounds_module.Bounds.next_limit = lambda self, scale, skip=(): (0.0, "")  # type: ignore[method-assign,assignment]
-        bounds_module.Bounds.floor = 0.0  # type: ignore[assignment]
+        for name, value in names.items():
+            setattr(bounds_module.Bounds, name, value)
         return run()
     finally:
-        bounds_module.Bounds.next_limit, bounds_module.Bounds.floor = kept  # type: ignore[method-assign]
+        for name, value in kept.items():
+            setattr(bounds_module.Bounds, name, value)
 
 
 def main() -> None:

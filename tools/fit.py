@@ -2,7 +2,7 @@
 
     python tools/fit.py [FOLDER]          (default: fixtures/h200; `make eval` puts the result into reports/eval.md)
 
-What is fitted: the constants of kscope/features/estimate/bounds.py (how caps add up, when a unit is full, the width of
+What is fitted: constants of kscope/arch/estimates.toml (how caps add up, when a unit is full, the width of
 the range), the overlap that LAT302 counts on, the loads from which the regime calls a unit full or used, and the
 attainable rates of kscope/arch/units.toml (the busiest that a unit was ever seen). Each constant is tried over VALUES,
 one at a time, the others as they are; the best of them by `loss` is what a fit would choose.
@@ -35,13 +35,13 @@ from kscope.engine.kernel import analyze_kernel  # noqa: E402
 from kscope.features.counters.units import units  # noqa: E402
 
 VALUES: dict[str, tuple[float, ...]] = {
-    "kscope.features.estimate.bounds.SMOOTH": (2.0, 2.5, 3.0, 4.0, 6.0),
-    "kscope.features.estimate.bounds.FULL": (0.8, 0.85, 0.9, 0.95),
-    "kscope.features.estimate.bounds.FREE": (0.4, 0.5, 0.6, 0.7),
-    "kscope.features.estimate.bounds.RELIEVED": (0.6, 0.7, 0.8, 0.9),
-    "kscope.features.estimate.bounds.YIELD": (0.5, 0.65, 0.75, 0.85, 1.0),
-    "kscope.features.estimate.bounds.LOW": (0.3, 0.4, 0.5, 0.6, 0.7),
-    "kscope.features.estimate.bounds.RISE": (1.0, 1.15, 1.35, 1.6),
+    "estimates.smooth": (2.0, 2.5, 3.0, 4.0, 6.0),
+    "estimates.full": (0.8, 0.85, 0.9, 0.95),
+    "estimates.free": (0.4, 0.5, 0.6, 0.7),
+    "estimates.relieved": (0.6, 0.7, 0.8, 0.9),
+    "estimates.yields": (0.5, 0.65, 0.75, 0.85, 1.0),
+    "estimates.low": (0.3, 0.4, 0.5, 0.6, 0.7),
+    "estimates.rise": (1.0, 1.15, 1.35, 1.6),
     "kscope.rules.latency.warp_divergence.LEFT": (0.0, 0.05, 0.1, 0.15),
     "kscope.rules.latency.exposed_memory_latency.AHEAD": (2.0, 3.0, 4.0, 6.0, 8.0),
     "kscope.engine.regime.FULL": (0.7, 0.75, 0.8, 0.85, 0.9),
@@ -64,23 +64,34 @@ def family(case: str) -> str:
     return "products" if name in PRODUCTS else KIN.get(name, name)
 
 
+def value_of(name: str) -> float:
+    """A constant: `estimates.<key>` of the table, or an attribute of a module."""
+    path, _, key = name.rpartition(".")
+    return float(table(path)[key]["value"] if path == "estimates" else getattr(importlib.import_module(path), key))
+
+
+def put(name: str, value: float) -> None:
+    path, _, key = name.rpartition(".")
+    if path == "estimates":
+        table(path)[key]["value"] = value
+    else:
+        setattr(importlib.import_module(path), key, value)
+
+
 @contextmanager
 def using(setting: Setting | None, rates: Mapping[str, float] | None = None) -> Iterator[None]:
     """The constants, and attainable rates, replaced for a while."""
     kept = {name: spec["attainable"] for name, spec in table("units").items()}
-    module, name, before = None, "", 0.0
+    before = value_of(setting[0]) if setting is not None else 0.0
     if setting is not None:
-        path, _, name = setting[0].rpartition(".")
-        module = importlib.import_module(path)
-        before = getattr(module, name)
-        setattr(module, name, setting[1])
+        put(*setting)
     for unit, rate in (rates or {}).items():
         table("units")[unit]["attainable"] = rate
     try:
         yield
     finally:
-        if module is not None:
-            setattr(module, name, before)
+        if setting is not None:
+            put(setting[0], before)
         for unit, rate in kept.items():
             table("units")[unit]["attainable"] = rate
 
@@ -125,8 +136,7 @@ class Fit(msgspec.Struct, frozen=True):
 def fit(cases: Sequence[Case]) -> Fit:
     settings: list[Setting | None] = [None]
     for name, values in VALUES.items():
-        path, _, constant = name.rpartition(".")
-        now = getattr(importlib.import_module(path), constant)
+        now = value_of(name)
         settings += [(name, value) for value in values if value != now]
     results = {setting: diagnose(cases, setting) for setting in settings}
     losses = {setting: loss(cases, rows) for setting, rows in results.items()}
@@ -176,7 +186,7 @@ def report(found: Fit) -> list[str]:
             f"**{v:g}: {x:.3f}**" if x < found.kept - 5e-4 else f"{v:g}: {x:.3f}" for v, x in sorted(values.items())
         )
         picked = ", ".join(f"{v:g} in {n}" for v, n in sorted(found.picks.get(name, {}).items())) or "none"
-        now = getattr(importlib.import_module(path), constant)
+        now = value_of(name)
         lines.append(f"| {path.removeprefix('kscope.')}.{constant} = {now:g} | {shown} | {picked} |")
     lines += [
         "", "| unit | attainable share of peak | busiest seen | busiest without the family that shows it |",

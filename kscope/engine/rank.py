@@ -30,9 +30,12 @@ def severity(finding: Finding) -> Severity:
 
 
 def worth(finding: Finding) -> float:
-    """Expected gain times confidence, on a log scale so that 2x is twice as good as 1.41x."""
-    gain = finding.estimate.speedup if finding.estimate is not None else 1.0
-    return math.log(max(gain, 1.0)) * finding.confidence
+    """Expected gain times confidence, on a log scale so that 2x is twice as good as 1.41x. What is expected lies half
+    way between the point and the low end: a promise that may come to nothing is worth less than one that cannot."""
+    if finding.estimate is None:
+        return 0.0
+    point, low = finding.estimate.speedup, finding.estimate.low
+    return math.log(max(point, 1.0) * max(low, 1.0)) / 2 * finding.confidence
 
 
 def pays(finding: Finding) -> bool:

@@ -26,6 +26,7 @@ __all__ = ["Regimen", "decide"]
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
+LEADS = 0.35  # of warp time in one wait for memory, from which it outweighs a unit that is used but not full (judged)
 EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idle time is start and drain
 AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
 PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
@@ -68,9 +69,20 @@ def _decide(facts: Facts) -> Regimen:
         shape = _by_shape(facts)
         if shape is not None:
             return shape
-    if unit is not None and unit.load >= USED:
+    if unit is not None and unit.load >= USED and not _latency_leads(facts, unit):
         return _by_unit(facts, unit, 0.75 if facts.counters.collected.units else UNSEEN)
     return by_full_constants(facts) or by_waits(facts) or by_what_is_there(facts)
+
+
+def _latency_leads(facts: Facts, unit: Unit) -> bool:
+    """A pipe or the issue slots are well used, yet warps wait for memory longer than they run or stand in line for
+    them: two limits close to each other, and the wait is the one that more warps or loads in flight move."""
+    stalls = facts.counters.stalls
+    if unit.regime != "compute" or not stalls.waiting():
+        return False
+    reason, share = stalls.waiting()[0]
+    busy = stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall")
+    return reason in ("long_scoreboard", "lg_throttle") and share >= LEADS and share > busy
 
 
 def _by_pipeline(facts: Facts) -> Regimen | None:

@@ -19,6 +19,7 @@ from kscope.model.units import counted
 from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
+ATOMICS = "MEM109"
 FEW = 1000  # samples of a kernel, from which a share of one half is sure to 3 points: below it their number is told
 FIRM = 0.1  # relative error (two standard errors) up to which a range stays as it is: the estimate is no better
 LITTLE = 0.03  # of the time, up to which a finding is for information whatever its samples
@@ -26,9 +27,21 @@ HANDFUL = 5  # samples behind a finding, below which they are an accident: two s
 
 
 def weighed(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, before they are ranked: those that rest on few samples as little sure as these are."""
+    """The findings, before they are ranked: those that rest on few samples as little sure as these are, and those that
+    rest on samples of warps in the queue of one L2 slice behind the one that names it."""
     samples = facts.counters.stalls.samples
-    return [_weighed(f, samples) for f in findings] if samples else list(findings)
+    if not samples:
+        return list(findings)
+    said = [_weighed(f, samples) for f in findings]
+    return [_behind(f) for f in said] if facts.counters.hot_slice is not None and facts.counters.nothing_busy else said
+
+
+def _behind(finding: Finding) -> Finding:
+    """What warps wait for elsewhere is the queue too: once it is gone, other shares are left."""
+    kind = rule(finding.code)
+    if finding.code == ATOMICS or not (issubclass(kind, Rule) and kind.needs_samples):
+        return finding
+    return structs.replace(finding, first=[*finding.first, ATOMICS])
 
 
 def _weighed(finding: Finding, samples: int) -> Finding:

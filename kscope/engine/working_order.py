@@ -69,7 +69,8 @@ def _reasoned(finding: Finding, below: Sequence[Finding]) -> Finding:
         return structs.replace(finding, order=f"first {' and '.join(finding.first)}, then this")
     waiting = [g.code for g in below if finding.code in g.first]
     if waiting:
-        return structs.replace(finding, order=f"first: {' and '.join(waiting)} only pays after it")
+        pay = "pays" if len(waiting) == 1 else "pay"
+        return structs.replace(finding, order=f"first: {' and '.join(waiting)} only {pay} after it")
     gain = finding.estimate.speedup if finding.estimate is not None else 1.0
     larger = [g for g in below if g.estimate is not None and g.estimate.speedup > CLEARLY * gain]
     if not larger:
@@ -79,11 +80,16 @@ def _reasoned(finding: Finding, below: Sequence[Finding]) -> Finding:
     if finding.estimate is None:
         why = f"before {most.code}, though that promises {promised:.2f}x: too little is sure of it"
     else:
-        why = (
-            f"before {most.code}, which promises more ({promised:.2f}x): this cause is surer "
-            f"({percent(finding.confidence)} against {percent(most.confidence)})"
-        )
+        why = f"before {most.code}, which promises more ({promised:.2f}x): {_surer(finding, most)}"
     return structs.replace(finding, order=why)
+
+
+def _surer(finding: Finding, other: Finding) -> str:
+    """Why a smaller gain comes first, in words."""
+    if finding.confidence > other.confidence:
+        return f"this cause is surer ({percent(finding.confidence)} against {percent(other.confidence)})"
+    ends = [f.estimate.low if f.estimate is not None else 1.0 for f in (finding, other)]
+    return f"this brings {ends[0]:.2f}x at least, that {ends[1]:.2f}x"
 
 
 def _opposite(pull: str) -> str:

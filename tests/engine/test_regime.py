@@ -164,3 +164,31 @@ def test_memory_across_the_bus_is_bounded_by_memory(diagnosis: Callable[[str], K
     assert found.duration_us is not None and moved.duration_us is not None
     assert found.headroom.speedup_bound >= 0.9 * found.duration_us / moved.duration_us, "what the repair did gain"
     assert "once" not in moved.headroom.bounded_by
+
+
+@pytest.mark.parametrize(
+    ("waited", "ready", "regime"), [("long_scoreboard", 0.5, "memory"), ("long_scoreboard", 8.0, "compute"),
+                                    ("math_pipe_throttle", 0.5, "compute")],
+)  # fmt: skip
+def test_a_used_pipe_is_no_limit_where_warps_wait_for_memory_longer(waited: str, ready: float, regime: str) -> None:
+    """Issue slots at 65 %: with warps that stand in line for them they limit, with warps that wait for loads they do
+    not."""
+    values = {
+        "smsp__issue_active.avg.pct_of_peak_sustained_elapsed": 65.0, COUNTER.format(waited): 4.0,
+        COUNTER.format("not_selected"): ready, COUNTER.format("selected"): 1.0,
+    }  # fmt: skip
+    assert decide(Facts(made(values, grid=10_000))).regime == regime
+
+
+def test_atomics_that_fill_one_slice_name_the_limiter(facts: Callable[[str], Facts]) -> None:
+    found = decide(facts("atomics.slow"))
+    assert (found.regime, found.limiter) == ("memory", "atomics") and "one slice of L2" in found.reason
+
+
+def test_issue_slots_bound_the_code_as_it_stands(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """Fewer instructions for the same result have another bound, so fixes of arithmetic are not held by it."""
+    every = [diagnosis(case) for case in reports.chosen_cases()]
+    bounded = [k for k in every if k.headroom is not None and k.headroom.bounded_by.endswith("as the code stands")]
+    assert bounded
+    for k in bounded:
+        assert k.headroom is not None and "device-memory" not in k.headroom.bounded_by

@@ -55,3 +55,13 @@ def test_a_handful_is_set_aside(facts: Callable[[str], Facts]) -> None:
     found = [f for f in analyze_kernel(thinned(kernel, 5 / total), "k").findings if f.code == "MEM103"]
     assert HANDFUL > 1 and FIRM < 1
     assert all(f.severity == "info" and f.order.startswith("set aside") for f in found)
+
+
+def test_what_warps_in_a_queue_wait_for_elsewhere_comes_after_the_queue(facts: Callable[[str], Facts]) -> None:
+    """All but one slice of L2 idle: shares of other instructions are of warps that stand in line for it."""
+    analysis = analyze_kernel(facts("atomics.slow").kernel, "k")
+    first, *others = [f for f in analysis.findings if f.severity != "info"]
+    assert first.code == "MEM109" and first.order.startswith("first: ") and others
+    assert all(f.first == ["MEM109"] and f.order == "first MEM109, then this" for f in others)
+    beside = analyze_kernel(facts("bank_conflict.slow").kernel, "k")
+    assert not any("MEM109" in f.first for f in beside.findings)

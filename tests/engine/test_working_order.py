@@ -82,3 +82,10 @@ def test_fixes_that_hide_the_same_waits_say_that_their_gains_do_not_add() -> Non
     found = said(finding("GRD401", 2.0), finding("LAT302", 1.8), finding("MEM101", 1.7), finding("LAT301", 1.01))
     assert found["GRD401"].overlaps == ["LAT302"] and found["LAT302"].overlaps == ["GRD401"]
     assert found["MEM101"].overlaps == [] == found["LAT301"].overlaps
+
+
+def test_a_promise_that_may_come_to_nothing_is_worth_less() -> None:
+    sure, unsure = finding("LAT301", 1.6), finding("CMP201", 1.7)
+    assert sure.estimate is not None
+    sure = structs.replace(sure, estimate=structs.replace(sure.estimate, low=1.2))
+    assert list(said(unsure, sure)) == ["LAT301", "CMP201"]

@@ -10,6 +10,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding
 from kscope.model.kernel import Kernel
+from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.registry import rule
 from tests.support.edit import with_metrics
@@ -91,3 +92,22 @@ def test_fewer_registers_end_where_spills_begin(facts: Callable[[str], Facts]) -
     launch = known.kernel.launch
     reached = known.profile.occupancy_with(int(0.6 * launch.registers), launch.threads)
     assert reached is not None and f"{reached.warps} warps would fit" in finding.why
+
+
+@pytest.mark.parametrize(
+    ("case", "number", "fix", "not_"),
+    [
+        ("dependency_chain.slow", 1.0, ACCUMULATORS, 0),  # a x + c: a linear recurrence falls into parts
+        ("mandelbrot.bands", 4.0, ITEMS, 1),  # z^2 + c does not; pixels do
+        ("mandelbrot.bands", 0.5, "more problems at once", 2),
+    ],
+)
+def test_an_iteration_is_no_sum(
+    case: str, number: float, fix: str, not_: int, facts: Callable[[str], Facts]
+) -> None:
+    known = Facts(waves(facts(case).kernel, number))
+    assert known.code is not None
+    chain = known.patterns.carried_chain({i for i in range(len(known.code)) if known.code.blamed[i] > 0})
+    said, chains, others = DependencyChain()._way(known, known.code, chain)
+    assert said.startswith(fix) and len(others) == not_ and not any(r.applies for r in others)
+    assert chains == {ACCUMULATORS: 4.0, ITEMS: 2.0}.get(said, 1.0)

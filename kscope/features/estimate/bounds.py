@@ -13,13 +13,13 @@ relieve: a fix removes work (wavefronts, sectors, instructions, spills). The sam
     (`posted`).
 overlap: a fix keeps more work in flight (occupancy, grid, independent instructions). The part of the time that is
     latency shrinks by that factor, the load of the fullest unit does not. Near saturation latency grows with load;
-    both add up as units do (time^p = load^p + latency^p, p = SMOOTH). A p of its own, 2, was too careful: on
+    both add up as units do (time^p = load^p + latency^p). A p of its own, 2, was too careful: on
     relax_field, list_walk, dot_stream, decode_attention and dependency_chain it promised less than was measured.
 
-low and high: low assumes that LOW of the saving comes true; high that only a cap resists, that the rewrite relieves
-the capping unit a little too (YIELD), and that it brings what was not counted (RISE). The constants were chosen on the
-labelled pairs: not independent figures. `tools/fit.py` chooses them again, and says how they hold on a family of
-kernels that was left out.
+low and high: low assumes that a part of the saving comes true (`low`); high that only a cap resists, that the rewrite
+relieves the capping unit a little too (`yields`), and that it brings what was not counted (`rise`). The constants, and
+how each was chosen, are in kscope/arch/estimates.toml and passed in; `tools/fit.py` chooses those that are fitted
+again, and says how they hold on a family of kernels that was left out.
 """
 
 from __future__ import annotations
@@ -28,21 +28,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from kscope.arch.estimates import Constants
 from kscope.features.counters.launch import Geometry
 from kscope.features.counters.stalls import StallMix
 from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
 from kscope.model.analysis import Estimate
 
-SMOOTH = 3.0  # power in which caps add up: units that are each half full slow each other down a little
-FULL, FREE = 0.9, 0.6  # load above which all, below which none of the other waits is queueing for the unit
-RELIEVED = 0.8  # load after over load before, below which a fix relieves a unit
-YIELD = 0.75  # of a cap that a rewrite can leave: wider or fewer instructions relieve other units a little too
-RISE = 1.35  # of the upper end: a rewrite also mends what nobody counted. Kernels met for the first time need the room
-LOW = 0.4  # share of the saving that comes true at least
-START = 1000.0  # cycles that an SM has work in a kernel of one load and one store: fixtures/h200/launch_bound.tiny
-STARTS = 0.84  # blocks a cycle that a device starts: empty blocks of 1 to 512 threads on an H100, 0.840 (measured)
-NEAR, AT = 0.75, 0.95  # load of a unit that a fix leaves alone, from which waits are partly, then wholly its queue
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"
 CHAIN = "the chain of one thread"
@@ -57,6 +49,7 @@ class Bounds(Struct, frozen=True):
     stalls: StallMix
     launch: Geometry
     latency_floor: LatencyPath | None
+    constants: Constants
 
     @property
     def floor(self) -> float:
@@ -66,7 +59,7 @@ class Bounds(Struct, frozen=True):
     @property
     def start(self) -> float:
         """Share of the present time that a kernel's first and last block need at least, however small they are."""
-        return START / self.launch.cycles if self.launch.cycles else 0.0
+        return self.constants.start / self.launch.cycles if self.launch.cycles else 0.0
 
     @property
     def working(self) -> float:
@@ -78,18 +71,20 @@ class Bounds(Struct, frozen=True):
     @property
     def waiting(self) -> float:
         """Share of the time that is latency rather than the load of the fullest unit, as units add up (0..1)."""
-        load = max((u.load for u in self.units.values()), default=0.0)
-        return float(max(0.0, 1.0 - min(1.0, load) ** SMOOTH) ** (1 / SMOOTH))
+        load = self.next_limit({}, skip=("blocks",))[0]
+        return float(max(0.0, 1.0 - min(1.0, load) ** self.constants.smooth) ** (1 / self.constants.smooth))
 
     @property
     def starting(self) -> float:
         """Blocks over what the device can start in the time (0..1)."""
-        return min(1.0, self.launch.blocks / self.launch.cycles / STARTS) if self.launch.cycles else 0.0
+        return min(1.0, self.launch.blocks / self.launch.cycles / self.constants.starts) if self.launch.cycles else 0.0
 
     def next_limit(self, scale: Scale, skip: tuple[str, ...] = ()) -> tuple[float, str]:
-        """Load and title of the fullest unit when demands are scaled; the start of blocks is one too."""
+        """Load and title of the fullest unit when demands are scaled; the start of "blocks" is one too. skip: units
+        to leave out."""
         loads = [(u.load_after(scale), u.title) for n, u in self.units.items() if n not in skip]
-        loads.append((self.starting * scale.get("blocks", 1.0), STARTING))
+        if "blocks" not in skip:
+            loads.append((self.starting * scale.get("blocks", 1.0), STARTING))
         return max(loads, default=(0.0, REST))
 
     def relieve(
@@ -110,12 +105,12 @@ class Bounds(Struct, frozen=True):
         a unit that the fix moves work to, as a share of the present time, and its title;
         uncovered: share of the present time that other waits take longer, because fewer warps cover them;
         hides: the waits are hidden rather than their work removed: what is the queue of a full unit stays."""
-        queued = self._queued(scale)
+        queued = self.queued(scale)
         touched *= 1 - queued if hides else 1.0
-        relieved = [u for u in self.units.values() if u.load_after(scale) < RELIEVED * u.load]
+        relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
         fullest = max(relieved, key=lambda u: u.load, default=None)
         full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
-        saturated = min(1.0, max(0.0, (full - FREE) / (FULL - FREE)))
+        saturated = min(1.0, max(0.0, (full - self.constants.free) / (self.constants.full - self.constants.free)))
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
             touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
         queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
@@ -126,16 +121,18 @@ class Bounds(Struct, frozen=True):
         load, name = max(self.next_limit(scale), brings)
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.
-        before = smooth(1.0, min(1.0, self.next_limit({})[0]), self.floor)
-        after = max(smooth(residual, load, floor) / before, min(1.0, load))
+        before = self.together(1.0, min(1.0, self.next_limit({})[0]), self.floor)
+        after = max(self.together(residual, load, floor) / before, min(1.0, load))
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
-        hardest = max(load * YIELD, outside + inside * (1 - touched) * (1 - queueing) * 0.3, 0.7 * floor, 1e-4)
-        return _estimate(after, hardest, cap, queued=queued)
+        left = outside + inside * (1 - touched) * (1 - queueing) * 0.3
+        hardest = max(load * self.constants.yields, left, 0.7 * floor, 1e-4)
+        return self._promise(after, hardest, cap, queued=queued)
 
-    def _queued(self, scale: Scale) -> float:
+    def queued(self, scale: Scale) -> float:
         """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1."""
-        kept = [u.load for u in self.units.values() if u.load_after(scale) >= RELIEVED * u.load]
-        return min(1.0, max(0.0, (max(kept, default=0.0) - NEAR) / (AT - NEAR)))
+        c = self.constants
+        kept = [u.load for u in self.units.values() if u.load_after(scale) >= c.relieved * u.load]
+        return min(1.0, max(0.0, (max(kept, default=0.0) - c.near) / (c.at - c.near)))
 
     def overlap(
         self, factor: float, scale: Scale | None = None, passes: float = 1.0, chain: float = 0.0
@@ -146,19 +143,19 @@ class Bounds(Struct, frozen=True):
         load, name = self.next_limit(scale or {})
         outside = self.launch.outside
         load = min(load, 1.0)
-        queued = self._queued(scale or {})
+        queued = self.queued(scale or {})
         waiting = self.waiting
         waited = waiting * (queued + (1 - queued) / factor)
         start = passes * self.start
         chain = min(1.0, chain)
-        after = outside + start + (1 - outside) * max(smooth(load, waited), chain)
+        after = outside + start + (1 - outside) * max(self.together(load, waited), chain)
         cap = name if load > waited else f"{factor:.3g} times the work in flight"
         if chain > max(load, waited):
             cap = CHAIN
         if outside + start > max(load, waited, chain):
             cap = LAUNCH
-        hardest = max(load * YIELD, 1 / (factor * 1.25), outside + start, 0.7 * chain)
-        return _estimate(after, hardest, cap, queued=queued)
+        hardest = max(load * self.constants.yields, 1 / (factor * 1.25), outside + start, 0.7 * chain)
+        return self._promise(after, hardest, cap, queued=queued)
 
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
@@ -166,7 +163,7 @@ class Bounds(Struct, frozen=True):
         load, name = self.next_limit(scale or {})
         after = max(1 / factor, load if load > 1 / factor else 0.0)
         cap = name if load > 1 / factor else cap
-        return _estimate(min(1.0, after), max(load * YIELD, 1 / (factor * 1.15)), cap, 1.0)
+        return self._promise(min(1.0, after), max(load * self.constants.yields, 1 / (factor * 1.15)), cap, 1.0)
 
     def spread(self, fixed: Estimate, factor: float, scale: Scale) -> Estimate:
         """A repair together with `factor` times as many SMs at work: the product, as far as the units allow. scale:
@@ -174,18 +171,18 @@ class Bounds(Struct, frozen=True):
         load, name = self.next_limit(scale)
         outside = self.launch.outside
         rest = 1 / (fixed.speedup * factor)
-        both = outside + self.start + (1 - outside) * smooth(load, rest)
+        both = outside + self.start + (1 - outside) * self.together(load, rest)
         gain = max(1 / both, fixed.speedup)
-        high = max(gain, min(fixed.high * factor, 1 / max(YIELD * load, outside, 1e-3)))
+        high = max(gain, min(fixed.high * factor, 1 / max(self.constants.yields * load, outside, 1e-3)))
         cap = name if load > rest else REST
-        low = max(fixed.low, 1 / (1 - LOW * (1 - 1 / gain)))
+        low = max(fixed.low, 1 / (1 - self.constants.low * (1 - 1 / gain)))
         return Estimate(speedup=round(gain, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")
 
     def removed(
         self, lost: float, *, sure: float, high: float | None = None, scale: Scale | None = None, plateau: float
     ) -> Estimate:
         """A share `lost` of the time of a pipeline goes: `sure` of it as the point, half of that as the low bound, all
-        of `high`, and what a rewrite mends beside it (RISE), as the high one. Capped by what is left of any unit's
+        of `high`, and what a rewrite mends beside it (`rise`), as the high one. Capped by what is left of any unit's
         load; the tensor pipe, which the kernel may be for, can go up to the plateau that such kernels hold, of which
         `lost` is a share. scale: demands that the fix lowers."""
         load, name = self.next_limit(scale or {}, skip=("tensor",))
@@ -193,28 +190,31 @@ class Bounds(Struct, frozen=True):
         if tensor is not None and tensor.busy / plateau > load:
             load, name = tensor.busy / plateau, tensor.title
         gain = 1 / max(1 - sure * lost, min(load, 1.0))
+        most = high if high is not None else lost
         return Estimate(
             speedup=round(gain, 3),
             low=round(min(gain, 1 / (1 - 0.5 * sure * lost)), 3),
-            high=round(max(gain, 1 / max(1 - (high if high is not None else lost), 0.05)) * min(RISE, gain), 3),
+            high=round(max(gain, 1 / max(1 - most, 0.05)) * min(self.constants.rise, gain), 3),
             capped_by=name if load > 1 - sure * lost else REST,
             kind="modelled",
         )
 
+    def together(self, *loads: float) -> float:
+        """Time of several things that go on at once, each a share of the time it would take alone: the longest, and a
+        little more where others are as long."""
+        power = self.constants.smooth
+        return float(sum(max(0.0, x) ** power for x in loads) ** (1 / power))
 
-def smooth(*loads: float) -> float:
-    """Time of several things that go on at once, each a share of the time it would take alone: the longest, and a
-    little more where others are as long."""
-    return float(sum(max(0.0, x) ** SMOOTH for x in loads) ** (1 / SMOOTH))
-
-
-def _estimate(
-    after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0
-) -> Estimate:
-    """after: expected time over present time; hardest: the least it can be; rise: how far above that the end lies;
-    queued: how far waits are the queue of a unit that stays full: then as little as nothing may come of it."""
-    after = min(1.0, max(after, 1e-4))
-    point = 1 / after
-    low = 1 / (1 - LOW * (1 - queued) * (1 - after))
-    high = max(point, 1 / min(1.0, hardest)) * min(RISE if rise is None else rise, point)
-    return Estimate(speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")
+    def _promise(
+        self, after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0
+    ) -> Estimate:
+        """after: expected time over present time; hardest: the least it can be; rise: how far above that the end
+        lies; queued: how far waits are the queue of a unit that stays full: then as little as nothing may come of
+        it."""
+        after = min(1.0, max(after, 1e-4))
+        point = 1 / after
+        low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after))
+        high = max(point, 1 / min(1.0, hardest)) * min(self.constants.rise if rise is None else rise, point)
+        return Estimate(
+            speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled"
+        )

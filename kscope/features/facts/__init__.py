@@ -22,6 +22,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.arch.estimates import constants
 from kscope.features.counters.occupancy import Occupancy
 from kscope.features.counters.packing import Packing
 from kscope.features.counters.product_tile import SQUARE
@@ -123,7 +124,7 @@ class Facts:
         """What a fix gains."""
         c, code = self.counters, self.code
         floor = latency_path(code, c.launch, c.traffic) if code is not None else None
-        return Estimates(c.units, c.stalls, c.launch, floor, c.traffic, code)
+        return Estimates(c.units, c.stalls, c.launch, floor, constants(), c.traffic, code)
 
     @property
     def _listing(self) -> Code:

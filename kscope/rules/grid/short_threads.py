@@ -57,7 +57,7 @@ After (capture signal_max.many):
 ## When it is wrong
 
 Where the tree is the work (a sort, a scan), it grows with the elements. Fewer threads than fill the device lose more
-than they save.
+than they save. A tree of many barriers comes first (LAT304): this only pays after it.
 
 ## Source
 

@@ -46,10 +46,12 @@ From (capture small_grid.slow):
 ## When it is wrong
 
 A problem that is small altogether cannot fill the device: batch it with others (OVH606). A loop that carries something
-else (a loaded pointer, max(a + x, b)) is one chain however many blocks there are: the estimate leaves it whole. Where a
-unit is already full with few blocks, the estimate shows no gain. Parts of a sum must be joined: the estimate counts the
-traffic and one more start, not fences and waits that the joining code adds of its own (triton_deep.split16 spends a
-third of its time in them and gains 1.4 times where 3.9 were promised).
+else (a loaded pointer, max(a + x, b)), or ends where its data say (a walk over a tree), is one chain however many
+blocks there are: the estimate leaves it whole, and names how many threads can share the rounds around it. Where a unit
+is already full with few blocks, the estimate shows no gain; where every SM has blocks and warps stand in line for the
+issue slot, the rule passes. Parts of a sum must be joined: the estimate counts the traffic and one more start, not
+fences and waits that the joining code adds of its own (triton_deep.split16 spends a third of its time in them and gains
+1.4 times where 3.9 were promised).
 
 ## Source
 

@@ -51,7 +51,8 @@ After (capture dependency_chain.fast):
 
 ## When it is wrong
 
-A recurrence that is inherently serial has no independent parts; then more warps (problems) at once is the way.
+A recurrence that is inherently serial (a fixed-point iteration, z = z^2 + c) has no independent parts: accumulators do
+not apply, and the finding says so; several items a thread, or more problems at once, are the way.
 
 ## Source
 
@@ -61,9 +62,14 @@ Kernel Profiling Guide, stall reason wait; latencies: kscope/arch/opcodes.toml.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
+from kscope.model.analysis import Remedy
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
+ACCUMULATORS = "independent accumulators (4 or more), combined after the loop; unroll and reassociate; more warps"
+ITEMS = "several items a thread, their iterations side by side"
+SIDE_BY_SIDE = 2.0  # iterations that a thread can carry side by side: each has its own values and its own end
+WAVES = 2.0  # from which threads can take two items each and still fill the device
 PARALLEL = 4.0  # accumulators after the change: the latency of an FMA in cycles
 
 
@@ -89,14 +95,15 @@ class DependencyChain(ProfiledRule):
         # Of the time that is waiting, the chain's part shrinks with independent chains side by side.
         waiting = max(share, 1 - stalls.of("selected", "not_selected"))
         part = min(1.0, share / waiting)
-        estimate = facts.estimate.overlap(1 / (1 - part + part / PARALLEL))
+        fix, chains, others = self._way(facts, code, chain)
+        estimate = facts.estimate.overlap(1 / (1 - part + part / chains))
         return self.finding(
             why=(
                 f"{len(chain)} instructions of the loop form a carried chain, starting with "
                 f"{quoted(code[chain[0]].text)}: {percent(share)} of warp time is waiting for a fixed latency, "
                 f"and the schedulers issue in {issuing or 0:.0f} % of their cycles."
             ),
-            fix="independent accumulators (4 or more), combined after the loop; unroll and reassociate; more warps",
+            fix=fix,
             evidence=[
                 derived("warp time waiting for fixed latency", share, "", "stall reason wait"),
                 measured(facts, "smsp__issue_active.avg.pct_of_peak_sustained_active"),
@@ -104,7 +111,23 @@ class DependencyChain(ProfiledRule):
             ],
             locations=code.locations(chain),
             estimate=estimate,
-            pulls=["+registers", "+unrolling"],
-            confidence=0.8,
+            remedies=others,
+            pulls=["+registers", "+unrolling"] if fix == ACCUMULATORS else [],
+            confidence=0.8 if fix == ACCUMULATORS else 0.5,
         )
+
+    def _way(self, facts: Facts, code: Code, chain: list[int]) -> tuple[str, float, list[Remedy]]:
+        """What puts chains side by side, how many, and what does not: a sum falls into parts, an iteration whose next
+        value is any other function of this one does not."""
+        loop = code.cfg.loop_of[chain[0]]
+        ring = facts.patterns.chained(loop) if loop is not None else ()
+        if not set(ring) & set(chain):
+            return ACCUMULATORS, PARALLEL, []
+        why = f"the next value is no sum but a function of this one ({code[ring[0]].opcode})"
+        none = [Remedy(step=ACCUMULATORS, applies=False, why=why)]
+        waves = facts.counters.launch.waves
+        if waves >= WAVES:
+            return ITEMS, SIDE_BY_SIDE, none
+        few = f"{waves:.2g} waves: every item has a thread of its own already"
+        return "more problems at once, or another method", 1.0, [*none, Remedy(step=ITEMS, applies=False, why=few)]
 

@@ -55,8 +55,9 @@ After (capture list_walk.four):
 
 ## When it is wrong
 
-Pointer chasing has nothing to load ahead: only several chains at once help. When the grid or occupancy is too small
-(GRD401, LAT301), fix that first.
+Pointer chasing has nothing to load ahead: only several chains at once help. Loads outside loops have no later round:
+several elements a thread bring theirs, if there are waves enough. The finding names the way whose condition holds, and
+says which others do not and why. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
 
 ## Source
 

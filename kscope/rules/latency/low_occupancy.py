@@ -44,7 +44,9 @@ From (capture occupancy_smem.slow):
 ## When it is wrong
 
 Warp-specialised kernels keep a unit busy with few warps by design. Kernels with much independent work a thread hide
-latency without occupancy. Fewer registers can mean spills (MEM104).
+latency without occupancy. Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the
+registers. Fixes that take more registers (unrolling, register tiles) contradict this one; only the better of the two is
+suggested.
 
 ## Source
 
@@ -54,11 +56,14 @@ Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practic
 from __future__ import annotations
 
 from kscope.features.facts import Facts, Occupancy
+from kscope.model.analysis import Remedy
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
+INSTEAD = "more independent work a thread instead"
+MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
 SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
 
 
@@ -102,7 +107,7 @@ class LowOccupancy(CounterRule):
                 f"waiting, and no unit is busier than {percent(fullest.busy if fullest else 0.0)}. "
                 f"{target} warps would fit without that limit."
             ),
-            fix=f"reduce {names} a block so that {target} warps fit; or more independent work a thread",
+            fix=f"reduce {names} a block so that {target} warps fit",
             evidence=[
                 derived("theoretical warps an SM", occ.theoretical, "warp", f"of {occ.maximum}, limited by {names}"),
                 measured(facts, "sm__warps_active.avg.pct_of_peak_sustained_active", "achieved"),
@@ -110,6 +115,7 @@ class LowOccupancy(CounterRule):
             ],
             locations=code.locations(code.hottest(range(len(code)))[:2]) if code is not None else [],
             estimate=estimate,
+            remedies=[Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers")],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
             confidence=0.9 if unused or occ.theoretical <= 0.15 * occ.maximum else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
@@ -138,7 +144,7 @@ class LowOccupancy(CounterRule):
         launch = facts.kernel.launch
         fewest = max(SPARE * launch.registers, 32.0)
         if facts.code is None:
-            return step
+            return MAXIMUM
         then = facts.profile.occupancy_with(int(fewest), launch.threads)
         return then.warps if then is not None else step
 

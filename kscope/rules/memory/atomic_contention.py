@@ -14,7 +14,8 @@ shared memory. Thousands of lanes that add to four counters take turns, while th
 
 Samples blamed on `ATOM`/`ATOMG`/`RED`/`ATOMS`, `drain` waits at their end (stores and reductions not yet accepted).
 Reductions without a result are not waited for: the loads behind them are, in the queue of the L2 slice that holds the
-few addresses. Then the busiest slice (`lts__t_sectors.max`) works all the time while the average one idles.
+few addresses. Then the busiest slice (`lts__t_sectors.max`) works all the time while the average one idles, and where
+no unit is busy and latency explains little, all waits of the kernel are its queue.
 
 ## Fix
 

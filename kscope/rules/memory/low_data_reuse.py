@@ -56,7 +56,8 @@ After (capture gemm_f32.vector):
 ## When it is wrong
 
 A dot product or matrix-vector product uses each matrix element once: there is no reuse to win, device memory is the
-roof, and the estimate is capped by it.
+roof, and the estimate is capped by it. A tile of 64 results needs as many registers: where a thread has no room for
+them, half the side is promised.
 
 ## Source
 
@@ -65,12 +66,13 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
-from kscope.features.facts import SQUARE, Code, Demand, Facts, up_to
-from kscope.model.analysis import Estimate
+from kscope.features.facts import SQUARE, Code, Demand, Facts, FmaLoop, up_to
+from kscope.model.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
-TILE = 0.25  # loaded words an FMA of an 8 x 8 register tile
+SIDE = 8  # results of a register tile in either direction: 2 / 8 loaded words an FMA
+REGISTERS = 255  # a thread can have
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
@@ -93,7 +95,8 @@ class LowDataReuse(ProfiledRule):
         if share < 0.1:
             return PASSED
         worst = max(loops, key=lambda lp: lp.fmas)
-        ratio = max(TILE / worst.words_per_fma, 1 / 8) if worst.both else STENCIL
+        side = self._side(facts, code, worst)
+        ratio = max(2 / side / worst.words_per_fma, 1 / side) if worst.both else STENCIL
         space = code.classes[loads[0]].space or "memory"
         staged = space == "global" and worst.both
         step = "shared memory, then registers" if staged else "registers"
@@ -105,7 +108,9 @@ class LowDataReuse(ProfiledRule):
             once = self._estimate(facts, loads, share, SHARED)
             first = f" A tile in shared memory alone brings about {once.speedup:.1f}x, registers behind it the rest."
             estimate = up_to(once, estimate)
-        tile = "8 x 8 outputs a thread" if worst.both else "several outputs a thread"
+        tile = f"{side} x {side} outputs a thread" if worst.both else "several outputs a thread"
+        full = f"{facts.kernel.launch.registers} registers a thread leave no room for 64 results"
+        less = [Remedy(step=f"{SIDE} x {SIDE} outputs a thread", applies=False, why=full)] if side < SIDE else []
         return self.finding(
             why=(
                 f"the hot code loads {worst.words_per_fma:.1f} words a multiply-add from {space} memory; {tile} in "
@@ -120,9 +125,18 @@ class LowDataReuse(ProfiledRule):
             ],
             locations=code.locations(loads),
             estimate=estimate,
+            remedies=less,
             pulls=["+shared memory", "+tile"] if staged else ["+registers", "+tile"],
             confidence=0.75 if worst.both else 0.6,
         )
+
+    def _side(self, facts: Facts, code: Code, loop: FmaLoop) -> int:
+        """Of the tile of results that a thread has registers for: 8, or 4 where 64 results more would spill. A kernel
+        whose tile comes from global memory is rewritten, registers and all."""
+        if any(code.classes[i].space == "global" for i in loop.loads):
+            return SIDE
+        words = 2 if loop.opcode == "DFMA" else 1
+        return SIDE if facts.kernel.launch.registers + SIDE * SIDE * words <= REGISTERS else SIDE // 2
 
     def _tiles(self, facts: Facts, code: Code) -> Outcome:
         """Products on tensor cores whose tiles ask L2 for more than it delivers in the time of the products."""

@@ -57,7 +57,8 @@ After (capture narrow_loads.fast):
 ## When it is wrong
 
 The base must be 16-byte aligned and the length a multiple (or a scalar tail handled). More bytes a thread means more
-registers and fewer threads: on small problems that can empty SMs.
+registers and fewer threads: on small problems that can empty SMs. A thread with one access outside loops
+gains only as the launch takes fewer waves.
 
 ## Source
 
@@ -67,15 +68,10 @@ Access".
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.analysis import Estimate, Remedy
-from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules._shared.wide_accesses import candidates, streams, wavefronts_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
-
-if TYPE_CHECKING:
-    from kscope.features.facts import Merge
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
@@ -91,7 +87,7 @@ class NarrowGlobalAccess(ProfiledRule):
     needs_samples = True
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        groups, narrow = self._candidates(facts, code)
+        groups, narrow = candidates(facts, code)
         grouped = {i for g in groups for i in g.members}
         members = sorted(grouped | set(narrow))
         if not len(members) or total(code.executed, members) == 0:
@@ -104,7 +100,7 @@ class NarrowGlobalAccess(ProfiledRule):
         coarse = self._coarsened(facts, code, members, ratio)
         if share < 0.05 and coarse is None:
             return PASSED
-        waves = self._wavefronts(facts, code, members)
+        waves = wavefronts_left(facts, code, members)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
@@ -143,20 +139,8 @@ class NarrowGlobalAccess(ProfiledRule):
             remedies=[Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
             if fewer and left > ratio else [],
             pulls=["-threads"] if fewer or fatter else [],
-            confidence=0.85 if proven or width < 4 else 0.6 if self._streams(code, before) else 0.4,
+            confidence=0.85 if proven or width < 4 else 0.6 if streams(code, before) else 0.4,
         )
-
-    def _candidates(self, facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
-        """Accesses that one wider access could replace, and others that are narrow."""
-        # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
-        tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
-        # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
-        groups = [
-            g for g in facts.lanes.mergeable
-            if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
-        ]  # fmt: skip
-        grouped = {i for g in groups for i in g.members}
-        return groups, [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
 
     def _left(
         self, facts: Facts, code: Code, narrow: list[int], before: float, ratio: float
@@ -209,18 +193,3 @@ class NarrowGlobalAccess(ProfiledRule):
             or any(o.equals(0x10000) for o in code[i].operands)
             for i in readers
         )
-
-    def _streams(self, code: Code, accesses: float) -> bool:
-        """Little happens to each element between its load and its store: wider accesses change most of the work.
-        A kernel that computes much on each element, or reads it in a pattern of its own, gains less."""
-        return total(code.executed) / accesses < 16 and not any("barrier" in op.kind for op in code.classes)
-
-    def _wavefronts(self, facts: Facts, code: Code, members: list[int]) -> float:
-        """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
-        lanes fills one already; narrower or strided ones do not."""
-        requests = total(code.executed, members)
-        carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
-        every = facts.counters.traffic.l1_wavefronts or 0.0
-        mine = max(0.0, every - facts.counters.traffic.shared_wavefronts)
-        least = carried / 128
-        return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscope.arch.estimates import constants
 from kscope.features.counters.launch import Geometry
 from kscope.features.counters.stalls import StallMix
 from kscope.features.counters.units import Part, Unit
-from kscope.features.estimate.bounds import RISE, Bounds
+from kscope.features.estimate.bounds import Bounds
 from kscope.features.estimate.latency_floor import LatencyPath
 from kscope.features.facts import Facts
 from kscope.features.sass.warp_simulation import Walk
@@ -38,7 +39,8 @@ def geometry(outside: float = 0.0) -> Geometry:
 
 def bounds(*units: Unit, floor: float | None = None, outside: float = 0.0) -> Bounds:
     path = LatencyPath(1000.0, floor, Walk(1000.0, (), [], 0.0, ())) if floor is not None else None
-    return Bounds({u.name: u for u in units}, StallMix({"wait": 1.0}, 100, True, 10.0), geometry(outside), path)
+    mix = StallMix({"wait": 1.0}, 100, True, 10.0)
+    return Bounds({u.name: u for u in units}, mix, geometry(outside), path, constants())
 
 
 any_units = st.lists(st.tuples(st.floats(0.5, 1), st.lists(part, min_size=1, max_size=4)), max_size=4).map(
@@ -120,7 +122,7 @@ def test_nothing_is_promised_where_a_unit_stays_full(
     b: Bounds, touched: float, remaining: float, factor: float, attainable: float, scale: dict[str, float]
 ) -> None:
     full = unit("full", attainable, [Part("untouched", attainable, "m")])
-    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.latency_floor)
+    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.latency_floor, b.constants)
     for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
         assert e.speedup == pytest.approx(1, abs=0.002)
 
@@ -186,7 +188,7 @@ def test_no_kernel_is_shorter_than_its_start(facts: Callable[[str], Facts]) -> N
     """However many SMs share the work, a first and a last block remain."""
     f = facts("launch_bound.tiny")
     assert f.counters.launch.cycles is not None
-    assert f.estimate.overlap(1e6).high <= f.counters.launch.cycles / 1000 * RISE * ROUNDING
+    assert f.estimate.overlap(1e6).high <= f.counters.launch.cycles / 1000 * constants().rise * ROUNDING
 
 
 @pytest.mark.parametrize(("case", "least"), [("conv1x1.constant", 10), ("lut256.constant", 3)])

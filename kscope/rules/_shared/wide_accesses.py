@@ -1,0 +1,41 @@
+"""Accesses that could be wider, and what of the memory's rounds is left when they are: MEM102 asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.features.facts import Code, Facts, total
+from kscope.rules._shared.data_reuse import wasteful
+
+if TYPE_CHECKING:
+    from kscope.features.facts import Merge
+
+
+def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
+    """Accesses that one wider access could replace, and others that are narrow."""
+    # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
+    tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
+    # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
+    groups = [
+        g for g in facts.lanes.mergeable
+        if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
+    ]  # fmt: skip
+    grouped = {i for g in groups for i in g.members}
+    return groups, [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
+
+
+def streams(code: Code, accesses: float) -> bool:
+    """Little happens to each element between its load and its store: wider accesses change most of the work.
+    A kernel that computes much on each element, or reads it in a pattern of its own, gains less."""
+    return total(code.executed) / accesses < 16 and not any("barrier" in op.kind for op in code.classes)
+
+
+def wavefronts_left(facts: Facts, code: Code, members: list[int]) -> float:
+    """What remains of the L1 wavefronts when these accesses carry full 128-byte wavefronts. A request of 4-byte
+    lanes fills one already; narrower or strided ones do not."""
+    requests = total(code.executed, members)
+    carried = sum(float(code.executed[i]) * code.classes[i].bytes for i in members) * 32
+    every = facts.counters.traffic.l1_wavefronts or 0.0
+    mine = max(0.0, every - facts.counters.traffic.shared_wavefronts)
+    least = carried / 128
+    return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0
