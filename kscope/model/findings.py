@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 Regime = Literal["compute", "memory", "overhead"]
 Severity = Literal["critical", "major", "minor", "info"]
@@ -59,9 +59,12 @@ class Location(Frozen):
     opcode: str
     file: str | None = None
     line: int | None = None
-    share: Annotated[float | None, Meta(description="share of the kernel's stall samples, 0..1")] = None
+    share: Annotated[
+        float | None, Meta(description="share of the kernel's samples that wait for this instruction, 0..1")
+    ] = None
     sass: str | None = None
     source: str | None = None
+    sampled: Annotated[float | UnsetType, Meta(description="share of the samples taken at it, 0..1")] = UNSET
 
 
 class Finding(Frozen):

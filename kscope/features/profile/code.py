@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from msgspec import structs
+
 from kscope.features.counters.stalls import SAMPLED
 from kscope.features.profile.blame import Blame, blame
 from kscope.features.sass.columns import Column, total
@@ -127,11 +129,13 @@ class Code(Listing):
         return super().hottest(indices, self.blamed if weight is None else weight)
 
     def location(self, index: int, share: float | None = None) -> Location:
-        """Where an instruction is: pc, opcode, share of the samples, source line with its text where the report has
-        it."""
-        if share is None and self._all_samples:
-            share = self.blamed[index] / self._all_samples
-        return super().location(index, share)
+        """Where an instruction is: pc, opcode, share of the samples that wait for it and of those taken at it, source
+        line with its text where the report has it."""
+        if not self._all_samples:
+            return super().location(index, share)
+        waited = self.blamed[index] / self._all_samples if share is None else share
+        sampled = round(self.samples[index] / self._all_samples, 4)
+        return structs.replace(super().location(index, waited), sampled=sampled)
 
     def source_line(self, ins: Instruction) -> str | None:
         """Text of the instruction's source line from the report's imported sources, stripped; None if not there."""

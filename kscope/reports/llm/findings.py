@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
+from kscope.reports.phrases.places import waited
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -40,7 +41,7 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
         evidence.append(f"   - evidence {span(words.evidence(item))}{note}")
     places, previous = [], None
     for place in finding.locations[:3]:
-        share = f" {words.percent(place.share)} of samples" if place.share is not None else ""
+        share = f" {text}" if (text := waited(place)) else ""
         source = f" {span(place.source)}" if place.source and place.source != previous else ""
         previous = place.source
         places.append(f"   - at {span(words.place(place))} {span(place.sass or place.opcode)}{share}{source}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.reports import words
 from kscope.reports.escape import code, prose
 from kscope.reports.markdown.tables import bullets
+from kscope.reports.phrases.places import waited
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -34,7 +35,7 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
     parts = [head, f"**{prose(words.expectation(finding.estimate))}**, {weight}.", prose(finding.why)]
     items = [f"{code(words.evidence(e))}{' ' + prose(e.note) if e.note else ''}" for e in finding.evidence]
     for place in finding.locations[:PLACES_SHOWN]:
-        share = f", {words.percent(place.share)} of samples" if place.share is not None else ""
+        share = f", {text}" if (text := waited(place)) else ""
         source = f": {code(place.source)}" if place.source else ""
         items.append(f"{code(words.place(place))} {code(place.sass or place.opcode)}{share}{source}")
     if more := len(finding.locations) - PLACES_SHOWN:

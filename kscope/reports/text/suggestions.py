@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports.phrases.places import waited
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _places(page: Page, locations: list[Location], *, verbose: bool) -> None:
     for location in kept:
         where = words.place(location, full=verbose)
         sass = one_line(location.sass or location.opcode)
-        share = f"{words.percent(location.share)} of samples" if location.share is not None else ""
+        share = waited(location)
         lead: list[Segment] = [("     at    ", "dim"), (where, "code"), ("  ", "")]
         room = page.width - sum(cells(text) for text, _ in lead) - cells(share) - 2
         if not verbose and room >= 12:
@@ -79,6 +80,6 @@ def _places(page: Page, locations: list[Location], *, verbose: bool) -> None:
         previous = where
     if left_out := len(locations) - len(kept):
         shares = [x.share for x in locations if x.share is not None]
-        total = f", {words.percent(min(sum(shares), 1.0))} of samples in all" if shares else ""
+        total = f", waited for by {words.percent(min(sum(shares), 1.0))} in all" if shares else ""
         page.line((f"           +{left_out} more{total}", "dim"))
 

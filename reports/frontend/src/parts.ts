@@ -114,6 +114,12 @@ function opportunity(
   return item;
 }
 
+/** A wait for a load is sampled where its result is read: both shares, where they differ. */
+function waited(share: number, sampled: number | undefined): string {
+  const text = `waited for by ${percent(share)}`;
+  return sampled === undefined || percent(sampled) === percent(share) ? text : `${text} (${percent(sampled)} sampled here)`;
+}
+
 function places(locations: Place[], codeLink: (place: Place) => string | null): HTMLElement {
   const list = h("ul", { class: "places", "aria-label": "places" });
   for (const place of locations) {
@@ -122,7 +128,7 @@ function places(locations: Place[], codeLink: (place: Place) => string | null): 
     list.append(h("li", {},
       target ? h("a", { href: target, class: "where", title: place.file ?? "" }, where) : h("span", { class: "where" }, where),
       h("code", { class: "sass" }, place.sass ?? place.opcode),
-      place.share !== null ? h("span", { class: "share" }, `${percent(place.share)} of samples`) : null,
+      place.share !== null ? h("span", { class: "share" }, waited(place.share, place.sampled)) : null,
       place.source ? h("code", { class: "source" }, place.source) : null));
   }
   return list;
