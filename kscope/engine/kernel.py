@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import UNSET
 
 from kscope.engine.headroom import headroom, under_the_roof
+from kscope.engine.library_code import for_the_caller, note_on_library
 from kscope.engine.next_step import next_step
 from kscope.engine.outcomes import Outcomes, judged, of_this_build
 from kscope.engine.regime import decide
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
     from kscope.features.sass.listing import Structure
     from kscope.features.views.footprint import Footprints
-    from kscope.model.analysis import Headroom, ProblemFit
+    from kscope.model.analysis import Finding, Headroom, ProblemFit
     from kscope.model.detail import KernelDetail
     from kscope.napkin.problem import Problem
 
@@ -55,7 +56,7 @@ def analyze_kernel(
     solve."""
     facts = Facts(kernel, structure)
     said = _said(facts, codes)
-    findings = under_the_roof(facts, said.findings)
+    findings = for_the_caller(facts, under_the_roof(facts, said.findings))
     regimen = decide(facts)
     if details is not None:
         from kscope.features.views.kernel import kernel_detail
@@ -94,7 +95,7 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[*map(one_line, kernel.notes), *(unexplained(facts, findings) if codes is None else ())],
+        notes=_notes(facts, findings, every=codes is None),
         workload=kernel.workload,
         problem=solved,
         next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),
@@ -109,6 +110,12 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
             if issubclass(rule, Rule) and (codes is None or rule.code in codes)
         )
     )
+
+
+def _notes(facts: Facts, findings: list[Finding], *, every: bool) -> list[str]:
+    """What the reader said, whose kernel it is, and, where every rule ran, what none of them explains."""
+    said = [*map(one_line, facts.kernel.notes), *note_on_library(facts)]
+    return [*said, *unexplained(facts, findings)] if every else said
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:

@@ -113,6 +113,15 @@ def _by_pipeline(facts: Facts) -> Regimen | None:
         rest.append(f"{percent(loss.uneven)} to uneven work of the SMs")
     lost = fixed + loss.steady + loss.uneven
     text = f"{at}; {percent(lost)} of the time is lost" + (f": {', '.join(rest)}" if rest else "")
+    return _by_unit_at_work(facts, text)
+
+
+def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
+    """Neither fill nor drain decide: the unit, or what keeps it waiting where it is not at work."""
+    sp = facts.specialized.pipeline
+    if sp is None or sp.loss is None or sp.phases is None:
+        return None
+    loss, ph = sp.loss, sp.phases
     idle = ph.unit != "tensor" or ph.level < AT_WORK * ph.attainable
     if idle and loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
         if _producer_computes(facts):  # what is waited for is made, not fetched

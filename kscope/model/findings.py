@@ -65,6 +65,9 @@ class Location(Frozen):
     sass: str | None = None
     source: str | None = None
     sampled: Annotated[float | UnsetType, Meta(description="share of the samples taken at it, 0..1")] = UNSET
+    own: Annotated[
+        str | UnsetType, Meta(description="the user's line, where `file` is a library's header: file.cu:12, or near it")
+    ] = UNSET
 
 
 class Finding(Frozen):

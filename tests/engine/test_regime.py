@@ -172,7 +172,7 @@ def _with(facts: Facts, level: float, data: float, producers: list[object] | Non
 def test_the_pipe_of_a_specialised_kernel_names_its_regime_unless_it_is_mostly_idle(
     facts: Callable[[str], Facts],
 ) -> None:
-    """A fused attention kernel: the tensor pipe at 76 % of its peak, its consumers waiting for data 13 % of the time."""
+    """A fused attention kernel: the tensor pipe at 76 % of its peak, consumers waiting for data 13 % of the time."""
     stages = facts("ws_gemm.stages2")
     assert _with(stages, 0.76, 0.13) == "compute, tensor_pipe"
     assert _with(stages, 0.66, 0.35) == "memory, memory_latency"

@@ -10,6 +10,7 @@ from msgspec import structs
 from kscope.features.counters.stalls import SAMPLED
 from kscope.features.profile.blame import Blame, blame
 from kscope.features.sass.columns import Column, total
+from kscope.features.sass.library_code import own_place
 from kscope.features.sass.listing import Listing, Structure
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
@@ -131,11 +132,15 @@ class Code(Listing):
     def location(self, index: int, share: float | None = None) -> Location:
         """Where an instruction is: pc, opcode, share of the samples that wait for it and of those taken at it, source
         line with its text where the report has it."""
+        place = super().location(index, share)
+        own = own_place(self, index)
+        if own is not None:
+            place = structs.replace(place, own=own)
         if not self._all_samples:
-            return super().location(index, share)
+            return place
         waited = self.blamed[index] / self._all_samples if share is None else share
         sampled = round(self.samples[index] / self._all_samples, 4)
-        return structs.replace(super().location(index, waited), sampled=sampled)
+        return structs.replace(place, share=round(waited, 4), sampled=sampled)
 
     def source_line(self, ins: Instruction) -> str | None:
         """Text of the instruction's source line from the report's imported sources, stripped; None if not there."""

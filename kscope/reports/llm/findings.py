@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
 from kscope.reports.phrases.places import waited
+from kscope.reports.phrases.places import where as placed
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -44,7 +45,7 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
         share = f" {text}" if (text := waited(place)) else ""
         source = f" {span(place.source)}" if place.source and place.source != previous else ""
         previous = place.source
-        places.append(f"   - at {span(words.place(place))} {span(place.sass or place.opcode)}{share}{source}")
+        places.append(f"   - at {span(placed(place))} {span(place.sass or place.opcode)}{share}{source}")
     if more := max(len(finding.locations) - 3, 0):
         places.append(f"   - and {more} more")
     tail = [f"   - means {said(finding.why or finding.title)}"]

@@ -8,6 +8,7 @@ from kscope.reports import words
 from kscope.reports.escape import code, prose
 from kscope.reports.markdown.tables import bullets
 from kscope.reports.phrases.places import waited
+from kscope.reports.phrases.places import where as placed
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -37,7 +38,7 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
     for place in finding.locations[:PLACES_SHOWN]:
         share = f", {text}" if (text := waited(place)) else ""
         source = f": {code(place.source)}" if place.source else ""
-        items.append(f"{code(words.place(place))} {code(place.sass or place.opcode)}{share}{source}")
+        items.append(f"{code(placed(place))} {code(place.sass or place.opcode)}{share}{source}")
     if more := len(finding.locations) - PLACES_SHOWN:
         items += [f"{more} more places"] if more > 0 else []
     parts.append(bullets(items))

@@ -5,7 +5,15 @@ from __future__ import annotations
 from msgspec import UNSET
 
 from kscope.model.analysis import Location
-from kscope.reports.words import percent
+from kscope.model.errors import one_line
+from kscope.reports.words import percent, place
+
+
+def where(location: Location, *, full: bool = False) -> str:
+    """The place, and the user's line where it lies in a library's header: `cuda_fp16.hpp:812 (near row.cu:14)`."""
+    if location.own is UNSET:
+        return place(location, full=full)
+    return f"{place(location, full=full)} ({one_line(location.own)})"
 
 
 def waited(location: Location) -> str:

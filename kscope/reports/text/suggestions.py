@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.model.errors import one_line
 from kscope.reports import words
 from kscope.reports.phrases.places import waited
+from kscope.reports.phrases.places import where as placed
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _places(page: Page, locations: list[Location], *, verbose: bool) -> None:
     kept = locations if verbose else locations[:PLACES_SHOWN]
     previous = None
     for location in kept:
-        where = words.place(location, full=verbose)
+        where = placed(location, full=verbose)
         sass = one_line(location.sass or location.opcode)
         share = waited(location)
         lead: list[Segment] = [("     at    ", "dim"), (where, "code"), ("  ", "")]

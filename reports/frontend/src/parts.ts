@@ -123,7 +123,8 @@ function waited(share: number, sampled: number | undefined): string {
 function places(locations: Place[], codeLink: (place: Place) => string | null): HTMLElement {
   const list = h("ul", { class: "places", "aria-label": "places" });
   for (const place of locations) {
-    const where = place.file && place.line ? `${base(place.file)}:${place.line}` : `pc ${hex(place.pc)}`;
+    const line = place.file && place.line ? `${base(place.file)}:${place.line}` : `pc ${hex(place.pc)}`;
+    const where = place.own === undefined ? line : `${line} (${place.own})`;
     const target = codeLink(place);
     list.append(h("li", {},
       target ? h("a", { href: target, class: "where", title: place.file ?? "" }, where) : h("span", { class: "where" }, where),
