@@ -67,7 +67,6 @@ TANGLED: dict[str, dict[str, int]] = {
         "features/views/source.py:listing_detail": 28,
     },
     "a decision, case by case": {
-        "engine/regime.py:_by_pipeline": 21,
         "features/profile/serial_sections.py:alone": 21,
         "features/sass/loop_throughput.py:once_through": 21,
         "parsers/cubin/elf.py:_functions": 24,

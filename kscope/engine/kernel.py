@@ -12,6 +12,7 @@ from kscope.engine.collecting import command, unsampled
 from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.libraries import library_of, note
+from kscope.engine.library_code import for_the_caller
 from kscope.engine.mended import of_kernel
 from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged, of_this_build
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from kscope.features.sass.listing import Structure
     from kscope.features.views.footprint import Footprints
     from kscope.fixes.given.source import Lines
-    from kscope.model.analysis import Headroom, ProblemFit
+    from kscope.model.analysis import Finding, Headroom, ProblemFit
     from kscope.model.detail import KernelDetail
     from kscope.napkin.problem import Problem
 
@@ -66,8 +67,10 @@ def analyze_kernel(
     solve; before: launches of the same function that came earlier in its report; lines: sources where the report holds
     none."""
     facts = Facts(kernel, structure)
+    library = library_of(kernel.demangled or kernel.name or "")
     said = without_threads(kernel, _said(facts, codes))
-    findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
+    findings = for_the_caller(tempered(facts, under_the_roof(facts, said.findings)), library)
+    findings = fitting(findings, facts.chip)
     regimen = decide(facts)
     if details is not None:
         from kscope.features.views.kernel import kernel_detail
@@ -78,7 +81,6 @@ def analyze_kernel(
     launch, device = kernel.launch, kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
-    library = library_of(kernel.demangled or kernel.name or "")
     blind = _blind(facts, said, regimen, before)
     step = next_step(facts, findings, room, solved or None, blind)
     return KernelAnalysis(
@@ -109,19 +111,12 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[
-            *(one_line(n) for n in kernel.notes), *(unexplained(facts, findings) if codes is None else ()),
-            *_brought(library), *circumstances(facts, regimen, before),
-        ],
+        notes=[*_notes(facts, findings, library, every=codes is None), *circumstances(facts, regimen, before)],
         workload=kernel.workload,
         problem=solved,
         next_step=step,
         library=library,
     )  # fmt: skip
-
-
-def _brought(library: LibraryKernel | None) -> list[str]:
-    return [note(library)] if library is not None else []
 
 
 def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind:
@@ -140,6 +135,12 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
     return of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
+
+
+def _notes(facts: Facts, findings: list[Finding], library: LibraryKernel | None, *, every: bool) -> list[str]:
+    """What the reader said, whose kernel it is, and, where every rule ran, what none of them explains."""
+    said = [*map(one_line, facts.kernel.notes), *([note(library)] if library is not None else [])]
+    return [*said, *unexplained(facts, findings)] if every else said
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:

@@ -18,7 +18,7 @@ from kscope.engine.leaning import by_full_constants, by_what_is_there
 from kscope.engine.regimen import UNSEEN, Regimen, lanes, shared_share
 from kscope.engine.waits import by_waits
 from kscope.features.counters.units import Unit
-from kscope.features.facts import Facts
+from kscope.features.facts import Facts, total
 from kscope.model.analysis import Limiter
 from kscope.model.units import counted, percent
 
@@ -31,6 +31,10 @@ EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idl
 AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
 PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
 WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
+AT_WORK = 0.7  # of what the tensor pipe attains, from which it names the regime whatever its consumers wait for.
+# Between a fused attention kernel at 0.76, 13 % of its time waiting, and our own rings of two and three stages at 0.66
+FLOATS = frozenset({"fp32", "fp32_fma", "fp16", "fp64"})
+MAKES = 0.2  # of a producer's instructions; producers that only copy have 0.00 to 0.01 (ws_gemm, ws_proj, tma_scale)
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 
 
@@ -115,12 +119,34 @@ def _by_pipeline(facts: Facts) -> Regimen | None:
         rest.append(f"{percent(loss.uneven)} to uneven work of the SMs")
     lost = fixed + loss.steady + loss.uneven
     text = f"{at}; {percent(lost)} of the time is lost" + (f": {', '.join(rest)}" if rest else "")
-    if loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
-        confidence = 0.85
-        return Regimen("memory", "memory_latency", confidence, text)
+    return _by_unit_at_work(facts, text)
+
+
+def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
+    """Neither fill nor drain decide: the unit, or what keeps it waiting where it is not at work."""
+    sp = facts.specialized.pipeline
+    if sp is None or sp.loss is None or sp.phases is None:
+        return None
+    loss, ph = sp.loss, sp.phases
+    idle = ph.unit != "tensor" or ph.level < AT_WORK * ph.attainable
+    if idle and loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
+        if _producer_computes(facts):  # what is waited for is made, not fetched
+            return Regimen("compute", "dependency_latency", 0.7, text)
+        return Regimen("memory", "memory_latency", 0.85, text)
     if ph.unit != "tensor":
         return None
     return Regimen("compute", "tensor_pipe", 0.95 if ph.level >= 0.9 * ph.attainable else 0.8, text)
+
+
+def _producer_computes(facts: Facts) -> bool:
+    """Floating-point arithmetic is a good part of what the producing warps execute: they convert, scale, exponentiate
+    what the others then multiply."""
+    sp, code = facts.specialized.pipeline, facts.code
+    if sp is None or code is None:
+        return False
+    members = {i for role in sp.roles.producers for i in role.members}
+    made = [i for i in members if code.classes[i].kind & FLOATS]
+    return bool(members) and total(code.executed, made) >= MAKES * total(code.executed, members)
 
 
 def _limiting(facts: Facts) -> Unit | None:

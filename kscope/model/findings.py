@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from kscope.model.fixes import Fix
 from kscope.model.frozen import Estimate as Estimate
@@ -51,9 +51,15 @@ class Location(Frozen):
     opcode: str
     file: str | None = None
     line: int | None = None
-    share: Annotated[float | None, Meta(description="share of the kernel's stall samples, 0..1")] = None
+    share: Annotated[
+        float | None, Meta(description="share of the kernel's samples that wait for this instruction, 0..1")
+    ] = None
     sass: str | None = None
     source: str | None = None
+    sampled: Annotated[float | UnsetType, Meta(description="share of the samples taken at it, 0..1")] = UNSET
+    own: Annotated[
+        str | UnsetType, Meta(description="the user's line, where `file` is a library's header: file.cu:12, or near it")
+    ] = UNSET
 
 
 class Remedy(Frozen):

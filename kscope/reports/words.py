@@ -148,7 +148,7 @@ def place(location: Location, *, full: bool = False) -> str:
 
 
 def further(finding: Finding, shown: int) -> str:
-    """What a finding is about beyond the places shown: `+12 more, 48 % of samples at all 14`."""
+    """What a finding is about beyond the places shown: `+12 more, waited for by 48 % at all 14`."""
     every = max(len(finding.covered), len(finding.locations))
     if every <= shown:
         return ""
@@ -156,7 +156,7 @@ def further(finding: Finding, shown: int) -> str:
     share = finding.covered_share
     if share is None and shares and not finding.covered:
         share = min(sum(shares), 1.0)
-    return f"+{every - shown} more" + (f", {percent(share)} of samples at all {every}" if share is not None else "")
+    return f"+{every - shown} more" + (f", waited for by {percent(share)} at all {every}" if share is not None else "")
 
 
 def told_apart(one: str, two: str) -> tuple[str, str]:

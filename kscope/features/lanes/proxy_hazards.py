@@ -88,17 +88,21 @@ class Proxies:
             kind = [i for i in sites if (self._code[i].opcode in _READS) == reads]
             if reads and not overwrites(self._code[index]):
                 continue  # two readers never race
-            met = {i: self._meets(i, index) for i in kind if not self._spared(i, index)}
-            sure = [i for i in kind if met.get(i)]
-            # What a store into a buffer is for shows where the buffer is sent; a product, or a load of the next round,
-            # may be of any other.
-            unknown = [i for i in kind if i in met and met[i] is None and not reads and sends(self._code[index])]
-            chosen = sure or unknown
+            chosen, sure = self._chosen(kind, index, reads)
             if chosen:
                 path = self._path(chosen[0], index)
                 ordered = any(self._code[i].opcode in _ORDERING for i in path[1:-1])
-                out.append(Hazard(index, tuple(chosen), reads, path, bool(sure), ordered))
+                out.append(Hazard(index, tuple(chosen), reads, path, sure, ordered))
         return out
+
+    def _chosen(self, kind: list[int], index: int, reads: bool) -> tuple[list[int], bool]:
+        """The sites that meet an asynchronous access, and whether that is sure. What a store into a buffer is for shows
+        where the buffer is sent; a product, or a load of the next round, may be of any other."""
+        met = {i: self._meets(i, index) for i in kind if not self._spared(i, index)}
+        sure = [i for i in kind if met.get(i)]
+        if sure or reads or not sends(self._code[index]):
+            return sure, bool(sure)
+        return [i for i in met if met[i] is None], False
 
     @cached_property
     def _before(self) -> dict[int, int]:

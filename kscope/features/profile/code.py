@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from msgspec import structs
+
 from kscope.features.counters.stalls import SAMPLED
 from kscope.features.profile.blame import Blame, blame
 from kscope.features.sass.columns import Column, total
+from kscope.features.sass.library_code import own_place
 from kscope.features.sass.listing import Listing, Structure
 from kscope.model.analysis import Location
 from kscope.model.kernel import Kernel
@@ -127,11 +130,17 @@ class Code(Listing):
         return super().hottest(indices, self.blamed if weight is None else weight)
 
     def location(self, index: int, share: float | None = None) -> Location:
-        """Where an instruction is: pc, opcode, share of the samples, source line with its text where the report has
-        it."""
-        if share is None and self._all_samples:
-            share = self.blamed[index] / self._all_samples
-        return super().location(index, share)
+        """Where an instruction is: pc, opcode, share of the samples that wait for it and of those taken at it, source
+        line with its text where the report has it."""
+        place = super().location(index, share)
+        own = own_place(self, index)
+        if own is not None:
+            place = structs.replace(place, own=own)
+        if not self._all_samples:
+            return place
+        waited = self.blamed[index] / self._all_samples if share is None else share
+        sampled = round(self.samples[index] / self._all_samples, 4)
+        return structs.replace(place, share=round(waited, 4), sampled=sampled)
 
     def share_of(self, members: Iterable[int]) -> float | None:
         return self.blamed_share(dict.fromkeys(members)) if self._all_samples else None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
 from kscope.reports.phrases import fixes, remedies, silence
+from kscope.reports.phrases.places import waited
+from kscope.reports.phrases.places import where as placed
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -41,10 +43,10 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
         evidence.append(f"   - evidence {span(words.evidence(item))}{note}")
     places, previous = [], None
     for place in finding.locations[:3]:
-        share = f" {words.percent(place.share)} of samples" if place.share is not None else ""
+        share = f" {text}" if (text := waited(place)) else ""
         source = f" {span(place.source)}" if place.source and place.source != previous else ""
         previous = place.source
-        places.append(f"   - at {span(words.place(place))} {span(place.sass or place.opcode)}{share}{source}")
+        places.append(f"   - at {span(placed(place))} {span(place.sass or place.opcode)}{share}{source}")
     if more := words.further(finding, min(len(finding.locations), 3)):
         places.append(f"   - {more}")
     tail = [f"   - means {said(finding.why or finding.title)}"]

@@ -8,6 +8,8 @@ from kscope.reports import words
 from kscope.reports.escape import code, fence, prose
 from kscope.reports.markdown.tables import bullets
 from kscope.reports.phrases import fixes, remedies, silence
+from kscope.reports.phrases.places import waited
+from kscope.reports.phrases.places import where as placed
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -35,9 +37,9 @@ def _suggestion(rank: int, finding: Finding) -> list[str]:
     parts = [head, f"**{prose(words.expectation(finding.estimate))}**, {weight}.", prose(finding.why)]
     items = [f"{code(words.evidence(e))}{' ' + prose(e.note) if e.note else ''}" for e in finding.evidence]
     for place in finding.locations[:PLACES_SHOWN]:
-        share = f", {words.percent(place.share)} of samples" if place.share is not None else ""
+        share = f", {text}" if (text := waited(place)) else ""
         source = f": {code(place.source)}" if place.source else ""
-        items.append(f"{code(words.place(place))} {code(place.sass or place.opcode)}{share}{source}")
+        items.append(f"{code(placed(place))} {code(place.sass or place.opcode)}{share}{source}")
     if more := words.further(finding, min(len(finding.locations), PLACES_SHOWN)):
         items.append(more)
     parts.append(bullets(items))

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from kscope.model.errors import one_line
 from kscope.reports import words
 from kscope.reports.phrases import fixes, order, remedies, silence
+from kscope.reports.phrases.places import waited
+from kscope.reports.phrases.places import where as placed
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
@@ -104,9 +106,9 @@ def _places(page: Page, finding: Finding, *, verbose: bool) -> None:
     kept = locations if verbose else locations[:PLACES_SHOWN]
     previous = None
     for location in kept:
-        where = words.place(location, full=verbose)
+        where = placed(location, full=verbose)
         sass = one_line(location.sass or location.opcode)
-        share = f"{words.percent(location.share)} of samples" if location.share is not None else ""
+        share = waited(location)
         lead: list[Segment] = [("     at    ", "dim"), (where, "code"), ("  ", "")]
         room = page.width - sum(cells(text) for text, _ in lead) - cells(share) - 2
         if page.cuts and not verbose and room >= 12:

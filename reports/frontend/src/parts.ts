@@ -125,15 +125,22 @@ function opportunity(
   return item;
 }
 
+/** A wait for a load is sampled where its result is read: both shares, where they differ. */
+function waited(share: number, sampled: number | undefined): string {
+  const text = `waited for by ${percent(share)}`;
+  return sampled === undefined || percent(sampled) === percent(share) ? text : `${text} (${percent(sampled)} sampled here)`;
+}
+
 function places(locations: Place[], codeLink: (place: Place) => string | null, further: string): HTMLElement {
   const list = h("ul", { class: "places", "aria-label": "places" });
   for (const place of locations) {
-    const where = place.file && place.line ? `${base(place.file)}:${place.line}` : `pc ${hex(place.pc)}`;
+    const line = place.file && place.line ? `${base(place.file)}:${place.line}` : `pc ${hex(place.pc)}`;
+    const where = place.own === undefined ? line : `${line} (${place.own})`;
     const target = codeLink(place);
     list.append(h("li", {},
       target ? h("a", { href: target, class: "where", title: place.file ?? "" }, where) : h("span", { class: "where" }, where),
       h("code", { class: "sass" }, place.sass ?? place.opcode),
-      place.share !== null ? h("span", { class: "share" }, `${percent(place.share)} of samples`) : null,
+      place.share !== null ? h("span", { class: "share" }, waited(place.share, place.sampled)) : null,
       place.source ? h("code", { class: "source" }, place.source) : null));
   }
   if (further) list.append(h("li", { class: "further" }, further));

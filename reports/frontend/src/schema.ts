@@ -263,7 +263,7 @@ export interface Link {
 
 export interface Location {
   function: string; pc: number; opcode: string; file: string | null; line: number | null; share: number | null;
-  sass: string | null; source: string | null;
+  sass: string | null; source: string | null; sampled: number; own: string;
 }
 
 export interface LoopDetail {
