@@ -68,7 +68,7 @@ def analyze_kernel(
     none."""
     facts = Facts(kernel, structure)
     library = library_of(kernel.demangled or kernel.name or "")
-    said = without_threads(kernel, _said(facts, codes))
+    said = _said(facts, codes)
     findings = for_the_caller(tempered(facts, under_the_roof(facts, said.findings)), library)
     findings = fitting(findings, facts.chip)
     regimen = decide(facts)
@@ -78,7 +78,7 @@ def analyze_kernel(
         details.append(kernel_detail(facts, ident, report, findings, regimen.limiter))
     if footprints is not None:
         footprints.add(ident, facts, findings)
-    launch, device = kernel.launch, kernel.device
+    device = kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
     blind = _blind(facts, said, regimen, before)
@@ -90,11 +90,7 @@ def analyze_kernel(
         input=kernel.path,
         duration_us=facts.counters.launch.duration_us,
         device=DeviceInfo(name=device.name, cc=f"{device.cc[0]}.{device.cc[1]}", sms=device.sms),
-        launch=LaunchInfo(
-            grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
-            shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
-            known=launch.known,
-        ),
+        launch=_launch(kernel),
         verdict=verdict(facts, regimen, findings, blind, step),
         headroom=room,
         roofline=_roofline(facts),
@@ -105,10 +101,7 @@ def analyze_kernel(
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,
-        nvidia=[
-            NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
-            for n in kernel.nvidia
-        ],
+        nvidia=_nvidia(kernel),
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
         notes=[*_notes(facts, findings, library, every=codes is None), *circumstances(facts, regimen, before)],
@@ -117,6 +110,22 @@ def analyze_kernel(
         next_step=step,
         library=library,
     )  # fmt: skip
+
+
+def _launch(kernel: Kernel) -> LaunchInfo:
+    launch = kernel.launch
+    return LaunchInfo(
+        grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
+        shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
+        known=launch.known,
+    )  # fmt: skip
+
+
+def _nvidia(kernel: Kernel) -> list[NvidiaFinding]:
+    return [
+        NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
+        for n in kernel.nvidia
+    ]
 
 
 def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind:
@@ -134,7 +143,8 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         for rule in all_rules()
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
-    return of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
+    said = of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
+    return without_threads(facts.kernel, said)
 
 
 def _notes(facts: Facts, findings: list[Finding], library: LibraryKernel | None, *, every: bool) -> list[str]:
@@ -153,7 +163,7 @@ def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> Pr
 
 def _roofline(facts: Facts) -> Roofline | None:
     point = facts.counters.roofline
-    if point is None:
+    if point is None or not point.moved:
         return None
     main = point.main
     return Roofline(

@@ -84,7 +84,7 @@ def test_all_that_a_finding_covers_is_told() -> None:
     shown = sum(place.share or 0.0 for place in wide.locations)
     assert wide.covered_share >= shown - 0.01, "in all: not only of the places that are listed"
     text = flat(render("text", analysis("sgemm.blocktile2d"), Options(width=200)))
-    assert f"{words.percent(wide.covered_share)} of samples at all {len(wide.covered)}" in text
+    assert f"waited for by {words.percent(wide.covered_share)} at all {len(wide.covered)}" in text
 
 
 def test_sentences_that_were_mended() -> None:

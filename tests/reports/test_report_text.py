@@ -86,7 +86,8 @@ def test_sentence_then_proof_then_next_step() -> None:
         "transpose_tile<0>(float const*, float*, int) 327.7 us", "MEMORY-BOUND on shared memory: L1 data pipe 89 %",
         "L1/shared █", "33 % of the memory roof", "mio throttle █", "1 shared-bank-conflicts MEM103",
         "expect 2.2x (1.8 - 2.4, capped by L2)", "67,108,864 wavefronts", "dev_kernels.cu:75 LDS R11, [R14+0x0]",
-        "waited for by 6 %", "out[y * n + x] = t[tx][ty + j];", "+2 more, waited for by 25 % at all 4", "fix pad the row",
+        "waited for by 6 %", "out[y * n + x] = t[tx][ty + j];", "+2 more, waited for by 25 % at all 4",
+        "fix pad the row",
         "kscope explain MEM103", "2 exposed-memory-latency LAT302", "expect 1.12x", "tail-effect GRD402",
         "passed 4 · not applicable 1", "93 % UncoalescedSharedAccess", "86 % SharedMemoryConflicts",
     ]  # fmt: skip

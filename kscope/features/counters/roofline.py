@@ -15,6 +15,7 @@ EXECUTED = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
 BITS, EDGES = 8, 2
+VOLTA = 70  # before, the clock of device memory was counted in transfers: 9.07 GHz on a GTX 1080 of 10 Gbit/s a pin
 SCALAR = {  # precision -> (add, mul, fma, operations an instruction of one lane)
     "fp32": ("fadd", "fmul", "ffma", 1),
     "fp64": ("dadd", "dmul", "dfma", 1),
@@ -32,12 +33,14 @@ class Ceiling(Struct, frozen=True):
 
 class RooflinePoint(Struct, frozen=True):
     """bytes and bandwidth in byte/s of device memory; `ceilings` are the precisions that did work, most of their own
-    peak first. counted: whether operations were; where they were not, no ceiling says nothing about the work."""
+    peak first. counted: whether operations were; where they were not, no ceiling says nothing about the work. moved:
+    whether the bytes are known; they are 0 where they are not."""
 
     bytes_per_s: float
     bandwidth: float | None
     ceilings: tuple[Ceiling, ...]
     counted: bool = True
+    moved: bool = True
 
     @property
     def main(self) -> Ceiling | None:
@@ -62,16 +65,16 @@ class RooflinePoint(Struct, frozen=True):
 
 
 def roofline(kernel: Kernel) -> RooflinePoint | None:
-    """None where neither the bytes of device memory nor their share of its peak were collected."""
+    """None where neither operations nor the bytes of device memory, or their share of its peak, were collected."""
     m = kernel.metrics
     clock = m.first("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")
     ceilings = _scalar(m, clock) + _tensor(m, clock)
     bandwidth = peak_bandwidth(kernel)
     moved = _bytes_per_s(kernel, bandwidth)
-    if moved is None:
+    if moved is None and not ceilings:
         return None
     done = sorted((c for c in ceilings if c.flops > 0 and c.peak > 0), key=lambda c: -c.flops / c.peak)
-    return RooflinePoint(moved, bandwidth, tuple(done), bool(ceilings))
+    return RooflinePoint(moved or 0.0, bandwidth, tuple(done), bool(ceilings), moved is not None)
 
 
 def peak_bandwidth(kernel: Kernel) -> float | None:
@@ -82,7 +85,7 @@ def peak_bandwidth(kernel: Kernel) -> float | None:
     width = m.get("dram__bytes.sum.peak_sustained")
     if width is None:
         bits = m.first("device__attribute_global_memory_bus_width", "device__attribute_fb_bus_width")
-        width = bits / BITS * EDGES if bits else None
+        width = bits / BITS * (EDGES if kernel.device.sm >= VOLTA else 1) if bits else None
     return width * clock if width and clock else None
 
 
