@@ -116,7 +116,7 @@ def _is_report(path: str) -> bool:
     """Whether the input is a Nsight Compute report, compressed or not. Raises KscopeError where it cannot be read."""
     from kscope.parsers.files.inputs import HEAD, open_input, sniff
 
-    if path == "-":
+    if path == "-" or Path(path).is_dir():
         return False  # read once only; the readers of binaries see what it is
     with open_input(path) as plain, open(plain, "rb") as file:
         return sniff(file.read(HEAD)) == "ncu"
