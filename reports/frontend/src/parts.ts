@@ -1,8 +1,10 @@
 // Pieces that kernel pages and timeline pages share: verdict, suggestions, what was silent.
 
+import { changes } from "./changes";
 import { h, styled } from "./dom";
 import { base, hex, number, percent, range, times, units } from "./format";
 import { markdown } from "./markdown";
+import type { Fix } from "./schema";
 import { link } from "./state";
 import type { Data, Finding, Kernel, Place, Timeline, Verdict } from "./types";
 
@@ -33,7 +35,7 @@ export function section(title: string, note: string, ...children: (Node | null)[
 }
 
 /** What a suggestion shows of a finding: one of a whole program has no regime of its own. */
-export type Opportunity = Omit<Finding, "regime">;
+export type Opportunity = Omit<Finding, "regime" | "fixes"> & { fixes?: Fix[] };
 
 /** Findings as Lighthouse shows opportunities. `codeLink` gives the address of a place in the code view. */
 export function suggestions(
@@ -101,6 +103,7 @@ function opportunity(
   const body = h("div", { class: "body" });
   if (f.why) body.append(h("p", { class: "why" }, units(f.why)));
   if (f.fix) body.append(h("p", { class: "fix" }, h("b", {}, "Fix "), f.fix));
+  if (f.fixes?.length) body.append(changes(f.fixes));
   if (estimate) {
     const kind = estimate.kind === "measured" ? "Measured" : "Modelled";
     body.append(h("p", { class: "cap" }, `${kind}; capped by ${estimate.capped_by}. Confidence ${percent(f.confidence)}.`,

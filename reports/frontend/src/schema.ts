@@ -68,6 +68,10 @@ export interface CompiledFigures {
   compile_us: number;
 }
 
+export interface Condition {
+  holds: string; state: "assumed" | "check" | "proved"; why: string;
+}
+
 export interface ControlView {
   stall: number; yields?: boolean; write_barrier?: number; read_barrier?: number; waits?: number[]; reuse?: number;
 }
@@ -98,6 +102,10 @@ export interface DeviceUse {
   idle_pct: number;
 }
 
+export interface Edit {
+  file: string; line: number; was: string; becomes: string;
+}
+
 export interface Estimate {
   speedup: number; low: number; high: number; capped_by: string; kind: "measured" | "modelled";
 }
@@ -109,7 +117,15 @@ export interface Evidence {
 export interface Finding {
   rule: string; code: string; title: string; regime: "compute" | "memory" | "overhead";
   severity: "critical" | "info" | "major" | "minor"; estimate: Estimate | null; evidence: Evidence[];
-  locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[];
+  locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[]; fixes: Fix[];
+}
+
+export interface Fix {
+ 
+  kind: "block_size" | "copy_constants" | "descriptor_swizzle" | "divisor" | "hoist" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "pad" | "qualifier" | "shared_bytes" | "stages" | "swizzle" | "unroll" | "vector_access";
+  title: string; language: "" | "cuda" | "triton"; code: string; edits: Edit[];
+  parameters: Record<string, number | string>; conditions: Condition[]; proof: Proof[]; costs: string[];
+  price: Estimate | null; refused: string;
 }
 
 export interface FunctionAnalysis {
@@ -342,6 +358,10 @@ export interface ProgramDetail {
 export interface Promise {
   code: string; rule: string; speedup: number; low: number; high: number; measured: number; alone: boolean;
   outcome: "above" | "below" | "inside"; shared_with: string[];
+}
+
+export interface Proof {
+  what: string; before: number; after: number; unit: string; how: string;
 }
 
 export interface RankFigures {
