@@ -15,6 +15,7 @@ from msgspec import Struct, structs
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
 from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
+from kscope.model.quoted import quoted
 from kscope.parsers.cubin import elf, fatbin, packed
 from kscope.parsers.cubin.demangle import demangle
 from kscope.parsers.files.inputs import HEAD, open_input, sniff
@@ -70,7 +71,9 @@ def _several(
                 said = error.message.replace(str(file), f"{path}: {name}")
                 first = first or KscopeError(error.code, said, error.hint, error.status)
             continue
-        found += [structs.replace(one, member=f"{name}: {one.member}" if one.member else name) for one in images]
+        for one in images:
+            inner = f"{quoted(name)}: {quoted(one.member)}" if one.member else name
+            found.append(structs.replace(one, member=inner))
     if not found and first is not None:
         raise first
     if not found and function:
