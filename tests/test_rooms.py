@@ -31,6 +31,7 @@ LONG = {
 LENGTHY = {
     "kscope/cli/analyze.py:analyze": "the options and the help of a command",
     "kscope/cli/run.py:run": "the options and the help of a command",
+    "kscope/cli/sass.py:sass": "the options and the help of a command",
     "kscope/rules/memory/redundant_memory_traffic.py:check": "two diagnoses in one rule: to be split",
 }
 

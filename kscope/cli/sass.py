@@ -34,6 +34,9 @@ WIDTH_IN_PIPE = 120
               help="Take the text of source lines from the files below DIR.")
 @click.option("--top", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
               help="How many of a report's hottest instructions come first.")
+@click.option("--survey", is_flag=True, help="One line a kernel, what is wrong with it first, instead of code.")
+@click.option("--tune-registers", "tune", is_flag=True,
+              help="PATH is a .cu file: compile it under caps, show registers against warps against spills.")
 @click.option("--diff", "differ", is_flag=True, help="Compare PATH with OTHER, registers and addresses renamed.")
 @click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, shell_complete=codes,
               help=f"{_gate.FAIL_ON} With --diff: findings that only OTHER has.")
@@ -46,7 +49,8 @@ WIDTH_IN_PIPE = 120
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def sass(
     path: str, other: str | None, arch: str | None, function: str | None, annotate: bool, control: bool, source: bool,
-    source_root: Path | None, top: int, differ: bool, fail_on: tuple[str, ...], baseline: Path | None,
+    source_root: Path | None, top: int, survey: bool, tune: bool, differ: bool, fail_on: tuple[str, ...],
+    baseline: Path | None,
     rules: tuple[str, ...], format_: str | None, output: Path | None, force: bool, width: int | None, no_color: bool,
 ) -> int:  # fmt: skip
     """Show the machine code of a binary: listing, loops, resources, what each instruction waits for.
@@ -69,6 +73,11 @@ def sass(
     _check_pair(other, differ=differ, rules=rules)
     if output:
         _output.check_target(output, [path, other] if other else [path], force=force)
+    to_file = output is not None
+    special = _special(path, survey, tune, arch, function, source_root, top, width, no_color=no_color, to_file=to_file)
+    if special is not None:
+        _put(special, output, force=force)
+        return 0
     gate = _gate.Gate(fail_on, baseline)
     failing: Callable[[], int] = int  # nothing that a gate looks at
     if other is not None:
@@ -99,11 +108,37 @@ def sass(
         failing = partial(gate.of, analysis)
         if not annotate and format_ == "text" and not analysis.kernels:
             text = _plain(path, arch, function, control=control, source=source or source_root is not None)
+    _put(text, output, force=force)
+    return failing()
+
+
+def _put(text: str, output: Path | None, *, force: bool) -> None:
+    from kscope.cli import _output
+
     if output:
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-    return failing()
+
+
+def _special(
+    path: str, survey: bool, tune: bool, arch: str | None, function: str | None, source_root: Path | None, top: int,
+    width: int | None, *, no_color: bool, to_file: bool,
+) -> str | None:  # fmt: skip
+    """The text of a view that is no listing, if one was asked for."""
+    if not survey and not tune:
+        return None
+    from kscope.cli import _output
+    from kscope.cli._sass_modes import special
+    from kscope.reports.terminal import Page
+
+    page = Page(
+        width=width or (WIDTH_IN_PIPE if to_file else _width()), color=not to_file and _output.stdout_color(no_color),
+        unicode=to_file or _output.stdout_unicode(),
+    )  # fmt: skip
+    return special(
+        path, survey=survey, tune=tune, arch=arch, function=function, source_root=source_root, top=top, page=page,
+    )
 
 
 def _check_pair(other: str | None, *, differ: bool, rules: tuple[str, ...]) -> None:
@@ -117,7 +152,7 @@ def _is_report(path: str) -> bool:
     """Whether the input is a Nsight Compute report, compressed or not. Raises KscopeError where it cannot be read."""
     from kscope.parsers.files.inputs import HEAD, open_input, sniff
 
-    if path == "-":
+    if path == "-" or Path(path).is_dir():
         return False  # read once only; the readers of binaries see what it is
     with open_input(path) as plain, open(plain, "rb") as file:
         return sniff(file.read(HEAD)) == "ncu"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -111,6 +112,8 @@ def _base(name: str) -> str:
 
 
 def _is_report(path: str) -> bool:
+    if Path(path).is_dir():
+        return False
     with open_input(path) as plain, open(plain, "rb") as file:
         return sniff(file.read(HEAD)) == "ncu"
 

@@ -19,7 +19,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",), "MEM106": ("qualifiers:fixes",),
     "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",), "CMP204": ("math_functions:fixes",),
     "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",), "LAT301": ("launch:fixes",),
-    "GRD404": ("launch:blocks",),
+    "GRD404": ("launch:blocks", "triton:programs"), "LAT307": ("triton:stages",), "ASY504": ("triton:stages",),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 

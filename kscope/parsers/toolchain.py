@@ -35,6 +35,8 @@ damaged code it can run for ever (judged: a machine with other work)."""
 INSTALL = {
     "nvdisasm": "pip install nvidia-cuda-nvdisasm",
     "cuobjdump": "pip install nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm",
+    "ptxas": "pip install nvidia-cuda-nvcc",
+    "nvcc": "install the CUDA toolkit",
 }
 _VERSION = re.compile(r"\bV(\d+)\.(\d+)\.(\d+)")
 

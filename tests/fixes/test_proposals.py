@@ -125,3 +125,13 @@ def test_calls_end_where_they_end() -> None:
     assert call.arguments == ("b[f(1, 2)]", "{3, 4}")
     assert rewrite.calls_of("powf(b", "powf") == []
     assert rewrite.calls_of("__powf(b, 1) + x.powf(1)", "powf") == []
+
+
+def test_triton_is_told_in_its_own_words(diagnosis: Diagnosis) -> None:
+    stages = change(diagnosis("triton_matmul.stage1"), "LAT307")
+    assert stages.language == "triton" and "num_stages=3" in stages.code
+    assert stages.proof[0].after > stages.proof[0].before
+    programs = change(diagnosis("triton_gather.block32"), "GRD404")
+    assert programs.language == "triton" and "num_warps=4" in programs.code
+    assert (programs.proof[0].before, programs.proof[0].after) == (32, 64)
+    assert all(not f.fixes for f in diagnosis("triton_matmul.stage4").findings if f.code == "LAT307")

@@ -31,12 +31,12 @@ class Tile(Struct, frozen=True):
     @property
     def every(self) -> list[Pattern]:
         """Distinct patterns, weights of equal ones added."""
-        found: dict[tuple[tuple[int, ...], int, tuple[int, ...], bool], float] = {}
+        found: dict[tuple[tuple[int, ...], int, tuple[int, ...], bool, bool], float] = {}
         for group in self.patterns.values():
             for p in group:
-                key = (p.offsets, p.width, p.active, p.rows)
+                key = (p.offsets, p.width, p.active, p.rows, p.copied)
                 found[key] = found.get(key, 0.0) + p.weight
-        return [Pattern(*key, weight) for key, weight in found.items()]
+        return [Pattern(*key[:4], weight, key[4]) for key, weight in found.items()]
 
     @property
     def element(self) -> int:
@@ -167,7 +167,7 @@ def _tile(
         found = []
         for where, active in seen[i]:
             offsets = tuple(a - start if on else 0 for a, on in zip(where, active, strict=True))
-            found.append(Pattern(offsets, size, active, rows, share))
+            found.append(Pattern(offsets, size, active, rows, share, code[i].opcode == "LDGSTS"))
         patterns[i] = tuple(found)
     return Tile(start, end, patterns)
 

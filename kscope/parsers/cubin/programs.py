@@ -6,21 +6,23 @@ import contextlib
 import gc
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
 from kscope.model.program import UNIFORM_BASE, Cubin, Instruction, Program
-from kscope.parsers.cubin import elf, fatbin
+from kscope.model.quoted import quoted
+from kscope.parsers.cubin import elf, fatbin, packed
 from kscope.parsers.cubin.demangle import demangle
 from kscope.parsers.files.inputs import HEAD, open_input, sniff
 from kscope.parsers.sass import control_fields, listing
 from kscope.parsers.sass.instructions import decode
 
-HINT = "give a .cubin, a binary or object of nvcc, the text of nvdisasm or cuobjdump -sass, or an .ncu-rep"
+HINT = "give a .cubin, a binary, wheel or folder with device code, PTX, the text of nvdisasm, or an .ncu-rep"
 OLDEST = 75
 _PTX = re.compile(rb"^\s*\.version\s+\d", re.MULTILINE)
 
@@ -34,10 +36,16 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
     for a missing tool.
     """
     path = Path(path)
+    if path.is_dir():
+        with fenced(path):
+            return _several(path, packed.below(path), arch, function)
     with fenced(path), open_input(path) as plain:
         if plain.startswith("/proc/self/fd/"):  # an unpacked file without a name: NVIDIA's tools open it too
             plain = f"/proc/{os.getpid()}/{plain.removeprefix('/proc/self/')}"
         source = _Source(path, Path(plain), target_of(arch), re.compile(function or ""))
+        with open(plain, "rb") as file:
+            if packed.is_archive(file.read(HEAD)):
+                return _several(path, packed.inside(path, Path(plain)), arch, function)
         with _uncollected():
             found = [image for image in _read(source) if image.functions]
     if not found and function:
@@ -45,6 +53,33 @@ def read_programs(path: str | Path, arch: str | None = None, function: str | Non
         raise KscopeError("no-match", message, "run without --function to see their names", EXIT_USAGE)
     if not found:
         raise KscopeError("no-function", f"{path}: no function in its machine code", HINT)
+    return found
+
+
+def _several(
+    path: Path, members: Iterator[tuple[str, Path]], arch: str | None, function: str | None
+) -> list[Cubin]:
+    """The images of all members that hold any, named by them. A member that cannot be read is left out where others
+    can; else its fault is the answer."""
+    found: list[Cubin] = []
+    first: KscopeError | None = None
+    for name, file in members:
+        try:
+            images = read_programs(file, arch, function)
+        except KscopeError as error:
+            if error.code not in ("no-match", "no-function", "no-arch", "unknown-kind", "no-device-code"):
+                said = error.message.replace(str(file), f"{path}: {name}")
+                first = first or KscopeError(error.code, said, error.hint, error.status)
+            continue
+        for one in images:
+            inner = f"{quoted(name)}: {quoted(one.member)}" if one.member else name
+            found.append(structs.replace(one, member=inner))
+    if not found and first is not None:
+        raise first
+    if not found and function:
+        raise KscopeError("no-match", f"{path}: no function matches {function!r}", "run without --function", EXIT_USAGE)
+    if not found:
+        raise KscopeError("no-function", f"{path}: no machine code in any of its files", HINT)
     return found
 
 
@@ -93,9 +128,9 @@ def _read(source: _Source) -> Iterator[Cubin]:
     elif kind in ("elf", "fatbin") or head.startswith((b"!<arch>\n", b"MZ")):
         yield from _from_container(source)
     elif kind == "text" and _PTX.search(head):
-        message = f"{source.path}: PTX is not machine code: ptxas decides what runs"
-        hint = f"ptxas -arch=sm_90 {source.path.name} -o kernel.cubin, then kscope sass kernel.cubin"
-        raise KscopeError("ptx", message, hint)
+        with tempfile.TemporaryDirectory() as folder:
+            made, words = packed.assembled(source.path, source.plain, source.arch, Path(folder))
+            yield _from_cubin(source, words, made.read_bytes())
     elif kind == "text":
         yield from _from_listing(source)
     else:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kscope.model.fixes import Checked, Fix, Proposal
 
 LEAD = 12
+LONGEST = 100_000  # columns of a line of source
 
 
 def listed(page: Page, found: Sequence[Proposal]) -> None:
@@ -44,9 +45,11 @@ def full(page: Page, one: Proposal) -> None:
         worth = words.expectation(fix.price) if fix.price is not None else "no figure"
         page.paragraph(worth, lead=(f"{'worth':{LEAD}}", "dim"), indent=LEAD)
         page.blank()
-        for line in patch(fix):  # whole lines: they are to be pasted
+        whole = Page(LONGEST, color=page.color, unicode=True)  # lines to be pasted are not cut
+        for line in patch(fix):
             style = "good" if line.startswith("+") else "major" if line.startswith("-") else "dim"
-            page.lines.append(page.style(line, style))
+            whole.line((line, style))
+        page.lines += whole.lines
 
 
 def patch(fix: Fix) -> list[str]:

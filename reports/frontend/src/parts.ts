@@ -1,8 +1,10 @@
 // Pieces that kernel pages and timeline pages share: verdict, suggestions, what was silent.
 
+import { changes } from "./changes";
 import { h, styled } from "./dom";
 import { base, hex, number, percent, range, times, units } from "./format";
 import { markdown } from "./markdown";
+import type { Fix } from "./schema";
 import { link } from "./state";
 import type { Data, Finding, Kernel, Place, Said, Timeline, Verdict } from "./types";
 
@@ -34,7 +36,8 @@ export function section(title: string, note: string, ...children: (Node | null)[
 }
 
 /** What a suggestion shows of a finding: one of a whole program has no regime of its own. */
-export type Opportunity = Omit<Finding, "regime" | "covered" | "covered_share"> & Partial<Pick<Finding, "covered" | "covered_share">>;
+export type Opportunity = Omit<Finding, "regime" | "covered" | "covered_share" | "fixes">
+  & Partial<Pick<Finding, "covered" | "covered_share">> & { fixes?: Fix[] };
 
 /** Findings as Lighthouse shows opportunities. `codeLink` gives the address of a place in the code view. */
 export function suggestions(
@@ -112,6 +115,7 @@ function opportunity(
       r.why ? `: ${r.why}` : ""))));
   }
   if (f.order) body.append(h("p", { class: "cap" }, h("b", {}, "Order "), f.order));
+  if (f.fixes?.length) body.append(changes(f.fixes));
   if (estimate) {
     const kind = estimate.kind === "measured" ? "Measured" : "Modelled";
     body.append(h("p", { class: "cap" }, `${kind}; capped by ${estimate.capped_by}. Confidence ${percent(f.confidence)}.`,

@@ -325,9 +325,10 @@ def test_bad_input_is_status_3_and_one_line(tmp_path: Path) -> None:
     refused(file("wrong.cubin", bytes(wrong)), "no GPU machine code")
     refused(Path("/bin/sh").resolve(), "no GPU machine code")
     refused(file("notes.sass", b"What a listing would look like:\n/*0000*/\n"), "no SASS listing")
-    refused(file("kernel.ptx", b"//\n// PTX\n.version 8.8\n.target sm_90a\n.entry k() { ret; }\n"), "PTX", "ptxas")
+    refused(file("kernel.ptx", b"//\n// PTX\n.version 8.8\n.target sm_90a\n.entry k() { no; }\n"), "ptxas")
     refused(file("noise.cubin", bytes(range(256)) * 4), "no machine code")
-    refused(tmp_path, "folder")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "no machine code in any of its files")
     refused(cubin("calls.sm_90a"), "no function matches", arguments=("--function", "nothing_like_it"), status=2)
     refused(cubin("calls.sm_90a"), "no code for sm_120", arguments=("--arch", "sm_120"))
 

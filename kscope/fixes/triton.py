@@ -1,0 +1,103 @@
+"""Triton's own words: stages of a loop whose copies wait, programs that are too small."""
+
+from __future__ import annotations
+
+import math
+
+from kscope.arch import table
+from kscope.arch.chips import chips
+from kscope.features.counters.occupancy_limits import limits_of
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.model.fixes import Condition, Fix, Proof
+
+MOST = 4  # stages that are proposed at most; Triton's own tuning tables for matrix products go from 2 to 5
+WARPS = 4  # of a program that is proposed: with them no chip's limit of blocks binds before that of warps
+
+
+def is_triton(setting: Setting) -> bool:
+    """The code's lines are of Python."""
+    return any(ins.file is not None and ins.file.endswith(".py") for ins in setting.code.program.instructions)
+
+
+def stages(asked: Asked) -> list[Fix]:
+    """num_stages of a loop that copies and computes by turns: as many as fit without losing a block."""
+    setting, code = asked.setting, asked.setting.code
+    launch = setting.launch
+    ahead = code.where(lambda ins, op: ins.opcode in ("LDGSTS", "UTMALDG"))
+    if launch is None or not launch.shared_dynamic or ahead or not is_triton(setting):
+        return []
+    each = launch.shared_dynamic  # without copies ahead the buffers hold one stage
+    was = setting.occupancy()
+    if was is None:
+        return []
+    held = {n: setting.occupancy(more_shared=(n - 1) * each) for n in range(2, MOST + 1)}
+    fitting = [n for n, p in held.items() if p is not None and p.blocks == was.blocks]
+    if not fitting:
+        return []
+    count = max(fitting)
+    needed = _in_flight(code.program.sm)
+    return [
+        Fix(
+            kind="stages",
+            title=f"num_stages={count}: {count - 1} tiles on their way while one is used",
+            language="triton",
+            code=f"kernel[grid](..., num_stages={count})",
+            parameters={"num_stages": count, "bytes_a_stage": each},
+            conditions=[
+                Condition(
+                    holds=f"{count} stages of {each} bytes leave {was.blocks} blocks on an SM", state="proved",
+                    why="registers, shared memory and slots of the SM (arch/sm.toml)",
+                ),
+                Condition(holds="the loop's loads follow from its counter", state="check", why="to be copied ahead"),
+            ],
+            proof=[
+                Proof(
+                    what="bytes on their way on an SM", before=0, after=(count - 1) * each * was.blocks, unit="B",
+                    how=f"latency x bandwidth asks for {needed:,.0f}" if needed else "copies ahead of use",
+                )
+            ],
+            costs=[f"{(count - 1) * each} bytes of shared memory a block more"],
+            price=asked.finding.estimate if not needed or (count - 1) * each * was.blocks >= needed else None,
+        )
+    ]  # fmt: skip
+
+
+def programs(asked: Asked) -> list[Fix]:
+    """Larger programs where an SM's slots for blocks are full before its slots for warps."""
+    setting = asked.setting
+    launch, chip = setting.launch, limits_of(setting.code.program.sm)
+    if launch is None or chip is None or not is_triton(setting) or launch.grid[1] * launch.grid[2] > 1:
+        return []
+    was, will = setting.occupancy(), setting.occupancy(threads=32 * WARPS)
+    factor = WARPS // launch.warps if launch.warps and WARPS % launch.warps == 0 else 0
+    alone = not setting.code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared")
+    if was is None or will is None or factor < 2 or will.warps <= was.warps or not alone:
+        return []
+    return [
+        Fix(
+            kind="block_size",
+            title=f"programs {factor} times as large: BLOCK * {factor}, num_warps={WARPS}",
+            language="triton",
+            code=f"kernel[(triton.cdiv(n, BLOCK * {factor}),)](..., BLOCK=BLOCK * {factor}, num_warps={WARPS})",
+            parameters={"factor": factor, "num_warps": WARPS, "grid.x": math.ceil(launch.grid[0] / factor)},
+            conditions=[
+                Condition(holds="the programs share nothing", state="proved", why="no barrier, no shared memory"),
+                Condition(holds="BLOCK is a tl.constexpr of elements", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="warps that an SM holds", before=was.warps, after=will.warps, unit="warps",
+                    how=f"{was.blocks} blocks of {launch.warps} warps, {will.blocks} of {WARPS} (arch/sm.toml)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _in_flight(sm: int) -> float | None:
+    """Bytes that an SM must have on their way to keep device memory busy: latency x bandwidth, of the chip of this
+    capability with the fastest memory."""
+    latency = table("latency").get(f"sm_{sm}", table("latency")["default"])["dram"]
+    rates = [c.dram_bytes_per_s / c.clock_hz / c.sms for c in chips().values() if c.cc == sm and c.clock_hz]
+    return float(latency * max(rates)) if rates else None

@@ -1,0 +1,93 @@
+"""Proposals that were built as printed and run: the wavefronts of layouts, the times of changes, the promises."""
+
+from __future__ import annotations
+
+import lzma
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscope.engine.fixing import Subject, subjects
+from kscope.engine.programs import sources_below
+from kscope.model.analysis import Fix, KernelAnalysis
+from tests.support.patches import FIXTURES
+
+HERE = FIXTURES / "fixes"
+MEASURED: dict[str, Any] = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))
+KINDS = {"padded": "pad", "swizzled": "swizzle"}
+WARPS = 2048 * 8  # of each launch of the layouts
+PROMISED = [(p["case"], p["rule"], p["kind"], p["before_us"] / p["after_us"]) for p in MEASURED["proposals"]]
+
+
+@pytest.fixture(scope="module")
+def layouts(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
+    path = tmp_path_factory.mktemp("layouts") / "layouts.cubin"
+    path.write_bytes(lzma.decompress((HERE / "layouts.sm_90.cubin.xz").read_bytes()))
+    return {s.name: s for s in subjects(str(path), None, sources_below(HERE))}
+
+
+def proposed(subject: Subject, kind: str) -> Fix | None:
+    return next((x for f in subject.findings for x in f.fixes if x.kind == kind and not x.refused), None)
+
+
+@pytest.mark.parametrize("name", MEASURED["layouts"])
+def test_layouts_clear_what_the_hardware_counted(name: str, layouts: dict[str, Subject]) -> None:
+    """Each variant that ran had the least wavefronts; the one that had not is proposed no more."""
+    for variant, row in MEASURED["layouts"][name].items():
+        if variant == "plain":
+            assert row["wavefronts"] > row["ideal"]
+            continue
+        fix = proposed(layouts[name], KINDS[variant])
+        if row["wavefronts"] > row["ideal"]:  # cp.async into rows padded by half a sector
+            assert fix is None or fix.price is None
+            assert (name, variant) == ("tile_copied", "padded")
+        else:
+            assert fix is not None and fix.edits
+            assert any(c.holds == "no access conflicts" and c.state == "proved" for c in fix.conditions)
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in MEASURED["layouts"] if n not in ("tile_matrix128", "tile_matrix64", "tile_copied")]
+)
+def test_wavefronts_before_and_after_are_the_counted_ones(name: str, layouts: dict[str, Subject]) -> None:
+    """Of kernels without loops, where each instruction runs once a warp."""
+    rows = MEASURED["layouts"][name]
+    for variant in rows.keys() - {"plain"}:
+        fix = proposed(layouts[name], KINDS[variant])
+        assert fix is not None
+        figures = fix.proof[0]
+        assert figures.before == rows["plain"]["wavefronts"] / WARPS
+        assert figures.after == rows[variant]["wavefronts"] / WARPS
+
+
+@cache
+def changes(kernel: KernelAnalysis) -> list[tuple[str, Fix]]:
+    return [(f.code, fix) for f in kernel.findings for fix in f.fixes]
+
+
+@pytest.mark.parametrize(("case", "rule", "kind", "delivered"), PROMISED)
+def test_promises_were_kept(
+    case: str, rule: str, kind: str, delivered: float, diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    fix = next(x for f in diagnosis(case).findings if f.code == rule for x in f.fixes if x.kind == kind)
+    assert fix.edits or fix.code
+    assert delivered > 1
+    if fix.price is not None:
+        assert fix.price.low <= delivered <= fix.price.high
+
+
+def test_enough_was_built() -> None:
+    assert len(PROMISED) >= 25
+    assert len(MEASURED["layouts"]) >= 8
+    same = [p for p in MEASURED["proposals"] if p["words_that_differ"] == 0]
+    assert len(same) >= 20, "most are the same to the last bit"
+    assert max(p["largest_difference"] for p in MEASURED["proposals"]) < 1e-4, "the others round differently"
+
+
+def test_the_kernels_are_the_source(tmp_path: Path) -> None:
+    text = (HERE / "layouts.cu").read_text("utf-8")
+    assert all(f"void {name}(" in text for name in MEASURED["layouts"])
