@@ -115,3 +115,31 @@ def _first(kernel: KernelAnalysis) -> dict[str, Any]:
         "first_low": estimate.low if estimate else None, "first_high": estimate.high if estimate else None,
         "first_place": _place(first) if first else None,
     }  # fmt: skip
+
+
+FINDING_COLUMNS = [
+    "kernel_id", "kernel", "input", "rule", "code", "title", "regime", "severity", "speedup", "low", "high",
+    "capped_by", "kind", "confidence", "file", "line", "pc", "opcode", "share", "covered_share", "why", "fix", "overlaps",
+]  # fmt: skip
+
+
+def findings_frame(analysis: Analysis) -> pd.DataFrame:
+    """One row a finding, best first within each kernel, under the names that JSON v1 has for its fields, those of its
+    `estimate` and of the first of its `locations`; what there is none of is None. Needs pandas."""
+    try:
+        import pandas as pd
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("to_dataframe needs pandas: pip install 'kscope-gpu[pandas]'") from error
+    rows = [_finding_row(k, f) for k in words.by_time(analysis.kernels) for f in k.findings]
+    return pd.DataFrame(rows, columns=FINDING_COLUMNS)
+
+
+def _finding_row(kernel: KernelAnalysis, finding: Finding) -> dict[str, Any]:
+    first = next(iter(finding.locations), None)
+    parts = {"speedup": finding.estimate, "low": finding.estimate, "high": finding.estimate,
+             "capped_by": finding.estimate, "kind": finding.estimate, "file": first, "line": first, "pc": first,
+             "opcode": first, "share": first}  # fmt: skip
+    named = {name: getattr(part, name) if part is not None else None for name, part in parts.items()}
+    own = ("rule", "code", "title", "regime", "severity", "confidence", "covered_share", "why", "fix", "overlaps")
+    about = {"kernel_id": kernel.id, "kernel": kernel.demangled or kernel.name, "input": kernel.input}
+    return {**about, **{name: getattr(finding, name) for name in own}, **named}
