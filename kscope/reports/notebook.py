@@ -119,7 +119,8 @@ def _first(kernel: KernelAnalysis) -> dict[str, Any]:
 
 FINDING_COLUMNS = [
     "kernel_id", "kernel", "input", "rule", "code", "title", "regime", "severity", "speedup", "low", "high",
-    "capped_by", "kind", "confidence", "file", "line", "pc", "opcode", "share", "covered_share", "why", "fix", "overlaps",
+    "capped_by", "kind", "confidence", "file", "line", "pc", "opcode", "share", "covered_share", "why", "fix",
+    "overlaps",
 ]  # fmt: skip
 
 

@@ -107,47 +107,58 @@ def _fit(blocks: Sequence[Block], budget: int) -> str:
     """Blocks in the order of their value as long as they fit, smaller ones behind a larger that does not; then those
     that can say more say it. Document order is the order given."""
     order = sorted(range(len(blocks)), key=lambda i: (blocks[i].priority, i))
-    chosen: dict[int, str] = {}
-
-    def document() -> str:
-        text = PREAMBLE + _join([(b.heading, chosen[i]) for i, b in enumerate(blocks) if i in chosen])
-        left = [b for i, b in enumerate(blocks) if i not in chosen]
-        return text + _Dropped(left).text() if left else text
-
-    def fits() -> bool:
-        return tokens.count(document()) <= budget
-
-    chosen.update({i: b.markup for i, b in enumerate(blocks)})
-    if not fits():
-        chosen.clear()
-        rough = tokens.count(PREAMBLE)  # of blocks alone: the whole document is counted only near the limit
-        missed = 0
-        without: set[str] = set()
-        for i in order:
-            if blocks[i].of in without:
-                continue
-            size = tokens.count(blocks[i].markup)
-            chosen[i] = blocks[i].markup
-            if rough + size > budget or (rough + size > NEAR * budget and not fits()):
-                del chosen[i]
-                missed += 1
-                without |= {blocks[i].of} - {""}
-                if missed > MISSES:
-                    break
-                continue
-            rough += size
-        while chosen and not fits():
-            del chosen[next(i for i in reversed(order) if i in chosen)]
-    for i in (i for i in order if i in chosen):
+    pack = _Pack(blocks, budget)
+    pack.chosen = {i: b.markup for i, b in enumerate(blocks)}
+    if not pack.fits():
+        pack.chosen = {}
+        _fill(pack, order)
+    for i in (i for i in order if i in pack.chosen):
         for larger in blocks[i].larger:
-            kept, chosen[i] = chosen[i], larger
-            if not fits():
-                chosen[i] = kept
+            kept, pack.chosen[i] = pack.chosen[i], larger
+            if not pack.fits():
+                pack.chosen[i] = kept
                 break
-    text = document() if chosen else PREAMBLE + _join([(blocks[order[0]].heading, blocks[order[0]].markup)])
+    text = pack.text() if pack.chosen else PREAMBLE + _join([(blocks[order[0]].heading, blocks[order[0]].markup)])
     while tokens.count(text) > budget and len(text) > 40:
         text = shortened(text, int(len(text) * 0.95))
     return text
+
+
+class _Pack:
+    """What is chosen of the blocks so far, by their index."""
+
+    def __init__(self, blocks: Sequence[Block], budget: int) -> None:
+        self.blocks, self.budget = blocks, budget
+        self.chosen: dict[int, str] = {}
+
+    def text(self) -> str:
+        text = PREAMBLE + _join([(b.heading, self.chosen[i]) for i, b in enumerate(self.blocks) if i in self.chosen])
+        left = [b for i, b in enumerate(self.blocks) if i not in self.chosen]
+        return text + _Dropped(left).text() if left else text
+
+    def fits(self) -> bool:
+        return tokens.count(self.text()) <= self.budget
+
+
+def _fill(pack: _Pack, order: Sequence[int]) -> None:
+    """Choose what fits, in order. A block whose subject did not fit stays out with it."""
+    blocks, rough = pack.blocks, tokens.count(PREAMBLE)  # of blocks alone: the document is counted only near the limit
+    missed, without = 0, set[str]()
+    for i in order:
+        if blocks[i].of in without:
+            continue
+        size = tokens.count(blocks[i].markup)
+        pack.chosen[i] = blocks[i].markup
+        if rough + size <= NEAR * pack.budget or (rough + size <= pack.budget and pack.fits()):
+            rough += size
+            continue
+        del pack.chosen[i]
+        without |= {blocks[i].of} - {""}
+        missed += 1
+        if missed > MISSES:
+            break
+    while pack.chosen and not pack.fits():
+        del pack.chosen[next(i for i in reversed(order) if i in pack.chosen)]
 
 
 def _join(pieces: Sequence[tuple[str, str]]) -> str:
