@@ -37,7 +37,7 @@ FORMATS = ("text", "json", "md", "llm", "html", "sarif", "junit", "github")
 @click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, shell_complete=codes, help=_gate.FAIL_ON)
 @click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help=_gate.BASELINE)
 @click.option("--budget", metavar="TOKENS", type=click.IntRange(min=100), default=2000, show_default=True,
-              help="Size of the llm format, at 4 characters a token.")
+              help="Size of the llm format in tokens.")
 @click.option("--source-root", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False),
               help="Name places relative to DIR where their files are below it, and take source lines from there.")
 @click.option("--problem", metavar="PROBLEM",
@@ -96,7 +96,7 @@ def analyze(
     from kscope.engine.run import analyze_paths
     from kscope.parsers.files.forked import cores
 
-    detail = _detail(draws=format_ == "html" or plot is not None)
+    detail = _detail(draws=format_ in ("html", "llm") or plot is not None)
     with progress_bar() or nullcontext() as report:
         analysis = analyze_paths(
             paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail,

@@ -6,6 +6,7 @@ Every reporter is a function of an Analysis and of nothing else. Fields are only
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,6 +14,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from kscope import _presenters
 from kscope.model.bounded import Bounded
+from kscope.model.errors import one_line
 from kscope.model.findings import (
     Estimate,
     Evidence,
@@ -175,6 +177,14 @@ class KernelAnalysis(Frozen):
     next_step: NextStep | None = msgspec.field(default=None, name="next")
     library: LibraryKernel | None = None
 
+    def __repr__(self) -> str:
+        """Name, time, verdict and first suggestion in a line."""
+        first = next((f for f in self.findings if f.severity != "info"), None)
+        gain = f", {first!r}" if first is not None else ""
+        took = f" {self.duration_us:.1f} us," if self.duration_us is not None else ""
+        name = one_line(self.demangled or self.name)[:60]
+        return f"<Kernel {name}:{took} {self.verdict.regime}-bound, {self.verdict.limiter}{gain}>"
+
 
 class FunctionAnalysis(Frozen):
     """One function of a binary, or one kernel of a report (`kernel` is then its launch, described in `launch`).
@@ -249,6 +259,41 @@ class Analysis(Frozen, kw_only=True):
         """A table as a data frame of pandas or polars: one row a kernel, longest first, a finding, or a figure of its
         evidence. Names of columns are stable (kscope.reports.notebook.COLUMNS, kscope.reports.frames)."""
         return _presenters.present("to_dataframe", self, table=table, engine=engine)
+
+    def __repr__(self) -> str:
+        """One line: what was read and what is there of it."""
+        found = {"kernel": len(self.kernels), "recording": len(self.timelines), "job": len(self.jobs),
+                 "program": len(self.programs)}  # fmt: skip
+        told = ", ".join(f"{n} {name}{'s' * (n > 1)}" for name, n in found.items() if n) or "nothing"
+        paths = ", ".join(i.path for i in self.inputs[:2]) + (", ..." if len(self.inputs) > 2 else "")
+        return one_line(f"<Analysis of {paths}: {told}{self._first()}>")
+
+    def _first(self) -> str:
+        longest = max(self.kernels, key=lambda k: k.duration_us or 0.0, default=None)
+        return f", {longest!r}" if longest is not None else ""
+
+    def render(self, format: str = "text", **options: Any) -> str:
+        """The report as text, md, llm, html, json, sarif, junit or github (kscope.render has the options)."""
+        shown: str = _presenters.present("render", self)(format, **options)
+        return shown
+
+    def filter(
+        self, *, kernel: str | None = None, regime: str | None = None, code: str | None = None, gain: float = 1.0
+    ) -> Analysis:  # fmt: skip
+        """The Analysis with only those kernels whose name matches a regular expression, that are bound by a regime,
+        have a finding of a rule, and of which something promises at least so much."""
+        name = re.compile(kernel or "")
+
+        def wanted(k: KernelAnalysis) -> bool:
+            gains = [f.estimate.speedup for f in k.findings if f.estimate and (code is None or f.code == code)]
+            return (
+                bool(name.search(k.demangled) or name.search(k.name))
+                and (regime is None or k.verdict.regime == regime)
+                and (code is None or any(f.code == code for f in k.findings))
+                and (gain <= 1.0 or max(gains, default=1.0) >= gain)
+            )
+
+        return msgspec.structs.replace(self, kernels=[k for k in self.kernels if wanted(k)])
 
 
 def to_json(analysis: Analysis) -> bytes:

@@ -179,8 +179,26 @@ class CodeDetail(Part, frozen=True, kw_only=True):
     sources: dict[str, str] = {}
 
 
+class LoopFacts(Part, frozen=True, kw_only=True):
+    """A loop with its counts. share: of all samples; rounds: of all warps; trips: rounds each time that it is entered
+    (None where the code does not tell); mix: warp instructions a round by pipe, inner loops included; invariant: those
+    of them that compute the same in every round."""
+
+    number: int
+    start: int
+    end: int
+    depth: int
+    file: str
+    line: int
+    share: float
+    rounds: float
+    trips: float | None
+    mix: dict[str, float]
+    invariant: dict[str, float]
+
+
 class KernelDetail(Part, frozen=True, kw_only=True):
-    """The detail of one entry of `Analysis.kernels`, by its id."""
+    """The detail of one entry of `Analysis.kernels`, by its id. clocks: Hz while it was measured, by domain."""
 
     id: str
     roofs: Roofs | None = None
@@ -188,6 +206,8 @@ class KernelDetail(Part, frozen=True, kw_only=True):
     occupancy: OccupancyDetail | None = None
     pm: PmDetail | None = None
     code: CodeDetail | None = None
+    loops: list[LoopFacts] = []
+    clocks: dict[str, float] = {}
 
 
 class Row(Part, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from kscope.model.errors import one_line
 from kscope.model.fixes import Fix
 from kscope.model.frozen import Estimate as Estimate
 from kscope.model.frozen import Frozen as Frozen
@@ -98,6 +99,13 @@ class Finding(Frozen):
     covered_share: Annotated[
         float | None, Meta(description="share of the kernel's samples at or behind all that it covers, 0..1")
     ] = None
+
+
+    def __repr__(self) -> str:
+        """Code, slug, gain and place in a line."""
+        gain = f" {self.estimate.speedup:.2f}x" if self.estimate is not None else ""
+        place = next((f" at {x.file}:{x.line}" for x in self.locations if x.file), "")
+        return one_line(f"<{self.code} {self.rule}{gain}{place}>")
 
 
 class NotApplicable(Frozen):

@@ -40,7 +40,7 @@ def test_the_same_figures_in_every_format(case: str) -> None:
         bound = words.headroom(kernel.headroom)
         assert told["headroom"] == bound
         assert f"headroom {bound}" in text
-        assert f"Headroom: {bound}" in pack
+        assert f"Headroom {bound}" in pack
     for finding in kernel.findings:
         expect = words.expectation(finding.estimate)
         assert told["expect"][finding.code] == expect

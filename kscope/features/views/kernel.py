@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.features.views import charts
+from kscope.features.views.loop_facts import loop_facts
 from kscope.features.views.memory_chart import memory_chart
 from kscope.features.views.source import code_detail
 from kscope.model.detail import KernelDetail
 
+CLOCKS = {"SM": "smsp__cycles_elapsed.avg.per_second", "L2": "lts__cycles_elapsed.avg.per_second",
+          "device memory": "dram__cycles_elapsed.avg.per_second"}  # fmt: skip
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,4 +30,6 @@ def kernel_detail(
         occupancy=charts.occupancy(facts),
         pm=charts.pm(facts),
         code=code_detail(facts, report),
+        loops=loop_facts(facts.code) if facts.code is not None else [],
+        clocks={name: hz for name, metric in CLOCKS.items() if (hz := facts.kernel.metrics.get(metric))},
     )

@@ -13,12 +13,16 @@ NAME_LIMIT = 160
 
 
 class Block(Struct, frozen=True):
-    """A piece of the report. Lower `priority` stays longer; `kind` (a plural) names it when it is left out."""
+    """A piece of the report. Lower `priority` stays longer; `kind` (a plural) names it when it is left out. `larger`:
+    the same with more in it, the shortest first, taken as far as the budget goes. `of`: what it says something of; a
+    block without the one before of the same would hang in the air, and is left out with it."""
 
     priority: int
     kind: str
     heading: str
     markup: str
+    larger: tuple[str, ...] = ()
+    of: str = ""
 
 
 def said(text: str, limit: int = TEXT_LIMIT) -> str:

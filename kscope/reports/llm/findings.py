@@ -1,4 +1,4 @@
-"""Ranked findings in blocks: evidence first, then where, then what it means and the fix."""
+"""Ranked findings in blocks: what to change, where and for how much; then what proves it."""
 
 from __future__ import annotations
 
@@ -13,55 +13,57 @@ from kscope.reports.phrases.places import where as placed
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
+PLACES = 3
+
 
 def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int, heading: str) -> list[Block]:
-    """Ranked findings, minor ones in a line, and NVIDIA's own beside those of a kernel."""
+    """Ranked findings, and minor ones in a line."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
-    blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]
+    blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 1 + rank * 8, heading)]
     if not ranked:
         text = f"None: {silence.nothing(kernel)}."
         blocks.append(Block(base + 2, "findings", heading, text))
     if info := [f for f in kernel.findings if f.severity == "info"]:
         listed = ", ".join(f"{f.code} {said(f.rule)}" for f in info)
-        blocks.append(Block(base + 70, "minor findings", heading, f"Minor: {listed}."))
-    if nvidia := getattr(kernel, "nvidia", []):
-        top = sorted(nvidia, key=lambda n: -(n.speedup_pct or 0.0))
-        listed = ", ".join(span(n.rule) + (f" {n.speedup_pct:.0f} %" if n.speedup_pct is not None else "")
-                           for n in top[:8])  # fmt: skip
-        text = f"NVIDIA's own rules say (their estimates, unverified): {listed}."
-        blocks.append(Block(base + 80, "NVIDIA's findings", heading, text))
+        blocks.append(Block(base + 20, "minor findings", heading, f"Worth less than 3 %: {listed}."))
     return blocks
 
 
 def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[Block]:
-    """Evidence first, then where, then what it means and the fix; the places and further evidence may be left out."""
+    """Fix, place and gain in one block; why, further places and evidence may be left out."""
     gain = said(words.expectation(finding.estimate))
-    head = [f"{rank + 1}. {finding.code} {said(finding.rule)} ({finding.severity}): {gain}"]
-    evidence = []
+    lines = [f"{rank + 1}. {finding.code} {said(finding.rule)}: {gain}, confidence {words.percent(finding.confidence)}"]
+    if finding.fix:
+        lines.append(f"   - fix {said(finding.fix)}")
+    lines += [line for fix in finding.fixes[:1] for line in _change(fix)]
+    places: list[str] = []
+    previous = None
+    for place in finding.locations[:PLACES]:
+        share = f" {text}" if (text := waited(place)) else ""
+        source = f" {span(place.source)}" if place.source and places and place.source != previous else ""
+        previous = place.source
+        at = f"{span(placed(place))} pc {place.pc:04x}" if place.line else f"pc {place.pc:04x}"
+        places.append(f"   - at {at} {span(place.sass or place.opcode)}{share}{source}")
+    of = f"{heading} {rank}"
+    blocks = [Block(priority, "findings", heading, "\n".join(lines + places[:1]), of=of)]
+    first = next((x.source for x in finding.locations[:1] if x.source), "")
+    why = [f"   - there {span(first)}"] if first else []
+    why += [f"   - because {said(finding.why or finding.title)}"]
+    why += [f"   - {'or' if r.applies else 'not'} {said(remedies.remedy(r))}" for r in finding.remedies]
+    if finding.order:
+        why.append(f"   - order {said(finding.order)}")
+    if finding.overlaps:
+        why.append(f"   - the same samples or waits as {', '.join(finding.overlaps)}")
+    blocks.append(Block(priority + 1, "reasons", heading, "\n".join(why), of=of))
+    rest = [line for fix in finding.fixes[1:2] for line in _change(fix)] + places[1:]
+    if more := words.further(finding, min(len(finding.locations), PLACES)):
+        rest.append(f"   - {more}")
     for item in finding.evidence[:8]:
         note = f" ({said(item.note, 120)})" if item.note else ""
-        evidence.append(f"   - evidence {span(words.evidence(item))}{note}")
-    places, previous = [], None
-    for place in finding.locations[:3]:
-        share = f" {text}" if (text := waited(place)) else ""
-        source = f" {span(place.source)}" if place.source and place.source != previous else ""
-        previous = place.source
-        places.append(f"   - at {span(placed(place))} {span(place.sass or place.opcode)}{share}{source}")
-    if more := words.further(finding, min(len(finding.locations), 3)):
-        places.append(f"   - {more}")
-    tail = [f"   - means {said(finding.why or finding.title)}"]
-    if finding.overlaps:
-        tail.append(f"   - explains the same samples or waits as {', '.join(finding.overlaps)}")
-    if finding.fix:
-        tail.append(f"   - fix {said(finding.fix)}")
-    tail += [f"   - {'or' if r.applies else 'not'} {said(remedies.remedy(r))}" for r in finding.remedies]
-    if finding.order:
-        tail.append(f"   - order {said(finding.order)}")
-    tail += [line for fix in finding.fixes[:2] for line in _change(fix)]
-    blocks = [Block(priority, "findings", heading, "\n".join(head + evidence[:2]))]
-    if evidence[2:] or places:
-        blocks.append(Block(priority + 2, "places", heading, "\n".join(evidence[2:] + places)))
-    return [*blocks, Block(priority, "explanations", heading, "\n".join(tail))]
+        rest.append(f"   - evidence {span(words.evidence(item))}{note}")
+    if rest:
+        blocks.append(Block(priority + 4, "evidence", heading, "\n".join(rest), of=of))
+    return blocks
 
 
 def _change(fix: Fix) -> list[str]:

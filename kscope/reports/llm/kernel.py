@@ -1,4 +1,8 @@
-"""One kernel in blocks: verdict, measurements, hot code, findings, what is not known, what would change the verdict."""
+"""One kernel in blocks: the verdict, what to do, the evidence, then the kernel itself, and what is unknown.
+
+A reader has to write the next version from this alone: so the fix and its place come before the figures, nothing below
+a percent is told, and no advice that does not follow from the code.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,44 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import next_step, words
-from kscope.reports.escape import code, fence
+from kscope.reports.escape import code
+from kscope.reports.llm import code as of_code
 from kscope.reports.llm.blocks import Block, said, span
 from kscope.reports.llm.findings import findings
-from kscope.reports.phrases import hot as hottest
 from kscope.reports.phrases import pipeline
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import HotInstruction, KernelAnalysis, Stall
+    from kscope.model.analysis import KernelAnalysis, Stall
+    from kscope.model.detail import KernelDetail, Link
 
 KERNEL_STEP = 30
-"""Each kernel further down the list by time makes its blocks this much less important."""
+"""Each kernel further down the list by worth makes its blocks this much less important."""
 UNITS_SHOWN = 6
 CLOSE_PCT = 30
 """A second unit at least this busy is worth a remark."""
+LEAST = 0.01
+"""Share below which a figure is noise."""
+WAYS = {"kernel": "the kernel", "l1": "L1", "l2": "L2", "shared": "shared memory", "global": "global", "local": "local",
+        "dram": "device memory", "sysmem": "system memory", "peer": "peer memory", "tma": "TMA", "copy": "cp.async",
+        "texture": "texture"}  # fmt: skip
 
 
-def kernel_blocks(kernel: KernelAnalysis, index: int) -> list[Block]:
-    """The blocks of one kernel in document order; `index` is its rank by time."""
-    base = index * KERNEL_STEP
+def kernel_blocks(kernel: KernelAnalysis, index: int, worth: int, detail: KernelDetail | None) -> list[Block]:
+    """The blocks of one kernel in document order. index: its rank by time; worth: by what can be gained of the time of
+    all; detail: code, charts and loops, where they were computed."""
+    base = worth * KERNEL_STEP
     return [
         *_verdict(kernel, base, index),
+        *findings(kernel, base, _title(index, "what to do, best first (gains never add up)")),
+        *of_code.hot(kernel, base, _title(index, "hot instructions (share of samples, pc, SASS, cause)")),
         *_measured(kernel, base, index),
         *_pipeline(kernel, base, index),
-        *_hot(kernel, base, index),
-        *findings(kernel, base, _title(index, "findings, best first (gains never add up)")),
-        *_unknown(kernel, base, index),
+        *_about(kernel, detail, base, index),
+        *of_code.source(kernel, detail, base, _title(index, "source (share of samples, line, finding)")),
+        *of_code.loops(detail, base, _title(index, "loops")),
+        *_memory(kernel, detail, base, index),
+        *of_code.listing(kernel, detail, base, _title(index, "hottest loops, annotated")),
+        *_unknown(kernel, detail, base, index),
         *_changes(kernel, base, index),
     ]
 
@@ -45,44 +61,44 @@ def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     word, sentence = words.badge(kernel.verdict)
     name = span(words.shorten(kernel.demangled or kernel.name, 100))
     about = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(word)} {said(sentence)}"
-    limits = f"Limiter: {kernel.verdict.limiter}, confidence {kernel.verdict.confidence:.2f}."
+    short = kernel.verdict.headline and f"Kernel {name}, {words.time(kernel.duration_us)}. {said(_headline(kernel))}."
+    blocks = [Block(base, "verdicts", heading, short or about, (about,) if short else ())]
+    if kernel.next_step:
+        blocks.append(Block(base, "next steps", heading, f"Next: {said(next_step.short(kernel.next_step))}."))
     if kernel.headroom:
         bound = words.headroom(kernel.headroom)
-        limits += f" Headroom: {bound}, bounded by {said(kernel.headroom.bounded_by)}."
-    blocks = [Block(base, "verdicts", heading, about), Block(base + 3, "limiters", heading, limits)]
-    shape = f"On {span(words.device(kernel))}, {words.launch(kernel)}."
-    if many := words.repeats(kernel):
-        shape += f" {many}."
-    if kernel.workload != "kernel":
-        shape += f" Profiled as one {span(kernel.workload)}, not as single kernels."
-    if kernel.nvtx:
-        shape += f" NVTX {span(' / '.join(kernel.nvtx))}."
-    if kernel.next_step:
-        blocks.append(Block(base, "next steps", heading, f"Next: {said(next_step.line(kernel.next_step))}."))
+        limits = f"Headroom {bound}, bounded by {said(kernel.headroom.bounded_by)}, while the code does the same work."
+        blocks.append(Block(base + 3, "limits", heading, limits))
     if kernel.problem:
         text = ". ".join(said(line) for line in words.problem(kernel.problem))
         blocks.append(Block(base + 4, "problems", heading, f"The problem: {text}."))
-    return [*blocks, Block(base + 6, "launch shapes", heading, shape)]
+    return blocks
+
+
+def _headline(kernel: KernelAnalysis) -> str:
+    """`MEMORY-BOUND on shared memory`: what the shortest pack says of the verdict."""
+    bound, _, rest = kernel.verdict.headline.partition("-bound")
+    return f"{bound.upper()}-BOUND{rest}"
 
 
 def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     heading = _title(index, "measured")
     blocks = []
-    if kernel.duration_us is not None:
-        line = f"- gpu__time_duration.sum = {words.number(kernel.duration_us)} us"
-        blocks.append(Block(base + 4, "measurements", heading, line))
-    for rank, unit in enumerate(sorted(kernel.utilization, key=lambda u: -u.pct)[:UNITS_SHOWN]):
-        line = f"- {span(f'{unit.metric} = {unit.pct:.3g} %')} ({said(unit.unit)})"
-        blocks.append(Block(base + 3 + rank, "measurements", heading, line))
+    units = [u for u in sorted(kernel.utilization, key=lambda u: -u.pct) if u.pct >= 100 * LEAST][:UNITS_SHOWN]
+    if units:
+        told = ", ".join(f"{said(u.unit)} {u.pct:.0f} %" for u in units)
+        blocks.append(Block(base + 3, "measurements", heading, f"- busy, of peak: {told}"))
+        named = ", ".join(span(f"{u.metric} = {u.pct:.3g} %") for u in units[:2])
+        blocks.append(Block(base + 9, "metric names", heading, f"- the fullest by their metrics: {named}"))
     if roof := kernel.roofline:
         line = f"- roofline: {roof.pct_of_roof:.3g} % of the roof, {said(words.rates(roof))}"
         if roof.intensity is not None and roof.ridge is not None:
-            line += f", intensity {roof.intensity:.3g} FLOP/B, ridge {roof.ridge:.3g} FLOP/B"
-        blocks.append(Block(base + 7, "measurements", heading, line + " (derived)"))
-    stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
+            line += f", {roof.intensity:.3g} FLOP/B (ridge {roof.ridge:.3g})"
+        blocks.append(Block(base + 7, "measurements", heading, line))
+    stalls = [s for s in sorted(kernel.stalls, key=lambda s: -s.share_adjusted) if s.share_raw >= LEAST]
     if stalls:
         listed = ", ".join(_stall(s) for s in stalls[:6])
-        blocks.append(Block(base + 5, "measurements", heading, f"- warp-state samples: {listed}"))
+        blocks.append(Block(base + 5, "measurements", heading, f"- warps: {listed}"))
     return blocks
 
 
@@ -99,28 +115,70 @@ def _stall(stall: Stall) -> str:
     return f"{code(words.middle(one_line(stall.reason), 40))} {words.percent(stall.share_raw)}{adjusted}"
 
 
-def _hot(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
-    heading = _title(index, "hot instructions (share of samples, pc, SASS, main wait and whose fault it is)")
-    lines = [_hot_line(hot, before) for hot, before in zip(kernel.hot, [None, *kernel.hot], strict=False)]
-    blocks = []
-    for start, step in ((0, 10), (3, 22), (8, 60)):  # the hottest three first, then five, then the rest
-        if some := lines[start : {0: 3, 3: 8, 8: len(lines)}[start]]:
-            text = fence([line for pair in some for line in pair], "sass")
-            blocks.append(Block(base + step, "SASS listings", heading, text))
+def _about(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index: int) -> list[Block]:
+    """Launch, chip, occupancy, clocks, types."""
+    heading = _title(index, "launch and resources")
+    shape = f"- {words.launch(kernel)}; on {span(words.device(kernel))} with {kernel.device.sms} SMs."
+    if many := words.repeats(kernel):
+        shape += f" {many}."
+    if kernel.workload != "kernel":
+        shape += f" Profiled as one {span(kernel.workload)}, not as single kernels."
+    if kernel.nvtx:
+        shape += f" NVTX {span(' / '.join(kernel.nvtx))}."
+    blocks = [Block(base + 6, "launch shapes", heading, shape)]
+    if detail is None:
+        return blocks
+    if found := detail.occupancy:
+        lowest = min(found.limits.values(), default=0)
+        by = " and ".join(said(n) for n, v in found.limits.items() if v == lowest)
+        reached = f", {found.achieved:.3g} reached" if found.achieved is not None else ""
+        text = f"- occupancy: {found.theoretical} of {found.maximum} warps an SM, limited by {by}{reached}"
+        blocks.append(Block(base + 8, "occupancy", heading, text))
+    if detail.clocks:
+        told = ", ".join(f"{name} {words.si(hz, 'Hz')}" for name, hz in detail.clocks.items())
+        blocks.append(Block(base + 13, "clocks", heading, f"- clocks while measured: {told}"))
+    if detail.code is not None and (widths := _widths(detail)):
+        blocks.append(Block(base + 9, "access widths", heading, f"- accesses a lane: {widths}"))
     return blocks
 
 
-def _hot_line(hot: HotInstruction, before: HotInstruction | None) -> list[str]:
-    """The instruction, and its source line unless that is the one already shown."""
-    sass, stall = words.middle(one_line(hot.sass), 90), words.middle(hottest.why(hot), 120)
-    line = f"{words.percent(hot.share):>5} {hot.pc:06x} {sass}  [{stall}]"
-    if not hot.line or (before and (before.file, before.line) == (hot.file, hot.line)):
-        return [line]
-    at = f"{words.basename(one_line(hot.file or ''))}:{hot.line}"
-    return [line, f"      {words.middle(at, 60)}  {words.middle(one_line(hot.source or ''), 120)}"]
+def _widths(detail: KernelDetail) -> str:
+    """`global load 4 B x8, shared store 4 B x4`: what tells the types of what is moved."""
+    assert detail.code is not None
+    flat = detail.code.bytes
+    size = dict(zip(flat[::2], flat[1::2], strict=True))
+    counts: dict[tuple[str, int], int] = {}
+    for space, members in detail.code.spaces.items():
+        for i in members:
+            if i in size and not space.startswith("constant"):
+                counts[space, size[i]] = counts.get((space, size[i]), 0) + 1
+    ranked = sorted(counts.items(), key=lambda kv: -kv[1])[:8]
+    return ", ".join(f"{space.replace('_', ' ')} {width} B x{n}" for (space, width), n in ranked)
 
 
-def _unknown(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
+def _memory(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index: int) -> list[Block]:
+    """Traffic by level with rates, shares of peak and hit rates."""
+    chart = detail.memory if detail is not None else None
+    if chart is None:
+        return []
+    heading = _title(index, "memory traffic")
+    lines = [_way(link, kernel.duration_us) for link in chart.links]
+    hits = [f"{WAYS.get(n.id, n.id)} {n.hit_pct:.0f} %" for n in chart.nodes if n.hit_pct is not None]
+    if hits:
+        lines.append(f"hit rates: {', '.join(hits)}")
+    lines += [f"{n.title}: {said(n.note)}" for n in chart.nodes if n.note]
+    return [Block(base + 10, "memory traffic", heading, "\n".join(f"- {line}" for line in lines))] if lines else []
+
+
+def _way(link: Link, us: float | None) -> str:
+    value = words.si(link.value, "B") if link.unit == "B" else f"{words.si(link.value, '').strip()} {link.unit}"
+    rate = f", {words.si(link.value / us * 1e6, 'B/s')}" if link.unit == "B" and us else ""
+    peak = f", {link.pct:.0f} % of that way's peak" if link.pct is not None and link.pct >= 1 else ""
+    note = f" ({link.note})" if link.note else ""
+    return f"{WAYS.get(link.source, link.source)} to {WAYS.get(link.target, link.target)}: {value}{rate}{peak}{note}"
+
+
+def _unknown(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index: int) -> list[Block]:
     heading = _title(index, "not known")
     grouped: dict[str, list[str]] = {}
     for item in kernel.not_applicable:
@@ -131,8 +189,12 @@ def _unknown(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         blocks.append(Block(base + 15, "failed rules", heading, f"- {error.code} failed: {span(error.message)}"))
     for note in kernel.notes:
         blocks.append(Block(base + 14, "notes", heading, f"- {said(note, 300)}"))
-    if not blocks:
-        blocks.append(Block(base + 40, "notes", heading, "- Every rule had its inputs."))
+    if detail is not None:
+        text = "- Whether caches were flushed before is not in the report (ncu does, unless --cache-control none)."
+        blocks.append(Block(base + 16, "notes", heading, text))
+        if not kernel.problem:
+            text = "- The bytes and FLOP that the problem itself needs: --problem tells (`kscope napkin`)."
+            blocks.append(Block(base + 16, "notes", heading, text))
     return blocks
 
 
@@ -151,6 +213,4 @@ def _changes(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     if kernel.verdict.confidence < words.UNSURE:
         sure = f"{kernel.verdict.confidence:.2f}"
         lines.append(f"Confidence is only {sure}: profile again with --set full before acting.")
-    if not kernel.repeats or kernel.repeats.count < 2:
-        lines.append("One launch was measured: another input size or clock can move the limiter.")
     return [Block(base + 16 + i, "remarks", heading, f"- {line}") for i, line in enumerate(lines)]

@@ -1,0 +1,148 @@
+"""The code of a kernel for a language model: source lines with their samples, the hottest instructions with their
+causes, whole loops annotated, loops with what a round is made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.model.errors import one_line
+from kscope.reports import words
+from kscope.reports.escape import fence
+from kscope.reports.llm.blocks import Block, said
+from kscope.reports.phrases import hot as hottest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kscope.model.analysis import KernelAnalysis
+    from kscope.model.detail import CodeDetail, KernelDetail, LoopFacts
+
+LEAST = 0.01
+"""Share of samples below which a line or instruction is noise."""
+AROUND = 2  # source lines shown before and after a hot one
+LINE = 160  # characters of a line
+
+
+def hot(kernel: KernelAnalysis, base: int, heading: str) -> list[Block]:
+    """The hottest instructions in one fence, as many as the budget holds."""
+    told = [one for one in kernel.hot if one.share >= LEAST]
+    texts = []
+    for count in (2, 5, len(told)):
+        lines: list[str] = []
+        previous = None
+        for one in told[:count]:
+            at = f"{words.basename(one_line(one.file or ''))}:{one.line}" if one.line else ""
+            mark = ", ".join(hottest.covering(kernel, one.pc))
+            sass = words.middle(one_line(one.sass), 90)
+            lines.append(f"{words.percent(one.share):>5} {one.pc:04x} {sass}{f'  [{mark}]' if mark else ''}")
+            lines.append(f"      {words.middle(hottest.why(one), 150)}")
+            if at and at != previous and one.source:
+                lines.append(f"      {words.middle(at, 60)}  {words.middle(one_line(one.source), LINE)}")
+            previous = at
+        texts.append(fence(lines, "sass"))
+    if not told:
+        return []
+    return [Block(base + 5, "hot instructions", heading, texts[0], tuple(dict.fromkeys(texts[1:])))]
+
+
+def source(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, heading: str) -> list[Block]:
+    """Source lines that cost samples, with what stands around them, samples and findings before each."""
+    code = detail.code if detail is not None else None
+    if code is None:
+        return []
+    if not code.sources:
+        text = "- The source is not in the report: ncu --import-source yes takes it along, --source-root DIR finds it."
+        return [Block(base + 14, "missing inputs", heading, text)]
+    costs = _costs(code)
+    whole = sum(code.samples) or 1
+    worth = [(at, n) for at, n in costs.items() if n >= LEAST * whole and at[0] in code.sources]
+    ranked = [at for at, _ in sorted(worth, key=lambda kv: -kv[1])]
+    texts = []
+    for count in (3, 10, 1000):
+        if lines := _excerpt(kernel, code, costs, ranked[:count], whole):
+            texts.append(fence(lines))
+    return [Block(base + 8, "source lines", heading, texts[0], tuple(dict.fromkeys(texts[1:])))] if texts else []
+
+
+def _costs(code: CodeDetail) -> dict[tuple[str, int], int]:
+    out: dict[tuple[str, int], int] = {}
+    for i, n in enumerate(code.samples):
+        if code.file[i] >= 0 and code.line[i]:
+            at = (code.files[code.file[i]], code.line[i])
+            out[at] = out.get(at, 0) + n
+    return out
+
+
+def _excerpt(
+    kernel: KernelAnalysis, code: CodeDetail, costs: dict[tuple[str, int], int], chosen: Sequence[tuple[str, int]],
+    whole: int,
+) -> list[str]:  # fmt: skip
+    marks: dict[tuple[str, int], set[str]] = {}
+    index = {pc: i for i, pc in enumerate(code.pcs)}
+    for finding in kernel.findings:
+        for pc in finding.covered or [x.pc for x in finding.locations]:
+            i = index.get(pc)
+            if i is not None and code.file[i] >= 0:
+                marks.setdefault((code.files[code.file[i]], code.line[i]), set()).add(finding.code)
+    lines: list[str] = []
+    for name in dict.fromkeys(file for file, _ in chosen):
+        text = code.sources[name].splitlines()
+        shown = sorted({n for file, line in chosen if file == name for n in range(line - AROUND, line + AROUND + 1)})
+        lines.append(f"// {words.basename(one_line(name))}")
+        previous = 0
+        for n in (n for n in shown if 0 < n <= len(text)):
+            if previous and n > previous + 1:
+                lines.append("      ...")
+            share = costs.get((name, n), 0) / whole
+            told = words.percent(share) if share >= LEAST else ""
+            codes = " ".join(sorted(marks.get((name, n), ())))
+            lines.append(f"{told:>5} {n:>4} {text[n - 1].rstrip()[:LINE]}{f'  // {codes}' if codes else ''}")
+            previous = n
+    return lines
+
+
+def loops(detail: KernelDetail | None, base: int, heading: str) -> list[Block]:
+    """A line a loop: rounds, what a round is made of, what of that is the same in every round."""
+    found = detail.loops if detail is not None else []
+    return [Block(base + 7 + i, "loops", heading, f"- {said(_loop(loop))}") for i, loop in enumerate(found)]
+
+
+def _loop(loop: LoopFacts) -> str:
+    place = f", {words.basename(one_line(loop.file))}:{loop.line}" if loop.line else ""
+    trips = f"{loop.trips:,.4g} rounds each time" if loop.trips is not None else "rounds each time not known"
+    mix = ", ".join(f"{pipe} {n:g}" for pipe, n in sorted(loop.mix.items(), key=lambda kv: -kv[1]) if n >= 0.05)
+    same = sum(loop.invariant.values())
+    fixed = f"; {same:g} of them compute the same in every round" if same >= 0.5 else ""
+    return (
+        f"loop {loop.number} at {loop.start:04x} to {loop.end:04x}{place}, depth {loop.depth}, "
+        f"{words.percent(loop.share)} of samples: {trips}; a round has {sum(loop.mix.values()):.4g} warp instructions "
+        f"({mix}){fixed}"
+    )
+
+
+def listing(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, heading: str) -> list[Block]:
+    """The hottest loops instruction by instruction, annotated: for large budgets."""
+    code = detail.code if detail is not None else None
+    if code is None or detail is None:
+        return []
+    whole = sum(code.samples) or 1
+    notes: dict[int, list[str]] = {}
+    for i, text in code.notes:
+        notes.setdefault(i, []).append(text)
+    causes = {i: text for i, text, _ in code.causes}
+    index = {pc: i for i, pc in enumerate(code.pcs)}
+    out = []
+    for rank, loop in enumerate(detail.loops):
+        if any(o.start <= loop.start and loop.end <= o.end for o in detail.loops[:rank]):
+            continue  # within one that is shown
+        lines = []
+        for i in range(index[loop.start], index[loop.end] + 1):
+            share = code.samples[i] / whole
+            told = words.percent(share) if share >= LEAST else ""
+            marks = " ".join(hottest.covering(kernel, code.pcs[i]))
+            cause = causes.get(i, "") if share >= LEAST else ""
+            beside = "; ".join(part for part in (marks, cause, *notes.get(i, [])) if part)
+            lines.append(f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else ""))
+        text = f"Loop {loop.number}, whole:\n{fence(lines, 'sass')}"
+        out.append(Block(base + 18 + rank, "whole loops", heading, text))
+    return out

@@ -1,0 +1,140 @@
+"""The pack for a language model: what a small budget holds, that budgets are kept, that nothing in it is noise."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import pytest
+
+from kscope.engine.run import analyze_paths
+from kscope.model.analysis import Analysis
+from kscope.model.detail import Detail
+from kscope.reports import Options, render
+from kscope.reports.llm import tokens
+from tests.reports import sample
+from tests.support.reports import fixture
+
+CASES = ("bank_conflict.slow", "sgemm.blocktile2d", "ws_gemm.stages2", "spill.slow", "csr.thread", "multi_kernels")
+BUDGETS = (300, 2000, 20_000)
+
+
+@cache
+def analysed(case: str) -> tuple[Analysis, Detail]:
+    detail = Detail()
+    return analyze_paths([fixture(case)], detail=detail), detail
+
+
+def pack(case: str, budget: int) -> str:
+    analysis, detail = analysed(case)
+    return render("llm", analysis, Options(budget=budget, detail=detail))
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("budget", BUDGETS)
+def test_budgets_are_kept_and_used(case: str, budget: int) -> None:
+    text = pack(case, budget)
+    assert tokens.count(text) <= budget
+    if "Left out" in text:
+        assert tokens.count(text) >= 0.7 * budget
+    assert sum(line.startswith("```") for line in text.splitlines()) % 2 == 0
+
+
+@pytest.mark.parametrize("case", ["bank_conflict.slow", "sgemm.blocktile2d", "csr.thread"])
+def test_three_hundred_tokens_hold_verdict_fix_and_place(case: str) -> None:
+    kernel = analysed(case)[0].kernels[0]
+    first, text = kernel.findings[0], pack(case, 300)
+    assert f"{kernel.verdict.regime.upper()}-BOUND" in text
+    assert f"1. {first.code} {first.rule}" in text
+    assert f"- fix {first.fix[:20]}" in text
+    assert f"pc {first.locations[0].pc:04x}" in text
+
+
+def test_what_to_do_comes_before_the_evidence_and_the_kernel() -> None:
+    text = pack("sgemm.blocktile2d", 20_000)
+    order = ["verdict", "what to do", "hot instructions", "measured", "launch and resources", "source", "loops",
+             "memory traffic", "hottest loops, annotated", "not known", "what would change"]  # fmt: skip
+    found = [text.index(f"## Kernel 1: {part}") for part in order]
+    assert found == sorted(found)
+    one = text[text.index("1. ") : text.index("2. ")]
+    assert one.index("- fix") < one.index("- at") < one.index("- because") < one.index("- evidence")
+
+
+def test_large_budgets_hold_whole_loops_with_their_counts() -> None:
+    text = pack("sgemm.blocktile2d", 20_000)
+    detail = analysed("sgemm.blocktile2d")[1].kernels[0]
+    outer, inner = sorted(detail.loops, key=lambda loop: loop.depth)
+    assert outer.trips is not None
+    assert outer.trips == pytest.approx(inner.rounds / outer.rounds * outer.trips / inner.trips, rel=0.01)  # type: ignore[operator]
+    code = detail.code
+    assert code is not None
+    for pc in (pc for pc in code.pcs if outer.start <= pc <= outer.end):
+        assert re.search(rf"^.{{5}} {pc:04x} ", text, re.M), f"{pc:04x} of the loop is not there"
+    assert f"{outer.trips:,.4g} rounds each time" in text
+    for name in ("hit rates", "occupancy:", "clocks while measured", "accesses a lane", "of that way's peak"):
+        assert name in text
+
+
+def test_rounds_and_mix_are_those_of_the_profile() -> None:
+    analysis, detail = analysed("sgemm.blocktile2d")
+    code = detail.kernels[0].code
+    assert code is not None
+    loop = detail.kernels[0].loops[0]
+    inside = [i for i, pc in enumerate(code.pcs) if loop.start <= pc <= loop.end]
+    assert sum(loop.mix.values()) == pytest.approx(sum(code.executed[i] for i in inside) / loop.rounds, rel=0.01)
+    assert all(n <= loop.mix[pipe] + 0.01 for pipe, n in loop.invariant.items())
+    warps = analysis.kernels[0].launch.grid[0] * analysis.kernels[0].launch.grid[1] * 8
+    outer = min(detail.kernels[0].loops, key=lambda one: one.depth)
+    assert outer.rounds == pytest.approx(warps * (outer.trips or 0), rel=0.01)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_noise(case: str) -> None:
+    text = pack(case, 20_000)
+    assert "Every rule had its inputs" not in text
+    assert "NVIDIA's own rules" not in text
+    assert not re.search(r"^ *<1 % [0-9a-f]{4} ", text, re.M), "nothing below a percent"
+    headings = re.findall(r"^## .*$", text, re.M)
+    assert len(headings) == len(set(headings))
+
+
+def test_reasons_never_hang_in_the_air() -> None:
+    for budget in range(150, 900, 50):
+        text = pack("bank_conflict.slow", budget)
+        part = text.partition("what to do")[2].partition("\n## ")[0]
+        first = next((line for line in part.splitlines()[1:] if line.strip() and not line.startswith("Left")), "1. ")
+        assert re.match(r"\d\. ", first), (budget, first)
+
+
+def test_missing_source_is_named_with_the_flag() -> None:
+    text = render("llm", sample.analysis(), Options(budget=4000, detail=analysed("bank_conflict.slow")[1]))
+    assert text
+    analysis, detail = analysed("bank_conflict.slow")
+    import msgspec
+
+    kernel = detail.kernels[0]
+    assert kernel.code is not None
+    bare = msgspec.structs.replace(kernel, code=msgspec.structs.replace(kernel.code, sources={}))
+    told = render("llm", analysis, Options(budget=4000, detail=Detail(kernels=[bare])))
+    assert "--import-source yes" in told
+
+
+def test_a_folder_spends_on_what_is_worth_it() -> None:
+    text = pack("multi_kernels", 900)
+    assert "MEM112" in text.partition("what to do")[2][:400], "the kernel that most can be gained from"
+    assert "5 kernels by time" in text
+
+
+@pytest.mark.parametrize("name", ["cl100k_base", "o200k_base"])
+@pytest.mark.parametrize("case", CASES)
+def test_counts_of_a_public_tokenizer(name: str, case: str) -> None:
+    tiktoken: Any = pytest.importorskip("tiktoken")
+    try:
+        encoding = tiktoken.get_encoding(name)
+    except Exception:  # its data are fetched on first use
+        pytest.skip(f"the data of {name} are not on this machine (TIKTOKEN_CACHE_DIR)")
+    for budget in BUDGETS:
+        text = pack(case, budget)
+        real = len(encoding.encode(text, disallowed_special=()))
+        assert tokens.count(text) == pytest.approx(real, rel=0.07)
