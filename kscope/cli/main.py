@@ -18,10 +18,12 @@ from kscope.model.errors import EXIT_OK, EXIT_USAGE, KscopeError, one_line
 COMMANDS = {
     "analyze": "Diagnose profiler reports: what is slow, which instruction, what to change.",
     "arch": "Show a chip: peaks, bandwidths, limits, latencies, instructions, each with its source.",
+    "bench": "Check a kernel against a reference, look for cheats, time it beside a baseline.",
     "checklist": "Show what can be tried on a kernel, from easiest to hardest, with its state.",
     "diff": "Compare two versions: what a change did, kernel by kernel, and whether the promise held.",
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
+    "init": "Write a folder to start a kernel from: naive kernel, reference, task file.",
     "log": "Keep the versions of a kernel: time, verdict, promises, the code, beside the report itself.",
     "mcp": "Serve diagnoses as tools to an agent, over the Model Context Protocol.",
     "napkin": "Estimate an operation: bytes, FLOP and the floor in time, before a line is written.",
