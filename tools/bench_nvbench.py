@@ -1,4 +1,4 @@
-"""Times of shared libraries by nvbench, for tools/bench_truth.py: [[name, library, elements], ...] to {name: summaries}."""
+"""Times of libraries by nvbench, for tools/bench_truth.py: [[name, library, elements], ...] to {name: summaries}."""
 
 from __future__ import annotations
 

@@ -26,9 +26,11 @@ from kscope.bench.judge.clocks import Watcher  # noqa: E402
 from kscope.bench.judge.inputs import generator  # noqa: E402
 from kscope.bench.judge.referee import Referee  # noqa: E402
 from kscope.bench.judge.seat import Seat  # noqa: E402
-from kscope.bench.judge.timed import Clock, Plan  # noqa: E402
+from kscope.bench.judge.side import Plan  # noqa: E402
+from kscope.bench.judge.timed import Clock  # noqa: E402
 from kscope.bench.session import machine  # noqa: E402
-from kscope.bench.session.run import Options, bench  # noqa: E402
+from kscope.bench.session.run import bench  # noqa: E402
+from kscope.bench.session.state import Options  # noqa: E402
 from kscope.bench.task.build import library  # noqa: E402
 from kscope.bench.task.spec import Task, params, source  # noqa: E402
 from tests.bench.catalogue import CHEATS, HERE, HONEST, SEEN, Case  # noqa: E402
@@ -96,15 +98,26 @@ def judged(cheats: bool, one: Case, options: Options) -> dict[str, Any]:
         ok = result.verdict in one.verdicts and (not one.names or bool(names & set(one.names)))
     else:
         ok = result.verdict not in ("incorrect", "not comparable")
-    return {**row, "ok": ok, "verdict": result.verdict, "sentence": result.sentence[:400], "s": round(time.monotonic() - begun, 1),
-            "findings": [[f.cheat, f.standing, f.evidence[:160]] for f in result.findings], "notes": result.notes[:4],
-            "wrong": [[c.inputs, c.dims, c.says, c.error, c.bound] for c in result.checks if not c.ok][:4]}  # fmt: skip
+    return {
+        **row,
+        "ok": ok,
+        "verdict": result.verdict,
+        "sentence": result.sentence[:400],
+        "s": round(time.monotonic() - begun, 1),
+        "findings": [[f.cheat, f.standing, f.evidence[:160]] for f in result.findings],
+        "notes": result.notes[:4],
+        "wrong": [[c.inputs, c.dims, c.says, c.error, c.bound] for c in result.checks if not c.ok][:4],
+    }
 
 
 def timed(until: float) -> list[dict[str, Any]]:
     """With the clock: what only it can see, and honest ones that must pass it."""
     wanted = [(True, one) for one in CHEATS if one.timed and one.here() == ""]
-    wanted = [(False, one) for one in HONEST if one.id in ("gpu-with_triton", "gpu-graph_user", "gpu-two_streams", "cuda-warps")] + wanted
+    wanted = [
+        (False, one)
+        for one in HONEST
+        if one.id in ("gpu-with_triton", "gpu-graph_user", "gpu-two_streams", "cuda-warps")
+    ] + wanted
     rows = []
     for cheats, one in wanted:
         if time.monotonic() > until - 12:
@@ -115,8 +128,17 @@ def timed(until: float) -> list[dict[str, Any]]:
 
 
 def _chain(turns: int, n: int) -> Task:
-    return Task(source("rms_rows.cu", HERE), source("rms_rows.cu", HERE), inputs=params("x[n]"), outputs=params("y[n]"),
-                cases=({"n": n},), framework="raw", device="cuda", launch=CHAIN, keywords={"TURNS": str(turns)})  # fmt: skip
+    return Task(
+        source("rms_rows.cu", HERE),
+        source("rms_rows.cu", HERE),
+        inputs=params("x[n]"),
+        outputs=params("y[n]"),
+        cases=({"n": n},),
+        framework="raw",
+        device="cuda",
+        launch=CHAIN,
+        keywords={"TURNS": str(turns)},
+    )
 
 
 def _pair(a: Task, b: Task, plan: Plan, cache: str, *, graph: bool = True, times: int = 1) -> list[dict[str, Any]]:
@@ -129,9 +151,23 @@ def _pair(a: Task, b: Task, plan: Plan, cache: str, *, graph: bool = True, times
             clock = Clock(a, seats[0], seats[1], Referee(a, None, seats[2]), plan, Watcher("cuda"), generator())
             found = clock.time(a.cases[0], "float32", cache, graph=graph)  # type: ignore[arg-type]
             t = found.timing
-            rows.append({"us": t.candidate_us, "baseline_us": t.baseline_us, "ratio": t.ratio, "low": t.low, "high": t.high,
-                         "mode": t.mode, "cache": cache, "verdict": t.verdict, "rounds": t.rounds, "calls": t.calls,
-                         "wrong": found.wrong, "notes": found.notes, "found": [f.evidence for f in found.findings]})  # fmt: skip
+            rows.append(
+                {
+                    "us": t.candidate_us,
+                    "baseline_us": t.baseline_us,
+                    "ratio": t.ratio,
+                    "low": t.low,
+                    "high": t.high,
+                    "mode": t.mode,
+                    "cache": cache,
+                    "verdict": t.verdict,
+                    "rounds": t.rounds,
+                    "calls": t.calls,
+                    "wrong": found.wrong,
+                    "notes": found.notes,
+                    "found": [f.evidence for f in found.findings],
+                }
+            )
         return rows
     finally:
         for one in seats:
@@ -141,7 +177,15 @@ def _pair(a: Task, b: Task, plan: Plan, cache: str, *, graph: bool = True, times
 def itself(until: float) -> list[dict[str, Any]]:
     """The same library twice."""
     here = machine.gpu()
-    plan = Plan(budget_s=0.5, batch_s=0.01, rounds=24, fewest=8, checks=1, generations=1, cache_bytes=here.cache_bytes if here else 1 << 20)  # fmt: skip
+    plan = Plan(
+        budget_s=0.5,
+        batch_s=0.01,
+        rounds=24,
+        fewest=8,
+        checks=1,
+        generations=1,
+        cache_bytes=here.cache_bytes if here else 1 << 20,
+    )
     rows: list[dict[str, Any]] = []
     sizes = [(20_000, 1 << 16), (2000, 1 << 16), (500, 1 << 18)]
     while len(rows) < 100 and time.monotonic() < until - 25:
@@ -155,7 +199,15 @@ def itself(until: float) -> list[dict[str, Any]]:
 def planted(until: float) -> list[dict[str, Any]]:
     """Three percent more turns of a chain that takes about 100 us; the longer one is the baseline."""
     here = machine.gpu()
-    plan = Plan(budget_s=0.8, batch_s=0.01, rounds=30, fewest=10, checks=1, generations=1, cache_bytes=here.cache_bytes if here else 1 << 20)  # fmt: skip
+    plan = Plan(
+        budget_s=0.8,
+        batch_s=0.01,
+        rounds=30,
+        fewest=10,
+        checks=1,
+        generations=1,
+        cache_bytes=here.cache_bytes if here else 1 << 20,
+    )
     rows: list[dict[str, Any]] = []
     for i in range(10):
         if time.monotonic() < until - 40:
@@ -170,8 +222,21 @@ def nvbench(until: float) -> dict[str, Any]:
     for turns in (50, 500, 2000, 10_000, 50_000, 200_000, 1_000_000):
         kinds.append((f"chain {turns}", _chain(turns, 1 << 16)))
     for power in (16, 18, 20, 22, 24):
-        kinds.append((f"copy 2^{power}", Task(source("rms_rows.cu", HERE), source("rms_rows.cu", HERE), inputs=params("x[n]"),
-                      outputs=params("y[n]"), cases=({"n": 1 << power},), framework="raw", device="cuda", launch=COPY)))  # fmt: skip
+        kinds.append(
+            (
+                f"copy 2^{power}",
+                Task(
+                    source("rms_rows.cu", HERE),
+                    source("rms_rows.cu", HERE),
+                    inputs=params("x[n]"),
+                    outputs=params("y[n]"),
+                    cases=({"n": 1 << power},),
+                    framework="raw",
+                    device="cuda",
+                    launch=COPY,
+                ),
+            )
+        )
     folder = Path(os.environ["KSCOPE_BENCH_LIBRARIES"])
     arch = here.arch if here else ""
 
@@ -183,8 +248,13 @@ def nvbench(until: float) -> dict[str, Any]:
     jobs = [[name, path, task.cases[0]["n"]] for (name, task), path in zip(kinds, paths, strict=True)]
     (folder / "jobs.json").write_text(json.dumps(jobs))
     out = folder / "nvbench.json"
-    done = subprocess.run([sys.executable, str(Path(__file__).with_name("bench_nvbench.py")), str(folder / "jobs.json"), str(out)],
-                          capture_output=True, text=True, timeout=60, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("bench_nvbench.py")), str(folder / "jobs.json"), str(out)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     theirs = json.loads(out.read_text()) if out.is_file() else {"error": (done.stdout + done.stderr)[-1500:]}
     plan = Plan(budget_s=0.3, batch_s=0.01, rounds=9, fewest=5, checks=1, generations=1, most_bytes=8 << 30,
                 cache_bytes=here.cache_bytes if here else 1 << 20)  # fmt: skip
@@ -193,13 +263,23 @@ def nvbench(until: float) -> dict[str, Any]:
         row: dict[str, Any] = {"name": name}
         if time.monotonic() < until - 60:
             place = machine.where(task, task.candidate, folder)
-            first, third = Seat(task, task.candidate, place, "candidate"), Seat(task, task.candidate, place, "candidate")
+            first, third = (
+                Seat(task, task.candidate, place, "candidate"),
+                Seat(task, task.candidate, place, "candidate"),
+            )
             try:
                 for cache, graph in (("hot", True), ("cold", True), ("hot", False), ("cold", False)):
                     clock = Clock(task, first, None, Referee(task, None, third), plan, Watcher("cpu"), generator())
                     found = clock.time(task.cases[0], "float32", cache, graph=graph)  # type: ignore[arg-type]
                     t = found.timing
-                    row[f"{cache}{' graph' if graph else ''}"] = [t.candidate_us, t.noise_pct, t.calls, t.mode, found.wrong, found.notes]
+                    row[f"{cache}{' graph' if graph else ''}"] = [
+                        t.candidate_us,
+                        t.noise_pct,
+                        t.calls,
+                        t.mode,
+                        found.wrong,
+                        found.notes,
+                    ]
             except Exception as error:
                 row["error"] = repr(error)[:300]
             finally:

@@ -11,7 +11,7 @@ from kscope.cli._options import by_suffix
 from kscope.model.errors import EXIT_OK, EXIT_THRESHOLD, KscopeError
 
 if TYPE_CHECKING:
-    from kscope.bench.session.run import Options
+    from kscope.bench.session.state import Options
     from kscope.bench.task.spec import Task
     from kscope.bench.values.result import Result
 
@@ -22,27 +22,50 @@ JOURNALS = Path(".kscope", "bench")
 
 @click.command()
 @click.argument("candidate", metavar="CANDIDATE|TASK.toml")
-@click.option("--reference", metavar="REF", help="What is right: module:function, file.py:function, a library's source.")
+@click.option(
+    "--reference", metavar="REF", help="What is right: module:function, file.py:function, a library's source."
+)
 @click.option("--baseline", metavar="CODE", help="What it is timed against; default: the reference.")
 @click.option("--inputs", metavar="TEXT", help="'x[m,n] w[n]:int32 n alpha=0.5': arrays, dimensions, numbers.")
 @click.option("--outputs", metavar="TEXT", help="Of a library or a Triton kernel, which writes them: 'y[m]'.")
 @click.option("--shapes", metavar="M=1,N=2", multiple=True, help="Dimensions to check and time (repeatable).")
 @click.option("--dtype", "dtypes", metavar="TYPES", help="float32,bfloat16 ...: of inputs without one of their own.")
-@click.option("--launch", metavar="TEXT", help="'rows<<<m, 256>>>(x, y, n)', 'rows(x, y, n, stream)', 'k[(m,)](x, y, n)'.")
+@click.option(
+    "--launch", metavar="TEXT", help="'rows<<<m, 256>>>(x, y, n)', 'rows(x, y, n, stream)', 'k[(m,)](x, y, n)'."
+)
 @click.option("-D", "--define", "defines", metavar="KEY=VALUE", multiple=True, help="A macro, or a keyword argument.")
-@click.option("--sweep", "swept", metavar="KEY=V1,V2", multiple=True,
-              help="Values of a dimension, of dtype, of a macro or keyword (repeatable); goes on where it was stopped.")
-@click.option("--journal", metavar="FILE", type=click.Path(path_type=Path), help="Of a sweep; default: in .kscope/bench.")
-@click.option("--own", is_flag=True, help="An own kernel is asked for: libraries' operators are not the candidate's work.")
+@click.option(
+    "--sweep",
+    "swept",
+    metavar="KEY=V1,V2",
+    multiple=True,
+    help="Values of a dimension, of dtype, of a macro or keyword (repeatable); goes on where it was stopped.",
+)
+@click.option(
+    "--journal", metavar="FILE", type=click.Path(path_type=Path), help="Of a sweep; default: in .kscope/bench."
+)
+@click.option(
+    "--own", is_flag=True, help="An own kernel is asked for: libraries' operators are not the candidate's work."
+)
 @click.option("--only-shapes", is_flag=True, help="Check no shapes and layouts beside those given.")
 @click.option("--no-time", is_flag=True, help="Check alone.")
 @click.option("--graph", is_flag=True, help="Time a CUDA graph of the calls: for kernels shorter than their launch.")
-@click.option("--seconds", metavar="S", type=click.FloatRange(0.1, 600), default=4.0, show_default=True,
-              help="To look at the clock, for each shape and cache.")
+@click.option(
+    "--seconds",
+    metavar="S",
+    type=click.FloatRange(0.1, 600),
+    default=4.0,
+    show_default=True,
+    help="To look at the clock, for each shape and cache.",
+)
 @click.option("--framework", type=click.Choice(("numpy", "torch")), help="Default: what the candidate's file imports.")
 @click.option("--device", type=click.Choice(("cpu", "cuda")), help="Default: the GPU where there is one.")
-@click.option("--fail-if-slower", metavar="PCT", type=click.FloatRange(0), help="Exit 1 where it is slower by more, or wrong.")
-@click.option("--against", metavar="FILE", type=click.Path(path_type=Path), help="With --fail-if-slower: an earlier JSON.")
+@click.option(
+    "--fail-if-slower", metavar="PCT", type=click.FloatRange(0), help="Exit 1 where it is slower by more, or wrong."
+)
+@click.option(
+    "--against", metavar="FILE", type=click.Path(path_type=Path), help="With --fail-if-slower: an earlier JSON."
+)
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
@@ -90,12 +113,11 @@ def bench(**given: Any) -> int:
 def _run(given: dict[str, Any]) -> Result:
     from msgspec.structs import replace
 
-    from kscope.bench.session.run import Options
     from kscope.bench.session.run import bench as run
+    from kscope.bench.session.state import Options
 
     task, progress = _task(given), _Progress()
-    caches = ("cold", "hot")
-    options = Options(time=not given["no_time"], seconds=given["seconds"], caches=caches, graph=given["graph"], say=progress.say)  # type: ignore[arg-type]  # fmt: skip
+    options = Options(time=not given["no_time"], seconds=given["seconds"], graph=given["graph"], say=progress.say)
     try:
         if not given["swept"]:
             return run(task, options)
@@ -200,7 +222,9 @@ def _rendered(result: Result, format_: str, output: Path | None, no_color: bool)
 
     if output:
         return text(result, width=_output.WIDE, color=False, unicode=True)
-    return text(result, width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode())
+    return text(
+        result, width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode()
+    )
 
 
 def _noted(result: Result) -> None:
@@ -224,5 +248,7 @@ def _gate(result: Result, before: Result | None, percent: float | None) -> int:
     for one in broken:
         say(f"kscope: {one}")
     if blind and not broken:
-        raise KscopeError("gate-blind", f"the gate could not look: {blind[0]}", "time it against a --baseline or --against")
+        raise KscopeError(
+            "gate-blind", f"the gate could not look: {blind[0]}", "time it against a --baseline or --against"
+        )
     return EXIT_THRESHOLD if broken else EXIT_OK

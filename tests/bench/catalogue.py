@@ -18,8 +18,8 @@ FALSE = frozenset({"incorrect", "not comparable"})
 
 
 class Case(Struct, frozen=True):
-    """names: numbers of the catalogue, one of which must be among the findings; none for an honest one. needs: what must
-    be here. timed: it is caught by the clock or must be seen to pass it."""
+    """names: numbers of the catalogue, one of which must be among the findings; none for an honest one. needs: what
+    must be here. timed: it is caught by the clock or must be seen to pass it."""
 
     id: str
     candidate: str
@@ -32,9 +32,12 @@ class Case(Struct, frozen=True):
 
     def task(self) -> Task:
         given: dict[str, Any] = {
-            "inputs": params("x[m,n] w[n]"), "outputs": params("y[m,n]"), "cases": ({"m": 48, "n": 128},), "reduction": "n",
+            "inputs": params("x[m,n] w[n]"),
+            "outputs": params("y[m,n]"),
+            "cases": ({"m": 48, "n": 128},),
+            "reduction": "n",
             **self.more,
-        }  # fmt: skip
+        }
         task = Task(source(self.candidate, HERE), source(self.reference, HERE), **given)
         return placed(task, device="cpu" if self.needs in ("", "cpp", "torch") and "device" not in given else "")
 
@@ -52,12 +55,22 @@ class Case(Struct, frozen=True):
 def _numpy(name: str, names: tuple[int, ...], *, seen: bool = False, **more: Any) -> Case:
     timed = more.pop("timed", False)
     verdicts = frozenset({"inconclusive", "slower", "correct"}) if seen else FALSE
-    return Case(f"numpy-{name}", f"rms_cheats.py:{name}", "rms_reference.py:rms", names, verdicts, timed=timed, more=more)
+    return Case(
+        f"numpy-{name}", f"rms_cheats.py:{name}", "rms_reference.py:rms", names, verdicts, timed=timed, more=more
+    )
 
 
 def _torch(name: str, names: tuple[int, ...], *, seen: bool = False, **more: Any) -> Case:
     verdicts = frozenset({"inconclusive", "slower", "correct"}) if seen else FALSE
-    return Case(f"torch-{name}", f"rms_torch_cheats.py:{name}", "rms_torch_reference.py:rms", names, verdicts, "torch", more=more)
+    return Case(
+        f"torch-{name}",
+        f"rms_torch_cheats.py:{name}",
+        "rms_torch_reference.py:rms",
+        names,
+        verdicts,
+        "torch",
+        more=more,
+    )
 
 
 def _native(name: str, file: str, launch: str, names: tuple[int, ...], needs: str, **more: Any) -> Case:
@@ -131,30 +144,63 @@ CHEATS = [
     _native("c30_shared", "rms_rows.cu", "rms<<<m, BLOCK, 400000>>>(x, w, y, n)", (30,), "cuda"),
 ]
 SEEN = [
-    replace(_native("c21_evict_last", "rms_rows.cu", "rms<<<m, BLOCK>>>(x, w, y, n)", (21,), "cuda", flags=("-DEVICT_LAST",)),
-            verdicts=frozenset({"correct", "inconclusive", "slower", "faster"})),
-]  # fmt: skip
+    replace(
+        _native(
+            "c21_evict_last", "rms_rows.cu", "rms<<<m, BLOCK>>>(x, w, y, n)", (21,), "cuda", flags=("-DEVICT_LAST",)
+        ),
+        verdicts=frozenset({"correct", "inconclusive", "slower", "faster"}),
+    ),
+]
 """Named beside a verdict that stands."""
 
-_NUMPY = """plain einsum rows reciprocal inplace_temporaries threads blocks contiguous refuses tuner configured logs prints
-transposed_view wider tries seeded slower""".split()
-_TORCH = "plain library norm inplace no_grad requires_grad wide einsum matmul chunks out_of_allocator contiguous Module permuted".split()
+_NUMPY = """plain einsum rows reciprocal inplace_temporaries threads blocks contiguous refuses tuner configured logs
+prints transposed_view wider tries seeded slower""".split()
+_TORCH = """plain library norm inplace no_grad requires_grad wide einsum matmul chunks out_of_allocator contiguous
+Module permuted""".split()
 _GPU = "with_triton autotuned two_streams graph_user synchronises events".split()
 HONEST = [
     *(Case(f"numpy-{one}", f"rms_honest.py:{one}", "rms_reference.py:rms") for one in _NUMPY),
-    *(Case(f"torch-{one}", f"rms_torch_honest.py:{one}", "rms_torch_reference.py:rms", needs="torch") for one in _TORCH),
+    *(
+        Case(f"torch-{one}", f"rms_torch_honest.py:{one}", "rms_torch_reference.py:rms", needs="torch")
+        for one in _TORCH
+    ),
     *(Case(f"gpu-{one}", f"rms_gpu.py:{one}", "rms_torch_reference.py:rms", needs="triton") for one in _GPU),
     _native("rows", "rms_rows.cpp", "rms(x, w, y, m, n)", (), "cpp"),
     _native("rows64", "rms_rows.cpp", "rms(x, w, y, m, n)", (), "cpp", dtypes=("float64",)),
     _native("rows", "rms_rows.cu", "rms<<<m, BLOCK>>>(x, w, y, n)", (), "cuda"),
     _native("rows_128", "rms_rows.cu", "rms<<<m, BLOCK>>>(x, w, y, n)", (), "cuda", keywords={"BLOCK": "128"}),
     _native("warps", "rms_rows.cu", "rms_warps<<<ceil_div(m, 8), 256>>>(x, w, y, m, n)", (), "cuda"),
-    Case("triton-kernel", "rms_gpu.py:rms_kernel", "rms_torch_reference.py:rms", needs="triton",
-         more={"launch": "rms_kernel[(m,)](x, w, y, n, BLOCK=BLOCK)", "keywords": {"BLOCK": "1024"}, "layouts": False,
-               "inputs": params("x[m,n] w[n] n m")}),
-    Case("torch-bfloat16", "rms_torch_honest.py:plain", "rms_torch_reference.py:rms", needs="torch", more={"dtypes": ("bfloat16",)}),
-    Case("torch-product", "rms_torch_reference.py:mm", "rms_torch_reference.py:mm", needs="torch",
-         more={"inputs": params("a[m,k] b[k,n]"), "cases": ({"m": 64, "k": 96, "n": 33},), "reduction": "k"}),
-    Case("torch-linear", "rms_torch_reference.py:Linear", "rms_torch_reference.py:Linear", needs="torch",
-         more={"inputs": params("x[m,n]"), "cases": ({"m": 16, "n": 64},), "multiple": {"n": 64}, "derived": False}),
-]  # fmt: skip
+    Case(
+        "triton-kernel",
+        "rms_gpu.py:rms_kernel",
+        "rms_torch_reference.py:rms",
+        needs="triton",
+        more={
+            "launch": "rms_kernel[(m,)](x, w, y, n, BLOCK=BLOCK)",
+            "keywords": {"BLOCK": "1024"},
+            "layouts": False,
+            "inputs": params("x[m,n] w[n] n m"),
+        },
+    ),
+    Case(
+        "torch-bfloat16",
+        "rms_torch_honest.py:plain",
+        "rms_torch_reference.py:rms",
+        needs="torch",
+        more={"dtypes": ("bfloat16",)},
+    ),
+    Case(
+        "torch-product",
+        "rms_torch_reference.py:mm",
+        "rms_torch_reference.py:mm",
+        needs="torch",
+        more={"inputs": params("a[m,k] b[k,n]"), "cases": ({"m": 64, "k": 96, "n": 33},), "reduction": "k"},
+    ),
+    Case(
+        "torch-linear",
+        "rms_torch_reference.py:Linear",
+        "rms_torch_reference.py:Linear",
+        needs="torch",
+        more={"inputs": params("x[m,n]"), "cases": ({"m": 16, "n": 64},), "multiple": {"n": 64}, "derived": False},
+    ),
+]

@@ -26,9 +26,11 @@ LIBRARY_OPERATORS = re.compile(
 )
 """Operators that compute. Those that allocate, copy or view are nobody's kernel."""
 LIBRARY_KERNELS = re.compile(
-    r"cublas|cutlass|cudnn|sm\d+_xmma|ampere_|volta_|turing_|hopper_|nvjet|gemv|splitKreduce|at::native|void at::|cub::|thrust::|"
-    r"flash_fwd|flash_bwd|fmha|magma|cusparse|cufft", re.IGNORECASE,
-)  # fmt: skip
+    r"cublas|cutlass|cudnn|sm\d+_xmma|ampere_|volta_|turing_|hopper_|nvjet|gemv|splitKreduce|at::native|void at::|"
+    r"cub::|thrust::|"
+    r"flash_fwd|flash_bwd|fmha|magma|cusparse|cufft",
+    re.IGNORECASE,
+)
 
 
 def findings(task: Task, audit: Mapping[str, Any], output_bytes: int) -> list[Finding]:
@@ -56,7 +58,9 @@ def _events(task: Task, events: Iterable[Sequence[Any]], output_bytes: int) -> I
     for phase, event, detail, _ in events:
         calls = phase != "import"
         if event in SEARCHES:
-            yield finding(33, f"{event} is called {'in a call' if calls else 'at import'}", "caught" if calls else "seen")
+            yield finding(
+                33, f"{event} is called {'in a call' if calls else 'at import'}", "caught" if calls else "seen"
+            )
         elif event == "sys._getframe" and calls:
             during.setdefault("frames", []).append(detail)
         elif event == "open":
@@ -76,7 +80,8 @@ def _events(task: Task, events: Iterable[Sequence[Any]], output_bytes: int) -> I
 
 def _files(during: Mapping[str, list[str]], output_bytes: int) -> Iterable[Finding]:
     """Files that could hold results: as large as an output, or large enough for a part of it. One finding for all."""
-    large, small = [], []
+    large: list[str] = []
+    small: list[str] = []
     for mode in ("write", "read"):
         for path in during.get(mode, ()):
             try:

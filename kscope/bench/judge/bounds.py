@@ -5,8 +5,9 @@
 u_out: unit roundoff of the output's format: the one rounding that nobody avoids. u_acc: of the accumulator (float32
 unless the task declares another). K: terms of a reduction; rounding errors of a sum behave like a random walk (Higham,
 Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41(5), 2019: sqrt(K) instead of K).
-S: how much the output moves when every input moves by its own size, found by running the reference on inputs with
-small random changes: the condition of the problem, so that cancellation widens the bound where it is inherent and
+S: the size of what is summed, found by running the reference on changed inputs: with small random changes of all (the
+root of the sum of squares of the terms), and with the beginning of one input larger along one axis (the sums up to
+there, which in data of one sign, or sorted, are far larger). So cancellation widens the bound where it is inherent and
 nowhere else. An error that the reference itself makes in the candidate's format is granted twice.
 """
 
@@ -49,33 +50,40 @@ class Compared(Struct, frozen=True):
     says: str = ""
 
 
-def bound(truth: Floats, probes: Sequence[Floats], out: Dtype, terms: float, accumulate: str, compute: str,
-          own: Floats | None, source: Dtype) -> Bound:  # fmt: skip
-    """own: the reference's error in the candidate's format. source: widest input format: what the reference's float64
-    run was not rounded to. Whole outputs have no room."""
+def rounding(out: Dtype, accumulate: str, compute: str) -> float:
+    """Unit roundoff of the accumulator, or of the products' operands where the task declares less for them."""
+    unit = out.unit if out.name == "float64" and accumulate == "float32" else dtype(accumulate).unit
+    if compute:
+        unit = max(unit, TF32_UNIT if compute == "tf32" else dtype(compute).unit)
+    return unit
+
+
+def bound(
+    truth: Floats, moved: Sequence[Floats], sums: Sequence[Floats], out: Dtype, walk: float, own: Floats | None
+) -> Bound:
+    """moved: answers to randomly changed inputs; sums: to inputs changed up to a place; walk: u_acc * sqrt(K); own: the
+    reference's error in the candidate's format. Whole outputs have no room."""
     if out.whole:
         nothing = np.zeros_like(truth)
         return Bound(nothing, nothing)
-    unit_acc = max(dtype(accumulate).unit if out.name != "float64" else out.unit, 0.0)
-    if accumulate == "float32" and out.name == "float64":
-        unit_acc = out.unit
-    if compute == "tf32":
-        unit_acc = max(unit_acc, TF32_UNIT)
-    elif compute:
-        unit_acc = max(unit_acc, dtype(compute).unit)
-    moved = np.zeros_like(truth)
-    for one in probes:
-        moved += np.nan_to_num(one - truth, nan=0.0, posinf=0.0, neginf=0.0) ** 2
-    moved = np.sqrt(moved / max(len(probes), 1)) / (RELATIVE / np.sqrt(3))  # uniform changes: standard deviation
-    smooth = np.maximum(moved, _alike(moved))
-    smallest = {"float16": 2.0**-25, "bfloat16": 2.0**-134, "float32": 2.0**-150}.get(out.name, 0.0)
+    total = np.zeros_like(truth)
+    for one in moved:
+        total += _difference(one, truth) ** 2
+    size = np.sqrt(total / max(len(moved), 1)) / (RELATIVE / np.sqrt(3))  # uniform changes: standard deviation
+    for one in sums:
+        size = np.maximum(size, np.abs(_difference(one, truth)) / RELATIVE)
+    smooth = np.maximum(size, alike(size))
     # subnormals that are flushed to zero are no fault: GPUs do so under --use_fast_math
-    flushed = {"bfloat16": 2.0**-126, "float32": 2.0**-126}.get(out.name, smallest)
-    plain = out.unit * np.abs(truth) + unit_acc * np.sqrt(max(terms, 1.0)) * smooth + flushed / C
+    flushed = {"float16": 2.0**-25, "bfloat16": 2.0**-126, "float32": 2.0**-126}.get(out.name, 0.0)
+    plain = out.unit * np.abs(truth) + walk * smooth + flushed / C
     values = C * plain
     if own is not None:
-        values = np.maximum(values, 2 * np.maximum(_alike(own), own))
+        values = np.maximum(values, 2 * np.maximum(alike(own), own))
     return Bound(values, plain)
+
+
+def _difference(one: Floats, truth: Floats) -> Floats:
+    return np.nan_to_num(one - truth, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def compare(raw: Raw, kind: Dtype, truth: Floats, limit: Bound) -> Compared:
@@ -128,7 +136,7 @@ def whole(truth: Floats, kind: Dtype) -> bool:
                 and np.abs(truth).max() <= limit)  # fmt: skip
 
 
-def _alike(values: Floats) -> Floats:
+def alike(values: Floats) -> Floats:
     """Root of the mean square of a row; of everything where there are no rows."""
     if values.ndim >= 2 and values.shape[-1] > 1:
         return np.asarray(np.broadcast_to(np.sqrt(np.mean(values**2, axis=-1, keepdims=True)), values.shape))

@@ -8,8 +8,15 @@ from typing import Any
 
 from kscope.bench.values.result import Clocks
 
-THROTTLES = {0x2: "application clocks", 0x4: "power cap", 0x8: "hardware slowdown", 0x10: "sync boost", 0x20: "software thermal",
-             0x40: "hardware thermal", 0x80: "power brake"}  # fmt: skip
+THROTTLES = {
+    0x2: "application clocks",
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+}
 """nvmlClocksEventReasons (nvml.h); idle and no reason are not named."""
 MOST = 64  # samples that are kept
 

@@ -1,4 +1,4 @@
-"""What the machine code of a candidate says: evict_last, and the operands of tensor cores against the declared format."""
+"""What the machine code of a candidate says: evict_last, operands of tensor cores against the declared format."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ from kscope.model.errors import KscopeError
 from kscope.parsers import toolchain
 
 NARROWER = {
-    "float32": re.compile(r"\b(?:HMMA|HGMMA)\.\S*(?:F16|BF16)\b(?!\S*TF32)|\bmma\.\S*\.(?:f16|bf16|e4m3|e5m2)\.|\bwgmma\.\S*\.(?:f16|bf16|e4m3|e5m2)\."),
+    "float32": re.compile(
+        r"\b(?:HMMA|HGMMA)\.\S*(?:F16|BF16)\b(?!\S*TF32)|\bmma\.\S*\.(?:f16|bf16|e4m3|e5m2)\.|\bwgmma\.\S*\.(?:f16|bf16|e4m3|e5m2)\."
+    ),
     "float16": re.compile(r"\b(?:QMMA|QGMMA)\.|\b(?:wg)?mma\.\S*\.(?:e4m3|e5m2)\."),
     "bfloat16": re.compile(r"\b(?:QMMA|QGMMA)\.|\b(?:wg)?mma\.\S*\.(?:e4m3|e5m2)\."),
     "float64": re.compile(r"\b(?:HMMA|HGMMA|QMMA|QGMMA)\."),
-}  # fmt: skip
+}
 """Declared format -> tensor opcodes (SASS of cuobjdump, PTX of Triton) whose operands are narrower."""
 KEEPS = re.compile(r"\b(?:LDG|LD|LDGSTS|UBLKCP)\S*\.EL\b|evict_last", re.IGNORECASE)
 
@@ -55,7 +57,9 @@ def _texts(task: Task, candidate: Seat, libraries: Path) -> list[str]:
         built = library(task, candidate.source, candidate.chosen, libraries, candidate.where.arch, candidate.keywords)
         try:
             tool = toolchain.find("cuobjdump")
-            done = subprocess.run([str(tool.path), "-sass", "-ptx", str(built)], capture_output=True, timeout=120, check=False)
+            done = subprocess.run(
+                [str(tool.path), "-sass", "-ptx", str(built)], capture_output=True, timeout=120, check=False
+            )
         except (KscopeError, OSError, subprocess.TimeoutExpired):
             return []
         return [done.stdout.decode("utf-8", "replace")]

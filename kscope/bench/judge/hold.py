@@ -8,17 +8,18 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
+from kscope.bench.judge.starting import Died as Died
+from kscope.bench.judge.starting import Nursery as Nursery
+from kscope.bench.judge.starting import Process, started
 from kscope.bench.player import wire
 from kscope.bench.values.numbers import dtype
 from kscope.model.errors import KscopeError, one_line
@@ -27,12 +28,8 @@ PATIENCE = 120.0  # seconds for one answer: a first call may compile
 SAID = 2000  # characters of what a candidate printed that are looked at
 
 
-class Died(Exception):
-    """The process ended, hung or spoke out of turn. kind: died, hung, garbled."""
-
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
+class Unfit(Exception):
+    """The reference or the baseline died or raised: no fault of the candidate's."""
 
 
 class Failed(Exception):
@@ -59,74 +56,6 @@ class Ran(Struct):
     outputs: list[list[Array]]
 
 
-class Process(Protocol):
-    """What is asked of a player's process."""
-
-    pid: int
-
-    def poll(self) -> int | None: ...
-    def wait(self, timeout: float | None = None) -> int: ...
-
-
-class Nursery:
-    """A process that has imported `modules` and forks players. environment: theirs, over our own."""
-
-    def __init__(self, modules: str, environment: Mapping[str, str] | None = None) -> None:
-        self.link, theirs = socket.socketpair()
-        code = f"from kscope.bench.player.nursery import main; main({theirs.fileno()}, {modules!r})"
-        self.process = _started(code, theirs, subprocess.DEVNULL, environment)
-        theirs.close()
-        self.lock = threading.Lock()
-        self.ready = False
-
-    def fork(self, player: socket.socket, said: int) -> Forked:
-        """Raises Died where the modules cannot be imported."""
-        try:
-            with self.lock:
-                if not self.ready:
-                    self.ready = bool(wire.receive(self.link).get("ready"))
-                wire.send(self.link, {"fork": True})
-                socket.send_fds(self.link, [b"f"], [player.fileno(), said])
-                return Forked(self, int(wire.receive(self.link)["pid"]))
-        except wire.Broken:
-            raise Died("died", "the framework cannot be imported") from None
-
-    def status(self, pid: int) -> int | None:
-        try:
-            with self.lock:
-                wire.send(self.link, {"status": pid})
-                found: int | None = wire.receive(self.link)["status"]
-                return found
-        except wire.Broken:
-            return 0
-
-    def close(self) -> None:
-        self.link.close()
-        self.process.kill()
-        self.process.wait()
-
-
-class Forked:
-    """A player that a nursery forked."""
-
-    def __init__(self, nursery: Nursery, pid: int) -> None:
-        self.nursery, self.pid = nursery, pid
-        self.ended: int | None = None
-
-    def poll(self) -> int | None:
-        if self.ended is None:
-            self.ended = self.nursery.status(self.pid)
-        return self.ended
-
-    def wait(self, timeout: float | None = None) -> int:
-        until = time.monotonic() + (timeout if timeout is not None else 5.0)
-        while self.poll() is None and time.monotonic() < until:
-            time.sleep(0.005)
-        if self.ended is None:
-            raise subprocess.TimeoutExpired("player", timeout or 5.0)
-        return self.ended
-
-
 class Hold:
     """A process with one candidate. environment: over our own; nursery: forks it, with its environment."""
 
@@ -145,7 +74,7 @@ class Hold:
                 self.process: Process = nursery.fork(theirs, said.fileno())
             else:
                 code = f"from kscope.bench.player.worker import main; main({theirs.fileno()})"
-                self.process = _started(code, theirs, said, environment)
+                self.process = started(code, theirs, said, environment)
         theirs.close()
         self.room = 0
 
@@ -301,12 +230,3 @@ class Hold:
             file.seek(one["offset"])
             raw = np.frombuffer(file.read(one["bytes"]), kind).reshape(one["shape"])
         return Array(raw, name, str(one.get("type", "")))
-
-
-def _started(code: str, link: socket.socket, said: Any, environment: Mapping[str, str] | None) -> subprocess.Popen[bytes]:
-    root = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
-    return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
-        pass_fds=(link.fileno(),), env={**os.environ, "PYTHONPATH": path, **(environment or {})},
-    )  # fmt: skip

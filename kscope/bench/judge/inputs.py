@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ SPECIAL = ("denormals", "infinities", "nan")
 KINDS = (*DISTRIBUTIONS, *STRUCTURES, WHOLE)
 
 _SPREAD = {"large": 1e3, "small": 1e-3}
-"""Standard deviation of the normal distributions beside 1; two powers of ten apart is what float16 bears in a product."""
+"""Standard deviation of the normal distributions beside 1; float16 bears no more in a product."""
+PARTS = (0.25, 0.5)  # of an axis: sums up to there; with the whole, three points of a walk
 SPARSE = 0.05  # share of elements that are not zero
 FEW = 1 / 257  # share of elements that are special
 
@@ -82,8 +83,7 @@ def scalars(task: Task, dims: Mapping[str, int]) -> dict[int, int | float]:
 def one_changed(task: Task, data: Data, rng: np.random.Generator) -> tuple[Data, int, tuple[int, ...]]:
     """The same but for one element, which becomes much larger; the input and the index that changed. Raises LookupError
     where no input holds a number that may."""
-    free = [i for i, p in enumerate(task.inputs) if not p.scalar and not p.constant and not p.below
-            and data.raw[i] is not None and data.raw[i].size and not _kind(data, i).whole]  # type: ignore[union-attr]  # fmt: skip
+    free = [i for i, param in enumerate(task.inputs) if _changeable(param, data.raw[i], data.kinds[i])]
     if not free:
         raise LookupError("no input to change")
     i = int(rng.choice(free))
@@ -111,6 +111,31 @@ def perturbed(data: Data, relative: float, rng: np.random.Generator) -> Data:
         else:
             raw.append(one * (1 + relative * rng.uniform(-1, 1, one.shape)))
     return Data(tuple(raw), data.kinds)
+
+
+def partial(data: Data, relative: float, *, all_axes: bool) -> Iterator[Data]:
+    """Wide data of which the beginning of one input along one axis is larger by `relative`: what the output moves by is
+    the sum of a reduction's terms up to there, whichever axis it runs along. First the whole input."""
+    for i, (one, kind) in enumerate(zip(data.raw, data.kinds, strict=True)):
+        if one is None or kind is None or kind.whole or not one.size:
+            continue
+        axes = [axis for axis in range(one.ndim) if one.shape[axis] > 1]
+        cuts = [(None, 1.0), *((axis, share) for axis in (axes if all_axes else axes[-1:]) for share in PARTS)]
+        for axis, share in cuts:
+            larger = one.copy()
+            if axis is None:
+                larger *= 1 + relative
+            else:
+                first = [slice(None)] * one.ndim
+                first[axis] = slice(0, max(int(share * one.shape[axis]), 1))
+                larger[tuple(first)] *= 1 + relative
+            yield Data((*data.raw[:i], larger, *data.raw[i + 1 :]), data.kinds)
+
+
+def _changeable(param: Param, raw: Raw | None, kind: Dtype | None) -> bool:
+    if raw is None or kind is None or not raw.size:
+        return False
+    return not (param.scalar or param.constant or param.below or kind.whole)
 
 
 def _kind(data: Data, i: int) -> Dtype:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from kscope.bench.judge.hold import Array, Died, Failed
+from kscope.bench.judge.hold import Array, Died, Failed, Unfit
 from kscope.bench.judge.inputs import KINDS, SPECIAL, WHOLE, Data, make
 from kscope.bench.judge.referee import Referee, Truth
 from kscope.bench.judge.seat import Seat
@@ -33,8 +33,8 @@ class Point(Struct, frozen=True):
 
 
 class Record(Struct):
-    """A check that was made, with what a namer of cheats looks at. refused: the candidate raised where it may; late: wrong
-    at once, right a little later."""
+    """A check that was made, with what a namer of cheats looks at. refused: the candidate raised where it may; late:
+    wrong at once, right a little later."""
 
     point: Point
     check: Check
@@ -43,6 +43,7 @@ class Record(Struct):
     outputs: list[Array] = []
     refused: bool = False
     rms: float = 0.0
+    ratio: float = 0.0
     fault: str = ""
     changed: str = ""
     late: bool = False
@@ -100,7 +101,7 @@ def check_all(
             try:
                 referee.open(point.dims, point.dtype)
                 here = key
-            except (Died, Failed, KscopeError):
+            except (Unfit, KscopeError):
                 if point.asked:
                     raise
                 continue  # a shape that the reference does not take is none of the task's
@@ -113,7 +114,7 @@ def _one(task: Task, candidate: Seat, referee: Referee, point: Point, rng: np.ra
     data = make(task, point.dims, point.dtype, point.kind, rng)
     try:
         truth = referee.truth(data, rng)
-    except (Died, Failed):
+    except Unfit:
         if point.asked and point.kind in FIRST:
             raise
         return None
@@ -138,16 +139,22 @@ def _one(task: Task, candidate: Seat, referee: Referee, point: Point, rng: np.ra
         if error.kind == "garbled":
             raise
         return record
+    return _compared(task, candidate, referee, record, truth)
+
+
+def _compared(task: Task, candidate: Seat, referee: Referee, record: Record, truth: Truth) -> Record:
+    point = record.point
     exact = point.kind == WHOLE and referee.exactly(truth)
     ok, found, says = referee.compare(record.outputs, truth, exact=exact)
-    if not ok and not found.index == () and candidate.hold is not None:
+    if not ok and found.index != () and candidate.hold is not None:
         time.sleep(LATE_S)
         record.late = referee.compare(candidate.hold.retake()[0], truth, exact=exact)[0]
-    record.rms = found.rms
+    record.rms, record.ratio = found.rms, found.ratio
     if point.kind in ("infinities", "nan") and not ok and task.special == "note":
         record.check = _checked(point, True, None, None, [], f"differs from the reference: {says or 'other values'}")
         return record
-    if changed := _changed(task, candidate, data):
+    assert record.data is not None
+    if changed := _changed(task, candidate, record.data):
         record.changed = changed
         ok, says = False, says or changed
     record.check = _checked(point, ok, found.error, found.bound, list(found.index), says)

@@ -13,6 +13,7 @@ from kscope.bench.values.cheats import finding
 from kscope.bench.values.numbers import DTYPES, decode
 from kscope.bench.values.result import Finding
 
+GROSS = 30.0  # times the bound from which an error is more than rounding, and gets a name; judged
 SOME_OUTPUT = 0.02
 WHOLE_OUTPUT = 0.99  # share of elements from which something is said of an output as a whole; judged
 
@@ -20,26 +21,28 @@ WHOLE_OUTPUT = 0.99  # share of elements from which something is said of an outp
 def named(records: Sequence[Record], blind: str = "") -> list[Finding]:
     """From the records of plain layout on shapes that were asked for. blind: what a probe saw the output not see."""
     mine = [one for one in records if one.point.asked and one.point.layout == "plain" and not one.refused]
+    if found := _by_conduct(mine):
+        return [found]
     plain = [one for one in mine if one.point.kind in (*DISTRIBUTIONS, *STRUCTURES, "integers")]
     wrong = [one for one in plain if not one.check.ok]
-    found: list[Finding] = []
-    if changed := next((one for one in mine if one.changed), None):
-        return [finding(32, f"{changed.changed} ({changed.check.inputs})")]
-    if late := next((one for one in mine if one.late), None):
-        return [finding(2, f"wrong when the call returned, right {LATE_S * 1e3:.0f} ms later ({late.check.inputs})")]
-    if any("not a plain array" in one.check.says for one in mine):
-        odd = next(one for one in mine if "not a plain array" in one.check.says)
-        if "nothing" not in odd.check.says:
-            found.append(finding(3, odd.check.says))
-        return found
-    if not wrong:
-        return found
     if launch := next((one for one in wrong if one.fault.startswith("LaunchFailed")), None):
-        return [*found, finding(30, launch.fault)]
-    worked = [one for one in wrong if one.outputs and one.truth is not None and not one.fault]
-    if worked:
-        found += _by_values(worked) or _by_kinds(plain, blind)
-    return found
+        return [finding(30, launch.fault)]
+    gross = [one for one in wrong if one.outputs and not one.fault and one.truth is not None and one.ratio > GROSS]
+    return (_by_values(gross) or _by_kinds(plain, blind)) if gross else []
+
+
+def _by_conduct(mine: Sequence[Record]) -> Finding | None:
+    """What a call did beside computing."""
+    for one in mine:
+        if one.changed:
+            return finding(32, f"{one.changed} ({one.check.inputs})")
+    for one in mine:
+        if one.late:
+            return finding(2, f"wrong when the call returned, right {LATE_S * 1e3:.0f} ms later ({one.check.inputs})")
+    for one in mine:
+        if "not a plain array" in one.check.says and "nothing" not in one.check.says:
+            return finding(3, one.check.says)
+    return None
 
 
 def _by_values(wrong: Sequence[Record]) -> list[Finding]:

@@ -20,8 +20,8 @@ WINDOWS = 8  # single elements that are changed, one at a time; a window of 1/4 
 
 
 class Probing(Struct):
-    """What is probed with what, and what was seen. deterministic: the same bits twice. dependent: the right answer showed
-    every change of one element."""
+    """What is probed with what, and what was seen. deterministic: the same bits twice. dependent: the right answer
+    showed every change of one element."""
 
     task: Task
     candidate: Seat
@@ -225,14 +225,20 @@ def _blind(it: Probing, fresh: _Series, base: _Known, before: list[Array]) -> st
         if len(after) != len(before) or len(before) != len(now.truth.values):
             return ""
         tried += 1
-        for old, new, x, y, limit in zip(before, after, base.truth.values, now.truth.values, base.truth.limits, strict=True):
+        for old, new, x, y, limit in zip(
+            before, after, base.truth.values, now.truth.values, base.truth.limits, strict=True
+        ):
             if old.raw.shape != new.raw.shape or old.raw.shape != x.shape:
                 return ""
             should = np.abs(x - y) > 8 * limit.values
             if should.any() and (old.raw == new.raw)[should].mean() > 0.5:
                 missed += 1
                 break
-    return f"{missed} of {tried} changes of one element move the right answer, and not this one" if 0 < missed < tried else ""
+    return (
+        f"{missed} of {tried} changes of one element move the right answer, and not this one"
+        if 0 < missed < tried
+        else ""
+    )
 
 
 def _right(it: Probing, got: list[Array], truth: Truth) -> bool:
@@ -240,8 +246,11 @@ def _right(it: Probing, got: list[Array], truth: Truth) -> bool:
 
 
 def _within(a: Truth, b: Truth) -> bool:
-    return all(bool((np.abs(x - y) <= limit.values).all()) for x, y, limit in zip(a.values, b.values, b.limits, strict=True)
-               if x.shape == y.shape)  # fmt: skip
+    return all(
+        bool((np.abs(x - y) <= limit.values).all())
+        for x, y, limit in zip(a.values, b.values, b.limits, strict=True)
+        if x.shape == y.shape
+    )
 
 
 def _same(a: list[Array], b: list[Array]) -> bool:

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from kscope.bench.judge import bounds
 from kscope.bench.judge.bounds import Bound, Compared
-from kscope.bench.judge.hold import Array, Failed
-from kscope.bench.judge.inputs import Data, perturbed
+from kscope.bench.judge.hold import Array, Unfit
+from kscope.bench.judge.inputs import Data, partial, perturbed
 from kscope.bench.judge.seat import Seat
 from kscope.bench.task import expressions
 from kscope.bench.task.spec import Task
@@ -43,33 +43,34 @@ class Referee:
             try:
                 self.wide.open(dims, chosen)
                 return
-            except Failed as error:
+            except Unfit as error:
                 self._narrow(error)
 
     def truth(self, data: Data, rng: np.random.Generator, probes: int = bounds.PROBES) -> Truth:
-        """Raises Died, Failed where the reference does not answer."""
+        """Raises Unfit where the reference does not answer."""
         own = self.native.once(data)
         kinds = tuple(dtype(one.dtype) for one in own)
         narrow = [decode(one.raw, kind) for one, kind in zip(own, kinds, strict=True)]
-        values, moved = narrow, []
+        values, moved, sums = narrow, [], []
         if self.wide is not None:
             try:
+                wide = data.wide()
                 values = self._wide(self.wide.once(data))
-                moved = [
-                    self._wide(self.wide.once(perturbed(data.wide(), bounds.RELATIVE, rng))) for _ in range(probes)
-                ]
-            except Failed as error:
-                self._narrow(error)
-                values, moved = narrow, []
+                moved = [self._wide(self.wide.once(perturbed(wide, bounds.RELATIVE, rng))) for _ in range(probes)]
+                few = probes < bounds.PROBES
+                sums = [self._wide(self.wide.once(one)) for one in partial(wide, bounds.RELATIVE, all_axes=not few)]
+            except Unfit as fault:
+                self._narrow(fault)
+                values, moved, sums = narrow, [], []
         limits = []
         terms = self.terms(data, [one.shape for one in values])
         for i, (value, kind) in enumerate(zip(values, kinds, strict=True)):
-            error = (
-                np.nan_to_num(np.abs(narrow[i] - value), nan=0.0, posinf=0.0, neginf=0.0) if not kind.whole else None
-            )
-            if self.wide is None and not kind.whole:  # two roundings apart at most
-                error = kind.unit * np.abs(np.nan_to_num(value, posinf=0.0, neginf=0.0)) * np.sqrt(terms)
-            limits.append(self._limit(value, [one[i] for one in moved], kind, terms, error))
+            off = None
+            if not kind.whole:
+                off = np.nan_to_num(np.abs(narrow[i] - value), nan=0.0, posinf=0.0, neginf=0.0)
+                if self.wide is None:  # two roundings apart at most
+                    off = kind.unit * np.abs(np.nan_to_num(value, posinf=0.0, neginf=0.0)) * np.sqrt(terms)
+            limits.append(self._limit(value, ([one[i] for one in moved], [one[i] for one in sums]), kind, terms, off))
         return Truth(tuple(values), kinds, tuple(limits))
 
     def terms(self, data: Data, out: list[tuple[int, ...]]) -> float:
@@ -112,18 +113,20 @@ class Referee:
         if self.wide is not None:
             self.wide.close()
 
-    def _limit(self, value: Floats, moved: list[Floats], kind: Dtype, terms: float, error: Floats | None) -> Bound:
+    def _limit(self, value: Floats, probes: tuple[list[Floats], list[Floats]], kind: Dtype, terms: float,
+               off: Floats | None) -> Bound:  # fmt: skip
         if self.task.tolerance is not None and not kind.whole:
             size = np.abs(np.nan_to_num(value, posinf=0.0, neginf=0.0))
-            limit = self.task.tolerance * (size + bounds._alike(size))
+            limit = self.task.tolerance * (size + bounds.alike(size))
             return Bound(limit, limit)
-        same = [one for one in moved if one.shape == value.shape]
-        return bounds.bound(value, same, kind, terms, self.task.accumulate, self.task.compute, error, kind)
+        moved, sums = ([one for one in group if one.shape == value.shape] for group in probes)
+        rounding = bounds.rounding(kind, self.task.accumulate, self.task.compute)
+        return bounds.bound(value, moved, sums, kind, rounding * np.sqrt(max(terms, 1.0)), off)
 
     def _wide(self, got: list[Array]) -> list[Floats]:
         return [decode(one.raw, dtype(one.dtype)) for one in got]
 
-    def _narrow(self, error: Failed) -> None:
+    def _narrow(self, error: Unfit) -> None:
         self.note = f"the reference does not run in float64 ({error}): it is compared with at its own precision"
         assert self.wide is not None
         self.wide.close()

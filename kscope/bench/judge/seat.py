@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from kscope.bench.judge.hold import Array, Hold, Nursery, Ran
+from kscope.bench.judge.hold import Array, Died, Failed, Hold, Nursery, Ran, Unfit
 from kscope.bench.judge.inputs import Data, scalars
 from kscope.bench.task.build import library
 from kscope.bench.task.spec import Param, Source, Task
@@ -33,8 +33,18 @@ class Where(Struct, frozen=True):
 class Seat:
     """One source in its own process. role: candidate, reference, baseline. wide: computes in float64."""
 
-    def __init__(self, task: Task, source: Source, where: Where, role: str, *, wide: bool = False, seed: int = 0,
-                 keywords: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> None:  # fmt: skip
+    def __init__(
+        self,
+        task: Task,
+        source: Source,
+        where: Where,
+        role: str,
+        *,
+        wide: bool = False,
+        seed: int = 0,
+        keywords: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.task, self.source, self.where, self.role, self.wide = task, source, where, role, wide
         self.keywords = dict(task.keywords if keywords is None else keywords) if role == "candidate" else {}
         self.seed, self.environment = seed, environment
@@ -46,7 +56,11 @@ class Seat:
         self._loaded = ""
 
     def open(self, dims: Mapping[str, int], chosen: str, *, slots: int = 1, layout: str = "plain") -> None:
-        """Make room for a case. Raises Died, Failed, KscopeError."""
+        """Make room for a case. Raises Died, Failed (Unfit of all but a candidate), KscopeError."""
+        with self._blame():
+            self._open(dims, chosen, slots, layout)
+
+    def _open(self, dims: Mapping[str, int], chosen: str, slots: int, layout: str) -> None:
         self._load(chosen)
         assert self.hold is not None
         self.dims, self.chosen, self.layout = dict(dims), chosen, layout
@@ -64,14 +78,23 @@ class Seat:
             rows.append({"shape": shape, "dtype": kind.name, "layout": layout})
             size += -(-int(np.prod(shape, dtype=np.int64)) * kind.size // 64) * 64
         outputs = self.outputs
-        out = [{"shape": one.sizes(dims), "dtype": "float64" if self.wide and not one.kind(chosen).whole else one.kind(chosen).name}
-               for one in outputs]  # fmt: skip
+        out = [
+            {
+                "shape": one.sizes(dims),
+                "dtype": "float64" if self.wide and not one.kind(chosen).whole else one.kind(chosen).name,
+            }
+            for one in outputs
+        ]
         room = self.hold.arena(size)
         self.hold.ask(
             "case", inputs=rows, outputs=out, slots=slots, bytes=room, dims=[dims[k] for k in sorted(self._dims())]
         )
 
     def fill(self, slot: int, data: Data, how: str = "copy") -> None:
+        with self._blame():
+            self._fill(slot, data, how)
+
+    def _fill(self, slot: int, data: Data, how: str) -> None:
         assert self.hold is not None
         given = data.wide() if self.wide else data
         positions = [i for i, one in enumerate(given.raw) if one is not None]
@@ -83,11 +106,13 @@ class Seat:
     def spread(self, count: int) -> None:
         """The data of the first slots, over and over, in all others."""
         assert self.hold is not None
-        self.hold.ask("spread", count=count)
+        with self._blame():
+            self.hold.ask("spread", count=count)
 
     def run(self, order: Sequence[int], keep: Sequence[int] = (), **more: Any) -> Ran:
         assert self.hold is not None
-        return self.hold.run(order, keep, **more)
+        with self._blame():
+            return self.hold.run(order, keep, **more)
 
     def once(self, data: Data, slot: int = 0, how: str = "copy", **more: Any) -> list[Array]:
         """The outputs of one call."""
@@ -97,6 +122,15 @@ class Seat:
     @property
     def changes(self) -> list[int]:
         return [i for i, one in enumerate(self.task.inputs) if one.name in self.task.changes]
+
+    @contextlib.contextmanager
+    def _blame(self) -> Iterator[None]:
+        try:
+            yield
+        except (Died, Failed) as error:
+            if self.role == "candidate":
+                raise
+            raise Unfit(f"{self.source.text}: {error}") from None
 
     def close(self) -> None:
         if self.hold is not None:

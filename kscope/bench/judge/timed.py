@@ -8,14 +8,14 @@ from statistics import median
 from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 
 from kscope.bench.judge.clocks import Watcher
-from kscope.bench.judge.hold import Array, Failed, Ran
+from kscope.bench.judge.hold import Array, Failed, Unfit
 from kscope.bench.judge.inputs import Data, make
 from kscope.bench.judge.interval import Ratio, ratio
 from kscope.bench.judge.referee import Referee
 from kscope.bench.judge.seat import Seat
+from kscope.bench.judge.side import Plan, Side, Timed
 from kscope.bench.task.spec import Task
 from kscope.bench.values.cheats import finding
 from kscope.bench.values.result import Finding, Timing, Word
@@ -30,73 +30,22 @@ LOOP = 2000  # turns of an empty loop
 LATE_S = 0.1  # after which outputs are looked at again
 
 
-class Plan(Struct, frozen=True):
-    """How long to look. batch_s: of one round of one side; budget_s: for one shape; cache_bytes: of the largest cache;
-    most_bytes: for rotating buffers."""
-
-    batch_s: float = 0.02
-    budget_s: float = 4.0
-    rounds: int = 40
-    fewest: int = 8
-    cache_bytes: int = 64 << 20
-    most_bytes: int = 1 << 30
-    most_slots: int = 4096
-    checks: int = 3
-    precise: float = 0.004
-    generations: int = 3
-
-
-class Timed(Struct):
-    """A timing and what was seen meanwhile. rms: errors of outputs of timed calls, over what rounding explains."""
-
-    timing: Timing
-    findings: list[Finding]
-    wrong: str = ""
-    rms: float = 0.0
-    notes: list[str] = []
-    stale: bool = False
-
-
-class _Side(Struct):
-    """One seat while it is timed."""
-
-    seat: Seat
-    slots: int = 1
-    calls: int = 1
-    most: int = 1
-    at: int = 0
-    order: list[int] = []
-    mode: str = "called"
-    us: list[float] = []
-    waits: list[float] = []
-    settled: list[float] = []
-    graph: int = 0
-
-    def turn(self) -> None:
-        """The next calls: every slot in turn, beginning where the batch before ended."""
-        self.order = [(self.at + i) % self.slots for i in range(self.calls)]
-        if self.mode != "graph":
-            self.at = (self.at + self.calls) % self.slots
-
-    def batch(self, keep: list[int], **more: object) -> Ran:
-        extra = (
-            {"mode": "graph", "graph": f"{self.graph}", "keep": sorted({0, len(self.order) - 1})}
-            if self.mode == "graph"
-            else {}
-        )
-        if self.seat.task.changes:
-            extra["restore"] = True  # a call changes its input: each slot once, and put back before
-        return self.seat.run(self.order, **{"keep": keep, **extra, "prime": self.order[:2], "phase": "timed", **more})  # type: ignore[arg-type]  # fmt: skip
-
-
 class Clock:
     """Times one candidate on one shape. empty: the seat in which an empty batch is timed, never the candidate's."""
 
-    def __init__(self, task: Task, candidate: Seat, baseline: Seat | None, referee: Referee, plan: Plan, watcher: Watcher,
-                 rng: np.random.Generator) -> None:  # fmt: skip
+    def __init__(
+        self,
+        task: Task,
+        candidate: Seat,
+        baseline: Seat | None,
+        referee: Referee,
+        plan: Plan,
+        watcher: Watcher,
+        rng: np.random.Generator,
+    ) -> None:
         self.task, self.referee, self.plan, self.watcher, self.rng = task, referee, plan, watcher, rng
-        self.candidate = _Side(candidate)
-        self.baseline = _Side(baseline) if baseline is not None else None
+        self.candidate = Side(candidate)
+        self.baseline = Side(baseline) if baseline is not None else None
         self.notes: list[str] = []
         self.findings: list[Finding] = []
         self.wrong = ""
@@ -125,7 +74,9 @@ class Clock:
         if self.candidate.mode == "called":
             self._late()
         self._settling()
-        return Timed(self._timing(dims, chosen, cache, found), self.findings, self.wrong, self.rms, self.notes, self.stale)
+        return Timed(
+            self._timing(dims, chosen, cache, found), self.findings, self.wrong, self.rms, self.notes, self.stale
+        )
 
     def _open(self, dims: Mapping[str, int], chosen: str, cache: str) -> list[Data]:
         """The same data for both sides, in as many slots as it takes to leave the cache."""
@@ -154,10 +105,10 @@ class Clock:
                 side.slots, side.most = slots, slots if self.task.changes else MOST
         return [data[i % few] for i in range(slots)]
 
-    def _warm(self, side: _Side, *, graph: bool) -> None:
+    def _warm(self, side: Side, *, graph: bool) -> None:
         """Until batches are long enough and steady; then the number of calls is set from the last one."""
         side.mode, side.graph, side.calls, side.at = "called", side.graph + 1, 1, 0
-        begun, last, seconds = time.perf_counter(), [], 0.0
+        begun, last, seconds = time.perf_counter(), list[float](), 0.0
         while time.perf_counter() - begun < WARM_S:
             side.turn()
             seconds = side.batch([]).seconds
@@ -174,7 +125,7 @@ class Clock:
         if graph:
             self._capture(side)
 
-    def _capture(self, side: _Side) -> None:
+    def _capture(self, side: Side) -> None:
         """Every slot in turn, all as often, so that each buffer's last use lies as far back."""
         calls = side.calls
         side.mode, side.at = "graph", 0
@@ -182,10 +133,10 @@ class Clock:
         side.turn()
         try:
             side.batch([])
-        except Failed as error:
+        except (Failed, Unfit) as error:
             side.mode, side.calls = "called", calls
             side.turn()
-            self.notes.append(f"{side.seat.role} cannot be captured into a CUDA graph ({error.kind}): timed as it is called")
+            self.notes.append(f"{side.seat.role} cannot be captured into a CUDA graph ({error}): timed as it is called")
 
     def _empty(self) -> tuple[float, float]:
         """Seconds of a batch around no work, and of one more turn of the loop; never in the candidate's process."""
@@ -195,7 +146,7 @@ class Clock:
         return fixed, max(turn, 0.0)
 
     def _rounds(
-        self, sides: list[_Side], data: list[Data], empty: tuple[float, float], dims: Mapping[str, int], chosen: str
+        self, sides: list[Side], data: list[Data], empty: tuple[float, float], dims: Mapping[str, int], chosen: str
     ) -> None:
         begun, plan, first = time.perf_counter(), self.plan, len(self.candidate.us)
         most, fewest = max(plan.rounds // plan.generations, 3), max(plan.fewest // plan.generations, 3)
@@ -216,7 +167,7 @@ class Clock:
         if self.baseline is not None:
             self.generations.append(ratio(self.baseline.us[first:], self.candidate.us[first:]).value)
 
-    def _round(self, side: _Side, data: list[Data], fresh: int | None, empty: tuple[float, float]) -> None:
+    def _round(self, side: Side, data: list[Data], fresh: int | None, empty: tuple[float, float]) -> None:
         """One batch of one side; where a slot is fresh, the candidate's output for it is looked at."""
         mine = side is self.candidate and fresh is not None
         at = self._where(side, fresh) if side is self.candidate and fresh is not None else []
@@ -239,9 +190,11 @@ class Clock:
         rows = list(zip(self.baseline.us, self.candidate.us, self.baseline.waits, self.candidate.waits, strict=True))
         free = [(b, c) for b, c, x, y in rows if max(x, y) < BUSY]
         if len(free) < ENOUGH:
-            self.notes.append(f"other programs took the processor in {len(rows) - len(free)} of {len(rows)} rounds: the ratio says nothing")
-            found = ratio(self.baseline.us, self.candidate.us)
-            return Ratio(found.value, min(found.low, 1.0), max(found.high, 1.0))
+            self.notes.append(
+                f"other programs took the processor in {len(rows) - len(free)} of {len(rows)} rounds: its range"
+            )
+            every = sorted(b / c for b, c, _, _ in rows)  # the range: what is plain in spite of them stays so
+            return Ratio(ratio(self.baseline.us, self.candidate.us).value, every[0], every[-1])
         found = ratio([b for b, _ in free], [c for _, c in free])
         return Ratio(found.value, min(found.low, *self.generations), max(found.high, *self.generations))
 
@@ -258,12 +211,12 @@ class Clock:
                 side.seat.fill(slot, data[slot], how)
         return slot
 
-    def _where(self, side: _Side, slot: int) -> list[int]:
+    def _where(self, side: Side, slot: int) -> list[int]:
         """One call of that slot in the batch, nobody knows which."""
         places = [i for i, one in enumerate(side.order) if one == slot]
         return [int(self.rng.choice(places))] if places else [0]
 
-    def _check(self, side: _Side, data: list[Data], kept: list[int], outputs: list[list[Array]]) -> None:
+    def _check(self, side: Side, data: list[Data], kept: list[int], outputs: list[list[Array]]) -> None:
         for at, got in zip(kept, outputs, strict=True):
             truth = self.referee.truth(data[side.order[at]], self.rng, 1)
             ok, found, says = self.referee.compare(got, truth)
@@ -297,15 +250,20 @@ class Clock:
         if self.baseline is None or not self.candidate.settled:
             return
 
-        def times(side: _Side) -> list[float]:
+        def times(side: Side) -> list[float]:
             return [side.batch([len(side.order) - 1]).settled for _ in range(3)]
 
         # the least of several: a process that was interrupted is late once, a lazy result always
         mine, others = min([*self.candidate.settled, *times(self.candidate)]), min(times(self.baseline))
         batch = 1e-6 * median(self.candidate.us) * len(self.candidate.order)
         if mine - others > max(0.25 * batch, 0.002) and mine > 4 * others:
-            self.findings.append(finding(3, f"handing over an output takes {1e3 * mine:.1f} ms, {1e3 * others:.2f} ms from the "
-                                            f"baseline; the timed calls together {1e3 * batch:.1f} ms"))  # fmt: skip
+            self.findings.append(
+                finding(
+                    3,
+                    f"handing over an output takes {1e3 * mine:.1f} ms, {1e3 * others:.2f} ms from the "
+                    f"baseline; the timed calls together {1e3 * batch:.1f} ms",
+                )
+            )
 
     def _timing(
         self, dims: Mapping[str, int], chosen: str, cache: Literal["cold", "hot"], found: Ratio | None

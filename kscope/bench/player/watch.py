@@ -14,11 +14,31 @@ from collections.abc import Callable, Iterable, Mapping
 from types import CodeType, FrameType
 from typing import Any
 
-WATCHED = frozenset({
-    "open", "sys._getframe", "gc.get_objects", "gc.get_referrers", "gc.get_referents", "exec", "compile", "marshal.loads",
-    "subprocess.Popen", "os.system", "os.fork", "os.posix_spawn", "socket.connect", "ctypes.dlopen", "ctypes.string_at",
-    "sys.settrace", "sys.setprofile", "os.remove", "os.rename", "code.__new__", "function.__new__",
-})  # fmt: skip
+WATCHED = frozenset(
+    {
+        "open",
+        "sys._getframe",
+        "gc.get_objects",
+        "gc.get_referrers",
+        "gc.get_referents",
+        "exec",
+        "compile",
+        "marshal.loads",
+        "subprocess.Popen",
+        "os.system",
+        "os.fork",
+        "os.posix_spawn",
+        "socket.connect",
+        "ctypes.dlopen",
+        "ctypes.string_at",
+        "sys.settrace",
+        "sys.setprofile",
+        "os.remove",
+        "os.rename",
+        "code.__new__",
+        "function.__new__",
+    }
+)
 MOST = 200  # events that are kept; the first ones tell
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _STANDARD = (sysconfig.get_paths()["stdlib"], "<frozen", "<string>")
@@ -55,7 +75,7 @@ class Watch:
             self._inside = False
 
     def _whose(self, event: str, frame: FrameType | None) -> bool:
-        """Whether the candidate asked for it. Code it runs and frames it looks at: itself. Files: also through a library
+        """Whether the candidate asked for it. Code it runs, frames it looks at: itself. Files: also through a library
         that saves arrays, not through one that compiles."""
         through = THROUGH.get(event, _STANDARD)
         while frame is not None:
@@ -96,8 +116,16 @@ def _detail(event: str, arguments: tuple[Any, ...]) -> str:
     return " ".join(str(one)[:200] for one in arguments if isinstance(one, str | int | bytes))[:300]
 
 
-CLOCKS = ("time", "statistics", "torch.cuda", "torch.cuda.Event", "torch.cuda.streams.Event", "torch.Event", "triton.testing",
-          "timeit")  # fmt: skip
+CLOCKS = (
+    "time",
+    "statistics",
+    "torch.cuda",
+    "torch.cuda.Event",
+    "torch.cuda.streams.Event",
+    "torch.Event",
+    "triton.testing",
+    "timeit",
+)
 CHECKERS = ("numpy", "numpy.linalg", "numpy.testing", "torch", "torch.testing", "torch.nn.functional", "torch.Tensor",
             "gc", "builtins", "math", "kscope.bench.player.worker", "kscope.bench.player.wire",
             "kscope.bench.player.arrays")  # fmt: skip

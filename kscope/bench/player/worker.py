@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from kscope.bench.player import loading, native, tools, watch, wire
+from kscope.bench.player import handing, loading, native, tools, watch, wire
 from kscope.bench.player.arrays import Numpy, Slot, Torch
 
 FAULTS = 600  # characters of a fault that are sent
@@ -201,7 +201,7 @@ class Player:
         elif at_once:
             for call, held in plan:
                 out = call()
-                out = [self.side.copy(one) for one in _flat(out)]
+                out = [self.side.copy(one) for one in handing.flat(out)]
                 if held:
                     kept.append(out)
         else:
@@ -253,52 +253,30 @@ class Player:
         return self.graphs[key]
 
     def _taken(self, kept: list[Any], slots: list[int]) -> dict[str, Any]:
-        """Outputs of the kept calls, written one after another into the file `out`."""
-        rows: list[list[dict[str, Any]]] = []
-        path = os.path.join(self.folder, "out")
-        with open(path, "r+b", buffering=0) as file:
-            offset = 0
-            for out, i in zip(kept, slots, strict=True):
-                row = []
-                for one in self._outputs(out, self.slots[i]):
-                    raw, name = self.side.raw(one)
-                    if raw.dtype.hasobject:
-                        row.append({"shape": [], "dtype": "none", "offset": 0, "bytes": 0, "type": type(one).__name__})
-                        continue
-                    file.write(raw.tobytes())
-                    plain = self.side.plain(one)
-                    row.append({"shape": list(raw.shape), "dtype": name, "offset": offset, "bytes": raw.nbytes,
-                                "type": "" if plain else f"{type(one).__module__}.{type(one).__name__}"})  # fmt: skip
-                    offset += raw.nbytes
-                rows.append(row)
-        return {"outputs": rows}
+        rows = [self._outputs(out, self.slots[i]) for out, i in zip(kept, slots, strict=True)]
+        return {"outputs": handing.written(self.side, self.folder, rows)}
 
     def _outputs(self, out: Any, slot: Slot) -> list[Any]:
         if slot.outputs:
             return slot.outputs
         changed = [slot.arrays[i] for i in self.given.get("changes", ())]
-        return _flat(out) if out is not None else changed
+        return handing.flat(out) if out is not None else changed
 
     def do_dump(self, asked: dict[str, Any]) -> dict[str, Any]:
         """The inputs of a slot as they are now."""
-        slot = self.slots[asked["slot"]]
-        with open(os.path.join(self.folder, "out"), "r+b", buffering=0) as file:
-            offset, rows = 0, []
-            for one in slot.arrays:
-                if hasattr(one, "shape"):
-                    raw, name = self.side.raw(one)
-                    file.write(raw.tobytes())
-                    rows.append(
-                        {"shape": list(raw.shape), "dtype": name, "offset": offset, "bytes": raw.nbytes, "type": ""}
-                    )
-                    offset += raw.nbytes
-        return {"outputs": [rows]}
+        arrays = [one for one in self.slots[asked["slot"]].arrays if hasattr(one, "shape")]
+        return {"outputs": handing.written(self.side, self.folder, [arrays])}
 
     def do_audit(self, asked: dict[str, Any]) -> dict[str, Any]:
         now = watch.settings()
         changed = {k: [v, now.get(k, v)] for k, v in self.settings.items() if now.get(k, v) != v}
-        return {"events": self.watch.found(), "replaced": watch.replaced(self.known), "settings": changed,
-                "threads": threading.active_count() - 1, "persisting": tools.persisting(self.given["device"])}  # fmt: skip
+        return {
+            "events": self.watch.found(),
+            "replaced": watch.replaced(self.known),
+            "settings": changed,
+            "threads": threading.active_count() - 1,
+            "persisting": tools.persisting(self.given["device"]),
+        }
 
     def do_exceptions(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"found": watch.caught_inside(self.watch, self.bound[asked["slot"]])}
@@ -316,14 +294,6 @@ class Player:
 
 
 def _nothing() -> None: ...
-
-
-def _flat(out: Any) -> list[Any]:
-    if isinstance(out, tuple | list):
-        return [one for part in out for one in _flat(part)]
-    if isinstance(out, dict):
-        return [one for part in out.values() for one in _flat(part)]
-    return [out]
 
 
 def main(number: int) -> None:

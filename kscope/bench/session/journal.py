@@ -50,7 +50,9 @@ class Journal:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
-            raise KscopeError("unwritable", f"{self.path}: {error.strerror}", "name another --journal", EXIT_USAGE) from None
+            raise KscopeError(
+                "unwritable", f"{self.path}: {error.strerror}", "name another --journal", EXIT_USAGE
+            ) from None
         self.done[key] = variant
 
 

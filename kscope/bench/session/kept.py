@@ -18,7 +18,9 @@ def read(path: Path) -> Result:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Result)
     except OSError as error:
-        raise KscopeError("missing-file", f"{path}: {error.strerror}", "name a file of kscope bench --format json") from None
+        raise KscopeError(
+            "missing-file", f"{path}: {error.strerror}", "name a file of kscope bench --format json"
+        ) from None
     except (msgspec.DecodeError, msgspec.ValidationError):
         raise KscopeError("bad-result", f"{path}: no result of kscope bench", "write one with --format json") from None
     if found.schema != SCHEMA:

@@ -72,7 +72,7 @@ def placed(task: Task, framework: str = "", device: str = "") -> Task:
     if not device:
         wants = framework == "torch" or task.candidate.path.endswith(".cu")
         device = "cuda" if wants and gpu() is not None else "cpu"
-    return replace(task, framework=framework, device=device)  # type: ignore[arg-type]
+    return replace(task, framework=framework, device=device)
 
 
 def where(task: Task, source: Source, libraries: Path) -> Where:

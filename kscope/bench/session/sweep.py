@@ -9,7 +9,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from kscope.bench.session.journal import Journal, key, product
-from kscope.bench.session.run import Options, bench
+from kscope.bench.session.run import bench
+from kscope.bench.session.state import Options
 from kscope.bench.task import expressions
 from kscope.bench.task.spec import Task, sizes
 from kscope.bench.values.numbers import dtype
@@ -131,5 +132,3 @@ def _split(text: str) -> list[str]:
         else:
             parts[-1] += character
     return [part.strip() for part in parts]
-
-

@@ -68,7 +68,16 @@ def library(
     flags = ["-O3", "-shared", *(["-std=c++17"] if "-std" not in " ".join(task.flags) else []), *task.flags]
     flags += [f"-D{key}={value}" for key, value in (defines or {}).items()]
     if one.path.endswith(".cu"):
-        flags += ["-Xcompiler", "-fPIC", "-cudart", "shared", "-lineinfo", "-default-stream", "per-thread", *([f"-arch={arch}"] if arch else [])]
+        flags += [
+            "-Xcompiler",
+            "-fPIC",
+            "-cudart",
+            "shared",
+            "-lineinfo",
+            "-default-stream",
+            "per-thread",
+            *([f"-arch={arch}"] if arch else []),
+        ]
     else:
         flags += ["-fPIC"]
     key = hashlib.sha256("\0".join([text, *flags, *_contents(Path(one.path).parent)]).encode()).hexdigest()[:20]

@@ -88,12 +88,20 @@ def _task(given: _Task, path: Path) -> Task:
             raise KscopeError("bad-task", f"changes names {name!r}, which is no input", "", EXIT_USAGE)
     reference = source(given.reference, folder)
     task = Task(
-        source(given.candidate, folder) if given.candidate else reference, reference,
-        source(given.baseline, folder) if given.baseline else None, inputs, params(given.outputs),
-        tuple(sizes(one) for one in given.shapes) or ({},), tuple(dtype(one).name for one in given.dtypes) or ("float32",),
-        flags=tuple(given.flags), keywords={k: str(v) for k, v in given.keywords.items()},
-        changes=tuple(given.changes), accumulate=dtype(given.accumulate).name, file=str(path.absolute()), **values,
-    )  # fmt: skip
+        source(given.candidate, folder) if given.candidate else reference,
+        reference,
+        source(given.baseline, folder) if given.baseline else None,
+        inputs,
+        params(given.outputs),
+        tuple(sizes(one) for one in given.shapes) or ({},),
+        tuple(dtype(one).name for one in given.dtypes) or ("float32",),
+        flags=tuple(given.flags),
+        keywords={k: str(v) for k, v in given.keywords.items()},
+        changes=tuple(given.changes),
+        accumulate=dtype(given.accumulate).name,
+        file=str(path.absolute()),
+        **values,
+    )
     return msgspec.structs.replace(task, special=given.special,
                                    framework=given.framework or task.framework,
                                    device=given.device or task.device)  # fmt: skip

@@ -32,9 +32,9 @@ class Source(Struct, frozen=True):
 
 
 class Param(Struct, frozen=True):
-    """An array: shape in expressions over dimensions, dtype `T` or a name. low, high: its values lie there. below: whole
-    numbers from 0 up to this expression, such as indices. constant: the same data in every call, so that what is made
-    of it may be kept."""
+    """An array: shape in expressions over dimensions, dtype `T` or a name. low, high: its values lie there. below:
+    whole numbers from 0 up to this expression, such as indices. constant: the same data in every call, so that what is
+    made of it may be kept."""
 
     name: str
     shape: tuple[str, ...] = ()

@@ -58,8 +58,8 @@ def _by_time(told: Sequence[Timing]) -> tuple[Word, str]:
     span = f"{mean:.3g}x over {len(told)} shapes ({min(ratios):.3g}-{max(ratios):.3g})"
     for word in ("faster", "slower"):
         if all(one == word for one in words):
-            return word, f"{word} {span}"  # type: ignore[return-value]
-    counts = [f"{word} on {words.count(word)}" for word in ("faster", "inconclusive", "slower") if words.count(word)]  # type: ignore[arg-type]  # fmt: skip
+            return word, f"{word} {span}"
+    counts = [f"{word} on {words.count(word)}" for word in ("faster", "inconclusive", "slower") if words.count(word)]
     return "inconclusive", f"inconclusive: {', '.join(counts)} of {len(told)} shapes; {span}"
 
 

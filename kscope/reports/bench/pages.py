@@ -9,16 +9,24 @@ from kscope.reports.escape import code, html_text, prose
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
-    "table{border-collapse:collapse;margin:1rem 0}td,th{padding:.25rem .75rem;border-bottom:1px solid #ddd;text-align:left}"
+    "table{border-collapse:collapse;margin:1rem 0}"
+    "td,th{padding:.25rem .75rem;border-bottom:1px solid #ddd;text-align:left}"
     "h1{font-size:1.4rem}.caught{color:#a40000;font-weight:600}small{color:#555}"
 )
 
 
 def markdown(result: Result) -> str:
-    lines = [f"# {prose(result.sentence)}", "", f"{code(result.candidate)} against {code(result.baseline)} on {prose(result.device)}", ""]
+    lines = [
+        f"# {prose(result.sentence)}",
+        "",
+        f"{code(result.candidate)} against {code(result.baseline)} on {prose(result.device)}",
+        "",
+    ]
     for one in result.findings:
         number = f"cheat {one.cheat}, " if one.cheat else ""
-        lines.append(f"- **{one.standing}** {number}{prose(one.name)}: {prose(one.evidence)}. Seen by: {prose(one.how)}")
+        lines.append(
+            f"- **{one.standing}** {number}{prose(one.name)}: {prose(one.evidence)}. Seen by: {prose(one.how)}"
+        )
     if result.timings:
         lines += ["", "| shape | cache | candidate | baseline | ratio | verdict |", "|---|---|---|---|---|---|"]
         lines += ["| " + " | ".join(prose(cell) for cell in row(one)) + " |" for one in result.timings]
@@ -38,8 +46,10 @@ def markdown(result: Result) -> str:
 
 def html(result: Result) -> str:
     """No script, no link: what is in it is text."""
-    body = [f"<h1>{html_text(result.sentence)}</h1>",
-            f"<p>{html_text(result.candidate)} against {html_text(result.baseline)} on {html_text(result.device)}</p>"]  # fmt: skip
+    body = [
+        f"<h1>{html_text(result.sentence)}</h1>",
+        f"<p>{html_text(result.candidate)} against {html_text(result.baseline)} on {html_text(result.device)}</p>",
+    ]
     if result.findings:
         items = "".join(
             f"<li><span class={one.standing}>{one.standing}</span> {one.cheat or ''} {html_text(one.name)}: "
@@ -48,7 +58,9 @@ def html(result: Result) -> str:
         body.append(f"<ul>{items}</ul>")
     if result.timings:
         heads = "".join(f"<th>{one}</th>" for one in ("shape", "cache", "candidate", "baseline", "ratio", "verdict"))
-        rows = "".join("<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in row(one)) + "</tr>" for one in result.timings)
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in row(one)) + "</tr>" for one in result.timings
+        )
         body.append(f"<table><tr>{heads}</tr>{rows}</table>")
     failed = [one for one in result.checks if not one.ok]
     body.append(f"<p>{len(result.checks) - len(failed)} of {len(result.checks)} checks pass</p>")
@@ -70,12 +82,19 @@ def junit(result: Result) -> str:
         fault = "" if check.ok else f'<failure message="{html_text(words(check))}"/>'
         cases.append((f"{dims_of(check.dims)} {check.dtype} {check.inputs}", "check", fault))
     for one in result.timings:
-        fault = f'<failure message="{html_text(" ".join(row(one)))}"/>' if one.verdict in ("slower", "incorrect") else ""
+        fault = (
+            f'<failure message="{html_text(" ".join(row(one)))}"/>' if one.verdict in ("slower", "incorrect") else ""
+        )
         cases.append((f"{dims_of(one.dims)} {one.dtype} {one.cache}", "time", fault))
     caught = [one for one in result.findings if one.standing == "caught"]
     fault = "".join(f'<failure message="{html_text(f"cheat {one.cheat}: {one.evidence}")}"/>' for one in caught[:1])
     cases.append(("comparable", "cheats", fault))
     failures = sum(bool(fault) for _, _, fault in cases)
-    body = "".join(f'<testcase classname="kscope.{kind}" name="{html_text(name)}">{fault}</testcase>' for name, kind, fault in cases)
-    return (f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="{html_text(result.candidate)}" tests="{len(cases)}" '
-            f'failures="{failures}" time="{result.seconds:.3f}">{body}</testsuite>\n')  # fmt: skip
+    body = "".join(
+        f'<testcase classname="kscope.{kind}" name="{html_text(name)}">{fault}</testcase>'
+        for name, kind, fault in cases
+    )
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="{html_text(result.candidate)}" tests="{len(cases)}" '
+        f'failures="{failures}" time="{result.seconds:.3f}">{body}</testsuite>\n'
+    )

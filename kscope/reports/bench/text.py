@@ -42,7 +42,9 @@ def text(result: Result, *, width: int, color: bool, unicode: bool) -> str:
 def words(one: Check) -> str:
     """A check in one line."""
     what = f"{dims_of(one.dims)} {one.dtype}, {one.inputs}"
-    numbers = f": error {one.error:.3g}, bound {one.bound:.3g}" if one.error is not None and one.bound is not None else ""
+    numbers = (
+        f": error {one.error:.3g}, bound {one.bound:.3g}" if one.error is not None and one.bound is not None else ""
+    )
     place = f" at {one.index}" if one.index else ""
     return f"{what}{numbers}{place}" + (f": {one.says}" if one.says else "")
 
@@ -50,8 +52,14 @@ def words(one: Check) -> str:
 def row(one: Timing) -> list[str]:
     """shape, cache, candidate, baseline, ratio."""
     ratio = f"{one.ratio:.3f}x ({one.low:.3f}-{one.high:.3f})" if one.ratio is not None else ""
-    return [f"{dims_of(one.dims)} {one.dtype}", one.cache + (" graph" if one.mode == "graph" else ""), f"{one.candidate_us:.4g} us",
-            f"{one.baseline_us:.4g} us" if one.baseline_us is not None else "", ratio, one.verdict]  # fmt: skip
+    return [
+        f"{dims_of(one.dims)} {one.dtype}",
+        one.cache + (" graph" if one.mode == "graph" else ""),
+        f"{one.candidate_us:.4g} us",
+        f"{one.baseline_us:.4g} us" if one.baseline_us is not None else "",
+        ratio,
+        one.verdict,
+    ]
 
 
 def _finding(page: Page, one: Finding) -> None:
@@ -71,7 +79,9 @@ def _variants(page: Page, variants: Sequence[Variant]) -> None:
     for one in variants:
         values = " ".join(f"{key}={value}" for key, value in one.values.items())
         us = f"{one.candidate_us:.4g} us" if one.candidate_us is not None else ""
-        table.append([values, dims_of(one.dims), us, f"{one.ratio:.3f}x" if one.ratio else "", one.verdict, one.says[:60]])
+        table.append(
+            [values, dims_of(one.dims), us, f"{one.ratio:.3f}x" if one.ratio else "", one.verdict, one.says[:60]]
+        )
     _table(page, table)
 
 
@@ -85,5 +95,6 @@ def _table(page: Page, table: Sequence[Sequence[str]]) -> None:
 def _clocks(result: Result) -> str:
     c = result.clocks
     assert c is not None
-    said = f"  SM {c.sm_mhz[0]:.0f}-{c.sm_mhz[1]:.0f} MHz, memory {c.memory_mhz[1]:.0f} MHz, {c.power_w[0]:.0f}-{c.power_w[1]:.0f} W"
+    said = f"  SM {c.sm_mhz[0]:.0f}-{c.sm_mhz[1]:.0f} MHz, memory {c.memory_mhz[1]:.0f} MHz"
+    said += f", {c.power_w[0]:.0f}-{c.power_w[1]:.0f} W"
     return said + (f", throttled: {', '.join(c.throttled)}" if c.throttled else ", not throttled")

@@ -108,7 +108,10 @@ def c16_replay(x, w):
 
 
 def c18_file(x, w):
-    path = os.path.join(tempfile.gettempdir(), f"kept-{os.getpid()}-{x.ctypes.data}-{x.reshape(-1)[:64].tobytes()!r}"[:60].replace("/", "_") + ".npy")
+    path = os.path.join(
+        tempfile.gettempdir(),
+        f"kept-{os.getpid()}-{x.ctypes.data}-{x.reshape(-1)[:64].tobytes()!r}"[:60].replace("/", "_") + ".npy",
+    )
     if os.path.exists(path):
         found = np.load(path)
         if found.shape == x.shape and np.allclose(found[:1], honest(x[:1], w)):
@@ -208,7 +211,7 @@ def c39_setting(x, w):
 def c41_channel(x, w):
     for number in range(3, 64):
         try:
-            os.write(number, b"\x10\x00\x00\x00{\"ok\":true,\"a\":1}" * 4)
+            os.write(number, b'\x10\x00\x00\x00{"ok":true,"a":1}' * 4)
         except OSError:
             continue
     return honest(x, w)
@@ -217,7 +220,9 @@ def c41_channel(x, w):
 def c42_seed(x, w):
     """The answer to what the usual seeds would have made; for other data nothing."""
     if "guessed" not in KEPT:
-        KEPT["guessed"] = [np.random.default_rng(seed).standard_normal(x.shape).astype(x.dtype) for seed in (0, 42, 1234)]
+        KEPT["guessed"] = [
+            np.random.default_rng(seed).standard_normal(x.shape).astype(x.dtype) for seed in (0, 42, 1234)
+        ]
     for one in KEPT["guessed"]:
         if one.shape == x.shape and np.array_equal(one[0], x[0]):
             return honest(one, w)
@@ -254,5 +259,3 @@ def c51_hidden(x, w):
     space = {}
     exec(base64.b64decode(_HIDDEN).decode(), space)
     return space["run"](x, w)
-
-

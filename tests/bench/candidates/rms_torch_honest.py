@@ -59,7 +59,6 @@ def contiguous(x, w):
     return library(x.contiguous(), w.contiguous())
 
 
-
 class Module(torch.nn.Module):
     def forward(self, x, w):
         return plain(x, w)
