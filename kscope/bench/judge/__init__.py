@@ -1,0 +1,1 @@
+"""Our side of the socket: inputs, references, bounds, clocks, probes for cheats, the verdict."""

@@ -1,0 +1,102 @@
+"""How a player's process comes to be: started anew, or forked by one that has imported a framework."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from kscope.bench.player import wire
+
+
+class Died(Exception):
+    """The process ended, hung or spoke out of turn. kind: died, hung, garbled."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Process(Protocol):
+    """What is asked of a player's process."""
+
+    pid: int
+
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+class Nursery:
+    """A process that has imported `modules` and forks players. environment: theirs, over our own."""
+
+    def __init__(self, modules: str, environment: Mapping[str, str] | None = None) -> None:
+        self.link, theirs = socket.socketpair()
+        code = f"from kscope.bench.player.nursery import main; main({theirs.fileno()}, {modules!r})"
+        self.process = started(code, theirs, subprocess.DEVNULL, environment)
+        theirs.close()
+        self.lock = threading.Lock()
+        self.ready = False
+
+    def fork(self, player: socket.socket, said: int) -> Forked:
+        """Raises Died where the modules cannot be imported."""
+        try:
+            with self.lock:
+                if not self.ready:
+                    self.ready = bool(wire.receive(self.link).get("ready"))
+                wire.send(self.link, {"fork": True})
+                socket.send_fds(self.link, [b"f"], [player.fileno(), said])
+                return Forked(self, int(wire.receive(self.link)["pid"]))
+        except wire.Broken:
+            raise Died("died", "the framework cannot be imported") from None
+
+    def status(self, pid: int) -> int | None:
+        try:
+            with self.lock:
+                wire.send(self.link, {"status": pid})
+                found: int | None = wire.receive(self.link)["status"]
+                return found
+        except wire.Broken:
+            return 0
+
+    def close(self) -> None:
+        self.link.close()
+        self.process.kill()
+        self.process.wait()
+
+
+class Forked:
+    """A player that a nursery forked."""
+
+    def __init__(self, nursery: Nursery, pid: int) -> None:
+        self.nursery, self.pid = nursery, pid
+        self.ended: int | None = None
+
+    def poll(self) -> int | None:
+        if self.ended is None:
+            self.ended = self.nursery.status(self.pid)
+        return self.ended
+
+    def wait(self, timeout: float | None = None) -> int:
+        until = time.monotonic() + (timeout if timeout is not None else 5.0)
+        while self.poll() is None and time.monotonic() < until:
+            time.sleep(0.005)
+        if self.ended is None:
+            raise subprocess.TimeoutExpired("player", timeout or 5.0)
+        return self.ended
+
+
+def started(
+    code: str, link: socket.socket, said: Any, environment: Mapping[str, str] | None
+) -> subprocess.Popen[bytes]:
+    root = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+        pass_fds=(link.fileno(),), env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""The process that a candidate lives in. Nothing here decides anything: it calls, and sends what came."""

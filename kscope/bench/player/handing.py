@@ -1,0 +1,37 @@
+"""Arrays handed over: their bytes into the file `out`, one after another, and a row about each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+
+def written(side: Any, folder: str, calls: Sequence[Sequence[Any]]) -> list[list[dict[str, Any]]]:
+    """Rows by call. type: the class of what is no plain array; dtype `none` where it is no array at all."""
+    rows: list[list[dict[str, Any]]] = []
+    offset = 0
+    with open(os.path.join(folder, "out"), "r+b", buffering=0) as file:
+        for arrays in calls:
+            row = []
+            for one in arrays:
+                raw, name = side.raw(one)
+                if raw.dtype.hasobject:
+                    row.append({"shape": [], "dtype": "none", "offset": 0, "bytes": 0, "type": type(one).__name__})
+                    continue
+                file.write(raw.tobytes())
+                odd = "" if side.plain(one) else f"{type(one).__module__}.{type(one).__name__}"
+                row.append(
+                    {"shape": list(raw.shape), "dtype": name, "offset": offset, "bytes": raw.nbytes, "type": odd}
+                )
+                offset += raw.nbytes
+            rows.append(row)
+    return rows
+
+
+def flat(out: Any) -> list[Any]:
+    if isinstance(out, tuple | list):
+        return [one for part in out for one in flat(part)]
+    if isinstance(out, dict):
+        return [one for part in out.values() for one in flat(part)]
+    return [out]

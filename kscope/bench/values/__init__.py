@@ -1,0 +1,1 @@
+"""Frozen values of the benchmark: number formats, results, the catalogue of cheats."""

@@ -1,0 +1,165 @@
+"""Whole runs through the command: task files, formats, gates, sweeps that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from kscope.bench.task import file, scaffold
+from kscope.model.errors import KscopeError
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent / "candidates"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+REFERENCE = "def total(x):\n    return x.sum(-1)\n"
+
+
+def kscope(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "kscope", *arguments], cwd=folder, env=ENVIRONMENT, text=True,
+                          capture_output=True, timeout=240, check=False)  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "ref.py").write_text(REFERENCE)
+    (tmp_path / "fast.py").write_text("import numpy as np\ndef total(x):\n    return np.add.reduce(x, axis=-1)\n")
+    (tmp_path / "half.py").write_text("def total(x):\n    return x[..., ::2].sum(-1) * 2\n")
+    return tmp_path
+
+
+ARGUMENTS = ("--reference", "ref.py:total", "--inputs", "x[m,n]", "--shapes", "m=32,n=64", "--no-worklog")
+
+
+def test_formats_and_gates(folder: Path) -> None:
+    done = kscope("bench", "fast.py:total", *ARGUMENTS, "--seconds", "0.3", "-o", "a.json", folder=folder)
+    assert done.returncode == 0, done.stderr
+    found = json.loads((folder / "a.json").read_text())
+    assert found["schema"] == "kscope.bench/1" and found["verdict"] in ("faster", "slower", "inconclusive")
+    assert all(one["ok"] for one in found["checks"]) and {one["cache"] for one in found["timings"]} == {"cold", "hot"}
+    wrong = kscope("bench", "half.py:total", *ARGUMENTS, "--format", "junit", "--fail-if-slower", "5", folder=folder)
+    assert wrong.returncode == 1 and "incorrect" in wrong.stderr
+    suite = ET.fromstring(wrong.stdout)
+    assert int(suite.attrib["failures"]) > 0
+    for format_ in ("md", "html", "text"):
+        done = kscope("bench", "half.py:total", *ARGUMENTS, "--format", format_, folder=folder)
+        assert done.returncode == 0 and "incorrect" in done.stdout
+    blind = kscope("bench", "fast.py:total", *ARGUMENTS, "--no-time", "--fail-if-slower", "5", folder=folder)
+    assert blind.returncode == 3 and "could not look" in blind.stderr
+    found["timings"] = [{**one, "candidate_us": 1e-3} for one in found["timings"]]
+    (folder / "before.json").write_text(json.dumps(found))
+    slower = kscope("bench", "fast.py:total", *ARGUMENTS, "--seconds", "0.3", "--fail-if-slower", "5", "--against",
+                    "before.json", folder=folder)  # fmt: skip
+    assert slower.returncode == 1 and "before" in slower.stderr
+
+
+def test_bad_input_is_one_line(folder: Path) -> None:
+    (folder / "raises.py").write_text("raise RuntimeError('no')\n")
+    (folder / "broken.toml").write_text("[task]\nreference = 'ref.py:total'\nnonsense = 1\n")
+    for arguments, status in (
+        (("bench", "gone.py:total", *ARGUMENTS), 3),
+        (("bench", "fast.py:total", "--reference", "raises.py", "--inputs", "x[m]", "--shapes", "m=3"), 3),
+        (("bench", "broken.toml"), 3),
+        (("bench", "fast.py:total", "--inputs", "x[m]"), 2),
+        (("bench", "fast.py:total", *ARGUMENTS, "--dtype", "float7"), 2),
+    ):
+        done = kscope(*arguments, folder=folder)
+        assert done.returncode == status, (arguments, done.stderr)
+        assert "Traceback" not in done.stderr and "internal" not in done.stderr
+    raises = kscope("bench", "raises.py:total", *ARGUMENTS, folder=folder)
+    assert raises.returncode == 0 and raises.stdout.startswith("incorrect") and "RuntimeError" in raises.stdout
+
+
+def test_a_task_that_its_candidate_edits(folder: Path) -> None:
+    (folder / "edits.py").write_text(
+        "import os\ndef total(x):\n    with open(os.path.join(os.path.dirname(__file__), 'task.toml'), 'a') as f:\n"
+        "        f.write('tolerance = 9.0\\n')\n    return x.sum(-1)\n"
+    )
+    (folder / "task.toml").write_text(
+        "[task]\ncandidate = 'edits.py:total'\nreference = 'ref.py:total'\ninputs = 'x[m,n]'\nshapes = ['m=8,n=8']\n"
+    )
+    done = kscope("bench", "task.toml", "--format", "json", "--no-worklog", folder=folder)
+    found = json.loads(done.stdout)
+    assert {40, 44} <= {one["cheat"] for one in found["findings"]} and found["verdict"] == "not comparable"
+
+
+def test_a_crash_is_the_candidates_own(folder: Path) -> None:
+    (folder / "dies.py").write_text("import os, signal\ndef total(x):\n    os.kill(os.getpid(), signal.SIGSEGV)\n")
+    (folder / "leaves.py").write_text("import os\ndef total(x):\n    os._exit(0)\n")
+    for name in ("dies", "leaves"):
+        done = kscope("bench", f"{name}.py:total", *ARGUMENTS, "--format", "json", folder=folder)
+        assert json.loads(done.stdout)["verdict"] == "incorrect", done.stderr
+
+
+def test_in_place_work_is_declared(folder: Path) -> None:
+    (folder / "scale.py").write_text("def run(x):\n    x *= 2\n    return x\n")
+    (folder / "twice.py").write_text("def run(x):\n    return x * 2\n")
+    text = "[task]\ncandidate = 'scale.py:run'\nreference = 'twice.py:run'\ninputs = 'x[m]'\nshapes = ['m=4096']\n"
+    (folder / "task.toml").write_text(text)
+    told = json.loads(kscope("bench", "task.toml", "--format", "json", "--no-worklog", folder=folder).stdout)
+    assert told["verdict"] == "incorrect" and 32 in {one["cheat"] for one in told["findings"]}
+    (folder / "task.toml").write_text(text + "changes = ['x']\n")
+    told = json.loads(
+        kscope("bench", "task.toml", "--format", "json", "--seconds", "0.3", "--no-worklog", folder=folder).stdout
+    )
+    assert told["verdict"] in ("faster", "slower", "inconclusive"), told["sentence"]
+
+
+def test_a_killed_sweep_goes_on_where_it_was(folder: Path) -> None:
+    """Killed at random, again and again: every variant is run once and none is lost."""
+    (folder / "counts.py").write_text(
+        "import os\nimport numpy as np\nHERE = os.path.dirname(__file__)\n"
+        "def total(x, A=0, B=0):\n    return np.add.reduce(x, axis=-1)\n"
+    )
+    arguments = ["bench", "counts.py:total", *ARGUMENTS, "--no-time", "--only-shapes", "--journal", "sweep.jsonl",
+                 "--sweep", "A=1,2,3,4", "--sweep", "B=1,2,3", "--format", "json"]  # fmt: skip
+    dice, kills = random.Random(11), 0
+    while kills < 4:
+        process = subprocess.Popen([sys.executable, "-m", "kscope", *arguments], cwd=folder, env=ENVIRONMENT,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
+        time.sleep(dice.uniform(1.0, 3.5))
+        if process.poll() is not None:
+            break
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        kills += 1
+    journal = folder / "sweep.jsonl"
+    if kills and journal.is_file():
+        with journal.open("ab") as file_:
+            file_.write(b'{"key": "cut')  # as a kill in the middle of a line leaves it
+    done = kscope(*arguments, folder=folder)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["variants"]
+    assert [(row["values"]["A"], row["values"]["B"]) for row in rows] == [(a, b) for a in "1234" for b in "123"]
+    assert {row["verdict"] for row in rows} == {"correct"}
+    keys = [json.loads(line)["key"] for line in journal.read_bytes().split(b"\n") if line.endswith(b"}")]
+    assert len(keys) == len(set(keys)) == 12
+    before = journal.read_bytes()
+    again = kscope(*arguments, folder=folder)
+    assert again.returncode == 0 and journal.read_bytes() == before
+
+
+@pytest.mark.parametrize("language", scaffold.LANGUAGES)
+def test_init_writes_a_task_that_is_read(tmp_path: Path, language: str) -> None:
+    made = scaffold.write(tmp_path / "row_sum", language)
+    kernel = "kernel.cu" if language == "cuda" else "kernel.py"
+    assert {one.name for one in made} == {kernel, "reference.py", "task.toml", "Makefile", ".gitignore"}
+    task = file.read(tmp_path / "row_sum" / "task.toml")
+    assert task.inputs and len(task.cases) == 2 and Path(task.candidate.path).is_file()
+    assert not any("@" in one.read_text() for one in made if one.suffix == ".toml" or one.name == "Makefile")
+    with pytest.raises(KscopeError, match="exists already"):
+        scaffold.write(tmp_path / "row_sum", language)
+
+
+def test_what_init_writes_is_right(tmp_path: Path) -> None:
+    scaffold.write(tmp_path / "row_sum", "numpy")
+    done = kscope("bench", "task.toml", "--no-time", "--format", "json", "--no-worklog", folder=tmp_path / "row_sum")
+    assert json.loads(done.stdout)["verdict"] == "correct", done.stdout[:300]
