@@ -46,6 +46,14 @@ class Evidence(Frozen):
     note: str = ""
 
 
+class OwnPlace(Frozen):
+    """The user's line behind a place in a library's header. near: of the nearest instruction, not of the call."""
+
+    file: str
+    line: int
+    near: bool
+
+
 class Location(Frozen):
     function: str
     pc: Annotated[int, Meta(description="byte offset from the kernel's entry")]
@@ -58,9 +66,7 @@ class Location(Frozen):
     sass: str | None = None
     source: str | None = None
     sampled: Annotated[float | UnsetType, Meta(description="share of the samples taken at it, 0..1")] = UNSET
-    own: Annotated[
-        str | UnsetType, Meta(description="the user's line, where `file` is a library's header: file.cu:12, or near it")
-    ] = UNSET
+    own: OwnPlace | UnsetType = UNSET  # only where `file` is a library's header
 
 
 class Remedy(Frozen):

@@ -12,8 +12,10 @@ from kscope.engine.library_code import for_the_caller
 from kscope.features.sass.library_code import in_library, inside_advice, own_place
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Finding, Location
+from kscope.model.findings import OwnPlace
 from kscope.model.kernel import Kernel
 from kscope.model.program import Site
+from kscope.reports.phrases.places import where
 from tests.features.listings import program
 
 TOOLKIT = "/usr/local/cuda/targets/x86_64-linux/include/"
@@ -36,11 +38,14 @@ def test_the_users_line_through_the_inlined_calls_or_beside() -> None:
     code[0] = structs.replace(code[0], file="/corpus/a.cu", line=7)
     code[1] = structs.replace(code[1], file=TOOLKIT + "curand_kernel.h", line=900)
     listing = Listing(structs.replace(bare, instructions=tuple(code)), "f")
-    assert own_place(listing, 0) is None and own_place(listing, 1) == "near a.cu:7"
+    assert own_place(listing, 0) is None and own_place(listing, 1) == OwnPlace("/corpus/a.cu", 7, near=True)
     sites = (Site(TOOLKIT + "curand_uniform.h", 80), Site("/corpus/a.cu", 12))
     code[1] = structs.replace(code[1], inlined=sites)
     listing = Listing(structs.replace(bare, instructions=tuple(code)), "f")
-    assert own_place(listing, 1) == "a.cu:12"
+    assert own_place(listing, 1) == OwnPlace("/corpus/a.cu", 12, near=False)
+    header = listing.location(1)
+    assert where(header) == "curand_kernel.h:900"
+    assert where(structs.replace(header, own=own_place(listing, 1))) == "curand_kernel.h:900 (a.cu:12)"
 
 
 def test_a_librarys_kernel_is_told_from_its_callers_side(kernel: Callable[[str], Kernel]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.listing import Listing
+from kscope.model.findings import OwnPlace
 
 HEADER = re.compile(
     r"(?:^|/)(?:usr|opt)/.*/include/|/targets/[^/]+/include/|/(?:cub|thrust|cute|cutlass|cccl|libcudacxx)/"
@@ -27,21 +28,21 @@ def in_library(file: str | None) -> bool:
     return file is not None and HEADER.search(file.replace("\\", "/")) is not None
 
 
-def own_place(code: Listing, index: int) -> str | None:
-    """The user's line that an instruction of a library's header belongs to, as `file.cu:12`: through the calls that
-    were inlined, where the code tells them, else that of the nearest instruction of its block with one,
-    `near file.cu:12`. None for the user's own code, and where nothing tells."""
+def own_place(code: Listing, index: int) -> OwnPlace | None:
+    """The user's line that an instruction of a library's header belongs to: through the calls that were inlined, where
+    the code tells them, else that of the nearest instruction of its block with one. None for the user's own code, and
+    where nothing tells."""
     ins = code[index]
     if not in_library(ins.file):
         return None
     for site in ins.inlined:
         if not in_library(site.file):
-            return f"{_base(site.file)}:{site.line}"
+            return OwnPlace(site.file, site.line, near=False)
     block = code.cfg.blocks[code.cfg.block_of[index]]
     near = sorted(range(block.start, block.end), key=lambda i: (abs(i - index), i))
     for other in (code[i] for i in near):
         if other.file is not None and other.line is not None and not in_library(other.file):
-            return f"near {_base(other.file)}:{other.line}"
+            return OwnPlace(other.file, other.line, near=True)
     return None
 
 
@@ -51,6 +52,3 @@ def inside_advice(file: str | None) -> str | None:
         return None
     return next((advice for pattern, advice in INSIDE if re.search(pattern, file)), None)
 
-
-def _base(path: str) -> str:
-    return path.replace("\\", "/").rsplit("/", 1)[-1]

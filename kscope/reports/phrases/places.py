@@ -6,14 +6,16 @@ from msgspec import UNSET
 
 from kscope.model.analysis import Location
 from kscope.model.errors import one_line
-from kscope.reports.words import percent, place
+from kscope.reports.words import basename, percent, place
 
 
 def where(location: Location, *, full: bool = False) -> str:
     """The place, and the user's line where it lies in a library's header: `cuda_fp16.hpp:812 (near row.cu:14)`."""
     if location.own is UNSET:
         return place(location, full=full)
-    return f"{place(location, full=full)} ({one_line(location.own)})"
+    name = one_line(location.own.file)
+    own = f"{name if full else basename(name)}:{location.own.line}"
+    return f"{place(location, full=full)} ({'near ' if location.own.near else ''}{own})"
 
 
 def waited(location: Location) -> str:

@@ -139,7 +139,8 @@ function places(locations: Place[], codeLink: (place: Place) => string | null, f
   const list = h("ul", { class: "places", "aria-label": "places" });
   for (const place of locations) {
     const line = place.file && place.line ? `${base(place.file)}:${place.line}` : `pc ${hex(place.pc)}`;
-    const where = place.own === undefined ? line : `${line} (${place.own})`;
+    const own = place.own;
+    const where = own === undefined ? line : `${line} (${own.near ? "near " : ""}${base(own.file)}:${own.line})`;
     const target = codeLink(place);
     list.append(h("li", {},
       target ? h("a", { href: target, class: "where", title: place.file ?? "" }, where) : h("span", { class: "where" }, where),

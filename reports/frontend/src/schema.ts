@@ -264,7 +264,7 @@ export interface Link {
 
 export interface Location {
   function: string; pc: number; opcode: string; file: string | null; line: number | null; share: number | null;
-  sass: string | null; source: string | null; sampled: number; own: string;
+  sass: string | null; source: string | null; sampled: number; own: OwnPlace;
 }
 
 export interface LoopDetail {
@@ -329,6 +329,10 @@ export interface OccupancyDetail {
 
 export interface OccupancyStep {
   registers: number; blocks: number; warps: number;
+}
+
+export interface OwnPlace {
+  file: string; line: number; near: boolean;
 }
 
 export interface Phases {
