@@ -62,8 +62,13 @@ def _described(setting: Setting, bad: Sequence[Tile]) -> Fix | None:
     every = [p for t in bad for p in t.every]
     was = layouts.total(every)
     mode = next((name for name, one in MODES if layouts.clears(every, one)), None)
-    by = sorted({code[i].opcode for i in users})[0]
-    why = f"{by} fixes the layout of shared memory by its descriptor: neither padding nor other indices can be used"
+    names = {code[i].opcode for i in users}
+    described = sorted(n for n in names if n in DESCRIBED or n.startswith("UTMA"))
+    if described:
+        by = described[0]
+        why = f"{by} fixes the layout of shared memory by its descriptor: neither padding nor other indices can be used"
+    else:
+        why = f"{min(names)} writes its bytes side by side: a copy a row could pad them, a tensor map exchange them"
     fits = f"; {mode} in the descriptor, and the same XOR in the lanes' addresses, clears it" if mode else (
         "; none of the descriptor's modes clears these accesses: change which lanes read which rows"
     )
