@@ -41,8 +41,8 @@ def subjects(path: str, function: str | None = None, lines: Lines | None = None)
     is unreadable, or nothing matches."""
     wanted = re.compile(function or "")
     with fenced(path):
-        found = _profiled(path, lines) if _is_report(path) else _bare(path, lines)
-    chosen = [s for s in found if wanted.search(s.name)]
+        found = _profiled(path, lines) if _is_report(path) else _bare(path, function, lines)
+    chosen = [s for s in found if wanted.search(s.name) or wanted.search(s.setting.name)]
     if not chosen:
         what = f"no kernel matches {quoted(function)}" if function else "no kernel with machine code"
         raise KscopeError("no_match", f"{path}: {what}", "see kscope analyze, kscope sass", EXIT_USAGE)
@@ -134,11 +134,11 @@ def _profiled(path: str, lines: Lines | None) -> list[Subject]:
     return out
 
 
-def _bare(path: str, lines: Lines | None) -> list[Subject]:
+def _bare(path: str, function: str | None, lines: Lines | None) -> list[Subject]:
     from kscope.parsers.cubin.programs import read_programs
 
     out = []
-    for cubin in read_programs(path):
+    for cubin in read_programs(path, None, function):
         for program in cubin.functions:
             if program.entry:
                 code = Listing(program)

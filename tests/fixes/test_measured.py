@@ -91,3 +91,13 @@ def test_enough_was_built() -> None:
 def test_the_kernels_are_the_source(tmp_path: Path) -> None:
     text = (HERE / "layouts.cu").read_text("utf-8")
     assert all(f"void {name}(" in text for name in MEASURED["layouts"])
+
+
+def test_a_layout_that_a_descriptor_fixes_is_no_code_but_a_mode(tmp_path: Path) -> None:
+    path = tmp_path / "described.cubin"
+    path.write_bytes(lzma.decompress((HERE / "described.sm_90a.cubin.xz").read_bytes()))
+    (subject,) = subjects(str(path), None, sources_below(HERE))
+    (fix,) = [x for f in subject.findings if f.code == "MEM103" for x in f.fixes]
+    assert fix.kind == "descriptor_swizzle" and not fix.code and not fix.edits and fix.price is None
+    assert "UTMALDG fixes the layout" in fix.refused and "CU_TENSOR_MAP_SWIZZLE_128B" in fix.refused
+    assert fix.proof[0].after < fix.proof[0].before

@@ -172,7 +172,8 @@ def _by_bytes(setting: Setting, one: Placed) -> tuple[str, Condition, str, Chang
         name, text = "swizzled", f"offset ^ {_term(row, layout, 1)}"
     places = sorted({ins.line for t in one.tiles for i in t.patterns if (ins := setting.code[i]).line is not None})
     where = f"lines {', '.join(map(str, places))}" if places else f"{sum(len(t.patterns) for t in one.tiles)} accesses"
-    head = "// bytes, from the tile's first"
+    head = f"// bytes, from the tile's first{f' (0x{one.label} of shared memory)' if one.label else ''}"
+    name += f"_{one.label}" if one.label else ""
     helper = f"__host__ __device__ constexpr unsigned {name}(unsigned offset) {{ return {text}; }}  {head}"
     condition = Condition(holds="every address of the tile goes through it", state="check", why=f"accessed at {where}")
     found = _maker(setting, one) if isinstance(layout, Swizzle) else None

@@ -45,7 +45,8 @@ def fixes(asked: Asked) -> list[Fix]:
     made = []
     for kind in ("pad", "swizzle"):
         chosen = placed(groups, kind)
-        clear = len(chosen) == len(groups) and not any(layouts.total(p.patterns, p.layout).excess for p in chosen)
+        every = sum(len(p.tiles) for p in chosen) == sum(len(members) for members, _, _ in groups)
+        clear = every and not any(layouts.total(p.patterns, p.layout).excess for p in chosen)
         if chosen:
             made.append((not clear, _fix(setting, kind, chosen, price, clear, seen)))
     # What clears all comes first, and of those the cheaper one: padding, unless it takes blocks from the SM.
@@ -62,8 +63,13 @@ def _described(setting: Setting, bad: Sequence[Tile]) -> Fix | None:
     every = [p for t in bad for p in t.every]
     was = layouts.total(every)
     mode = next((name for name, one in MODES if layouts.clears(every, one)), None)
-    by = sorted({code[i].opcode for i in users})[0]
-    why = f"{by} fixes the layout of shared memory by its descriptor: neither padding nor other indices can be used"
+    names = {code[i].opcode for i in users}
+    described = sorted(n for n in names if n in DESCRIBED or n.startswith("UTMA"))
+    if described:
+        by = described[0]
+        why = f"{by} fixes the layout of shared memory by its descriptor: neither padding nor other indices can be used"
+    else:
+        why = f"{min(names)} writes its bytes side by side: a copy a row could pad them, a tensor map exchange them"
     fits = f"; {mode} in the descriptor, and the same XOR in the lanes' addresses, clears it" if mode else (
         "; none of the descriptor's modes clears these accesses: change which lanes read which rows"
     )
@@ -108,7 +114,7 @@ def _fix(
     written = Written() if refused else source_code.written(setting, chosen)
     parameters: dict[str, int | float | str] = {}
     for n, one in enumerate(chosen):
-        prefix = f"{one.names}." if one.arrays else f"{n}." if len(chosen) > 1 else ""
+        prefix = f"{one.names or one.label or n}." if one.arrays or len(chosen) > 1 else ""
         parameters |= {prefix + key: getattr(one.layout, key) for key in one.layout.__struct_fields__}
     return Fix(
         kind="pad" if kind == "pad" else "swizzle",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from math import gcd
 
+import msgspec
 from msgspec import Struct
 
 from kscope.fixes.given.setting import Setting
@@ -23,6 +24,8 @@ class Placed(Struct, frozen=True):
     layout: Layout
     arrays: tuple[Array, ...] = ()
     file: str = ""
+    label: str = ""
+    """Tells tiles without a name apart, where they get layouts of their own."""
 
     @property
     def patterns(self) -> list[Pattern]:
@@ -95,19 +98,30 @@ def _could_be(array: Array, size: int, *, whole: bool) -> bool:
 
 def placed(groups: Iterable[Group], kind: str) -> list[Placed]:
     """The smallest layout of a kind ("pad", "swizzle") for each group; groups without one are left out."""
-    out = []
+    out: list[Placed] = []
     for members, found, file in groups:
+        layout = _chosen(members, found, kind)
+        together = layout is not None and (len(found) > 1 or _one_map(members, layout))
         every = [p for t in members for p in t.every]
-        array = found[0] if found else None
-        rows = _rows(members, array)
-        row = rows[0] if array is not None and len(array.dims) > 1 and rows else None
-        element = max(4, array.element if array is not None else min(t.element for t in members))
-        used = max(t.end - t.start for t in members)
-        widest = max(element, *(t.widest for t in members))
-        layout = _padding(every, rows, row, element, used) if kind == "pad" else _swizzle(every, rows, row, widest)
-        if layout is not None and (len(found) > 1 or _one_map(members, layout)):
+        clear = layout is not None and together and layouts.total(every, layout).excess == 0
+        if not clear and not found and len(members) > 1:  # no common layout: each tile its own
+            alone = [(t, one) for t in members for one in placed([((t,), (), "")], kind)]
+            out += [msgspec.structs.replace(one, label=f"{t.start:x}") for t, one in alone]
+        elif together and layout is not None:
             out.append(Placed(members, layout, found, file))
     return out
+
+
+def _chosen(members: Sequence[Tile], found: Sequence[Array], kind: str) -> Layout | None:
+    """The smallest layout of a kind that clears these tiles together, or leaves the least."""
+    every = [p for t in members for p in t.every]
+    array = found[0] if found else None
+    rows = _rows(members, array)
+    row = rows[0] if array is not None and len(array.dims) > 1 and rows else None
+    element = max(4, array.element if array is not None else min(t.element for t in members))
+    if kind == "pad":
+        return _padding(every, rows, row, element, max(t.end - t.start for t in members))
+    return _swizzle(every, rows, row, max(element, *(t.widest for t in members)))
 
 
 def _padding(
