@@ -31,7 +31,7 @@ def test_counters_alone_do_not_mislead(case: str, facts: Callable[[str], Facts])
     assert {"LAT302", "LAT304"} <= {n.code for n in found.not_applicable}, "it takes samples to say more"
 
 
-@pytest.mark.parametrize(("case", "code"), [("staged_copy.base", "LAT301"), ("row_stats.thread", "LAT302"),
+@pytest.mark.parametrize(("case", "code"), [("occupancy_smem.slow", "LAT301"), ("row_stats.thread", "LAT302"),
                                             ("bitonic1024.barriers", "LAT304")])  # fmt: skip
 def test_counters_alone_still_speak_of_others(case: str, code: str, facts: Callable[[str], Facts]) -> None:
     kernel = msgspec.structs.replace(facts(case).kernel, program=None, counters=None)
