@@ -1,5 +1,5 @@
-"""How good are diagnoses of reports that were collected with less? The labelled captures, reduced to what ncu's sets and
-sections hold (tests/support/reduced.py), judged by the same labels.
+"""How good are diagnoses of reports that were collected with less? The labelled captures, reduced to what ncu's sets
+and sections hold (tests/support/reduced.py), judged by the same labels.
 
     python tools/partial.py [--every N] [--set NAME ...] [--wrong] [--out FILE]
 
@@ -33,7 +33,7 @@ PROMISE = 1.25
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """One kernel of one set. hidden: its label names a cause that no finding does; told: its first suggestion is then the
+    """One kernel of one set. hidden: its label names a cause that no finding does; told: its first suggestion is the
     command that collects what lacks."""
 
     case: str
@@ -58,7 +58,7 @@ class Judged(msgspec.Struct, frozen=True):
 def judge(case: str, collected: str, found: KernelAnalysis) -> Judged:
     label, step = LABELS[case], found.next_step
     named = {f.rule for f in found.findings if f.severity != "info"}
-    command = step is not None and step.do == "measure" and bool(getattr(step, "command", None))
+    command = step is not None and step.do == "measure" and step.command is not None
     return Judged(
         case=case, collected=collected, regime=found.verdict.regime, right=found.verdict.regime in label["regime"],
         confidence=found.verdict.confidence, hidden=bool(label.get("accept")) and not named & set(label["accept"]),
@@ -78,7 +78,9 @@ def judged(cases: Sequence[str], sets: Sequence[str]) -> Iterator[Judged]:
 
 def table(rows: Sequence[Judged]) -> list[str]:
     """A line a set, and one for all."""
-    head = "| set | kernels | right | unknown | wrong | wrong and sure | surest wrong | hidden | command first | alarms |"
+    head = (
+        "| set | kernels | right | unknown | wrong | wrong and sure | surest wrong | hidden | command first | alarms |"
+    )
     lines = [head, "|---" + "|---:" * 9 + "|"]
     by_set = {name: [r for r in rows if r.collected == name] for name in dict.fromkeys(r.collected for r in rows)}
     for name, some in [*by_set.items(), ("all", list(rows))]:

@@ -9,7 +9,7 @@ from kscope.engine.compare_timelines import compare_timelines
 from kscope.engine.credit import went
 from kscope.engine.pairing import GUESSES, Rule, name_of, pair
 from kscope.features.views.footprint import Footprint, Footprints
-from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis
+from kscope.model.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis, Verdict
 from kscope.model.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
 from kscope.model.limiters import LIMITERS
 from kscope.model.quoted import quoted
@@ -128,8 +128,14 @@ def _outcome(measured: float, low: float, high: float) -> Outcome:
 
 def _sentence(before: KernelAnalysis, after: KernelAnalysis, speedup: float | None) -> str:
     was, now = before.verdict, after.verdict
-    old, new = (f"{v.regime}-bound on {LIMITERS[v.limiter].kernel or _words(v.limiter)}" for v in (was, now))
+    old, new = (_bound(v) for v in (was, now))
     return f"{_faster(speedup)}, " + (f"still {new}" if old == new else f"from {old} to {new}")
+
+
+def _bound(verdict: Verdict) -> str:
+    if verdict.regime == "unknown":
+        return "a limit that is not known"
+    return f"{verdict.regime}-bound on {LIMITERS[verdict.limiter].kernel or _words(verdict.limiter)}"
 
 
 def _words(limiter: str) -> str:
@@ -196,7 +202,8 @@ def _bytes(kernel: KernelAnalysis) -> float | None:
 
 def _flops(kernel: KernelAnalysis) -> float | None:
     roof = kernel.roofline
-    return roof.flops_per_s * _time(kernel) * 1e-6 if roof and kernel.duration_us else None
+    rate = roof.flops_per_s if roof else None
+    return rate * _time(kernel) * 1e-6 if rate is not None and kernel.duration_us else None
 
 
 def devices_differ(comparison: Comparison) -> str:

@@ -128,8 +128,8 @@ def _row(top: TopKernel, found: KernelAnalysis | None, index: _Index) -> JoinedK
         name=one_line(top.name), grid=top.grid, block=top.block, count=top.count, total_us=top.total_us,
         share=top.share, why="" if found else index.why(top),
         kernel=found.id if found else None,
-        regime=found.verdict.regime if found else None,
-        limiter=found.verdict.limiter if found else None,
+        regime=found.verdict.regime if found and found.verdict.regime != "unknown" else None,
+        limiter=found.verdict.limiter if found and found.verdict.regime != "unknown" else None,
         headroom=found.headroom.speedup_bound if found and found.headroom else None,
     )  # fmt: skip
 
@@ -171,6 +171,9 @@ def _verdict(
     for one in shares:
         if one.regime is not None:
             sums[one.regime] = sums.get(one.regime, 0.0) + one.share
+    if not sums:
+        why = "the kernel reports lack what would tell the kernels' limits"
+        return (None, f"{timeline.abstained}; {why}") if told is None else (sentences.with_next(told, why), "")
     regime = max(sums, key=lambda r: sums[r])
     limiter = next(one.limiter for one in shares if one.regime == regime)
     assert limiter is not None  # it has a regime

@@ -7,10 +7,13 @@ from functools import partial
 
 from msgspec import UNSET
 
+from kscope.engine.collecting import command, unsampled
 from kscope.engine.headroom import headroom, under_the_roof
-from kscope.engine.next_step import next_step
+from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import judged
+from kscope.engine.rank import ranked
 from kscope.engine.regime import decide
+from kscope.engine.sureness import tempered
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
@@ -46,12 +49,12 @@ HOT = 12
 def analyze_kernel(
     kernel: Kernel, ident: str, codes: Collection[str] | None = None, details: list[KernelDetail] | None = None,
     report: str = "", structure: Structure | None = None, footprints: Footprints | None = None,
-    problem: Problem | None = None,
+    problem: Problem | None = None, before: int = 0,
 ) -> KernelAnalysis:  # fmt: skip
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`. details: where the
     kernel's detail is put, if it is wanted; report: the plain file that it was read from; structure: of the kernel's
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
-    solve."""
+    solve; before: launches of the same function that came earlier in its report."""
     facts = Facts(kernel, structure)
     said = judged(
         (rule.code, partial(rule().run, facts))
@@ -59,6 +62,8 @@ def analyze_kernel(
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
     findings = under_the_roof(facts, said.findings)
+    less = tempered(facts, findings)
+    findings = ranked(less) if less != findings else findings
     regimen = decide(facts)
     if details is not None:
         from kscope.features.views.kernel import kernel_detail
@@ -69,7 +74,11 @@ def analyze_kernel(
     launch, device = kernel.launch, kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
-    unheard = len(said.not_applicable)
+    silent = len(said.not_applicable) + len(said.errors)
+    rules = silent + len(said.passed) + len(said.findings)
+    blind = Blind(silent, rules, command(facts, said.not_applicable, before), regimen.regime == "unknown",
+                  unsampled(facts))  # fmt: skip
+    step = next_step(facts, findings, room, solved or None, blind)
     return KernelAnalysis(
         id=ident,
         name=kernel.name or kernel.demangled or "(unnamed)",
@@ -81,7 +90,7 @@ def analyze_kernel(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
         ),
-        verdict=verdict(facts, regimen, findings, unheard),
+        verdict=verdict(facts, regimen, findings, blind, step),
         headroom=room,
         roofline=_roofline(facts),
         utilization=_utilization(facts),
@@ -100,7 +109,7 @@ def analyze_kernel(
         notes=[one_line(n) for n in kernel.notes],
         workload=kernel.workload,
         problem=solved,
-        next_step=next_step(facts, findings, room, solved or None, unheard + len(said.errors)),
+        next_step=step,
     )  # fmt: skip
 
 
@@ -118,12 +127,12 @@ def _roofline(facts: Facts) -> Roofline | None:
         return None
     main = point.main
     return Roofline(
-        flops_per_s=main.flops if main else 0.0,
+        flops_per_s=main.flops if main else 0.0 if point.counted else None,
         bytes_per_s=point.bytes_per_s,
         intensity=point.intensity,
         ridge=point.ridge,
         pct_of_roof=round(100 * point.share_of_roof, 2),
-        precision=main.precision if main else "none",
+        precision=main.precision if main else "none" if point.counted else "not collected",
         peak_flops_per_s=main.peak if main else None,
         peak_bytes_per_s=point.bandwidth,
     )

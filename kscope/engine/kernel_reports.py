@@ -21,6 +21,8 @@ class Read:
         self.request = request
         self.inputs: list[Input] = []
         self.kernels: list[KernelAnalysis] = []
+        self.launches: dict[tuple[str, str], int] = {}
+        """Launches of each function that were met so far, by report."""
         self.details: list[KernelDetail] | None = [] if request.draws else None
 
 
@@ -49,6 +51,9 @@ def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[S
             skipped.append(SkippedInput(input=path, what=f"kernel {raw.index}", message=raw.message))
         else:
             version = raw.get("tool_version") or version
+            own = path, raw["name"] or ""
+            before = into.launches.get(own, 0)
+            into.launches[own] = before + 1
             try:
                 names = (raw["demangled"] or "", raw["name"] or "")
                 if request.wanted is None or any(request.wanted.search(n) for n in names):
@@ -57,7 +62,7 @@ def analyze_report(path: str, number: int, reader: Reader, into: Read) -> list[S
                     ident = f"{number}.{raw['index']}"
                     found = analyze_kernel(
                         one, ident, request.codes, into.details, reader.path, structure, request.footprints,
-                        request.problem,
+                        request.problem, before,
                     )  # fmt: skip
                     into.kernels.append(found)
                 sound += 1

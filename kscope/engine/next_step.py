@@ -13,33 +13,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from kscope.engine.rank import PAYS, ROOFS, pays
-from kscope.engine.verdict import UNHEARD
 from kscope.features.facts import Facts
 from kscope.model.analysis import Finding, Headroom, NextStep, ProblemFit
+from kscope.model.next_step import UNHEARD
 from kscope.model.units import percent
-from kscope.rules.base import FAINT
 from kscope.rules.compute.pipe_saturated import NEAR
 
 FAR = 1.25
 """Time over what the problem's best kernels take, from which another algorithm is worth its trouble: what the ranking
 calls a major gain (engine/rank.py). Judged."""
-FULL_SET = "profile again with ncu --set full --import-source yes (`kscope run` does)"
+SURE = 0.6
+"""Confidence from which a finding is followed although many rules could not look: what a report of few sections proves
+by itself, an empty chip for one, stays above it (engine/sureness.py). Judged on tools/partial.py."""
+
+ELSEWHERE = (
+    "measure: no section of ncu would tell more; on a chip that this version's disassembler knows, its code would"
+)
+TIMELINE = "measure: the timeline of its units, which this capture lacks (MIG, vGPU and WSL have none)"
+UNSAMPLED = "an asynchronous kernel without the timeline of its units"
+
+
+class Blind(Struct, frozen=True):
+    """What could not be looked at: `silent` of `rules` rules lacked their inputs or failed; `command` would collect
+    them (None where no section would). open: the verdict itself is unknown. unsampled: an asynchronous kernel without
+    the timeline of the units that it keeps busy."""
+
+    silent: int
+    rules: int
+    command: str | None
+    open: bool = False
+    unsampled: bool = False
+
+    @property
+    def much(self) -> bool:
+        return self.open or self.silent >= UNHEARD
+
+    @property
+    def words(self) -> str:
+        return f"{self.silent} of {self.rules} rules could not look"
 
 
 def next_step(
-    facts: Facts, findings: Sequence[Finding], room: Headroom | None, problem: ProblemFit | None, unheard: int
+    facts: Facts, findings: Sequence[Finding], room: Headroom | None, problem: ProblemFit | None, blind: Blind
 ) -> NextStep:
-    """findings: ranked. problem: what the kernel was to solve, where that was named. unheard: rules that could say
-    nothing, for want of a section or because they failed."""
+    """findings: ranked. problem: what the kernel was to solve, where that was named."""
     roof = _roof(facts, findings)
     fault = next((f for f in findings if _counts(f, at_roof=roof is not None)), None)
-    blind = unheard >= UNHEARD
-    if fault is not None and not (blind and fault.confidence <= FAINT):
+    dark = blind.much or (blind.unsampled and roof is None)
+    if fault is not None and (not dark or fault.confidence >= SURE):
         return _go_on(fault)
-    if blind:
-        why = f"{unheard} rules lack what they need, and those that could look promise nothing they are sure of"
-        return NextStep(do="measure", words="measure: --set full would tell", why=f"{why}; {FULL_SET}")
+    if dark:
+        return _measure(blind, room)
     if problem is not None and problem.headroom is not None:
         return _beside_the_problem(problem, problem.headroom, roof, room)
     if roof is not None:
@@ -47,7 +74,7 @@ def next_step(
         return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(roofed=True)}; {why}")
     if room is None:
         why = "no rule promises a gain, and no counter of the report says how far a roof is"
-        return NextStep(do="measure", words="measure: --set full would tell", why=f"{why}; {FULL_SET}")
+        return _measure(blind, room) if blind.command else NextStep(do="measure", words=ELSEWHERE, why=why)
     return _below_every_roof(findings, room)
 
 
@@ -68,6 +95,17 @@ def _roof(facts: Facts, findings: Sequence[Finding]) -> str | None:
     if unit is None or not (said or (facts.specialized.pipeline is None and unit.load >= NEAR)):
         return None
     return f"{unit.title} at {percent(unit.load)} of what kernels attain"
+
+
+def _measure(blind: Blind, room: Headroom | None) -> NextStep:
+    """The command, and what knowing is worth: no more than what is left to the nearest roof."""
+    words = f"measure: {blind.command}" if blind.command else ELSEWHERE if blind.much else TIMELINE
+    worth = "how far the roof is would be known then too"
+    if room is not None:
+        worth = f"knowing is worth at most {_times(room.speedup_bound)} ({room.bounded_by})"
+    return NextStep(
+        do="measure", words=words, why=f"{blind.words if blind.silent else UNSAMPLED}; {worth}", command=blind.command
+    )
 
 
 def _go_on(fault: Finding) -> NextStep:

@@ -1,4 +1,4 @@
-"""The regime: compute, memory or overhead, always one, and the unit or wait that limits.
+"""The regime: compute, memory or overhead, and the unit or wait that limits; unknown where too little was collected.
 
 In this order, because each step explains the time left by the one before:
 1. most of the time no SM has work at all: the launch itself;
@@ -6,19 +6,23 @@ In this order, because each step explains the time left by the one before:
 3. SMs stand idle, by a small grid, a partial last wave or uneven work: the launch shape;
 4. a unit is well used but not full: that unit, with less confidence;
 5. nothing is: what the warps wait for, memory latency counting as memory, dependencies and issue as compute,
-   barriers as overhead.
+   barriers as overhead (`waits`);
+6. and where that was not collected either, what else is there (`leaning`).
 """
 
 from __future__ import annotations
 
 import msgspec
-from msgspec import Struct
 
+from kscope.engine.leaning import by_full_constants, by_what_is_there
+from kscope.engine.regimen import Regimen, lanes, shared_share
+from kscope.engine.waits import UNSEEN, by_waits
 from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
-from kscope.features.sass.columns import total
-from kscope.model.analysis import Limiter, Regime
+from kscope.model.analysis import Limiter
 from kscope.model.units import counted, percent
+
+__all__ = ["Regimen", "decide"]
 
 FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
 USED = 0.60  # load from which it is the likely limit when nothing else explains the time
@@ -26,17 +30,7 @@ EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idl
 AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
 PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
 WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
-TOLD = 0.01  # share of warp time, below which the second wait is noise
 IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
-
-
-class Regimen(Struct, frozen=True):
-    """Regime, limiter, confidence (0..1) and the measured reason in words."""
-
-    regime: Regime
-    limiter: Limiter
-    confidence: float
-    reason: str
 
 
 def decide(facts: Facts) -> Regimen:
@@ -53,7 +47,7 @@ def _known(facts: Facts) -> float:
         known *= 0.85
     elif not facts.counters.stalls.samples:
         known *= 0.95
-    if not {"dram", "l2", "l1"} <= set(facts.counters.units) or not {"issue", "fma"} <= set(facts.counters.units):
+    if not facts.counters.collected.units:
         known *= 0.85
     return known
 
@@ -75,8 +69,8 @@ def _decide(facts: Facts) -> Regimen:
         if shape is not None:
             return shape
     if unit is not None and unit.load >= USED:
-        return _by_unit(facts, unit, 0.75)
-    return _by_waits(facts)
+        return _by_unit(facts, unit, 0.75 if facts.counters.collected.units else UNSEEN)
+    return by_full_constants(facts) or by_waits(facts) or by_what_is_there(facts)
 
 
 def _by_pipeline(facts: Facts) -> Regimen | None:
@@ -134,11 +128,11 @@ def _us(facts: Facts) -> str:
 
 def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
     limiter: Limiter = unit.limiter
-    if unit.name in ("l1", "lsu") and _shared_share(facts) > 0.5:
+    if unit.name in ("l1", "lsu") and (shared_share(facts) or 0.0) > 0.5:
         limiter = "shared_memory"
     if limiter == "fp32_pipe" and _integer_on_fma(facts):
         limiter = "integer_pipe"  # IMAD and its kind run on the heavy half of the FMA pipe
-    if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and _lanes(facts) < 20:
+    if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and lanes(facts) < 20:
         limiter = "divergence"
     point = facts.counters.roofline
     rate = ""
@@ -172,88 +166,5 @@ def _by_shape(facts: Facts) -> Regimen | None:
         return Regimen("overhead", "launch", 0.6, text)
     if launch.even:
         return None
-    return Regimen("overhead", "imbalance", 0.75, f"the busiest SM works {launch.imbalance:.1f}x the mean; {busy}")
-
-
-def _by_waits(facts: Facts) -> Regimen:
-    """Nothing is saturated: the group of waits with the largest share of warp time names the regime."""
-    stalls = facts.counters.stalls
-    memory_mio = _shared_share(facts)
-    mio = stalls.of("short_scoreboard", "mio_throttle")
-    memory = stalls.of("long_scoreboard", "lg_throttle", "tex_throttle", "drain", "membar", "imc_miss")
-    memory += mio * memory_mio
-    compute = stalls.of("wait", "math_pipe_throttle", "dispatch_stall", "branch_resolving", "no_instructions")
-    compute += stalls.of("selected", "not_selected") + mio * (1 - memory_mio)
-    # The sampler counts the wait for wgmma results as barrier; it is the tensor pipe's latency, not a barrier.
-    products = _wgmma_waits(facts)
-    overhead = max(0.0, stalls.of("barrier", "sleeping") - products)
-    compute += products
-    total = memory + compute + overhead
-    if not total:
-        return Regimen("overhead", "launch", 0.2, "no unit utilisation and no warp states were collected")
-    share, regime = max((memory, "memory"), (compute, "compute"), (overhead, "overhead"))
-    confidence = min(0.9, 0.4 + 0.5 * share / total)
-    if products and not stalls.samples:  # whether a busy pipe covers them, counters do not say
-        confidence = min(confidence, 0.5)
-    waits = stalls.waiting()[:2]
-    told = [f"{r.replace('_', ' ')} ({percent(s)})" for i, (r, s) in enumerate(waits) if not i or s >= TOLD]
-    reason = f"no unit is full; warps stall on {' and '.join(told)}"
-    if regime == "memory":
-        return Regimen("memory", _memory_wait(facts, mio * memory_mio), confidence, reason)
-    if regime == "overhead":
-        return Regimen("overhead", "barrier", confidence, reason)
-    return Regimen("compute", _compute_wait(facts), confidence, reason)
-
-
-def _wgmma_waits(facts: Facts) -> float:
-    """Share of warp time at the waits for asynchronous products. Counters alone say barrier for them; that there are
-    any shows in a state that only wgmma knows."""
-    code = facts.code
-    stalls = facts.counters.stalls
-    if code is None or not stalls.samples:
-        return stalls.of("barrier", "warpgroup_arrive") if stalls.of("warpgroup_arrive") else 0.0
-    if not any("wgmma" in op.kind for op in code.classes):
-        return 0.0
-    return code.blamed_share(code.where(lambda ins, op: "wgmma_wait" in op.kind), "barrier", "warpgroup_arrive")
-
-
-def _memory_wait(facts: Facts, shared: float) -> Limiter:
-    stalls, code = facts.counters.stalls, facts.code
-    if code is not None and any(code.samples):
-        atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
-        if code.blamed_share(atomics) > 0.3:
-            return "atomics"
-    if shared > stalls.of("long_scoreboard", "lg_throttle"):
-        return "shared_memory"
-    return "l1_throughput" if stalls.of("lg_throttle") > stalls.of("long_scoreboard") else "memory_latency"
-
-
-def _compute_wait(facts: Facts) -> Limiter:
-    stalls = facts.counters.stalls
-    if _lanes(facts) < 16:
-        return "divergence"
-    if _wgmma_waits(facts) > 0.3:
-        return "tensor_pipe"
-    if stalls.of("no_instructions") > stalls.of("wait", "math_pipe_throttle"):
-        return "instruction_fetch"
-    if stalls.of("not_selected", "math_pipe_throttle", "dispatch_stall") > stalls.of("wait", "short_scoreboard"):
-        return "instruction_issue"
-    return "dependency_latency"
-
-
-def _lanes(facts: Facts) -> float:
-    """Active lanes an executed instruction, 0..32."""
-    return facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") or 32.0
-
-
-def _shared_share(facts: Facts) -> float:
-    """Share of the memory-instruction queue's work that is shared memory, by wavefronts: 0..1."""
-    shared = facts.counters.traffic.shared_wavefronts
-    every = facts.counters.traffic.l1_wavefronts
-    if every is None and facts.code is not None:
-        code = facts.code
-        mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")
-        lds = [i for i in mio if code.classes[i].space == "shared"]
-        all_mio = total(code.executed, mio)
-        return total(code.executed, lds) / all_mio if all_mio else 0.0
-    return min(1.0, shared / every) if every else float(shared > 0)
+    sure = 0.75 if launch.uneven is not None else UNSEEN
+    return Regimen("overhead", "imbalance", sure, f"the busiest SM works {launch.imbalance:.1f}x the mean; {busy}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kscope.model.analysis import Limiter, Regime, Verdict
+from kscope.model.analysis import Limiter, Told, Verdict
+
+OPEN = "Limit unknown"
+"""How the verdict on a kernel opens of which too little was collected."""
 
 
 def verdict(
-    regime: Regime,
+    regime: Told,
     limiter: Limiter,
     confidence: float,
     *,
@@ -21,7 +24,8 @@ def verdict(
     """bound: what follows the regime, `on shared memory`; reason: the figures that say so; contrast: what is not the
     limit, for scale; next: the step to take. program: the sentence of a whole program, which opens in capitals."""
     on = bound.startswith("on ")
-    body = f"{bound}{'. ' if reason.startswith('That is ') else ': '}{reason}"
+    open_ = regime == "unknown"
+    body = reason if open_ else f"{bound}{'. ' if reason.startswith('That is ') else ': '}{reason}"
     if contrast:
         # A reason with a list of its own must not swallow the figures that follow it.
         body += f"{'; ' if program or ';' in reason else ', '}{contrast}"
@@ -32,8 +36,8 @@ def verdict(
         regime=regime,
         limiter=limiter,
         confidence=round(confidence, 2),
-        sentence=f"{word}{' ' if on else ', '}{body}",
-        headline=f"{regime.capitalize()}-bound{' ' if on else ', '}{bound}",
+        sentence=f"{OPEN}: {body}" if open_ else f"{word}{' ' if on else ', '}{body}",
+        headline=OPEN if open_ else f"{regime.capitalize()}-bound{' ' if on else ', '}{bound}",
         reason=reason,
         contrast=contrast,
         next=next,

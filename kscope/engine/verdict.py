@@ -5,31 +5,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscope.engine import sentences
+from kscope.engine.next_step import Blind
 from kscope.engine.regime import Regimen
 from kscope.features.facts import Facts
-from kscope.model.analysis import Finding, Verdict
+from kscope.model.analysis import Finding, NextStep, Verdict
 from kscope.model.limiters import of_kernel
 from kscope.model.units import percent
 
-UNHEARD = 5  # rules without their inputs, from which silence says little
 
-
-def verdict(facts: Facts, regimen: Regimen, findings: Sequence[Finding], unheard: int = 0) -> Verdict:
-    """One sentence: the resource with its figures, the others for contrast, the next step with its gain. unheard:
-    rules that could say nothing for want of a section."""
+def verdict(
+    facts: Facts, regimen: Regimen, findings: Sequence[Finding], blind: Blind, step: NextStep | None = None
+) -> Verdict:
+    """One sentence: the resource with its figures, the others for contrast, the next step with its gain. blind: the
+    rules that could say nothing for want of a section; step: what to do, which stands in words of its own."""
     steps = []
     first = findings[0] if findings else None
-    if first is not None and first.severity != "info" and first.estimate is not None:
+    if step is not None and step.do == "measure":
+        steps.append("next: collect what lacks")
+    elif first is not None and first.severity != "info" and first.estimate is not None:
         steps.append(
             f"next: {_lower(first.title)} ({first.code}), about {first.estimate.speedup:.2g}x, capped by "
             f"{first.estimate.capped_by}"
         )
     elif first is not None and first.severity != "info":
         steps.append(f"{_lower(first.title)} ({first.code})")
-    elif unheard < UNHEARD:
+    elif not blind.much:
         steps.append("no rule promises more than 3 %")
-    if unheard >= UNHEARD:
-        steps.append(f"{unheard} rules lack what this report does not hold (profile with --set full)")
+    if blind.much:
+        steps.append(blind.words)
     return sentences.verdict(
         regimen.regime, regimen.limiter, regimen.confidence, bound=f"on {of_kernel(regimen.limiter)}",
         reason=regimen.reason, contrast=_contrast(facts, regimen), next="; ".join(steps),

@@ -24,6 +24,7 @@ from kscope.model.findings import (
     Regime,
     RuleError,
     Severity,
+    Told,
     Verdict,
 )
 from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
@@ -42,7 +43,7 @@ __all__ = [
     "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel",
     "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter", "Location", "NextStep",
     "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime", "RegimeShare",
-    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
+    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis", "Told",
     "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
@@ -77,7 +78,7 @@ class Headroom(Frozen):
 
 
 class Roofline(Frozen):
-    flops_per_s: float
+    flops_per_s: Annotated[float | None, Meta(description="null where operations were not counted")]
     bytes_per_s: float
     intensity: Annotated[float | None, Meta(description="FLOP a byte of device memory; null where no byte moved")]
     ridge: Annotated[float | None, Meta(description="FLOP a byte where the two roofs meet")]

@@ -7,13 +7,15 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 Regime = Literal["compute", "memory", "overhead"]
+Told = Literal["compute", "memory", "overhead", "unknown"]
+"""The regime of a verdict: `unknown` where the report lacks what would tell, and a guess would be as often wrong."""
 Severity = Literal["critical", "major", "minor", "info"]
 Limiter = Literal[
     "dram_bandwidth", "l2_bandwidth", "l1_throughput", "shared_memory", "memory_latency", "atomics",
     "tensor_pipe", "fp32_pipe", "fp64_pipe", "integer_pipe", "special_function", "instruction_issue",
     "dependency_latency", "instruction_fetch", "divergence",
     "launch", "small_grid", "tail", "imbalance", "barrier", "pipeline_fill", "host", "synchronization", "transfer",
-    "communication",
+    "communication", "unknown",
 ]  # fmt: skip
 
 
@@ -25,7 +27,7 @@ class Verdict(Frozen):
     """One sentence, and the parts that it is made of; parts are empty where a sentence has none (or comes from a kscope
     before 0.2). `kscope.engine.sentences` puts them together."""
 
-    regime: Regime
+    regime: Told
     limiter: Limiter
     confidence: Annotated[float, Meta(ge=0, le=1)]
     sentence: str

@@ -68,7 +68,8 @@ class Device(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """Launch geometry. Shared memory in bytes a block; waves = blocks over what the device holds at once."""
+    """Launch geometry. Shared memory in bytes a block; waves = blocks over what the device holds at once. known:
+    whether the report tells grid and block at all; they are 1 where it does not."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -77,6 +78,7 @@ class Launch(Struct, frozen=True):
     shared_static: int
     shared_dynamic: int
     waves: float | None
+    known: bool = True
 
     @property
     def blocks(self) -> int:

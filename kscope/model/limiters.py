@@ -63,6 +63,7 @@ LIMITERS: dict[Limiter, Words] = {
         beside="communication with no other kernel beside it",
         why="ranks send and wait for one another while no other kernel runs",
     ),
+    "unknown": Words("unknown", "what was not collected"),
 }  # fmt: skip
 
 SHORT: dict[str, str] = {name: words.short for name, words in LIMITERS.items()}

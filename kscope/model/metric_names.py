@@ -8,9 +8,14 @@ from functools import cache
 _NAMES = r"""
     derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained
     derived__lts__lts2xbar_bytes.sum.peak_sustained
+    device__attribute_fb_bus_width
+    device__attribute_global_memory_bus_width
     device__attribute_max_warps_per_multiprocessor
     dram__bytes.sum.peak_sustained
+    dram__bytes.sum.per_second
+    dram__bytes_read
     dram__bytes_read.sum
+    dram__bytes_write
     dram__bytes_write.sum
     dram__cycles_active
     dram__cycles_elapsed.avg.per_second
@@ -20,7 +25,9 @@ _NAMES = r"""
     dramc__throughput.avg.pct
     fbpa__dram_sectors
     gpc__cycles_elapsed.max
+    gpu__compute_memory_access_throughput
     gpu__compute_memory_access_throughput_internal_activity
+    gpu__compute_memory_request_throughput
     gpu__dram_throughput
     gpu__time_duration.sum
     idc__request_cycles_active
@@ -76,6 +83,7 @@ _NAMES = r"""
     lts__d_decomp_input_sectors
     lts__d_sectors
     lts__d_sectors_fill_device
+    lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed
     lts__lts2xbar_cycles_active
     lts__lts2xbar_cycles_active.sum.per_second
     lts__t_requests_srcunit_tex.sum
@@ -172,6 +180,7 @@ _NAMES = r"""
 _SUFFIXES = r"""
     .avg.pct_of_peak_sustained_active
     .avg.pct_of_peak_sustained_elapsed
+    .sum.pct_of_peak_sustained_elapsed
     .sum.peak_sustained
     .sum.per_cycle_elapsed
 """.split()
@@ -192,6 +201,8 @@ _PATTERNS = r"""
     l1tex__t_sectors_pipe_lsu_mem_[A-Za-z0-9_]+_op_[A-Za-z0-9_]+\.sum
     l1tex__t_sectors_pipe_lsu_mem_[A-Za-z0-9_]+_op_st\.sum
     launch__[A-Za-z0-9_]+_dim_[A-Za-z0-9_]+
+    launch__[A-Za-z0-9_]+_size
+    lts__cycles_active\.[A-Za-z0-9_]+
     lts__t_sectors_srcunit_tex_aperture_[A-Za-z0-9_]+_lookup_miss\.sum
     lts__t_sectors_srcunit_tex_op_[A-Za-z0-9_]+\.sum
     sm__cycles_active\.[A-Za-z0-9_]+

@@ -8,6 +8,8 @@ from msgspec import Meta
 
 from kscope.model.findings import Frozen
 
+UNHEARD = 5
+"""Rules without their inputs, from which the silence of the others says little."""
 Action = Literal["stop", "go_on", "change_algorithm", "measure"]
 
 
@@ -20,4 +22,5 @@ class NextStep(Frozen):
     words: Annotated[str, Meta(description="do, gain and rule as a line")]
     why: str
     code: Annotated[str | None, Meta(description="of the rule to follow")] = None
+    command: Annotated[str | None, Meta(description="that collects what lacks; PROGRAM stands for the program")] = None
     speedup: Annotated[float | None, Meta(description="that is promised; null where nobody knows")] = None

@@ -10,6 +10,7 @@ from kscope.model.errors import printable
 
 STYLES = {
     "bold": "1", "dim": "2", "compute": "1;35", "memory": "1;34", "overhead": "1;33", "code": "36", "good": "32",
+    "unknown": "1",
     "critical": "1;31", "major": "33", "minor": "36", "info": "2", "bar": "34",
     "note": "36", "source": "32",
 }  # fmt: skip

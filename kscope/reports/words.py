@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.model.limiters import SHORT
+from kscope.model.next_step import UNHEARD
 from kscope.model.quoted import quoted
 from kscope.model.units import counted
 from kscope.reports._reasons import REASONS
@@ -39,6 +40,8 @@ def limiter(name: str) -> str:
 def badge(verdict: Verdict) -> tuple[str, str]:
     """(the regime as a word in capitals, the rest of the sentence). A verdict of a kscope before 0.2 has no parts: its
     whole sentence stands behind the limiter."""
+    if verdict.regime == "unknown":
+        return "LIMIT UNKNOWN:", one_line(verdict.body) or one_line(verdict.sentence)
     word = f"{verdict.regime.upper()}-BOUND"
     joint = "by" if verdict.regime == "overhead" else "on"
     body = one_line(verdict.body) or f"{joint} {limiter(verdict.limiter)}: {one_line(verdict.sentence)}"
@@ -90,12 +93,13 @@ def si(value: float, unit: str) -> str:
 
 def rates(roof: Roofline) -> str:
     """Arithmetic and memory rates of a roofline point, each against its peak where that is known."""
-    flops, moved = si(roof.flops_per_s, "FLOP/s"), si(roof.bytes_per_s, "B/s")
+    flops, moved = si(roof.flops_per_s or 0.0, "FLOP/s"), si(roof.bytes_per_s, "B/s")
     if roof.peak_flops_per_s:
         flops += f" of {si(roof.peak_flops_per_s, 'FLOP/s')}"
     if roof.peak_bytes_per_s:
         moved += f" of {si(roof.peak_bytes_per_s, 'B/s')}"
     arithmetic = f"{one_line(roof.precision)} {flops}" if roof.flops_per_s else "no floating-point work"
+    arithmetic = "operations not counted" if roof.flops_per_s is None else arithmetic
     return f"{arithmetic}, DRAM {moved}"
 
 
@@ -129,9 +133,17 @@ def _digits(speedup: float) -> int:
 
 def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
     """Why there is no suggestion."""
+    silent = len(kernel.not_applicable) + len(kernel.errors)
     if kernel.not_applicable and not kernel.passed and not kernel.findings:
         return "no rule had what it needs"
+    if not looked(kernel):
+        return f"{silent} of {silent + len(kernel.passed) + len(kernel.findings)} rules could not look"
     return "no rule found a fault worth 3 % or more"
+
+
+def looked(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> bool:
+    """Whether so many rules had what they need that their silence says something."""
+    return len(kernel.not_applicable) + len(kernel.errors) < UNHEARD
 
 
 def expectation(estimate: Estimate | None) -> str:

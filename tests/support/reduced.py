@@ -2,9 +2,9 @@
 asked for.
 
 The names of a set are real where there is a capture of it (`fixtures/sections`: SpeedOfLight alone, basic, detailed,
-every section of counters). The others are put together from what a full report says of its sections itself: their header
-and body metrics, and the lists of names that its `group:` and `breakdown:` metrics hold. tests/test_partial.py compares
-the two ways where both exist.
+every section of counters). The others are put together from what a full report says of its sections itself: their
+header and body metrics, and the lists of names that its `group:` and `breakdown:` metrics hold. tests/test_partial.py
+compares the two ways where both exist.
 """
 
 from __future__ import annotations
@@ -30,7 +30,14 @@ GROUPS = {  # a full report names the parts of these sections in `group:` metric
     "MemoryWorkloadAnalysis_Chart": ("group:memory__chart",),
     "SourceCounters": ("group:smsp__pcsamp_warp_stall_reasons", "group:smsp__pcsamp_warp_stall_reasons_not_issued"),
 }  # fmt: skip
-SOURCE = ("smsp__pcsamp", "memory_", "inst_executed", "thread_inst_executed", "derived__memory_", "sass__inst_executed_")
+SOURCE = (
+    "smsp__pcsamp",
+    "memory_",
+    "inst_executed",
+    "thread_inst_executed",
+    "derived__memory_",
+    "sass__inst_executed_",
+)
 SETS: dict[str, tuple[str, ...]] = {
     "sol": ("SpeedOfLight",),
     "basic": ("LaunchStats", "Occupancy", "SpeedOfLight", "WorkloadDistribution"),
@@ -89,7 +96,8 @@ def _without(what: str, kernel: Kernel) -> dict[str, Any]:
     if what == "no_rules":
         return {"nvidia": ()}
     if what == "no_sampling":
-        return {"timelines": None, "charts": None}
+        left = tuple(s for s in kernel.sections if not s.startswith("PmSampling"))
+        return {"timelines": None, "charts": None, "sections": left}
     return {"program": None, "sources": {}, "notes": (*kernel.notes, "SASS could not be read: unknown chip")}
 
 

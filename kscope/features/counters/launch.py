@@ -25,7 +25,8 @@ class Geometry(Struct, frozen=True):
 
     waves: blocks over what the device holds at once. active: mean share of the kernel's cycles in which an SM had
     work; active_max: the same for the busiest SM. idle_sms: SMs that can get no block at all. uneven: instructions of
-    the SM that executes most over the mean SM; None where they were not counted.
+    the SM that executes most over the mean SM; None where they were not counted. known: whether the report says how
+    many blocks and SMs there were.
     """
 
     blocks: int
@@ -39,6 +40,7 @@ class Geometry(Struct, frozen=True):
     active_max: float
     duration_us: float | None
     uneven: float | None = None
+    known: bool = True
 
     def room(self, most: float) -> float:
         """How many times more blocks the device would hold, up to `most`; 1 when it is full or limits are unknown."""
@@ -111,4 +113,5 @@ def geometry(kernel: Kernel) -> Geometry:
         active_max=min(1.0, most / cycles) if most is not None and cycles else 1.0,
         duration_us=duration / 1000 if duration is not None else None,
         uneven=counted / evenly if counted is not None and evenly else None,
+        known=launch.known and device.sms > 0,
     )

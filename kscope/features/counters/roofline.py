@@ -13,6 +13,8 @@ from kscope.model.kernel import Kernel, Metrics
 
 EXECUTED = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
+SHARE = ".avg.pct_of_peak_sustained_elapsed"
+BITS, EDGES = 8, 2
 SCALAR = {  # precision -> (add, mul, fma, operations an instruction of one lane)
     "fp32": ("fadd", "fmul", "ffma", 1),
     "fp64": ("dadd", "dmul", "dfma", 1),
@@ -30,11 +32,12 @@ class Ceiling(Struct, frozen=True):
 
 class RooflinePoint(Struct, frozen=True):
     """bytes and bandwidth in byte/s of device memory; `ceilings` are the precisions that did work, most of their own
-    peak first; `precision` is the first of them, "none" when nothing but data moved."""
+    peak first. counted: whether operations were; where they were not, no ceiling says nothing about the work."""
 
     bytes_per_s: float
     bandwidth: float | None
     ceilings: tuple[Ceiling, ...]
+    counted: bool = True
 
     @property
     def main(self) -> Ceiling | None:
@@ -59,19 +62,41 @@ class RooflinePoint(Struct, frozen=True):
 
 
 def roofline(kernel: Kernel) -> RooflinePoint | None:
-    """None where neither traffic nor operations were collected."""
+    """None where neither the bytes of device memory nor their share of its peak were collected."""
     m = kernel.metrics
-    seconds = (kernel.duration_ns or 0.0) / 1e9
-    read, written = m.get("dram__bytes_read.sum"), m.get("dram__bytes_write.sum")
-    moved = ((read or 0.0) + (written or 0.0)) / seconds if seconds else 0.0
     clock = m.first("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")
     ceilings = _scalar(m, clock) + _tensor(m, clock)
-    if read is None and not ceilings:
+    bandwidth = peak_bandwidth(kernel)
+    moved = _bytes_per_s(kernel, bandwidth)
+    if moved is None:
         return None
-    width, memory_clock = m.get("dram__bytes.sum.peak_sustained"), m.get("dram__cycles_elapsed.avg.per_second")
-    bandwidth = width * memory_clock if width and memory_clock else None
     done = sorted((c for c in ceilings if c.flops > 0 and c.peak > 0), key=lambda c: -c.flops / c.peak)
-    return RooflinePoint(moved, bandwidth, tuple(done))
+    return RooflinePoint(moved, bandwidth, tuple(done), bool(ceilings))
+
+
+def peak_bandwidth(kernel: Kernel) -> float | None:
+    """Byte/s that device memory could move at the clock of the capture. Without the counter of its width: the bus, both
+    edges of the clock (64 bytes a cycle on 256 bits, what the reports of sm_75 to sm_100 that hold both say)."""
+    m = kernel.metrics
+    clock = m.get("dram__cycles_elapsed.avg.per_second")
+    width = m.get("dram__bytes.sum.peak_sustained")
+    if width is None:
+        bits = m.first("device__attribute_global_memory_bus_width", "device__attribute_fb_bus_width")
+        width = bits / BITS * EDGES if bits else None
+    return width * clock if width and clock else None
+
+
+def _bytes_per_s(kernel: Kernel, bandwidth: float | None) -> float | None:
+    """Counted bytes over time; else the share of the peak that was collected times that peak."""
+    m = kernel.metrics
+    read, written = m.get("dram__bytes_read.sum"), m.get("dram__bytes_write.sum")
+    seconds = (kernel.duration_ns or 0.0) / 1e9
+    if (read is not None or written is not None) and seconds:
+        return ((read or 0.0) + (written or 0.0)) / seconds
+    if (rate := m.get("dram__bytes.sum.per_second")) is not None:
+        return rate
+    share = m.first(*(name + SHARE for name in ("dram__cycles_active", "dram__throughput", "gpu__dram_throughput")))
+    return share / 100 * bandwidth if share is not None and bandwidth else None
 
 
 def _scalar(m: Metrics, clock: float | None) -> list[Ceiling]:

@@ -17,6 +17,8 @@ from kscope.model.analysis import Limiter, Regime
 from kscope.model.kernel import Metrics
 
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
+SUMMED = ".sum.pct_of_peak_sustained_elapsed"
+"""Share of the peak of all units together: the memory tables of ncu hold this roll-up alone."""
 SAME = 0.005  # relative difference up to which two counters of one report are the same count
 ACTIVE = ".avg.pct_of_peak_sustained_active"
 SECTOR = 32  # bytes
@@ -81,17 +83,9 @@ def units(metrics: Metrics) -> dict[str, Unit]:
     active = _active_fraction(metrics)
     out: dict[str, Unit] = {}
     for name, spec in table("units").items():
-        parts = []
-        for counter, demand in spec["parts"].items():
-            value = metrics.get(counter + ELAPSED)
-            metric = counter + ELAPSED
-            if value is None:
-                value = metrics.get(counter + ACTIVE)
-                metric = counter + ACTIVE
-                if value is not None:
-                    value *= active
-            if value is not None:
-                parts.append(Part(demand, min(value / 100, 1.0), metric))
+        parts = [part for counter, demand in spec["parts"].items() if (part := _part(metrics, counter, demand, active))]
+        parts = parts or [part for demand, names in spec.get("instead", {}).items()
+                          if (part := _together(metrics, demand, names))]  # fmt: skip
         if parts:
             parts = [_named(p, parts) for p in parts]
             parts.sort(key=lambda p: -p.busy)
@@ -100,6 +94,21 @@ def units(metrics: Metrics) -> dict[str, Unit]:
                 attainable = _writing(metrics, attainable, spec["mixed"])
             out[name] = Unit(name, spec["title"], spec["regime"], spec["limiter"], attainable, tuple(parts))
     return out
+
+
+def _part(metrics: Metrics, counter: str, demand: str, active: float) -> Part | None:
+    """The counter's share of its peak over the whole kernel; what is counted while SMs have work is scaled to it."""
+    for suffix, scale in ((ELAPSED, 1.0), (ACTIVE, active)):
+        value = metrics.get(counter + suffix)
+        if value is not None:
+            return Part(demand, min(scale * value / 100, 1.0), counter + suffix)
+    return None
+
+
+def _together(metrics: Metrics, demand: str, names: list[str]) -> Part | None:
+    """Counters that share one peak, added up: what tables hold of a unit whose own counters were not collected."""
+    found = [(name, value) for name in names if (value := metrics.get(name + SUMMED)) is not None]
+    return Part(demand, min(sum(v for _, v in found) / 100, 1.0), found[0][0] + SUMMED) if found else None
 
 
 def _writing(metrics: Metrics, reading: float, mixed: float) -> float:

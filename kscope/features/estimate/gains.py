@@ -4,11 +4,14 @@ Estimates of one kernel are made by `bounds`; every other Estimate is made here.
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from msgspec import structs
 
 from kscope.model.analysis import Estimate
+
+UNSEEN = "units that were not collected"
 
 
 def of_program(
@@ -40,3 +43,12 @@ def between(estimate: Estimate, *, low: Estimate | None = None, high: Estimate |
     """The same, its ends those of others."""
     low, high = low or estimate, high or estimate
     return structs.replace(estimate, low=low.low, high=high.high)
+
+
+def uncapped(estimate: Estimate) -> Estimate:
+    """The same where no unit was collected that could cap it: from nothing to all of it, and between them the middle of
+    their logarithms, the point that is as far from both."""
+    point = round(math.sqrt(max(1.0, estimate.speedup)), 3)
+    return structs.replace(
+        estimate, speedup=point, low=1.0, capped_by=UNSEEN, high=max(estimate.high, point)
+    )

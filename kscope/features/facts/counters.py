@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.counters.collected import Collected, collected
 from kscope.features.counters.launch import Geometry, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
 from kscope.features.counters.product_tile import Tile, tile
@@ -30,6 +31,11 @@ class CounterFacts:
     def units(self) -> dict[str, Unit]:
         """Units by their name in kscope/arch/units.toml ("dram", "l2", "l1", "tensor", "issue", ...)."""
         return units(self._kernel.metrics)
+
+    @cached_property
+    def collected(self) -> Collected:
+        """What of the report was collected: all else is unknown."""
+        return collected(self._kernel, self.units, self.stalls)
 
     @cached_property
     def busiest(self) -> Unit | None:

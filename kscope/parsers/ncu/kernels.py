@@ -115,19 +115,26 @@ def _device(metrics: Metrics) -> Device:
 
 
 def _launch(metrics: Metrics) -> Launch:
-    def triple(what: str) -> tuple[int, int, int]:
-        x, y, z = (int(metrics.get(f"launch__{what}_dim_{axis}") or 1) for axis in "xyz")
-        return x, y, z
+    """Reports of 2022 and before hold the size of grid and block and not their shape: they count as one-dimensional."""
+
+    def shape(what: str) -> tuple[tuple[int, int, int], bool]:
+        sides = [metrics.get(f"launch__{what}_dim_{axis}") for axis in "xyz"]
+        whole_ = metrics.get(f"launch__{what}_size")
+        if any(side is not None for side in sides):
+            return (int(sides[0] or 1), int(sides[1] or 1), int(sides[2] or 1)), True
+        return (int(whole_ or 1), 1, 1), whole_ is not None
 
     def whole(name: str) -> int:
         return int(metrics.get(name) or 0)
 
+    (grid, grid_known), (block, block_known) = shape("grid"), shape("block")
     return Launch(
-        grid=triple("grid"),
-        block=triple("block"),
-        cluster=triple("cluster"),
+        grid=grid,
+        block=block,
+        cluster=shape("cluster")[0],
         registers=whole("launch__registers_per_thread"),
         shared_static=whole("launch__shared_mem_per_block_static"),
         shared_dynamic=whole("launch__shared_mem_per_block_dynamic"),
         waves=metrics.get("launch__waves_per_multiprocessor"),
+        known=grid_known and block_known,
     )

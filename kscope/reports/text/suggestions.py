@@ -24,7 +24,8 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
         _suggestion(page, str(rank), finding, verbose=verbose)
     if not ranked:
         page.blank()
-        page.line((f"  No suggestion: {words.nothing(kernel)}.", "good"))
+        style = "good" if words.looked(kernel) else "overhead"
+        page.line((f"  No suggestion: {words.nothing(kernel)}.", style))
     if info and verbose:
         for finding in info:
             page.blank()

@@ -31,7 +31,7 @@ def roof(entry: Entry) -> str:
 def verdict(regime: str, limiter: str, sentence: str) -> str:
     """The sentence, which opens with regime and limiter, itself or by these."""
     said = one_line(sentence).rstrip(".") + "."
-    if said.upper().startswith(regime.upper()):
+    if said.upper().startswith(regime.upper()) or regime == "unknown":
         return said
     return f"{_bound(regime, limiter)}: {said}"
 

@@ -8,7 +8,8 @@ import type { Data, Finding, Kernel, Place, Timeline, Verdict } from "./types";
 
 export function badge(verdict: { regime: string } | null): HTMLElement {
   if (!verdict) return h("span", { class: "badge none" }, "no verdict");
-  return h("span", { class: `badge ${verdict.regime}` }, `${verdict.regime}-bound`);
+  const known = verdict.regime !== "unknown";
+  return h("span", { class: `badge ${verdict.regime}` }, known ? `${verdict.regime}-bound` : "limit unknown");
 }
 
 /** The sentence behind its regime, which stands before it as a badge. */

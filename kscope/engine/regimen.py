@@ -1,0 +1,46 @@
+"""What the steps of the verdict share: the answer, and two facts that several of them ask for."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kscope.features.facts import Facts
+from kscope.features.sass.columns import total
+from kscope.model.analysis import Limiter, Told
+
+SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+
+
+class Regimen(Struct, frozen=True):
+    """Regime, limiter, confidence (0..1) and the measured reason in words."""
+
+    regime: Told
+    limiter: Limiter
+    confidence: float
+    reason: str
+
+
+def unknown(reason: str) -> Regimen:
+    """Too little was collected, or it says two things: no guess is better than that."""
+    return Regimen("unknown", "unknown", 0.0, reason)
+
+
+def lanes(facts: Facts) -> float:
+    """Active lanes an executed instruction, 0..32."""
+    return facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") or 32.0
+
+
+def shared_share(facts: Facts) -> float | None:
+    """Share of the memory-instruction queue's work that is shared memory, by wavefronts: 0..1; None where neither
+    wavefronts nor code were collected."""
+    shared = facts.counters.traffic.shared_wavefronts
+    every = facts.counters.traffic.l1_wavefronts
+    if every is not None and facts.kernel.metrics.get(SHARED) is not None:
+        return min(1.0, shared / every) if every else float(shared > 0)
+    if facts.code is None:
+        return None
+    code = facts.code
+    mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")
+    lds = [i for i in mio if code.classes[i].space == "shared"]
+    all_mio = total(code.executed, mio)
+    return total(code.executed, lds) / all_mio if all_mio else 0.0
