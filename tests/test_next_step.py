@@ -47,7 +47,7 @@ def test_go_on_names_what_to_do(case: str, diagnosis: Diagnose) -> None:
 
 
 def without_code_and_states(kernel: Kernel) -> Kernel:
-    bare = msgspec.structs.replace(kernel, program=None, counters=None)
+    bare = msgspec.structs.replace(kernel, program=None, counters=None, sections=())
     return without_metrics(bare, lambda name: not name.startswith("gpu__time_duration"))
 
 
@@ -57,6 +57,7 @@ def test_what_was_not_collected_is_to_be_measured(case: str, kernel: Callable[[s
     found = analyze_kernel(without_code_and_states(kernel(case)), case)
     assert found.next_step is not None and found.next_step.do == "measure"
     assert "--set full" in found.next_step.words and found.next_step.code is None
+    assert found.verdict.regime == "unknown" and found.next_step.command is not None
 
 
 @pytest.mark.parametrize("collected", ["sol", "basic"])

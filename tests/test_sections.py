@@ -34,13 +34,14 @@ def read(name: str) -> KernelAnalysis:
 @pytest.mark.parametrize("collected", SETS)
 def test_the_verdict_survives(collected: str, case: str, diagnosis: Diagnose) -> None:
     few, full = read(f"{collected}.{case}"), diagnosis(case)
-    assert few.errors == [] and few.verdict.regime == full.verdict.regime
+    assert few.errors == [] and few.verdict.regime in (full.verdict.regime, "unknown")
     assert few.verdict.confidence < full.verdict.confidence or collected == "detailed"
     assert all(re.search(r"--(section|set) \w", n.why) for n in few.not_applicable)
     if collected == "detailed":
         assert few.not_applicable == [] and {f.code for f in few.findings} <= {f.code for f in full.findings}
     else:
-        assert f"{len(few.not_applicable)} rules lack what this report does not hold" in few.verdict.sentence
+        silent, rules = len(few.not_applicable), len(few.not_applicable) + len(few.passed) + len(few.findings)
+        assert f"{silent} of {rules} rules could not look" in few.verdict.sentence
         assert "no rule promises" not in few.verdict.sentence
 
 

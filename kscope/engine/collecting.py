@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from kscope.features.counters.collected import SECTIONS
+from kscope.features.counters.collected import SECTIONS, Part
 from kscope.features.facts import Facts
 from kscope.model.analysis import NotApplicable
 from kscope.model.kernel import Kernel
@@ -68,7 +68,7 @@ def sections(facts: Facts, silent: Sequence[NotApplicable]) -> list[str]:
         wanted.discard("SourceCounters")
     if unsampled(facts):
         wanted.add("PmSampling")
-    wanted -= set(kernel.sections)
+    wanted -= {name for name in kernel.sections if not _empty(name, known.missing)}
     version = _version(kernel.tool_version)
     return [name for name in ORDER if name in wanted and (version is None or version >= SINCE.get(name, (0, 0)))]
 
@@ -76,6 +76,12 @@ def sections(facts: Facts, silent: Sequence[NotApplicable]) -> list[str]:
 def unreadable(kernel: Kernel) -> bool:
     """Whether the report was collected with its code and the code could not be read."""
     return kernel.program is None and kernel.counters is not None
+
+
+def _empty(section: str, missing: Sequence[Part]) -> bool:
+    """Whether the report names the section and holds nothing of it: counters were not permitted, or a replay failed."""
+    parts = [part for part, names in SECTIONS.items() if section in names]
+    return bool(parts) and all(part in missing for part in parts)
 
 
 def unsampled(facts: Facts) -> bool:

@@ -10,9 +10,8 @@ from msgspec import UNSET
 from kscope.engine.collecting import command, unsampled
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.next_step import Blind, next_step
-from kscope.engine.outcomes import judged
-from kscope.engine.rank import ranked
-from kscope.engine.regime import decide
+from kscope.engine.outcomes import Outcomes, judged
+from kscope.engine.regime import Regimen, decide
 from kscope.engine.sureness import tempered
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
@@ -61,9 +60,7 @@ def analyze_kernel(
         for rule in all_rules()
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
-    findings = under_the_roof(facts, said.findings)
-    less = tempered(facts, findings)
-    findings = ranked(less) if less != findings else findings
+    findings = tempered(facts, under_the_roof(facts, said.findings))
     regimen = decide(facts)
     if details is not None:
         from kscope.features.views.kernel import kernel_detail
@@ -74,10 +71,7 @@ def analyze_kernel(
     launch, device = kernel.launch, kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
-    silent = len(said.not_applicable) + len(said.errors)
-    rules = silent + len(said.passed) + len(said.findings)
-    blind = Blind(silent, rules, command(facts, said.not_applicable, before), regimen.regime == "unknown",
-                  unsampled(facts))  # fmt: skip
+    blind = _blind(facts, said, regimen, before)
     step = next_step(facts, findings, room, solved or None, blind)
     return KernelAnalysis(
         id=ident,
@@ -111,6 +105,14 @@ def analyze_kernel(
         problem=solved,
         next_step=step,
     )  # fmt: skip
+
+
+def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind:
+    """What could not be looked at. before: launches of the function that came earlier in the report."""
+    silent = len(said.not_applicable) + len(said.errors)
+    rules = silent + len(said.passed) + len(said.findings)
+    asked = command(facts, said.not_applicable, before)
+    return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts))
 
 
 def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> ProblemFit | UnsetType:

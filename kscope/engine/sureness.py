@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
+from kscope.engine.rank import ranked
 from kscope.features.counters.collected import Part
 from kscope.features.estimate.gains import uncapped
 from kscope.features.facts import Facts
@@ -28,7 +29,7 @@ ALONE = ("ASY505",)
 
 
 def tempered(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings as the report allows them."""
+    """The findings as the report allows them, ranked again where that changed them."""
     known = facts.counters.collected
     factor = 1.0
     for part, doubt in DOUBT.items():
@@ -36,7 +37,7 @@ def tempered(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
             factor *= doubt
     if factor == 1.0:
         return list(findings)
-    return [_less(f, factor, capped=known.units) for f in findings]
+    return ranked(_less(f, factor, capped=known.units) for f in findings)
 
 
 def _less(finding: Finding, factor: float, *, capped: bool) -> Finding:

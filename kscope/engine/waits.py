@@ -19,35 +19,42 @@ FEW = 0.5  # blocks over SMs, below which most of the chip stands idle whatever 
 
 def by_waits(facts: Facts) -> Regimen | None:
     """The group of waits with the largest share of warp time names the regime; None where none were collected."""
-    stalls, known = facts.counters.stalls, facts.counters.collected
+    known = facts.counters.collected
     memory, compute, overhead, mio = _groups(facts)
     total = memory + compute + overhead + (mio or 0.0)
     if not total:
         return None
     if (few := _few_blocks(facts)) is not None:
         return few
-    waits = stalls.waiting()[:2]
-    told = [f"{r.replace('_', ' ')} ({percent(s)})" for i, (r, s) in enumerate(waits) if not i or s >= TOLD]
-    seen = "no unit is full" if known.units else "how full the units are was not collected"
-    reason = f"{seen}; warps stall on {' and '.join(told)}"
+    reason = _reason(facts)
     shares: list[tuple[float, Regime]] = [(memory, "memory"), (compute, "compute"), (overhead, "overhead")]
-    if mio:  # shared memory, or the queue of special functions: what it is would decide
-        behind = max(shares)[0]
-        if max(memory, compute) - min(memory, compute) < mio or mio > behind:
-            return unknown(f"{reason}, and whether that is shared memory was not collected")
     (share, regime), (second, _) = sorted(shares, reverse=True)[:2]
+    if mio and (abs(memory - compute) < mio or mio > share):  # shared memory, or special functions: it would decide
+        return unknown(f"{reason}, and whether that is shared memory was not collected")
     if not known.units and share - second < CLEAR * total:
         return unknown(f"{reason}: no group of waits leads")
     confidence = min(0.9, 0.4 + 0.5 * share / total)
-    products = _wgmma_waits(facts)
-    blind = facts.code is None or not stalls.samples or facts.kernel.timelines is None
-    if not known.units or (products and blind):
-        confidence = min(confidence, UNSEEN)  # whether a busy pipe covers the waits for products, counters do not say
+    if not known.units or _may_be_covered(facts):
+        confidence = min(confidence, UNSEEN)
     if regime == "memory":
         return Regimen("memory", _memory_wait(facts, _mio(facts) * (shared_share(facts) or 0.0)), confidence, reason)
     if regime == "overhead":
         return Regimen("overhead", "barrier", confidence, reason)
     return Regimen("compute", _compute_wait(facts), confidence, reason)
+
+
+def _reason(facts: Facts) -> str:
+    """The two largest waits, behind what is known of the units."""
+    waits = facts.counters.stalls.waiting()[:2]
+    told = [f"{r.replace('_', ' ')} ({percent(s)})" for i, (r, s) in enumerate(waits) if not i or s >= TOLD]
+    seen = "no unit is full" if facts.counters.collected.units else "how full the units are was not collected"
+    return f"{seen}; warps stall on {' and '.join(told)}"
+
+
+def _may_be_covered(facts: Facts) -> bool:
+    """Waits for asynchronous products, and nothing that says whether a busy pipe covers them."""
+    blind = facts.code is None or not facts.counters.stalls.samples or facts.kernel.timelines is None
+    return blind and _wgmma_waits(facts) > 0
 
 
 def _groups(facts: Facts) -> tuple[float, float, float, float | None]:

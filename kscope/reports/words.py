@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.model.limiters import SHORT
-from kscope.model.next_step import UNHEARD
 from kscope.model.quoted import quoted
 from kscope.model.units import counted
 from kscope.reports._reasons import REASONS
@@ -19,12 +18,10 @@ if TYPE_CHECKING:
         Estimate,
         Evidence,
         Headroom,
-        JobAnalysis,
         KernelAnalysis,
         Location,
         ProblemFit,
         Roofline,
-        TimelineAnalysis,
         Verdict,
     )
 
@@ -129,21 +126,6 @@ def headroom(room: Headroom) -> str:
 
 def _digits(speedup: float) -> int:
     return 2 if speedup < 1.95 else 1 if speedup < 9.95 else 0
-
-
-def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
-    """Why there is no suggestion."""
-    silent = len(kernel.not_applicable) + len(kernel.errors)
-    if kernel.not_applicable and not kernel.passed and not kernel.findings:
-        return "no rule had what it needs"
-    if not looked(kernel):
-        return f"{silent} of {silent + len(kernel.passed) + len(kernel.findings)} rules could not look"
-    return "no rule found a fault worth 3 % or more"
-
-
-def looked(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> bool:
-    """Whether so many rules had what they need that their silence says something."""
-    return len(kernel.not_applicable) + len(kernel.errors) < UNHEARD
 
 
 def expectation(estimate: Estimate | None) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.reports import words
 from kscope.reports.llm.blocks import Block, said, span
+from kscope.reports.phrases import silence
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -16,7 +17,7 @@ def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int,
     ranked = [f for f in kernel.findings if f.severity != "info"]
     blocks = [block for rank, f in enumerate(ranked) for block in _finding(rank, f, base + 2 + rank * 9, heading)]
     if not ranked:
-        text = f"None: {words.nothing(kernel)}."
+        text = f"None: {silence.nothing(kernel)}."
         blocks.append(Block(base + 2, "findings", heading, text))
     if info := [f for f in kernel.findings if f.severity == "info"]:
         listed = ", ".join(f"{f.code} {said(f.rule)}" for f in info)

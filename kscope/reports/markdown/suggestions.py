@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.reports import words
 from kscope.reports.escape import code, prose
 from kscope.reports.markdown.tables import bullets
+from kscope.reports.phrases import silence
 
 if TYPE_CHECKING:
     from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
@@ -21,7 +22,7 @@ def suggestions(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> list
     for rank, finding in enumerate(ranked, 1):
         parts += _suggestion(rank, finding)
     if not ranked:
-        parts.append(f"None: {words.nothing(kernel)}.")
+        parts.append(f"None: {silence.nothing(kernel)}.")
     if info:
         listed = ", ".join(f"{prose(f.rule)} ({f.code})" for f in info)
         parts.append(f"Minor or for information: {listed}.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
 from kscope.reports import words
+from kscope.reports.phrases import silence
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
         _suggestion(page, str(rank), finding, verbose=verbose)
     if not ranked:
         page.blank()
-        style = "good" if words.looked(kernel) else "overhead"
-        page.line((f"  No suggestion: {words.nothing(kernel)}.", style))
+        style = "good" if silence.looked(kernel) else "overhead"
+        page.line((f"  No suggestion: {silence.nothing(kernel)}.", style))
     if info and verbose:
         for finding in info:
             page.blank()

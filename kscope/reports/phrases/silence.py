@@ -1,0 +1,25 @@
+"""What silence says: nothing was found, or nothing could be looked at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kscope.model.next_step import UNHEARD
+
+if TYPE_CHECKING:
+    from kscope.model.analysis import JobAnalysis, KernelAnalysis, TimelineAnalysis
+
+
+def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:
+    """Why there is no suggestion."""
+    silent = len(kernel.not_applicable) + len(kernel.errors)
+    if kernel.not_applicable and not kernel.passed and not kernel.findings:
+        return "no rule had what it needs"
+    if not looked(kernel):
+        return f"{silent} of {silent + len(kernel.passed) + len(kernel.findings)} rules could not look"
+    return "no rule found a fault worth 3 % or more"
+
+
+def looked(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> bool:
+    """Whether so many rules had what they need that their silence says something."""
+    return len(kernel.not_applicable) + len(kernel.errors) < UNHEARD
