@@ -25,6 +25,7 @@ reports, of 2023.2 without them and of 2024.1 with both."""
 MOST = 6  # sections, from which naming them is longer than `--set full` and collects hardly less
 NAME = re.compile(r"[A-Za-z_][\w$]*")
 FULL = "--set full --import-source yes"
+ASYNCHRONOUS = 90  # compute capability from which kernels keep other units busy (TMA, wgmma)
 PROGRAM = "PROGRAM"
 BARRIERS = ("SYNCS", "UTMALDG", "UBLKCP", "UTCBAR")
 
@@ -68,6 +69,8 @@ def sections(facts: Facts, silent: Sequence[NotApplicable]) -> list[str]:
         wanted.discard("SourceCounters")
     if unsampled(facts):
         wanted.add("PmSampling")
+    elif facts.code is not None or kernel.device.sm < ASYNCHRONOUS:  # nothing there is worth a timeline
+        wanted.discard("PmSampling")
     wanted -= {name for name in kernel.sections if not _empty(name, known.missing)}
     version = _version(kernel.tool_version)
     return [name for name in ORDER if name in wanted and (version is None or version >= SINCE.get(name, (0, 0)))]

@@ -83,6 +83,7 @@ def analyze_kernel(
         launch=LaunchInfo(
             grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
             shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
+            known=launch.known,
         ),
         verdict=verdict(facts, regimen, findings, blind, step),
         headroom=room,

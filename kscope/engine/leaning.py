@@ -7,8 +7,8 @@ have been a guess.
 
 from __future__ import annotations
 
-from kscope.engine.regimen import Regimen, unknown
-from kscope.features.facts import Facts
+from kscope.engine.regimen import Regimen, few_blocks, unknown
+from kscope.features.facts import SECTOR, Facts
 from kscope.model.analysis import Limiter
 from kscope.model.units import percent
 
@@ -22,17 +22,27 @@ UNEVEN = 2.0  # busiest slice of L2 over the mean, from which one address is eve
 CROWDED = 60.0  # percent of the warps an SM holds, from which waiting warps are there in numbers
 MEMORY, COMPUTE = ("dram", "l2", "l1", "lsu"), ("issue", "fma", "alu", "fp64", "xu", "tensor")
 ACTIVE = "lts__cycles_active.{}"
-FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
+MEANT = 32768.0  # bytes over the bus that a kernel of a few flags does not reach (as MEM110 asks for: 1024 sectors)
 WHOLE = ("gpu__compute_memory_access_throughput", "gpu__compute_memory_request_throughput")
 FULL = 0.8
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 
 
 def by_what_is_there(facts: Facts) -> Regimen:
-    """In this order: a path that is full and rarely is, slices of L2 that differ, one side busier than the other."""
-    return (
-        _memory_system(facts) or by_full_constants(facts) or _slices(facts) or _side(facts) or unknown(_nothing(facts))
-    )
+    """In this order: an empty chip, what comes over the bus, a path that is full and rarely is, slices of L2 that
+    differ, one side busier than the other."""
+    steps = (few_blocks, _bus, _memory_system, by_full_constants, _slices, _side)
+    return next((found for step in steps if (found := step(facts)) is not None), None) or unknown(_nothing(facts))
+
+
+def _bus(facts: Facts) -> Regimen | None:
+    """More bytes from system memory than from device memory, while nothing on the chip is full."""
+    roof, seconds = facts.counters.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
+    away = SECTOR * facts.counters.traffic.sysmem_sectors
+    if roof is None or not seconds or away < MEANT or away / seconds <= roof.bytes_per_s:
+        return None
+    text = f"{away / 1e6:,.1f} MB cross the bus at {away / seconds / 1e9:.1f} GB/s, more than device memory delivers"
+    return Regimen("memory", "memory_latency", SURE, text)
 
 
 def _memory_system(facts: Facts) -> Regimen | None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import msgspec
 
 from kscope.engine.leaning import by_full_constants, by_what_is_there
-from kscope.engine.regimen import Regimen, lanes, shared_share
-from kscope.engine.waits import UNSEEN, by_waits
+from kscope.engine.regimen import UNSEEN, Regimen, lanes, shared_share
+from kscope.engine.waits import by_waits
 from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
 from kscope.model.analysis import Limiter

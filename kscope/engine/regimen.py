@@ -7,7 +7,11 @@ from msgspec import Struct
 from kscope.features.facts import Facts
 from kscope.features.sass.columns import total
 from kscope.model.analysis import Limiter, Told
+from kscope.model.units import counted
 
+UNSEEN = 0.5
+"""Confidence at most, where what is seen cannot be held against the units: a full one would overrule it."""
+FEW = 0.5  # blocks over SMs, below which most of the chip stands idle whatever the warps wait for
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 
 
@@ -44,3 +48,12 @@ def shared_share(facts: Facts) -> float | None:
     lds = [i for i in mio if code.classes[i].space == "shared"]
     all_mio = total(code.executed, mio)
     return total(code.executed, lds) / all_mio if all_mio else 0.0
+
+
+def few_blocks(facts: Facts) -> Regimen | None:
+    """Fewer blocks than half of the SMs, where nothing says how long SMs had work: most of the chip had none."""
+    launch = facts.counters.launch
+    if launch.cycles or not launch.known or launch.blocks > FEW * launch.sms:
+        return None
+    blocks = f"{counted(launch.blocks, 'block')} for {launch.sms} SMs"
+    return Regimen("overhead", "small_grid", UNSEEN, f"{blocks}; how long SMs have work was not collected")

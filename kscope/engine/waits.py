@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from kscope.engine.regimen import Regimen, lanes, shared_share, unknown
+from kscope.engine.regimen import UNSEEN, Regimen, few_blocks, lanes, shared_share, unknown
 from kscope.features.facts import Facts
 from kscope.model.analysis import Limiter, Regime
-from kscope.model.units import counted, percent
+from kscope.model.units import percent
 
 TOLD = 0.01  # share of warp time, below which the second wait is noise
 CLEAR = 0.2
 """Share of warp time by which the first group of waits leads the second, below which two explanations are equally good;
 asked for only where no unit's utilisation decides between them. Judged on tools/partial.py: of the regimes that waits
 alone tell wrong, half lead by less, and a tenth of those that they tell right."""
-UNSEEN = 0.5
-"""Confidence at most, where what the waits say cannot be held against the units: a full one would overrule them."""
-FEW = 0.5  # blocks over SMs, below which most of the chip stands idle whatever the warps wait for
 
 
 def by_waits(facts: Facts) -> Regimen | None:
@@ -24,7 +21,7 @@ def by_waits(facts: Facts) -> Regimen | None:
     total = memory + compute + overhead + (mio or 0.0)
     if not total:
         return None
-    if (few := _few_blocks(facts)) is not None:
+    if (few := few_blocks(facts)) is not None:
         return few
     reason = _reason(facts)
     shares: list[tuple[float, Regime]] = [(memory, "memory"), (compute, "compute"), (overhead, "overhead")]
@@ -75,15 +72,6 @@ def _groups(facts: Facts) -> tuple[float, float, float, float | None]:
 
 def _mio(facts: Facts) -> float:
     return facts.counters.stalls.of("short_scoreboard", "mio_throttle")
-
-
-def _few_blocks(facts: Facts) -> Regimen | None:
-    """Fewer blocks than half of the SMs, where nothing says how long SMs had work: most of the chip had none."""
-    launch = facts.counters.launch
-    if launch.cycles or not launch.known or launch.blocks > FEW * launch.sms:
-        return None
-    blocks = f"{counted(launch.blocks, 'block')} for {launch.sms} SMs"
-    return Regimen("overhead", "small_grid", UNSEEN, f"{blocks}; how long SMs have work was not collected")
 
 
 def _wgmma_waits(facts: Facts) -> float:

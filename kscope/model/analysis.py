@@ -70,6 +70,7 @@ class LaunchInfo(Frozen):
     shared_static: Annotated[int, Meta(description="bytes a block")]
     shared_dynamic: Annotated[int, Meta(description="bytes a block")]
     waves: float | None
+    known: Annotated[bool, Meta(description="false where grid or block were not collected: 1 then")] = True
 
 
 class Headroom(Frozen):

@@ -10,6 +10,7 @@ _NAMES = r"""
     derived__lts__lts2xbar_bytes.sum.peak_sustained
     device__attribute_fb_bus_width
     device__attribute_global_memory_bus_width
+    device__attribute_l2s_count
     device__attribute_max_warps_per_multiprocessor
     dram__bytes.sum.peak_sustained
     dram__bytes.sum.per_second
@@ -78,6 +79,7 @@ _NAMES = r"""
     launch__waves_per_multiprocessor
     lts__cycles_elapsed.avg.per_second
     lts__cycles_elapsed.max
+    lts__cycles_elapsed.sum
     lts__d_atomic_input_cycles_active
     lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed
     lts__d_decomp_input_sectors
@@ -194,6 +196,7 @@ _BEGINNINGS = r"""
 """Families that are read whole."""
 
 _PATTERNS = r"""
+    device__attribute_[A-Za-z0-9_]+
     dram__bytes_[A-Za-z0-9_]+\.sum
     l1tex__data_pipe_lsu_wavefronts\.[A-Za-z0-9_]+\.pct_of_peak_sustained_elapsed
     l1tex__m_l1tex2xbar_write_bytes_mem_global_op_tma_[A-Za-z0-9_]+\.sum

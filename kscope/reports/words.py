@@ -178,10 +178,11 @@ def dims(shape: Sequence[int]) -> str:
 def launch(kernel: KernelAnalysis) -> str:
     """Grid, block, cluster, registers, shared memory and waves in words."""
     at = kernel.launch
-    parts = [f"grid {dims(at.grid)}", f"block {dims(at.block)}"]
+    parts = [f"grid {dims(at.grid)}", f"block {dims(at.block)}"] if at.known else ["grid and block not collected"]
     if max(at.cluster, default=1) > 1:
         parts.append(f"cluster {dims(at.cluster)}")
-    parts.append(counted(at.registers, "register"))
+    if at.registers:  # no kernel has none: 0 is what a report without LaunchStats leaves
+        parts.append(counted(at.registers, "register"))
     if shared := at.shared_static + at.shared_dynamic:
         parts.append(f"{shared / 1024:.3g} KiB shared")
     if at.waves is not None:

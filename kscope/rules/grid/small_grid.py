@@ -90,28 +90,37 @@ class SmallGrid(CounterRule):
             else f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         )
         fix = "more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch"
+        seen = "SM activity" in facts.counters.collected.parts
+        note = "sm__cycles_active.avg over elapsed cycles"
+        activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         why = ""
         if chain and facts.code is not None:
             fix = "several problems a launch; what a thread carries from round to round, no other thread can share"
             why = f" Each thread runs one chain, for its loop carries what {facts.code[chain[0]].opcode} computes."
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=(
-                f"{empty}: SMs have work in {percent(launch.active)} of the time on average, the fullest unit is at "
-                f"{percent(facts.counters.busiest.busy if facts.counters.busiest else 0.0)}.{why}"
-            ),
+            why=(f"{empty}{self._meanwhile(facts)}.{why}"),
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
                 derived(
                     "blocks that fit at once", capacity, "block", f"{launch.blocks_per_sm} on each of {launch.sms} SMs"
                 ),
-                derived("mean SM activity", launch.active, "", "sm__cycles_active.avg over elapsed cycles"),
+                *activity,
             ],
             estimate=estimate,
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
+
+    def _meanwhile(self, facts: Facts) -> str:
+        """What the SMs that have a block do, as far as it was collected."""
+        unit, words = facts.counters.busiest, []
+        if "SM activity" in facts.counters.collected.parts:
+            words.append(f"SMs have work in {percent(facts.counters.launch.active)} of the time on average")
+        if unit is not None:
+            words.append(f"the fullest unit is at {percent(unit.busy)}")
+        return f": {', '.join(words)}" if words else ""
 
     def _shared_out(self, facts: Facts, factor: float) -> tuple[Estimate, Pieces | None]:
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can

@@ -10,7 +10,8 @@ PCIe moves tens of gigabytes a second, device memory thousands, and a load that 
 
 ## Evidence
 
-Sectors that L2 fetched from the system or peer aperture, against all that it fetched.
+Sectors that L2 fetched from the system or peer aperture, against all that it fetched. A report of few sections (`ncu`
+without options) holds L2's fills from system memory as a share of their peak: that counts them as well.
 
 ## Fix
 
@@ -53,6 +54,7 @@ from kscope.features.facts import SECTOR, Demand, Facts
 from kscope.rules.base import PASSED, CounterRule, Outcome, derived, percent
 
 INTERNAL = "gpu__compute_memory_access_throughput_internal_activity"
+FILLS = "lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed"
 TAGS = "lts__t_tag_requests"
 MISS = "lts__t_sectors_srcunit_tex_aperture_{}_lookup_miss.sum"
 
@@ -63,24 +65,26 @@ class HostMemoryAccess(CounterRule):
     title = "The kernel works on memory across the bus"
     regime = "memory"
     moves_roof = True
-    needs = (MISS.format("sysmem"),)
+    needs = (f"{MISS.format('sysmem')}|{FILLS}",)
     collect = "--section MemoryWorkloadAnalysis_Tables"
 
     def check(self, facts: Facts) -> Outcome:
         m, code = facts.kernel.metrics, facts.code
         away = facts.counters.traffic.sysmem_sectors + facts.counters.traffic.peer_sectors
-        every = away + (m.get(MISS.format("device")) or 0.0)
+        device = m.get(MISS.format("device"))
+        every = away + (device if device is not None else self._device_fills(facts))
         duration = facts.counters.launch.duration_us or 0.0
         if away < 1024 or away < 0.02 * every or not duration:
             return PASSED
         # What crosses the bus is waited for: all of the global-memory waiting is its.
         share = max(facts.counters.stalls.of("long_scoreboard", "lg_throttle", "drain"), away / every)
         rate = away * 32 / duration / 1e3
+        waits = f" {percent(share)} of warp time waits for memory." if facts.counters.stalls.share else ""
         loads = code.where(lambda ins, op: op.space in ("global", "generic") and op.access is not None) if code else []
         return self.finding(
             why=(
                 f"{away * 32 / 1e6:,.1f} MB cross the bus at {rate:.1f} GB/s, {percent(away / every)} of all that L2 "
-                f"fetches. {percent(share)} of warp time waits for memory."
+                f"fetches.{waits}"
             ),
             fix="copy or prefetch to the device first (cudaMemcpyAsync, cudaMemPrefetchAsync)",
             evidence=[
@@ -93,6 +97,11 @@ class HostMemoryAccess(CounterRule):
             ),
             confidence=0.9,
         )
+
+    def _device_fills(self, facts: Facts) -> float:
+        """Sectors from device memory where their misses were not counted."""
+        roof, duration = facts.counters.roofline, facts.counters.launch.duration_us or 0.0
+        return roof.bytes_per_s * duration / 1e6 / SECTOR if roof is not None else 0.0
 
     def _bus(self, facts: Facts) -> dict[Demand, float]:
         """L2's internal activity counts the transfers over the bus too: elsewhere it equals the tag requests, what is

@@ -74,17 +74,16 @@ class TinyKernel(CounterRule):
         if duration > SHORT_US and launch.outside < MOSTLY_LAUNCH:
             return PASSED
         estimate = facts.estimate.balance(1 / max(1 - launch.outside, 0.05), "the launch itself")
+        seen = "SM activity" in facts.counters.collected.parts
+        idle = f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us" if seen else ""
+        idle = idle or f"the kernel takes {duration:.1f} us"
+        note = "1 - sm__cycles_active.max / elapsed"
+        outside = [derived("time without work on any SM", launch.outside, "", note)] if seen else []
         found = self.finding(
             title=f"{duration:.1f} us: about the cost of the launch itself",
-            why=(
-                f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us, and the host needs 2 "
-                "to 5 us to launch it. What it computes hardly matters."
-            ),
+            why=f"{idle}, and the host needs 2 to 5 us to launch it. What it computes hardly matters.",
             fix="fuse with neighbours, batch several problems in a launch, or record the sequence as a CUDA graph",
-            evidence=[
-                measured(facts, "gpu__time_duration.sum"),
-                derived("time without work on any SM", launch.outside, "", "1 - sm__cycles_active.max / elapsed"),
-            ],
+            evidence=[measured(facts, "gpu__time_duration.sum"), *outside],
             estimate=estimate,
             confidence=0.8,
         )
