@@ -8,6 +8,7 @@ from functools import partial
 from msgspec import UNSET
 
 from kscope.engine.collecting import command, unsampled
+from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged
@@ -60,7 +61,7 @@ def analyze_kernel(
         for rule in all_rules()
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
-    findings = tempered(facts, under_the_roof(facts, said.findings))
+    findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
     regimen = decide(facts)
     if details is not None:
         from kscope.features.views.kernel import kernel_detail

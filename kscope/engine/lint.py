@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from msgspec import structs
+
+from kscope.engine.fitting import fitting
 from kscope.engine.outcomes import Outcomes, judged
-from kscope.features.facts import CodeFacts
+from kscope.features.facts import ChipFacts, CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.model.analysis import Finding
 from kscope.rules.registry import all_lints
@@ -19,7 +22,8 @@ def lint(code: Listing, codes: Collection[str] | None = None) -> Outcomes:
     becomes an entry of `errors`."""
     chosen = (one for one in all_lints() if codes is None or one.of.code in codes)
     facts = CodeFacts(code)
-    return judged(((one.of.code, partial(one().check, facts, code)) for one in chosen), _gravest_first)
+    said = judged(((one.of.code, partial(one().check, facts, code)) for one in chosen), _gravest_first)
+    return structs.replace(said, findings=fitting(said.findings, ChipFacts(code.program.sm)))
 
 
 def _gravest_first(findings: Sequence[Finding]) -> list[Finding]:

@@ -29,9 +29,7 @@ SURE = 0.6
 """Confidence from which a finding is followed although many rules could not look: what a report of few sections proves
 by itself, an empty chip for one, stays above it (engine/sureness.py). Judged on tools/partial.py."""
 
-ELSEWHERE = (
-    "measure: no section of ncu would tell more; on a chip that this version's disassembler knows, its code would"
-)
+ELSEWHERE = "measure: no section of ncu would tell more: the code is in the report, and cannot be read here"
 TIMELINE = "measure: the timeline of its units, which this capture lacks (MIG, vGPU and WSL have none)"
 UNSAMPLED = "an asynchronous kernel without the timeline of its units"
 

@@ -10,6 +10,7 @@ facts.addresses     where an address comes from: parameters, block indices, load
 facts.lanes         the addresses of all 32 lanes: strides, bank conflicts, accesses that could be merged
 facts.profile       code and counters: excess over the ideal, demands of a set of instructions, serial sections
 facts.specialized   roles and waits of warp-specialised kernels
+facts.chip          what the chip has: instructions, tensor cores
 facts.estimate      what a fix gains: relieve, overlap, balance, regain, latency floor
 
 The types that these hand out, and the words that rules share with them, are importable from here as well: a rule
@@ -27,6 +28,7 @@ from kscope.features.counters.units import ELAPSED, Demand, Scale, Unit
 from kscope.features.estimate.bounds import CHAIN
 from kscope.features.estimate.gains import between, up_to
 from kscope.features.estimate.latency_floor import latency_path
+from kscope.features.facts.chip import ChipFacts
 from kscope.features.facts.code import AddressFacts, CodeFacts, LaneFacts
 from kscope.features.facts.counters import CounterFacts
 from kscope.features.facts.estimate import Estimates
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS", "LINE", "PAIRS",
-    "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Code", "CodeFacts", "Column", "Copy", "Demand",
-    "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Scale", "Unit", "between", "partly",
+    "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "ChipFacts", "Code", "CodeFacts", "Column", "Copy",
+    "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Pieces", "Scale", "Unit", "between", "partly",
     "total", "up_to",
 ]  # fmt: skip
 
@@ -80,6 +82,11 @@ class Facts:
     def counters(self) -> CounterFacts:
         """What the counters of the launch say."""
         return CounterFacts(self.kernel, self.code)
+
+    @cached_property
+    def chip(self) -> ChipFacts:
+        """What the chip has that advice could name."""
+        return ChipFacts(self.kernel.device.sm, self.kernel.device.name)
 
     @cached_property
     def patterns(self) -> PatternFacts:

@@ -58,6 +58,10 @@ UNKNOWN = "???"  # what the disassembler prints for a chip that it no longer rea
 RUN_GAP = 4096  # bytes: code further apart than this belongs to another function; the gap is not disassembled
 
 
+class Unreadable(ValueError):
+    """A part that the library gives and that says nothing; the message is for people, and ours."""
+
+
 def extract(action: Any, index: int, want: Want, cache: SassCache | None = None) -> Raw:
     """One IAction as plain values. A part that fails to decode is left out and named in `notes`; none is fatal. Raises
     KscopeError where there is nothing at all: the library decodes late, and opens what it cannot read."""
@@ -66,6 +70,8 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
     def part(what: str, read: Callable[[], Any], default: Any) -> Any:
         try:
             return read()
+        except Unreadable as e:  # in our own words
+            notes.append(f"{what} could not be read: {e}")
         except Exception as e:  # the native wrapper raises bare RuntimeError, ValueError, KeyError, ...
             notes.append(f"{what} could not be read: {quoted(str(e) or type(e).__name__)}")
             return default
@@ -171,9 +177,9 @@ def _sass(
         known = {offset: _instruction(action, entry, offset) for offset in wanted}
         texts = [text for text, _, _ in known.values()]
         if not any(texts):
-            raise ValueError("the report embeds no machine code, or it is damaged")
+            raise Unreadable("the report embeds no machine code, or it is damaged")
         if texts.count(UNKNOWN) > len(texts) / 2:
-            raise ValueError("NVIDIA's disassembler of this version does not know the chip; CUDA 13.0 and earlier do")
+            raise Unreadable("NVIDIA's disassembler of this version does not know the chip, that of CUDA 13.0 does")
         if cache is not None:
             cache.store(mangled, known)
     return [(offset, *known[offset]) for offset in wanted]

@@ -66,12 +66,18 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.features.facts import Code, Facts, FmaLoop, between, total, up_to
+from kscope.features.facts import ChipFacts, Code, Facts, FmaLoop, between, total, up_to
 from kscope.model.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 FRAGMENTS = 3 / 32  # bytes a multiply-add that a warp loads for 64 x 32 outputs: (64 + 32) x 2 / (64 x 32)
 BY_OPCODE = {"FFMA": "fp32", "FFMA2": "fp32", "HFMA2": "fp16", "DFMA": "fp64"}
+
+
+def inputs(chip: ChipFacts) -> str:
+    """Types that the chip's tensor cores take in place of FP32."""
+    types = [name for name, key in (("TF32", "mma_tf32"), ("BF16", "mma_fp16")) if chip.has(key)] or ["FP16"]
+    return f" with {' or '.join(types)} inputs, if the precision allows"
 
 
 class TensorCoresIdle(ProfiledRule):
@@ -82,7 +88,7 @@ class TensorCoresIdle(ProfiledRule):
 
     def check(self, facts: Facts, code: Code) -> Outcome:
         tensor = facts.counters.units.get("tensor")
-        if (tensor is not None and tensor.busy > 0.05) or facts.kernel.device.sm < 70:
+        if (tensor is not None and tensor.busy > 0.05) or not facts.chip.has("tensor"):
             return PASSED
         if len(code.where(lambda ins, op: op.pipe == "tensor" and ins.opcode != "HFMA2")):
             return PASSED
@@ -102,8 +108,7 @@ class TensorCoresIdle(ProfiledRule):
                 f"{fmas:,.0f} {main.opcode} ({percent(fmas / every)} of all instructions) multiply two loaded factors "
                 f"into a carried sum; the tensor pipe is at {percent(tensor.busy if tensor else 0.0)}."
             ),
-            fix="mma.sync / wgmma / tl.dot"
-            + (" with TF32 or BF16 inputs, if the precision allows" if precision == "fp32" else ""),
+            fix="mma.sync / wgmma / tcgen05 / tl.dot" + (inputs(facts.chip) if precision == "fp32" else ""),
             evidence=[
                 derived("multiply-adds on two loaded factors", fmas, "inst", "by def-use in innermost loops"),
                 measured(facts, "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"),

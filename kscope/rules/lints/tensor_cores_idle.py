@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscope.features.facts import FMA_OPCODES, CodeFacts, FmaLoop, Listing, total
+from kscope.features.facts import FMA_OPCODES, ChipFacts, CodeFacts, FmaLoop, Listing, total
 from kscope.rules.base import PASSED, Outcome, derived, percent
-from kscope.rules.compute.tensor_cores_idle import BY_OPCODE, TensorCoresIdle
+from kscope.rules.compute.tensor_cores_idle import BY_OPCODE, TensorCoresIdle, inputs
 from kscope.rules.lint import Lint
 
 PART = 0.15  # of the function's weighted instructions, below which a few multiply-adds are no matrix product
@@ -38,7 +38,7 @@ class TensorCoresIdleLint(Lint):
                 f"{len(main.fma_indices)} {main.opcode} of the loop ({percent(main.issue)} of it) "
                 "multiply two loaded factors into a carried sum."
             ),
-            fix="mma.sync / wgmma / tl.dot" + (" with TF32 or BF16 inputs, if the precision allows" if precise else ""),
+            fix="mma.sync / wgmma / tcgen05 / tl.dot" + (inputs(ChipFacts(code.program.sm)) if precise else ""),
             evidence=[
                 derived("multiply-adds on two loaded factors", len(main.fma_indices), "inst", "by def-use"),
                 derived("words loaded a multiply-add", main.words_per_fma, "", "a lane's 4-byte words"),

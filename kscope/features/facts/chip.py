@@ -1,0 +1,41 @@
+"""What the chip of a kernel has: `facts.chip`. Advice names nothing else."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from kscope.arch import table
+from kscope.arch.chips import instructions
+
+TENSOR_SINCE = 70  # the first target with matrix units
+TENSOR = "tensor"
+
+
+class ChipFacts:
+    """`facts.chip`: by compute capability, and by the device's name where a chip lacks what its architecture has."""
+
+    def __init__(self, sm: int, name: str = "") -> None:
+        """sm: 90 for 9.0, 0 where the report does not say; name: of the device, if known."""
+        self._sm, self._name = sm, name.lower()
+
+    def has(self, what: str) -> bool:
+        """Whether the chip has an instruction (a key of arch/instructions.toml), or `tensor` cores at all. Of a chip
+        that is not known everything may be there. Raises KeyError for another word."""
+        if what != TENSOR and what not in table("instructions"):
+            raise KeyError(what)
+        return not self._sm or what in self._there
+
+    @cached_property
+    def lacks_latencies(self) -> bool:
+        """Whether nobody has published latencies of the target, and those of `default` stand in (arch/latency.toml)."""
+        return bool(self._sm) and f"sm_{self._sm}" not in table("latency")
+
+    @cached_property
+    def _there(self) -> frozenset[str]:
+        there = set(instructions(self._sm))
+        if self._sm >= TENSOR_SINCE:
+            there.add(TENSOR)
+        for what, names in table("advice")["without"].items():
+            if any(name in self._name for name in names):
+                there = {one for one in there if one != what and not (what == TENSOR and one.startswith("mma_"))}
+        return frozenset(there)

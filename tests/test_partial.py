@@ -1,0 +1,155 @@
+"""Reports with less than `--set full`: the labelled captures, reduced to what ncu's sets and sections hold."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kscope.engine.collecting import FULL, one_launch
+from kscope.engine.kernel import analyze_kernel
+from kscope.features.facts import Facts
+from kscope.model.analysis import Analysis, KernelAnalysis
+from kscope.model.kernel import Kernel
+from kscope.model.metric_names import is_read
+from kscope.reports import Options, render
+from tests.support import reduced
+from tests.support.labels import LABELS
+from tools.partial import SURE, Judged, judge
+
+Read = Callable[[str], Kernel]
+CASES = sorted(LABELS)[::9]
+REAL = ("sol", "basic", "detailed", "counters")
+
+
+@pytest.fixture(scope="module")
+def rows(kernel: Read) -> list[Judged]:
+    """Every ninth labelled capture in every set."""
+    return [
+        judge(case, name, analyze_kernel(reduced.reduced(kernel(case), name), case))
+        for case in CASES for name in reduced.SETS
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_sections_hold_what_the_captures_of_the_sets_hold(name: str) -> None:
+    """What a full report says of its sections is what a capture with only these holds, but for what NVIDIA's rules
+    collect beside them."""
+    real, told = (
+        {n for n in found if is_read(n) and not n.startswith(reduced.ALWAYS)}
+        for found in (reduced.names(name), reduced.of_sections(*reduced.SETS[name]))
+    )
+    assert len(real & told) >= 0.94 * len(real | told) and len(real) > 50
+
+
+def test_regimes(rows: list[Judged]) -> None:
+    assert len({r.case for r in rows}) > 10
+    wrong = [(r.case, r.collected, r.regime, r.confidence) for r in rows if r.wrong]
+    assert len(wrong) <= 0.05 * len(rows), wrong
+    assert not [w for w in wrong if w[3] > SURE]
+
+
+def test_full_sets_without_rules_are_full(rows: list[Judged]) -> None:
+    assert all(r.right for r in rows if r.collected == "no_rules")
+
+
+def test_the_command_comes_first_where_the_cause_is_hidden(rows: list[Judged]) -> None:
+    """Not where the code is in the report and cannot be read: no section brings it."""
+    hidden = [r for r in rows if r.hidden and r.collected not in ("no_sass", "no_rules")]
+    assert len(hidden) > 80
+    assert sum(r.told for r in hidden) >= 0.95 * len(hidden), [(r.case, r.collected) for r in hidden if not r.told]
+
+
+@pytest.mark.parametrize("name", ["basic", "states", "time", "detailed"])
+def test_the_command_is_one_of_ncu(name: str, kernel: Read) -> None:
+    found = analyze_kernel(reduced.reduced(kernel("ws_gemm.stages2"), name), "a")
+    assert found.next_step is not None and found.next_step.do == "measure"
+    words = shlex.split(found.next_step.command or "")
+    assert words[0] == "ncu" and words[-1] == "PROGRAM"
+    assert words[words.index("-k") + 1] == kernel("ws_gemm.stages2").name
+    assert words[words.index("--launch-skip") + 1] == "0" and words[words.index("-c") + 1] == "1"
+    asked = {words[i + 1] for i, word in enumerate(words) if word == "--section"}
+    assert not asked & set(reduced.SETS[name]), "what is there is not collected again"
+    if name == "time":
+        assert FULL in (found.next_step.command or "")
+    if name == "detailed":
+        assert "PmSampling" in asked, "an asynchronous kernel is judged by the timeline of its units"
+
+
+def test_names_of_a_report_are_no_shell(kernel: Read) -> None:
+    own = kernel("bank_conflict.slow")
+    for name in ("$(reboot)", "a b", "x;y", "", "k'", "-k"):
+        hostile = msgspec.structs.replace(own, name=name, index=3)
+        assert one_launch(hostile, 7) == "--launch-skip 3 -c 1"
+    assert one_launch(own, 7) == "-k transpose_tile --launch-skip 7 -c 1"
+
+
+def test_what_knowing_is_worth(kernel: Read) -> None:
+    found = analyze_kernel(reduced.reduced(kernel("exp_chain.base"), "basic"), "a")
+    assert found.next_step is not None and found.headroom is not None
+    assert f"at most {found.headroom.speedup_bound:.2f}x" in found.next_step.why
+    assert re.search(r"\d+ of \d+ rules could not look", found.next_step.why)
+
+
+@pytest.mark.parametrize("name", ["sol", "basic"])
+def test_memory_across_the_bus_shows_in_few_sections(name: str, kernel: Read) -> None:
+    away, home = (
+        analyze_kernel(reduced.reduced(kernel(f"scale_add.{which}_input"), name), which) for which in ("host", "device")
+    )
+    assert [f.code for f in away.findings] == ["MEM110"] and away.verdict.regime == "memory"
+    assert "MB cross the bus" in away.verdict.reason and away.verdict.confidence <= SURE
+    assert home.findings == []
+
+
+def test_fills_count_the_sectors_over_the_bus(kernel: Read) -> None:
+    full = kernel("scale_add.host_input")
+    counted = Facts(full).counters.traffic.sysmem_sectors
+    few = Facts(reduced.reduced(full, "basic")).counters.traffic.sysmem_sectors
+    assert counted > 1e5 and abs(few / counted - 1) < 0.01
+
+
+def test_bytes_from_the_share_of_the_peak(kernel: Read) -> None:
+    """The share, the bus and its clock say what the counters of bytes say."""
+    for case in ("dram_bound.triad", "row_stats.thread"):
+        full, few = (Facts(k).counters.roofline for k in (kernel(case), reduced.reduced(kernel(case), "sol")))
+        assert full is not None and few is not None and full.counted and not few.counted
+        assert few.bandwidth == pytest.approx(full.bandwidth, rel=0.01)
+        assert few.bytes_per_s == pytest.approx(full.bytes_per_s, rel=0.02)
+
+
+def shown(kernel: KernelAnalysis, *, color: bool) -> str:
+    return render("text", Analysis(kscope="0", kernels=[kernel]), Options(width=120, color=color))
+
+
+@pytest.mark.parametrize("name", ["sol", "basic", "compute", "states", "launch", "time", "memory"])
+def test_nothing_unknown_is_a_figure(name: str, kernel: Read) -> None:
+    """No rate, share or time of zero is printed of what was not collected."""
+    found = analyze_kernel(reduced.reduced(kernel("bank_conflict.slow"), name), "a")
+    text = " ".join(shown(found, color=False).split())
+    for zero in ("0 % of the memory roof", "DRAM 0 B/s", " 0 ns", "0.0 MB", "no floating-point work", "0 registers"):
+        assert zero not in text
+    if found.roofline is not None:
+        assert found.roofline.bytes_per_s > 0
+
+
+def test_silence_of_blind_rules_is_not_green(kernel: Read) -> None:
+    few = shown(analyze_kernel(reduced.reduced(kernel("exp_chain.base"), "time"), "a"), color=True)
+    line = next(line for line in few.splitlines() if "No suggestion" in line)
+    assert "rules could not look" in line and "\x1b[32m" not in line
+    full = shown(analyze_kernel(kernel("exp_chain.base"), "a"), color=True)
+    green = next(line for line in full.splitlines() if "No suggestion" in line)
+    assert "\x1b[32m" in green and "no rule found a fault" in green
+
+
+def test_promises_without_a_cap_are_ranges(kernel: Read) -> None:
+    """Device memory is full and only the code was collected: nothing in the report stops a promise of more loads."""
+    full = analyze_kernel(kernel("dram_bound.triad"), "a")
+    few = analyze_kernel(reduced.reduced(kernel("dram_bound.triad"), "source"), "a")
+    assert full.next_step is not None and full.next_step.do == "stop"
+    assert few.next_step is not None and few.next_step.do == "measure"
+    promised = [f for f in few.findings if f.estimate is not None]
+    assert promised and all(f.estimate.low == 1.0 and f.confidence < 0.5 for f in promised if f.estimate)
+    assert all("not collected" in f.estimate.capped_by for f in promised if f.estimate)
