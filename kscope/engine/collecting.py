@@ -50,7 +50,15 @@ def one_launch(kernel: Kernel, before: int) -> str:
     none (a report can hold any text) is left out."""
     name = kernel.name if NAME.fullmatch(kernel.name or "") else ""
     chosen = f"-k {shlex.quote(name)} " if name else ""
+    if name and "kernel-name" in kernel.recorded:  # what it left out then were launches of the same name
+        before += skipped(kernel)
     return f"{chosen}--launch-skip {max(0, before if name else kernel.index)} -c 1"
+
+
+def skipped(kernel: Kernel) -> int:
+    """Launches that the recording of the report left out before its first; 0 where it does not say."""
+    said = kernel.recorded.get("launch-skip", "")
+    return int(said) if said.isdecimal() and len(said) < 10 else 0
 
 
 def sections(facts: Facts, silent: Sequence[NotApplicable]) -> list[str]:

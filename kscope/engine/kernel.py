@@ -7,6 +7,7 @@ from functools import partial
 
 from msgspec import UNSET
 
+from kscope.engine.circumstances import circumstances
 from kscope.engine.collecting import command, unsampled
 from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
@@ -102,7 +103,7 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[one_line(n) for n in kernel.notes],
+        notes=[*(one_line(n) for n in kernel.notes), *circumstances(facts, regimen, before)],
         workload=kernel.workload,
         problem=solved,
         next_step=step,

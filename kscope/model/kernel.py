@@ -189,6 +189,8 @@ class Kernel(Struct, frozen=True):
     sections: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     tool_version: str | None = None
+    recorded: Mapping[str, str] = field(default_factory=dict)
+    """Options of the `ncu` that wrote the report (kscope.parsers.files.ncu_command); empty where it does not say."""
 
     @property
     def duration_ns(self) -> float | None:

@@ -8,10 +8,13 @@ from functools import cache
 _NAMES = r"""
     derived__l1tex__lsu_writeback_bytes_mem_lgds.sum.peak_sustained
     derived__lts__lts2xbar_bytes.sum.peak_sustained
+    device__attribute_clock_rate
     device__attribute_fb_bus_width
     device__attribute_global_memory_bus_width
+    device__attribute_l2_cache_size
     device__attribute_l2s_count
     device__attribute_max_warps_per_multiprocessor
+    device__attribute_mps_enabled
     dram__bytes.sum.peak_sustained
     dram__bytes.sum.per_second
     dram__bytes_read
@@ -25,6 +28,7 @@ _NAMES = r"""
     dramc__throughput
     dramc__throughput.avg.pct
     fbpa__dram_sectors
+    gpc__cycles_elapsed.avg.per_second
     gpc__cycles_elapsed.max
     gpu__compute_memory_access_throughput
     gpu__compute_memory_access_throughput_internal_activity
@@ -76,6 +80,8 @@ _NAMES = r"""
     launch__shared_mem_per_block_dynamic
     launch__shared_mem_per_block_static
     launch__sm_count
+    launch__uses_green_context
+    launch__uses_mps
     launch__waves_per_multiprocessor
     lts__cycles_elapsed.avg.per_second
     lts__cycles_elapsed.max
@@ -104,6 +110,7 @@ _NAMES = r"""
     lts__throughput
     lts__throughput.avg.pct
     lts__xbar2lts_cycles_active
+    profiler__replayer_passes
     sass__inst_executed_per_opcode_with_modifier_all
     sass__inst_executed_register_spilling
     sass__inst_executed_shared_loads

@@ -52,7 +52,7 @@ def remedies() -> set[str]:
                 wanted = node.value
             if wanted is not None:
                 out |= {n.value for n in ast.walk(wanted) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
-    return {text for text in out if " " in text}
+    return {text for text in out if " " in text.strip()}
 
 
 def test_every_word_is_of_an_instruction() -> None:

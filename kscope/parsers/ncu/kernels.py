@@ -54,6 +54,7 @@ def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
         sections=tuple(raw["sections"]),
         notes=tuple(notes),
         tool_version=raw.get("tool_version"),
+        recorded=raw.get("recorded") or {},
     )
 
 

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+class Unreadable(ValueError):
+    """A part that the library gives and that says nothing; the message is for people, and ours."""
+
+
 class Direct:
     """Functions of IMetric without the Python half of the SWIG wrapper, a seventh of the time: a report of a large
     kernel has 100,000 values. `handle(metric)` is what they take."""

@@ -16,7 +16,7 @@ from array import array
 from kscope.model.errors import KscopeError
 from kscope.model.metric_names import is_read
 from kscope.model.quoted import quoted
-from kscope.parsers.ncu.metric_values import direct_calls
+from kscope.parsers.ncu.metric_values import Unreadable, direct_calls
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
@@ -58,10 +58,6 @@ UNKNOWN = "???"  # what the disassembler prints for a chip that it no longer rea
 RUN_GAP = 4096  # bytes: code further apart than this belongs to another function; the gap is not disassembled
 
 
-class Unreadable(ValueError):
-    """A part that the library gives and that says nothing; the message is for people, and ours."""
-
-
 def extract(action: Any, index: int, want: Want, cache: SassCache | None = None) -> Raw:
     """One IAction as plain values. A part that fails to decode is left out and named in `notes`; none is fatal. Raises
     KscopeError where there is nothing at all: the library decodes late, and opens what it cannot read."""
@@ -70,10 +66,9 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
     def part(what: str, read: Callable[[], Any], default: Any) -> Any:
         try:
             return read()
-        except Unreadable as e:  # in our own words
-            notes.append(f"{what} could not be read: {e}")
         except Exception as e:  # the native wrapper raises bare RuntimeError, ValueError, KeyError, ...
-            notes.append(f"{what} could not be read: {quoted(str(e) or type(e).__name__)}")
+            said = str(e) if isinstance(e, Unreadable) else quoted(str(e) or type(e).__name__)
+            notes.append(f"{what} could not be read: {said}")
             return default
 
     name = part("name", lambda: action.name(), "")

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from typing import IO, Any, BinaryIO
 
     from kscope.parsers.ncu.native import Raw
-    from kscope.parsers.ncu.sass_cache import SassCache
 
     Row = tuple[int, str, str | None, int | None]
     """One instruction of SASS: offset from the entry, text, source file, line."""
@@ -222,8 +221,10 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
         pipe.flush()
 
     try:
+        from kscope.parsers.ncu import session
+
         actions = _open(path)
-        version = _version(path)
+        version, recorded = session.version(path), session.recorded(path)
     except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
         send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
         return
@@ -233,7 +234,7 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
     cache = SassCache(path)
     sources = Sources(cache)
     send("open", len(actions))
-    expected = _expected(path, cache, len(actions)) if want.sass else {}
+    expected = session.expected(path, cache, len(actions)) if want.sass else {}
     for index in range(first, len(actions)):
         send("begin", index)
         if index in expected and (rows := cache.load(expected[index])) is not None:
@@ -241,7 +242,7 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
         try:
             action = actions[index]()
             raw = extract(action, index, want, cache)
-            raw["tool_version"] = version
+            raw["tool_version"], raw["recorded"] = version, recorded
         except Exception as e:
             send("skip", index, str(e) if isinstance(e, KscopeError) else one_line(f"{type(e).__name__}: {e}"))
         else:
@@ -251,27 +252,6 @@ def serve(path: str, first: int, want: Want, pipe: BinaryIO) -> None:
             send("pause", index + 1)
             return
     send("done")
-
-
-def _expected(path: str, cache: SassCache, count: int) -> dict[int, str]:
-    """Kernels whose code is worth sending before they are decoded: the first launch of each function. {} where the
-    container does not tell which they are."""
-    from kscope.parsers.files.ncu_images import result_names
-
-    names = result_names(path)
-    first = {name: index for index, name in reversed(list(enumerate(names)))}
-    return {index: name for name, index in first.items() if name} if len(names) == count else {}
-
-
-def _version(path: str) -> str | None:
-    """The version of Nsight Compute that wrote the report, if its session block names it."""
-    from kscope.parsers.files import ncu_container
-
-    try:
-        with open(path, "rb") as file:
-            return ncu_container.tool_version(file, os.fstat(file.fileno()).st_size)
-    except (OSError, ncu_container.Damage):
-        return None
 
 
 def _open(path: str) -> list[Callable[[], Any]]:
