@@ -11,6 +11,7 @@ from kscope.engine.circumstances import circumstances
 from kscope.engine.collecting import command, unsampled
 from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
+from kscope.engine.libraries import library_of, note
 from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged
 from kscope.engine.regime import Regimen, decide
@@ -23,6 +24,7 @@ from kscope.model.analysis import (
     HotInstruction,
     KernelAnalysis,
     LaunchInfo,
+    LibraryKernel,
     NvidiaFinding,
     Roofline,
     Stall,
@@ -73,6 +75,7 @@ def analyze_kernel(
     launch, device = kernel.launch, kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
+    library = library_of(kernel.demangled or kernel.name or "")
     blind = _blind(facts, said, regimen, before)
     step = next_step(facts, findings, room, solved or None, blind)
     return KernelAnalysis(
@@ -103,11 +106,16 @@ def analyze_kernel(
         ],
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
-        notes=[*(one_line(n) for n in kernel.notes), *circumstances(facts, regimen, before)],
+        notes=[*(one_line(n) for n in kernel.notes), *_brought(library), *circumstances(facts, regimen, before)],
         workload=kernel.workload,
         problem=solved,
         next_step=step,
+        library=library,
     )  # fmt: skip
+
+
+def _brought(library: LibraryKernel | None) -> list[str]:
+    return [note(library)] if library is not None else []
 
 
 def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind:

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 __all__ = [
     "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "DeviceInfo", "Estimate", "Evidence", "Finding", "Frozen",
     "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel",
-    "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "Limiter", "Location", "NextStep",
-    "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime", "RegimeShare",
-    "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis", "Told",
+    "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "LibraryKernel", "Limiter", "Location",
+    "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime",
+    "RegimeShare", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis", "Told",
     "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
@@ -135,6 +135,15 @@ class Repeats(Frozen):
     total_us: float
 
 
+class LibraryKernel(Frozen):
+    """A kernel that a library brought, by its name."""
+
+    library: str
+    scheme: Annotated[str, Meta(description="which of the library's ways to name kernels")]
+    says: Annotated[dict[str, str], Meta(description="what the name says: m, n, k, stages, cluster, layout, ...")]
+    change: Annotated[str, Meta(description="what a caller can change")]
+
+
 class KernelAnalysis(Frozen):
     id: str
     name: str
@@ -161,6 +170,7 @@ class KernelAnalysis(Frozen):
     workload: str = "kernel"
     problem: ProblemFit | UnsetType = UNSET  # only where one was named
     next_step: NextStep | None = msgspec.field(default=None, name="next")
+    library: LibraryKernel | None = None
 
 
 class FunctionAnalysis(Frozen):

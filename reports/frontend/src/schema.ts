@@ -176,7 +176,7 @@ export interface JoinedAnalysis {
 export interface JoinedKernel {
   name: string; grid: [number, number, number]; block: [number, number, number]; count: number; total_us: number;
   share: number; kernel: string | null; regime: "compute" | "memory" | "overhead" | null;
-  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown" | null;
   headroom: number | null; why: string;
 }
 
@@ -192,7 +192,7 @@ export interface KernelAnalysis {
   utilization: Utilization[]; stalls: Stall[]; warp_specialization: WarpSpecialization | null; findings: Finding[];
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; nvidia: NvidiaFinding[]; nvtx: string[];
   hot: HotInstruction[]; repeats: Repeats | null; notes: string[]; workload: string; problem: ProblemFit;
-  next: NextStep | null;
+  next: NextStep | null; library: LibraryKernel | null;
 }
 
 export interface KernelDetail {
@@ -226,11 +226,15 @@ export interface LaunchFigures {
 
 export interface LaunchInfo {
   grid: [number, number, number]; block: [number, number, number]; cluster: [number, number, number];
-  registers: number; shared_static: number; shared_dynamic: number; waves: number | null;
+  registers: number; shared_static: number; shared_dynamic: number; waves: number | null; known: boolean;
 }
 
 export interface Level {
   name: string; bytes_per_s: number; peak?: number;
+}
+
+export interface LibraryKernel {
+  library: string; scheme: string; says: Record<string, string>; change: string;
 }
 
 export interface Link {
@@ -272,7 +276,7 @@ export interface MixRow {
 
 export interface NextStep {
   do: "change_algorithm" | "go_on" | "measure" | "stop"; words: string; why: string; code: string | null;
-  speedup: number | null;
+  command: string | null; speedup: number | null;
 }
 
 export interface Node {
@@ -351,7 +355,7 @@ export interface RankFigures {
 
 export interface RegimeShare {
   regime: "compute" | "memory" | "overhead" | null;
-  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | null;
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown" | null;
   share: number;
 }
 
@@ -377,7 +381,7 @@ export interface RoleShare {
 }
 
 export interface Roofline {
-  flops_per_s: number; bytes_per_s: number; intensity: number | null; ridge: number | null; pct_of_roof: number;
+  flops_per_s: number | null; bytes_per_s: number; intensity: number | null; ridge: number | null; pct_of_roof: number;
   precision: string; peak_flops_per_s: number | null; peak_bytes_per_s: number | null;
 }
 
@@ -482,8 +486,8 @@ export interface Utilization {
 }
 
 export interface Verdict {
-  regime: "compute" | "memory" | "overhead";
-  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer";
+  regime: "compute" | "memory" | "overhead" | "unknown";
+  limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown";
   confidence: number; sentence: string; headline: string; reason: string; contrast: string; next: string; body: string;
 }
 
