@@ -16,6 +16,7 @@ from kscope.engine.next_step import Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged
 from kscope.engine.regime import Regimen, decide
 from kscope.engine.sureness import tempered
+from kscope.engine.tiles import without_threads
 from kscope.engine.verdict import verdict
 from kscope.features.counters.units import ELAPSED
 from kscope.features.facts import Facts
@@ -64,6 +65,7 @@ def analyze_kernel(
         for rule in all_rules()
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
+    said = without_threads(kernel, said)
     findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
     regimen = decide(facts)
     if details is not None:

@@ -43,8 +43,8 @@ __all__ = [
     "FunctionAnalysis", "Headroom", "HotInstruction", "Input", "JobAnalysis", "JoinedAnalysis", "JoinedKernel",
     "JoinedSuggestion", "KernelAnalysis", "LateCollective", "LaunchInfo", "LibraryKernel", "Limiter", "Location",
     "NextStep", "NotApplicable", "NvidiaFinding", "ProblemFit", "ProgramAnalysis", "RankFigures", "Regime",
-    "RegimeShare", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare", "TimelineAnalysis",
-    "Told", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
+    "RegimeShare", "Repeats", "Roofline", "RuleError", "Severity", "SkippedInput", "Stall", "TimeShare",
+    "TimelineAnalysis", "Told", "Utilization", "Verdict", "from_json", "json_schema", "to_json",
 ]  # fmt: skip
 
 SCHEMA = "kscope.analysis/1"

@@ -193,5 +193,10 @@ class Kernel(Struct, frozen=True):
     """Options of the `ncu` that wrote the report (kscope.parsers.files.ncu_command); empty where it does not say."""
 
     @property
+    def tile(self) -> bool:
+        """Whether it is a tile program (cuTile): its author wrote tiles, and the compiler made threads of them."""
+        return (self.metrics.text("launch__execution_model") or "").lower() == "tile"
+
+    @property
     def duration_ns(self) -> float | None:
         return self.metrics.get("gpu__time_duration.sum")

@@ -83,6 +83,7 @@ _NAMES = r"""
     launch__uses_green_context
     launch__uses_mps
     launch__waves_per_multiprocessor
+    lts__cycles_elapsed.avg
     lts__cycles_elapsed.avg.per_second
     lts__cycles_elapsed.max
     lts__cycles_elapsed.sum
@@ -143,6 +144,7 @@ _NAMES = r"""
     sm__issue_active
     sm__maximum_warps_avg_per_active_cycle
     sm__mem_tensor_cycles
+    sm__mem_tensor_cycles_active
     sm__mem_tensor_cycles_active_realtime
     sm__mio2rf_writeback_active
     sm__mio_inst_issued
@@ -183,6 +185,7 @@ _NAMES = r"""
     smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed
     smsp__thread_inst_executed_per_inst_executed.ratio
     smsp__warps_eligible.avg.per_cycle_active
+    syslts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed
 """.split()
 """Whole names, and stems that the code completes with one of the suffixes."""
 

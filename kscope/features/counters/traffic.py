@@ -85,13 +85,18 @@ def _sysmem(kernel: Kernel) -> float:
     counted = m.get("lts__t_sectors_srcunit_tex_aperture_sysmem_lookup_miss.sum")
     if counted is not None:
         return counted
+    of_fbps = (m.get(f"device__attribute_{what}") or 0.0 for what in ("num_l2s_per_fbp", "fbp_count"))
+    slices = m.get("device__attribute_l2s_count") or math.prod(of_fbps)
+    cycles, each = m.get("lts__cycles_elapsed.sum"), m.get("lts__cycles_elapsed.avg")
     share = m.get("lts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed")
-    cycles = m.get("lts__cycles_elapsed.sum")
-    if cycles is None:
-        of_fbps = (m.get(f"device__attribute_{what}") or 0.0 for what in ("num_l2s_per_fbp", "fbp_count"))
-        slices = m.get("device__attribute_l2s_count") or math.prod(of_fbps)
-        cycles = slices * (elapsed_cycles(m) or 0.0)
-    return (share or 0.0) / 100 * cycles
+    if share is not None:
+        return share / 100 * (cycles if cycles is not None else slices * (elapsed_cycles(m) or 0.0))
+    # sm_100 has slices of their own for system memory: those of the device that its L2 counters do not count (192 on a
+    # B200, of which 184 count). That their peak is a sector a cycle too is assumed.
+    share = m.get("syslts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed")
+    if share is None or not cycles or not each:
+        return 0.0
+    return share / 100 * max(0.0, slices - cycles / each) * each
 
 
 def _wavefronts(kernel: Kernel) -> float | None:

@@ -65,7 +65,7 @@ class HostMemoryAccess(CounterRule):
     title = "The kernel works on memory across the bus"
     regime = "memory"
     moves_roof = True
-    needs = (f"{MISS.format('sysmem')}|{FILLS}",)
+    needs = (f"{MISS.format('sysmem')}|{FILLS}|sys{FILLS}",)
     collect = "--section MemoryWorkloadAnalysis_Tables"
 
     def check(self, facts: Facts) -> Outcome:
