@@ -23,17 +23,25 @@ _NAMES = r"""
     dram__bytes_write.sum
     dram__cycles_active
     dram__cycles_elapsed.avg.per_second
+    dram__frequency
+    dram__read_bytes
     dram__throughput
     dram__throughput.avg.pct
+    dram__write_bytes
     dramc__throughput
     dramc__throughput.avg.pct
     fbpa__dram_sectors
+    fbpa__sol_pct
     gpc__cycles_elapsed.avg.per_second
     gpc__cycles_elapsed.max
+    gpc__elapsed_cycles_max
+    gpc__frequency
     gpu__compute_memory_access_throughput
     gpu__compute_memory_access_throughput_internal_activity
     gpu__compute_memory_request_throughput
     gpu__dram_throughput
+    gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed
+    gpu__time_duration
     gpu__time_duration.sum
     idc__request_cycles_active
     idc__request_cycles_active.avg.pct_of_peak_sustained_elapsed
@@ -83,6 +91,7 @@ _NAMES = r"""
     launch__uses_green_context
     launch__uses_mps
     launch__waves_per_multiprocessor
+    ltc__sol_pct
     lts__cycles_elapsed.avg
     lts__cycles_elapsed.avg.per_second
     lts__cycles_elapsed.max
@@ -110,11 +119,13 @@ _NAMES = r"""
     lts__t_tag_requests
     lts__throughput
     lts__throughput.avg.pct
+    lts__throughput.avg.pct_of_peak_sustained_elapsed
     lts__xbar2lts_cycles_active
     profiler__replayer_passes
     sass__inst_executed_per_opcode_with_modifier_all
     sass__inst_executed_register_spilling
     sass__inst_executed_shared_loads
+    sm__active_warps_avg_per_active_cycle_pct
     sm__cycles_active
     sm__cycles_active.avg
     sm__cycles_active.max
@@ -142,6 +153,7 @@ _NAMES = r"""
     sm__inst_executed_realtime.avg.pct
     sm__inst_issued
     sm__issue_active
+    sm__issue_active.avg.pct_of_peak_sustained_active
     sm__maximum_warps_avg_per_active_cycle
     sm__mem_tensor_cycles
     sm__mem_tensor_cycles_active
@@ -177,12 +189,14 @@ _NAMES = r"""
     smsp__cycles_elapsed.avg.per_second
     smsp__issue_active
     smsp__issue_active.avg.pct_of_peak_sustained_active
+    smsp__issue_active_per_active_cycle_pct
     smsp__pcsamp
     smsp__pcsamp_interval_cycles
     smsp__pcsamp_sample_count
     smsp__sass_average_branch_targets_threads_uniform.pct
     smsp__sass_inst_executed_op_shared.sum
     smsp__sass_thread_inst_executed_op_ffma_pred_on.sum.per_cycle_elapsed
+    smsp__thread_inst_executed_per_inst_executed
     smsp__thread_inst_executed_per_inst_executed.ratio
     smsp__warps_eligible.avg.per_cycle_active
     syslts__d_sectors_fill_sysmem.avg.pct_of_peak_sustained_elapsed
@@ -201,7 +215,9 @@ _SUFFIXES = r"""
 _BEGINNINGS = r"""
     device__attribute_
     sm__ops_path_tensor_op_
+    smsp__pcsamp_warp_stall_
     smsp__pcsamp_warps_issue_stalled_
+    smsp__warp_cycles_per_issue_stall_
 """.split()
 """Families that are read whole."""
 

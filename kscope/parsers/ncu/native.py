@@ -17,6 +17,7 @@ from kscope.model.errors import KscopeError
 from kscope.model.metric_names import is_read
 from kscope.model.quoted import quoted
 from kscope.parsers.ncu.metric_values import Unreadable, direct_calls
+from kscope.parsers.ncu.old_names import STALLS, per_pc, stall_columns, today
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 Raw = dict[str, "Any"]
 """Plain values of one IAction; the keys are the fields of kscope.model.kernel.Kernel."""
 
-STALLS = "smsp__pcsamp_warps_issue_stalled_"
 PER_PC = (
     "inst_executed",
     "thread_inst_executed",
@@ -71,7 +71,7 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
             notes.append(f"{what} could not be read: {said}")
             return default
 
-    name = part("name", lambda: action.name(), "")
+    name = part("name", action.name, "")
     metrics = part("metrics", lambda: _metrics(action, want.metrics), ({}, {}))
     if name is None and not metrics[0]:
         raise KscopeError("damaged", "it decodes to nothing", "the file is damaged, or has changed meanwhile")
@@ -79,10 +79,8 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
     entry = part("entry address", lambda: _entry(action), 0)
     counters = part("per-instruction counters", lambda: _counters(action), {}) if want.counters else {}
     pcs = sorted(set().union(*{id(column): column for column, _ in counters.values()}.values()))
-    entry = entry or (pcs[0] if pcs else 0)
-    rows = []
-    if want.sass and pcs:
-        rows = part("SASS", lambda: _sass(action, entry, pcs, mangled, cache), [])
+    entry = pcs[0] if pcs and (not entry or entry > pcs[-1]) else entry  # 2019 names another address
+    rows = part("SASS", lambda: _sass(action, entry, pcs, mangled, cache), []) if want.sass and pcs else []
     return {
         "index": index,
         "name": name,
@@ -111,17 +109,18 @@ def _metrics(action: Any, every: bool) -> tuple[dict[str, float], dict[str, str]
     direct = direct_calls()
     texts_kind, none = direct.string, direct.none
     for name in action.metric_names():
-        if not (every or is_read(name)):
+        now = today(name)
+        if not (every or is_read(now)) or now in numbers:
             continue
         metric = action.metric_by_name(name)
         handle = direct.handle(metric)
         kind = direct.kind(handle)
         if kind == texts_kind:
-            texts[name] = metric.as_string()
+            texts[now] = metric.as_string()
         elif kind not in none:
             value = direct.as_double(handle)
             if value == value:  # NaN: collected, but without a result
-                numbers[name] = value
+                numbers[now] = value
     return numbers, texts
 
 
@@ -133,11 +132,11 @@ def _entry(action: Any) -> int:
 def _counters(action: Any) -> dict[str, tuple[list[int], array[float]]]:
     """(absolute addresses, values) a counter. Counters of one family share their address list."""
     raw: dict[str, tuple[list[int], array[float]]] = {}
-    stalls = [n for n in action.metric_names() if n.startswith(STALLS) and not n.endswith("_not_issued")]
+    stalls = stall_columns(list(action.metric_names()))
     shared: dict[tuple[int, int, int], list[int]] = {}
     direct = direct_calls()
     for name in (*PER_PC, *stalls):
-        metric = action.metric_by_name(name)
+        metric = action.metric_by_name(stalls[name]) if name in stalls else per_pc(action, name)
         n = metric.num_instances() if metric is not None else 0
         if not n or not metric.has_correlation_ids():
             continue
