@@ -27,7 +27,6 @@ CROWDED: dict[str, str] = {
 LONG = {
     "kscope/features/lanes/values.py": "two lines above: one machine, its registers and its memory",
     "kscope/parsers/timeline/sqlite_pages.py": "one format, read in one place",
-    "kscope/parsers/ncu/worker.py": "one line above: both ends of one protocol",
 }
 LENGTHY = {
     "kscope/cli/analyze.py:analyze": "the options and the help of a command",

@@ -60,12 +60,7 @@ def analyze_kernel(
     program, if it is known already; footprints: where the kernel's is put, for a comparison; problem: what it was to
     solve; before: launches of the same function that came earlier in its report."""
     facts = Facts(kernel, structure)
-    said = judged(
-        (rule.code, partial(rule().run, facts))
-        for rule in all_rules()
-        if issubclass(rule, Rule) and (codes is None or rule.code in codes)
-    )
-    said = without_threads(kernel, said)
+    said = _said(facts, codes)
     findings = fitting(tempered(facts, under_the_roof(facts, said.findings)), facts.chip)
     regimen = decide(facts)
     if details is not None:
@@ -74,7 +69,7 @@ def analyze_kernel(
         details.append(kernel_detail(facts, ident, report))
     if footprints is not None:
         footprints.add(ident, facts, findings)
-    launch, device = kernel.launch, kernel.device
+    device = kernel.device
     room = headroom(facts, findings)
     solved = _problem(facts, problem, room)
     library = library_of(kernel.demangled or kernel.name or "")
@@ -87,11 +82,7 @@ def analyze_kernel(
         input=kernel.path,
         duration_us=facts.counters.launch.duration_us,
         device=DeviceInfo(name=device.name, cc=f"{device.cc[0]}.{device.cc[1]}", sms=device.sms),
-        launch=LaunchInfo(
-            grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
-            shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
-            known=launch.known,
-        ),
+        launch=_launch(kernel),
         verdict=verdict(facts, regimen, findings, blind, step),
         headroom=room,
         roofline=_roofline(facts),
@@ -102,10 +93,7 @@ def analyze_kernel(
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,
-        nvidia=[
-            NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
-            for n in kernel.nvidia
-        ],
+        nvidia=_nvidia(kernel),
         nvtx=list(kernel.nvtx),
         hot=_hot(facts),
         notes=[*(one_line(n) for n in kernel.notes), *_brought(library), *circumstances(facts, regimen, before)],
@@ -114,6 +102,28 @@ def analyze_kernel(
         next_step=step,
         library=library,
     )  # fmt: skip
+
+
+def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
+    """What the rules say, as far as it suits the kernel's kind of program."""
+    chosen = (r for r in all_rules() if issubclass(r, Rule) and (codes is None or r.code in codes))
+    return without_threads(facts.kernel, judged((rule.code, partial(rule().run, facts)) for rule in chosen))
+
+
+def _launch(kernel: Kernel) -> LaunchInfo:
+    launch = kernel.launch
+    return LaunchInfo(
+        grid=launch.grid, block=launch.block, cluster=launch.cluster, registers=launch.registers,
+        shared_static=launch.shared_static, shared_dynamic=launch.shared_dynamic, waves=launch.waves,
+        known=launch.known,
+    )  # fmt: skip
+
+
+def _nvidia(kernel: Kernel) -> list[NvidiaFinding]:
+    return [
+        NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
+        for n in kernel.nvidia
+    ]
 
 
 def _brought(library: LibraryKernel | None) -> list[str]:
@@ -138,7 +148,7 @@ def _problem(facts: Facts, problem: Problem | None, room: Headroom | None) -> Pr
 
 def _roofline(facts: Facts) -> Roofline | None:
     point = facts.counters.roofline
-    if point is None:
+    if point is None or not point.moved:
         return None
     main = point.main
     return Roofline(

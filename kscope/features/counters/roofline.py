@@ -33,12 +33,14 @@ class Ceiling(Struct, frozen=True):
 
 class RooflinePoint(Struct, frozen=True):
     """bytes and bandwidth in byte/s of device memory; `ceilings` are the precisions that did work, most of their own
-    peak first. counted: whether operations were; where they were not, no ceiling says nothing about the work."""
+    peak first. counted: whether operations were; where they were not, no ceiling says nothing about the work. moved:
+    whether the bytes are known; they are 0 where they are not."""
 
     bytes_per_s: float
     bandwidth: float | None
     ceilings: tuple[Ceiling, ...]
     counted: bool = True
+    moved: bool = True
 
     @property
     def main(self) -> Ceiling | None:
@@ -63,16 +65,16 @@ class RooflinePoint(Struct, frozen=True):
 
 
 def roofline(kernel: Kernel) -> RooflinePoint | None:
-    """None where neither the bytes of device memory nor their share of its peak were collected."""
+    """None where neither operations nor the bytes of device memory, or their share of its peak, were collected."""
     m = kernel.metrics
     clock = m.first("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")
     ceilings = _scalar(m, clock) + _tensor(m, clock)
     bandwidth = peak_bandwidth(kernel)
     moved = _bytes_per_s(kernel, bandwidth)
-    if moved is None:
+    if moved is None and not ceilings:
         return None
     done = sorted((c for c in ceilings if c.flops > 0 and c.peak > 0), key=lambda c: -c.flops / c.peak)
-    return RooflinePoint(moved, bandwidth, tuple(done), bool(ceilings))
+    return RooflinePoint(moved or 0.0, bandwidth, tuple(done), bool(ceilings), moved is not None)
 
 
 def peak_bandwidth(kernel: Kernel) -> float | None:
