@@ -53,7 +53,7 @@ def shared_share(facts: Facts) -> float | None:
 def few_blocks(facts: Facts) -> Regimen | None:
     """Fewer blocks than half of the SMs, where nothing says how long SMs had work: most of the chip had none."""
     launch = facts.counters.launch
-    if launch.cycles or not launch.known or launch.blocks > FEW * launch.sms:
+    if "SM activity" in facts.counters.collected.parts or not launch.known or launch.blocks > FEW * launch.sms:
         return None
     blocks = f"{counted(launch.blocks, 'block')} for {launch.sms} SMs"
     return Regimen("overhead", "small_grid", UNSEEN, f"{blocks}; how long SMs have work was not collected")

@@ -24,8 +24,8 @@ DOUBT: Mapping[Part, float] = {
 """Factor on the confidence of a finding for each part that lacks. Judged: with all of them missing (0.4) a finding that
 is sure of itself (0.9) falls to 0.37, below what the next step follows (`next_step.SURE`); without states and code
 (`ncu` without options: 0.77) what the launch alone proves stays above."""
-ALONE = ("ASY505",)
-"""Rules whose findings are wrong results: the code proves them, and no counter could say otherwise."""
+ALONE = ("ASY505", "GRD404")
+"""Rules whose findings nothing could contradict: wrong results, which the code proves, and lanes without a thread."""
 
 
 def tempered(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
@@ -41,9 +41,8 @@ def tempered(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _less(finding: Finding, factor: float, *, capped: bool) -> Finding:
-    if finding.code in ALONE:
-        return finding
-    sure = max(min(finding.confidence, FAINT), factor * finding.confidence)
+    less = max(min(finding.confidence, FAINT), factor * finding.confidence)
+    sure = finding.confidence if finding.code in ALONE else less
     finding = structs.replace(finding, confidence=round(sure, 2))
     if capped or finding.estimate is None:
         return finding

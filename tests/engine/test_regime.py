@@ -110,7 +110,7 @@ def test_a_fix_that_takes_bytes_away_moves_the_roof(diagnosis: Callable[[str], K
 
 
 def test_nothing_collected() -> None:
-    facts = Facts(made({}))
+    facts = Facts(made({}, grid=264))
     found = decide(facts)
     assert (found.regime, found.limiter, found.confidence) == ("unknown", "unknown", 0.0)
     assert "how full units are and what warps wait for were not collected" in found.reason
