@@ -168,8 +168,9 @@ def make(out: Path, reports: int, nights: int, seed: int, *, pack: bool) -> dict
     slower |= {i for i, one in enumerate(series) if one[1]}
     faster = set(chance.sample(sorted(set(range(count)) - slower), round(FASTER * count)))
     planted, plan = [], {}
+    edge = min(max(3, nights // 5), nights // 2)  # nights on either side of a change
     for i in sorted(slower | faster):
-        night = chance.randrange(max(3, nights // 5), nights - max(3, nights // 5))
+        night = chance.randrange(edge, nights - edge + 1)
         factor = chance.uniform(1.12, 1.6) if i in slower else chance.uniform(0.6, 0.88)
         plan[i] = (night, factor)
         case, other, kind, blocks = series[i]
