@@ -200,6 +200,7 @@ export interface KernelAnalysis {
 
 export interface KernelDetail {
   id: string; roofs?: Roofs; memory?: MemoryChart; occupancy?: OccupancyDetail; pm?: PmDetail; code?: CodeDetail;
+  loops?: LoopFacts[]; clocks?: Record<string, number>;
 }
 
 export interface KernelPair {
@@ -248,6 +249,11 @@ export interface Location {
 
 export interface LoopDetail {
   first: number; last: number; depth: number; parent: number; size: number;
+}
+
+export interface LoopFacts {
+  number: number; start: number; end: number; depth: number; file: string; line: number; share: number; rounds: number;
+  trips: number | null; mix: Record<string, number>; invariant: Record<string, number>;
 }
 
 export interface LoopView {
