@@ -96,7 +96,7 @@ def test_llm_report_uses_its_budget_and_says_what_it_left_out() -> None:
     small, large = llm(sample.many(), 300), llm(sample.many(), 4000)
     assert tokens_of.count(large) > 4000 * 0.8
     assert "Left out to fit the budget: " in small
-    assert re.search(r"verdicts \(\d+\)", small)
+    assert re.search(r"measurements \(\d+\)", small)
     assert "Left out" not in llm(sample.analysis(), 4000)
 
 

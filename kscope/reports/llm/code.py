@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kscope.model.errors import one_line
 from kscope.reports import words
 from kscope.reports.escape import fence
-from kscope.reports.llm.blocks import Block, said
+from kscope.reports.llm.blocks import Block, span
 from kscope.reports.phrases import hot as hottest
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ def _excerpt(
 def loops(detail: KernelDetail | None, base: int, heading: str) -> list[Block]:
     """A line a loop: rounds, what a round is made of, what of that is the same in every round."""
     found = detail.loops if detail is not None else []
-    return [Block(base + 7 + i, "loops", heading, f"- {said(_loop(loop))}") for i, loop in enumerate(found)]
+    return [Block(base + 7 + i, "loops", heading, f"- {_loop(loop)}") for i, loop in enumerate(found)]
 
 
 def _loop(loop: LoopFacts) -> str:
-    place = f", {words.basename(one_line(loop.file))}:{loop.line}" if loop.line else ""
+    place = f", {span(f'{words.basename(loop.file)}:{loop.line}')}" if loop.line else ""
     trips = f"{loop.trips:,.4g} rounds each time" if loop.trips is not None else "rounds each time not known"
     mix = ", ".join(f"{pipe} {n:g}" for pipe, n in sorted(loop.mix.items(), key=lambda kv: -kv[1]) if n >= 0.05)
     same = sum(loop.invariant.values())

@@ -61,7 +61,8 @@ def _verdict(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
     word, sentence = words.badge(kernel.verdict)
     name = span(words.shorten(kernel.demangled or kernel.name, 100))
     about = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(word)} {said(sentence)}"
-    short = kernel.verdict.headline and f"Kernel {name}, {words.time(kernel.duration_us)}. {said(_headline(kernel))}."
+    short = f"Kernel {name}, {words.time(kernel.duration_us)}. {said(_headline(kernel))}."
+    short = short if kernel.verdict.headline else ""
     blocks = [Block(base, "verdicts", heading, short or about, (about,) if short else ())]
     if kernel.next_step:
         blocks.append(Block(base, "next steps", heading, f"Next: {said(next_step.short(kernel.next_step))}."))
@@ -130,7 +131,7 @@ def _about(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index
         return blocks
     if found := detail.occupancy:
         lowest = min(found.limits.values(), default=0)
-        by = " and ".join(said(n) for n, v in found.limits.items() if v == lowest)
+        by = " and ".join(span(name) for name, most in found.limits.items() if most == lowest)
         reached = f", {found.achieved:.3g} reached" if found.achieved is not None else ""
         text = f"- occupancy: {found.theoretical} of {found.maximum} warps an SM, limited by {by}{reached}"
         blocks.append(Block(base + 8, "occupancy", heading, text))
@@ -163,19 +164,25 @@ def _memory(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, inde
         return []
     heading = _title(index, "memory traffic")
     lines = [_way(link, kernel.duration_us) for link in chart.links]
-    hits = [f"{WAYS.get(n.id, n.id)} {n.hit_pct:.0f} %" for n in chart.nodes if n.hit_pct is not None]
+    hits = [f"{_box(n.id)} {n.hit_pct:.0f} %" for n in chart.nodes if n.hit_pct is not None]
     if hits:
         lines.append(f"hit rates: {', '.join(hits)}")
-    lines += [f"{n.title}: {said(n.note)}" for n in chart.nodes if n.note]
+    lines += [f"{_box(n.id)}: {said(n.note)}" for n in chart.nodes if n.note]
     return [Block(base + 10, "memory traffic", heading, "\n".join(f"- {line}" for line in lines))] if lines else []
 
 
+def _box(name: str) -> str:
+    """A box of the memory chart in words."""
+    return code(WAYS.get(name, name))
+
+
 def _way(link: Link, us: float | None) -> str:
-    value = words.si(link.value, "B") if link.unit == "B" else f"{words.si(link.value, '').strip()} {link.unit}"
+    """Amount, rate and share of the peak of one way."""
+    amount = words.si(link.value, "B") if link.unit == "B" else f"{words.si(link.value, '').strip()} {code(link.unit)}"
     rate = f", {words.si(link.value / us * 1e6, 'B/s')}" if link.unit == "B" and us else ""
     peak = f", {link.pct:.0f} % of that way's peak" if link.pct is not None and link.pct >= 1 else ""
-    note = f" ({link.note})" if link.note else ""
-    return f"{WAYS.get(link.source, link.source)} to {WAYS.get(link.target, link.target)}: {value}{rate}{peak}{note}"
+    note = f" ({said(link.note)})" if link.note else ""
+    return f"{_box(link.source)} to {_box(link.target)}: {amount}{rate}{peak}{note}"
 
 
 def _unknown(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index: int) -> list[Block]:

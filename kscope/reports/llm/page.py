@@ -58,15 +58,17 @@ class _Dropped(Struct, frozen=True):
 
 def render(analysis: Analysis, options: Options) -> str:
     """The report in at most `options.budget` tokens, ending in a newline."""
-    details = {d.id: d for d in options.detail.kernels} if options.detail is not None else {}
+    drawn = options.detail.kernels if options.detail is not None else []
     kernels = words.by_time(analysis.kernels)
     blocks: list[Block] = []
     for index, joined in enumerate(analysis.joined):
         blocks += program.blocks(joined, index)
     blocks += _overview(kernels)
-    worth = {k.id: rank for rank, k in enumerate(sorted(kernels, key=_worth, reverse=True))}
+    order = sorted(range(len(kernels)), key=lambda i: -_worth(kernels[i]))
+    worth = {index: rank for rank, index in enumerate(order)}
     for index, kernel in enumerate(kernels):
-        blocks += kernel_blocks(kernel, index, worth[kernel.id], details.get(kernel.id))
+        detail = next((d for d in drawn if d.id == kernel.id), None)
+        blocks += kernel_blocks(kernel, index, worth[index], detail)
     for skip in analysis.skipped:
         line = f"- skipped {span(skip.input)}: {span(skip.what)}: {span(skip.message)}"
         blocks.append(Block(6, "skipped inputs", "## Not read", line))
@@ -118,7 +120,7 @@ def _fit(blocks: Sequence[Block], budget: int) -> str:
             if not pack.fits():
                 pack.chosen[i] = kept
                 break
-    text = pack.text() if pack.chosen else PREAMBLE + _join([(blocks[order[0]].heading, blocks[order[0]].markup)])
+    text = pack.packed() if pack.chosen else PREAMBLE + _join([(blocks[order[0]].heading, blocks[order[0]].markup)])
     while tokens.count(text) > budget and len(text) > 40:
         text = shortened(text, int(len(text) * 0.95))
     return text
@@ -131,13 +133,13 @@ class _Pack:
         self.blocks, self.budget = blocks, budget
         self.chosen: dict[int, str] = {}
 
-    def text(self) -> str:
+    def packed(self) -> str:
         text = PREAMBLE + _join([(b.heading, self.chosen[i]) for i, b in enumerate(self.blocks) if i in self.chosen])
         left = [b for i, b in enumerate(self.blocks) if i not in self.chosen]
         return text + _Dropped(left).text() if left else text
 
     def fits(self) -> bool:
-        return tokens.count(self.text()) <= self.budget
+        return tokens.count(self.packed()) <= self.budget
 
 
 def _fill(pack: _Pack, order: Sequence[int]) -> None:

@@ -76,3 +76,34 @@ export function longestGaps(tracks: Track[], most: number): Hit[] {
   const all = tracks.filter((t) => t.kind === "gaps").flatMap((t) => [...t.start].map((_, index) => ({ track: t, index })));
   return all.sort((a, b) => length(b) - length(a)).slice(0, most);
 }
+
+/** What carries a word in its name, in the order of time: operations of devices and what hosts did. */
+export function named(tracks: Track[], names: string[], needle: string): Hit[] {
+  const wanted = needle.toLowerCase(), ids = new Set<number>();
+  names.forEach((name, i) => { if (name.toLowerCase().includes(wanted)) ids.add(i); });
+  const out: Hit[] = [];
+  for (const t of tracks) {
+    if (t.kind === "gaps") continue;
+    for (let index = 0; index < t.start.length; index++) if (ids.has(t.name[index])) out.push({ track: t, index });
+  }
+  return out.sort((a, b) => a.track.start[a.index] - b.track.start[b.index]);
+}
+
+export interface Sum { name: string; count: number; ns: number }
+
+/** What devices did between two times, by name, longest first; what only lies in part counts by its part. */
+export function sums(tracks: Track[], names: string[], from: number, to: number): { rows: Sum[]; count: number; ns: number } {
+  const by = new Map<number, Sum>();
+  let count = 0, ns = 0;
+  for (const t of tracks) {
+    if (t.kind !== "ops") continue;
+    for (let i = Math.max(0, after(t.end, from)); i < t.start.length && t.start[i] < to; i++) {
+      const part = Math.min(t.end[i], to) - Math.max(t.start[i], from), many = t.count?.[i] ?? 1;
+      if (part <= 0) continue;
+      const row = by.get(t.name[i]) ?? { name: names[t.name[i]], count: 0, ns: 0 };
+      row.count += many; row.ns += part; count += many; ns += part;
+      by.set(t.name[i], row);
+    }
+  }
+  return { rows: [...by.values()].sort((a, b) => b.ns - a.ns), count, ns };
+}

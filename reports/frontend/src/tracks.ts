@@ -1,11 +1,11 @@
 // The timeline: a canvas with a row for each stream and host thread, gaps coloured by cause, zoom and pan.
 
 import { debounce, h, styled } from "./dom";
-import { time } from "./format";
-import { section } from "./parts";
+import { compact, fine, time } from "./format";
+import { scrolling, section } from "./parts";
 import { go, state } from "./state";
 import { draw, drawOverview, palette, type View } from "./trackpaint";
-import { AXIS, LABEL, hitAt, laidOut, longestGaps, type Hit } from "./trackrows";
+import { AXIS, LABEL, hitAt, laidOut, longestGaps, named, sums, type Hit } from "./trackrows";
 import type { Data, TimelineDetail } from "./types";
 
 export interface Tracks { element: HTMLElement; update: (changed: Set<string>) => void; key: (e: KeyboardEvent) => boolean; close: () => void }
@@ -26,6 +26,10 @@ class CanvasTimeline {
   private readonly readout = h("span", { class: "hits", "aria-live": "polite" });
   private readonly holder: HTMLElement;
   private readonly watch: ResizeObserver;
+  private readonly summary = h("div", { class: "sums" });
+  private readonly search = h("input", { type: "search", placeholder: "Search operations", "aria-label": "search the timeline" });
+  private found: Hit[] = [];
+  private foundAt = -1;
   private pending = 0;
   private gapAt = -1;
   private ranked: Hit[] | null = null;
@@ -39,6 +43,11 @@ class CanvasTimeline {
     this.listen();
     this.listenOverview();
     this.element = this.card();
+    addEventListener("beforeprint", this.paper);
+    addEventListener("afterprint", this.screen);
+    this.search.addEventListener("input", () => this.find());
+    this.search.addEventListener("keydown", (event) => { if (event.key === "Enter") { this.nextFound(event.shiftKey ? -1 : 1); event.preventDefault(); } });
+    this.sumUp();
     this.watch = new ResizeObserver(this.later);
     this.watch.observe(this.holder);
   }
@@ -71,7 +80,54 @@ class CanvasTimeline {
 
   close(): void {
     this.watch.disconnect();
+    removeEventListener("beforeprint", this.paper);
+    removeEventListener("afterprint", this.screen);
   }
+
+  private shown: [number, number] | null = null;
+  /** On paper all of it, every row. */
+  private readonly paper = () => {
+    this.shown = [this.v.from, this.v.to];
+    Object.assign(this.v, { from: 0, to: Math.max(this.detail.end, 1), scrollY: 0 });
+    styled(this.holder, { height: `${this.v.height}px` });
+    this.draw();
+  };
+  private readonly screen = () => {
+    if (this.shown) Object.assign(this.v, { from: this.shown[0], to: this.shown[1] });
+    styled(this.holder, { height: `${Math.min(this.v.height, 560)}px` });
+    this.later();
+  };
+
+  /** Names that hold a word: the first is shown, Enter goes on. */
+  private find(): void {
+    const needle = this.search.value.trim();
+    this.found = needle ? named(this.v.tracks, this.detail.names, needle) : [];
+    this.foundAt = -1;
+    const ns = this.found.reduce((sum, { track: t, index: i }) => sum + t.end[i] - t.start[i], 0);
+    this.readout.textContent = needle ? `${this.found.length.toLocaleString("en-US")} found, ${time(ns / 1e3)} together` : "";
+  }
+
+  private nextFound(step: number): void {
+    if (!this.found.length) return;
+    this.foundAt = (this.foundAt + step + this.found.length) % this.found.length;
+    const hit = this.v.pinned = this.found[this.foundAt];
+    const [a, b] = [hit.track.start[hit.index], hit.track.end[hit.index]], pad = (b - a) * 2 + 2000;
+    this.set(a - pad, b + pad);
+    this.scroll(Math.max(0, hit.track.y - this.holder.clientHeight / 2));
+    this.readout.textContent = `${this.foundAt + 1} of ${this.found.length.toLocaleString("en-US")}: ${this.describe(hit).join(", ")}`;
+  }
+
+  /** What devices did in the part that is in view. */
+  private readonly sumUp = debounce(150, () => {
+    const { from, to } = this.v, all = sums(this.v.tracks, this.detail.names, from, to);
+    const body = h("tbody");
+    for (const row of all.rows.slice(0, 8)) {
+      body.append(h("tr", {}, h("td", { class: "num" }, fine(row.ns / Math.max(all.ns, 1))), h("td", { class: "num" }, time(row.ns / 1e3)),
+        h("td", { class: "num" }, row.count.toLocaleString("en-US")), h("th", { scope: "row", title: row.name }, compact(row.name))));
+    }
+    const says = `In view, ${time((to - from) / 1e3)}: ${all.count.toLocaleString("en-US")} operations of ${all.rows.length} names, ${time(all.ns / 1e3)} together`;
+    this.summary.replaceChildren(h("p", { class: "note" }, says), scrolling(h("table", { class: "small" }, body), "what is in view, by name"));
+  });
 
   private readonly later = (): void => {
     if (!this.pending) this.pending = requestAnimationFrame(() => { this.pending = 0; this.draw(); });
@@ -95,6 +151,7 @@ class CanvasTimeline {
     this.v.to = a + span;
     this.later();
     this.store();
+    this.sumUp();
   }
 
   private zoom(factor: number, at = (this.v.from + this.v.to) / 2): void {
@@ -222,14 +279,14 @@ class CanvasTimeline {
     const button = (text: string, run: () => void, title = "") => h("button", { type: "button", onclick: run, title }, text);
     const bar = h("div", { class: "toolbar" }, button("\u2212", () => this.zoom(1.6), "zoom out (-)"), button("+", () => this.zoom(0.6), "zoom in (+)"),
       button("All", () => this.set(0, detail.end), "0"), button("Window", () => this.set(detail.low, detail.high), "what the verdict is about"),
-      button("Next longest gap", () => this.nextGap(1), "n"), this.readout);
+      button("Next longest gap", () => this.nextGap(1), "n"), this.search, this.readout);
     const legend = h("p", { class: "legend" });
     for (const i of new Set(detail.gaps.flatMap((g) => g.cause))) {
       legend.append(h("span", {}, h("span", { class: `swatch g-${detail.causes[i]}` }), this.cause(i)));
     }
     const merged = detail.merged_ns ? ` Neighbours shorter than ${time(detail.merged_ns / 1e3)} are drawn as one.` : "";
     const card = section("Timeline", `drag to pan; click, then scroll to zoom (or Ctrl and scroll); double click to fill.${merged}`,
-      bar, this.overview, this.holder, legend);
+      bar, this.overview, this.holder, legend, this.summary);
     card.classList.add("timeline-card");
     return card;
   }
