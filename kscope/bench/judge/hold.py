@@ -49,10 +49,9 @@ class Array(Struct):
 
 
 class Ran(Struct):
-    """seconds: around the calls; settled: until their outputs were handed over. outputs: of each kept call."""
+    """seconds: around the calls. outputs: of each kept call."""
 
     seconds: float
-    settled: float
     outputs: list[list[Array]]
 
 
@@ -118,8 +117,7 @@ class Hold:
             raise Died("garbled", "an answer out of turn")
         self._send({"take": True})
         answer = self._answer()
-        settled = clock() - ended
-        return Ran(ended - begun, settled, self._outputs(answer))
+        return Ran(ended - begun, self._outputs(answer))
 
     def retake(self) -> list[list[Array]]:
         return self._outputs(self.ask("retake"))
