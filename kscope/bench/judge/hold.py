@@ -58,11 +58,11 @@ class Ran(Struct):
 class Hold:
     """A process with one candidate. environment: over our own; nursery: forks it, with its environment."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE,
+    def __init__(self, environment: Mapping[str, str] | None = None, patience: float | None = None,
                  nursery: Nursery | None = None) -> None:  # fmt: skip
         shared = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="kscope-bench-", dir=shared))
-        self.patience = patience
+        self.patience = patience = PATIENCE if patience is None else patience
         ours, theirs = socket.socketpair()
         self.link = ours
         self.link.settimeout(patience)
