@@ -36,6 +36,7 @@ from kscope.bench.task.build import library  # noqa: E402
 from kscope.bench.task.spec import Task, params, source  # noqa: E402
 from tests.bench.catalogue import CHEATS, HERE, HONEST, SEEN, Case  # noqa: E402
 
+LIBRARIES = "BENCH_TRUTH_LIBRARIES"  # the folder that all parts compile into
 CHAIN = "chain<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n, TURNS)"
 COPY = "scale2<<<2048, 256, 0, stream>>>((const float4*)x, (float4*)y, n / 4)"
 
@@ -50,7 +51,7 @@ def main() -> None:
     found: dict[str, Any] = {"machine": repr(machine.gpu() or machine.processor())}
     parts = {"planted": planted, "nvbench": nvbench, "itself": itself, "cases": cases, "timed": timed}
     with tempfile.TemporaryDirectory() as folder:
-        os.environ["KSCOPE_BENCH_LIBRARIES"] = folder
+        os.environ[LIBRARIES] = folder
         for name, part in parts.items():
             if given.only and name not in given.only.split(","):
                 continue
@@ -79,7 +80,11 @@ def cases(until: float) -> list[dict[str, Any]]:
     def run(row: tuple[bool, Case]) -> None:
         cheats, one = row
         late = time.monotonic() > until - 75
-        rows.append({"id": one.id, "left_out": True} if late else judged(cheats, one, Options(time=False)))
+        rows.append(
+            {"id": one.id, "left_out": True}
+            if late
+            else judged(cheats, one, Options(time=False, libraries=os.environ[LIBRARIES]))
+        )
         print(json.dumps(rows[-1]), flush=True)
 
     pool = ThreadPoolExecutor(6)
@@ -131,7 +136,11 @@ def timed(until: float) -> list[dict[str, Any]]:
         if time.monotonic() > until - 12:
             rows.append({"id": one.id, "left_out": True})
         elif not one.here():
-            rows.append(judged(cheats, one, Options(seconds=0.5, caches=("cold",), generations=1)))
+            rows.append(
+                judged(
+                    cheats, one, Options(seconds=0.5, caches=("cold",), generations=1, libraries=os.environ[LIBRARIES])
+                )
+            )
     return rows
 
 
@@ -151,7 +160,7 @@ def _chain(turns: int, n: int) -> Task:
 
 def _pair(a: Task, b: Task, plan: Plan, cache: str, *, graph: bool = True, times: int = 1) -> list[dict[str, Any]]:
     """Two libraries on the clock, without any checks; `times` without new processes, with new memory."""
-    place = machine.where(a, a.candidate, Path(os.environ["KSCOPE_BENCH_LIBRARIES"]))
+    place = machine.where(a, a.candidate, Path(os.environ[LIBRARIES]))
     seats = [Seat(task, task.candidate, place, "candidate") for task in (a, b, a)]
     rows = []
     try:
@@ -245,7 +254,7 @@ def nvbench(until: float) -> dict[str, Any]:
                 ),
             )
         )
-    folder = Path(os.environ["KSCOPE_BENCH_LIBRARIES"])
+    folder = Path(os.environ[LIBRARIES])
     arch = here.arch if here else ""
 
     def built(row: tuple[str, Task]) -> str:

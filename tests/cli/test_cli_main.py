@@ -79,7 +79,7 @@ def test_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"kscope {__version__}\n")
 
 
-@pytest.mark.parametrize("name", ["bench", "fleet"])
+@pytest.mark.parametrize("name", ["fleet"])
 def test_commands_to_come_are_usage_errors(name: str) -> None:
     done = kscope(name, "x")
     assert done.returncode == 2

@@ -28,8 +28,12 @@ def named(records: Sequence[Record], blind: str = "") -> list[Finding]:
     wrong = [one for one in plain if not one.check.ok]
     if launch := next((one for one in wrong if one.fault.startswith("LaunchFailed")), None):
         return [finding(30, launch.fault)]
-    gross = [one for one in wrong if one.outputs and not one.fault and one.truth is not None and one.ratio > GROSS]
+    gross = [one for one in wrong if _gross(one)]
     return (_by_values(gross) or _by_shapes(plain) or _by_kinds(plain, blind)) if gross else []
+
+
+def _gross(one: Record) -> bool:
+    return bool(one.outputs) and not one.fault and one.truth is not None and one.ratio > GROSS
 
 
 def _by_conduct(mine: Sequence[Record]) -> Finding | None:
