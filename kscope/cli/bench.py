@@ -72,7 +72,7 @@ JOURNALS = Path(".kscope", "bench")
 @click.option("--no-worklog", is_flag=True, help="Add no note to the worklog.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def bench(**given: Any) -> int:
-    """Check a kernel against a reference, look for ways to cheat, time it beside a baseline.
+    """Check a kernel against a reference, look for cheats, time it beside a baseline.
 
     \b
     kscope bench fast.py:rms --reference ref.py:rms --inputs 'x[m,n] w[n]' --shapes m=4096,n=1024

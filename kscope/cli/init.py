@@ -11,7 +11,7 @@ import click
 @click.argument("task", metavar="TASK", type=click.Path(path_type=Path))
 @click.option("--language", type=click.Choice(("cuda", "triton", "numpy")), default="cuda", show_default=True)
 def init(task: Path, language: str) -> None:
-    """Write a folder to start a kernel from: a naive kernel (sums of rows), its reference, a task file, a Makefile.
+    """Write a folder to start a kernel from: naive kernel, reference, task file.
 
     \b
     kscope init rowsum

@@ -74,3 +74,9 @@ def test_every_cheat_of_the_catalogue_has_a_candidate_or_a_reason() -> None:
 
 def test_there_are_forty_honest_candidates() -> None:
     assert len(CASES.HONEST) >= 40
+
+
+def test_the_page_lists_the_catalogue() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "bench.md").read_text(encoding="utf-8")
+    for one in catalogue().values():
+        assert f"| {one.number} | {one.name} | {one.here} | {one.how} |" in page

@@ -147,6 +147,43 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path) -> None:
     assert again.returncode == 0 and journal.read_bytes() == before
 
 
+def test_a_result_is_noted_in_the_worklog(folder: Path, report, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kscope.bench.session.kept import note
+    from kscope.bench.values.result import SCHEMA, Result
+    from kscope.worklog.adding import Given, add
+    from kscope.worklog.store import Worklog
+
+    log = Worklog(folder / ".kscope" / "worklog.db")
+    result = Result(schema=SCHEMA, kscope="0", candidate="a.py:f", reference="b.py:f", baseline="b.py:f", device="x",
+                    verdict="faster", sentence="faster 1.43x (1.40-1.46)")  # fmt: skip
+    assert note(log, result) is None and not log.exists
+    entry = add(log, report("bank_conflict.slow"), Given(), None)
+    assert note(log, result) == entry.number
+    (text,) = log.entry(entry.number).notes
+    assert "faster 1.43x (1.40-1.46)" in text and "a.py:f against b.py:f" in text
+
+
+def test_models_with_inputs_of_their_own(folder: Path) -> None:
+    """As KernelBench writes its tasks: Model, ModelNew, get_inputs, get_init_inputs."""
+    pytest.importorskip("torch")
+    model = (
+        "import torch\nclass {name}(torch.nn.Module):\n    def __init__(self, n):\n        super().__init__()\n"
+        "        self.linear = torch.nn.Linear(n, 8)\n    def forward(self, x, k):\n        return {body}\n"
+        "def get_inputs():\n    return [torch.rand(4, 16), 3]\ndef get_init_inputs():\n    return [16]\n"
+    )
+    (folder / "model.py").write_text(model.format(name="Model", body="self.linear(x) * k"))
+    (folder / "new.py").write_text(
+        model.format(name="ModelNew", body="torch.addmm(self.linear.bias, x, self.linear.weight.t()) * k")
+    )
+    (folder / "off.py").write_text(model.format(name="ModelNew", body="self.linear(x) * 2"))
+    for name, verdict in (("new", "correct"), ("off", "incorrect")):
+        done = kscope("bench", f"{name}.py", "--reference", "model.py", "--no-time", "--no-worklog", "--format", "json",
+                      folder=folder)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        told = json.loads(done.stdout)
+        assert told["verdict"] == verdict, told["sentence"]
+
+
 @pytest.mark.parametrize("language", scaffold.LANGUAGES)
 def test_init_writes_a_task_that_is_read(tmp_path: Path, language: str) -> None:
     made = scaffold.write(tmp_path / "row_sum", language)

@@ -79,14 +79,6 @@ def test_version() -> None:
     assert (done.returncode, done.stdout) == (0, f"kscope {__version__}\n")
 
 
-@pytest.mark.parametrize("name", ["bench"])
-def test_commands_to_come_are_usage_errors(name: str) -> None:
-    done = kscope(name, "x")
-    assert done.returncode == 2
-    assert f"No such command '{name}'" in done.stderr
-    assert done.stdout == ""
-
-
 def test_bad_input_is_one_line_that_names_the_file() -> None:
     done = kscope("analyze", "/no/such/report.ncu-rep")
     assert done.returncode == 3

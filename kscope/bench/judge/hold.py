@@ -49,21 +49,20 @@ class Array(Struct):
 
 
 class Ran(Struct):
-    """seconds: around the calls; settled: until their outputs were handed over. outputs: of each kept call."""
+    """seconds: around the calls. outputs: of each kept call."""
 
     seconds: float
-    settled: float
     outputs: list[list[Array]]
 
 
 class Hold:
     """A process with one candidate. environment: over our own; nursery: forks it, with its environment."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, patience: float = PATIENCE,
+    def __init__(self, environment: Mapping[str, str] | None = None, patience: float | None = None,
                  nursery: Nursery | None = None) -> None:  # fmt: skip
         shared = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="kscope-bench-", dir=shared))
-        self.patience = patience
+        self.patience = patience = PATIENCE if patience is None else patience
         ours, theirs = socket.socketpair()
         self.link = ours
         self.link.settimeout(patience)
@@ -118,8 +117,7 @@ class Hold:
             raise Died("garbled", "an answer out of turn")
         self._send({"take": True})
         answer = self._answer()
-        settled = clock() - ended
-        return Ran(ended - begun, settled, self._outputs(answer))
+        return Ran(ended - begun, self._outputs(answer))
 
     def retake(self) -> list[list[Array]]:
         return self._outputs(self.ask("retake"))

@@ -12,6 +12,7 @@ from kscope.bench.judge.matrix import LATE_S, Record
 from kscope.bench.values.cheats import finding
 from kscope.bench.values.numbers import DTYPES, decode
 from kscope.bench.values.result import Finding
+from kscope.bench.values.words import dims_of
 
 GROSS = 30.0  # times the bound from which an error is more than rounding, and gets a name; judged
 SOME_OUTPUT = 0.02
@@ -27,8 +28,12 @@ def named(records: Sequence[Record], blind: str = "") -> list[Finding]:
     wrong = [one for one in plain if not one.check.ok]
     if launch := next((one for one in wrong if one.fault.startswith("LaunchFailed")), None):
         return [finding(30, launch.fault)]
-    gross = [one for one in wrong if one.outputs and not one.fault and one.truth is not None and one.ratio > GROSS]
-    return (_by_values(gross) or _by_kinds(plain, blind)) if gross else []
+    gross = [one for one in wrong if _gross(one)]
+    return (_by_values(gross) or _by_shapes(plain) or _by_kinds(plain, blind)) if gross else []
+
+
+def _gross(one: Record) -> bool:
+    return bool(one.outputs) and not one.fault and one.truth is not None and one.ratio > GROSS
 
 
 def _by_conduct(mine: Sequence[Record]) -> Finding | None:
@@ -58,6 +63,16 @@ def _by_values(wrong: Sequence[Record]) -> list[Finding]:
     if all(_passes(one) for one in wrong):
         return [finding(25, "the output is an input")]
     return []
+
+
+def _by_shapes(plain: Sequence[Record]) -> list[Finding]:
+    """Right on one of the shapes that are timed, wrong on all data of another."""
+    shapes: dict[str, set[bool]] = {}
+    for one in plain:
+        shapes.setdefault(dims_of(one.point.dims), set()).add(one.check.ok)
+    right = [name for name, found in shapes.items() if found == {True}]
+    wrong = [name for name, found in shapes.items() if found == {False}]
+    return [finding(9, f"right on {right[0]}, wrong on {wrong[0]} with all data")] if right and wrong else []
 
 
 def _by_kinds(plain: Sequence[Record], blind: str) -> list[Finding]:

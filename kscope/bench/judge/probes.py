@@ -147,8 +147,8 @@ def _window(it: Probing, fresh: _Series) -> bool:
     base = fresh.next()
     got = it.candidate.once(base.data)
     if not _right(it, got, base.truth):
-        if fresh.stale(got, base):
-            it.findings.append(finding(7, "after a call on other arrays: the answer to data that were there before"))
+        what = "the answer to data that were there before" if fresh.stale(got, base) else "no right answer to new data"
+        it.findings.append(finding(7, f"after a call on other arrays: {what}"))
         return True
     missed = tried = 0
     place = ""

@@ -50,7 +50,6 @@ class Side(Struct):
     mode: str = "called"
     us: list[float] = []
     waits: list[float] = []
-    settled: list[float] = []
     graph: int = 0
 
     def turn(self) -> None:

@@ -14,6 +14,8 @@ from typing import Any, Protocol
 
 from kscope.bench.player import wire
 
+IMPORTS_S = 120.0  # seconds for a framework to be imported, and for a fork
+
 
 class Died(Exception):
     """The process ended, hung or spoke out of turn. kind: died, hung, garbled."""
@@ -37,6 +39,7 @@ class Nursery:
 
     def __init__(self, modules: str, environment: Mapping[str, str] | None = None) -> None:
         self.link, theirs = socket.socketpair()
+        self.link.settimeout(IMPORTS_S)
         code = f"from kscope.bench.player.nursery import main; main({theirs.fileno()}, {modules!r})"
         self.process = started(code, theirs, subprocess.DEVNULL, environment)
         theirs.close()
@@ -52,7 +55,7 @@ class Nursery:
                 wire.send(self.link, {"fork": True})
                 socket.send_fds(self.link, [b"f"], [player.fileno(), said])
                 return Forked(self, int(wire.receive(self.link)["pid"]))
-        except wire.Broken:
+        except (wire.Broken, TimeoutError):
             raise Died("died", "the framework cannot be imported") from None
 
     def status(self, pid: int) -> int | None:
@@ -61,7 +64,7 @@ class Nursery:
                 wire.send(self.link, {"status": pid})
                 found: int | None = wire.receive(self.link)["status"]
                 return found
-        except wire.Broken:
+        except (wire.Broken, TimeoutError):
             return 0
 
     def close(self) -> None:

@@ -73,7 +73,6 @@ class Clock:
         found = self._ratio()
         if self.candidate.mode == "called":
             self._late()
-        self._settling()
         return Timed(
             self._timing(dims, chosen, cache, found), self.findings, self.wrong, self.rms, self.notes, self.stale
         )
@@ -179,7 +178,6 @@ class Clock:
         turn = empty[1] if side.mode == "called" else 0.0
         side.us.append(max(1e6 * ((ran.seconds - empty[0]) / len(side.order) - turn), 1e-4))
         if mine:
-            side.settled.append(ran.settled)
             kept = sorted({0, len(side.order) - 1}) if side.mode == "graph" else at
             self._check(side, data, kept, ran.outputs)
 
@@ -243,26 +241,6 @@ class Clock:
         if before != after and not self.task.changes and not self.task.reuses_output:
             self.findings.append(
                 finding(2, f"an output of a timed call changed within {LATE_S * 1e3:.0f} ms after it was returned")
-            )
-
-    def _settling(self) -> None:
-        """What handing over an output takes, beside what it takes from the baseline."""
-        if self.baseline is None or not self.candidate.settled:
-            return
-
-        def times(side: Side) -> list[float]:
-            return [side.batch([len(side.order) - 1]).settled for _ in range(3)]
-
-        # the least of several: a process that was interrupted is late once, a lazy result always
-        mine, others = min([*self.candidate.settled, *times(self.candidate)]), min(times(self.baseline))
-        batch = 1e-6 * median(self.candidate.us) * len(self.candidate.order)
-        if mine - others > max(0.25 * batch, 0.002) and mine > 4 * others:
-            self.findings.append(
-                finding(
-                    3,
-                    f"handing over an output takes {1e3 * mine:.1f} ms, {1e3 * others:.2f} ms from the "
-                    f"baseline; the timed calls together {1e3 * batch:.1f} ms",
-                )
             )
 
     def _timing(

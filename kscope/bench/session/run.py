@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ def bench(task: Task, options: Options) -> Result:
     """Check, probe and time a candidate. Raises KscopeError where the task or its reference cannot be used."""
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
-        libraries = Path(os.environ.get("KSCOPE_BENCH_LIBRARIES") or folder)
+        libraries = Path(options.libraries or folder)
         run = Run(task, options, libraries)
         if task.modules and not task.inputs:
             run.task = _adapted(run)

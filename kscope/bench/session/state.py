@@ -26,7 +26,8 @@ time."""
 
 class Options(Struct, frozen=True):
     """What a run is to do. seconds: for the timing of one shape. caches: which to time.
-    generations: pairs of processes that share the rounds, 0 for what their start allows."""
+    generations: pairs of processes that share the rounds, 0 for what their start allows.
+    libraries: folder of what was compiled before, "" for one of this run."""
 
     time: bool = True
     seconds: float = 4.0
@@ -34,6 +35,7 @@ class Options(Struct, frozen=True):
     graph: bool = False
     checks: bool = True
     generations: int = 0
+    libraries: str = ""
     keywords: dict[str, str] = {}
     say: Callable[[str], None] | None = None
 
