@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Protocol
 
 from msgspec import Struct
 
@@ -29,6 +30,16 @@ def vendor(devices: Iterable[str]) -> Vendor:
     )
     row = makers[said]
     return Vendor(name=row["name"], counters=row["counters"], command=row["command"])
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+def vendor_of(devices: Iterable[Named]) -> Vendor:
+    """The same of what has a name."""
+    return vendor(device.name for device in devices)
 
 
 def _words(device: str) -> list[str]:

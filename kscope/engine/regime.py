@@ -73,9 +73,14 @@ def _decide(facts: Facts) -> Regimen:
         shape = _by_shape(facts)
         if shape is not None:
             return shape
-    if unit is not None and unit.load >= USED and not _latency_leads(facts, unit):
-        return _by_unit(facts, unit, 0.75 if facts.counters.collected.units else UNSEEN)
-    return by_full_constants(facts) or by_waits(facts) or by_what_is_there(facts)
+    return _by_used(facts, unit) or by_full_constants(facts) or by_waits(facts) or by_what_is_there(facts)
+
+
+def _by_used(facts: Facts, unit: Unit | None) -> Regimen | None:
+    """A unit that is well used, where nothing else explains the time."""
+    if unit is None or unit.load < USED or _latency_leads(facts, unit):
+        return None
+    return _by_unit(facts, unit, 0.75 if facts.counters.collected.units else UNSEEN)
 
 
 def _latency_leads(facts: Facts, unit: Unit) -> bool:

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from kscope import _presenters
+from kscope.model import short
 from kscope.model.bounded import Bounded
-from kscope.model.errors import one_line
 from kscope.model.findings import (
     Estimate,
     Evidence,
@@ -178,12 +178,7 @@ class KernelAnalysis(Frozen):
     library: LibraryKernel | None = None
 
     def __repr__(self) -> str:
-        """Name, time, verdict and first suggestion in a line."""
-        first = next((f for f in self.findings if f.severity != "info"), None)
-        gain = f", {first!r}" if first is not None else ""
-        took = f" {self.duration_us:.1f} us," if self.duration_us is not None else ""
-        name = one_line(self.demangled or self.name)[:60]
-        return f"<Kernel {name}:{took} {self.verdict.regime}-bound, {self.verdict.limiter}{gain}>"
+        return short.of_kernel(self)
 
 
 class FunctionAnalysis(Frozen):
@@ -261,16 +256,7 @@ class Analysis(Frozen, kw_only=True):
         return _presenters.present("to_dataframe", self, table=table, engine=engine)
 
     def __repr__(self) -> str:
-        """One line: what was read and what is there of it."""
-        found = {"kernel": len(self.kernels), "recording": len(self.timelines), "job": len(self.jobs),
-                 "program": len(self.programs)}  # fmt: skip
-        told = ", ".join(f"{n} {name}{'s' * (n > 1)}" for name, n in found.items() if n) or "nothing"
-        paths = ", ".join(i.path for i in self.inputs[:2]) + (", ..." if len(self.inputs) > 2 else "")
-        return one_line(f"<Analysis of {paths}: {told}{self._first()}>")
-
-    def _first(self) -> str:
-        longest = max(self.kernels, key=lambda k: k.duration_us or 0.0, default=None)
-        return f", {longest!r}" if longest is not None else ""
+        return short.of_analysis(self)
 
     def render(self, format: str = "text", **options: Any) -> str:
         """The report as text, md, llm, html, json, sarif, junit or github (kscope.render has the options)."""

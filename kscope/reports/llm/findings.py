@@ -36,25 +36,12 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
     if finding.fix:
         lines.append(f"   - fix {said(finding.fix)}")
     lines += [line for fix in finding.fixes[:1] for line in _change(fix)]
-    places: list[str] = []
-    previous = None
-    for place in finding.locations[:PLACES]:
-        share = f" {text}" if (text := waited(place)) else ""
-        source = f" {span(place.source)}" if place.source and places and place.source != previous else ""
-        previous = place.source
-        at = f"{span(placed(place))} pc {place.pc:04x}" if place.line else f"pc {place.pc:04x}"
-        places.append(f"   - at {at} {span(place.sass or place.opcode)}{share}{source}")
+    places = _places(finding)
     of = f"{heading} {rank}"
-    blocks = [Block(priority, "findings", heading, "\n".join(lines + places[:1]), of=of)]
-    first = next((x.source for x in finding.locations[:1] if x.source), "")
-    why = [f"   - there {span(first)}"] if first else []
-    why += [f"   - because {said(finding.why or finding.title)}"]
-    why += [f"   - {'or' if r.applies else 'not'} {said(remedies.remedy(r))}" for r in finding.remedies]
-    if finding.order:
-        why.append(f"   - order {said(finding.order)}")
-    if finding.overlaps:
-        why.append(f"   - the same samples or waits as {', '.join(finding.overlaps)}")
-    blocks.append(Block(priority + 1, "reasons", heading, "\n".join(why), of=of))
+    blocks = [
+        Block(priority, "findings", heading, "\n".join(lines + places[:1]), of=of),
+        Block(priority + 1, "reasons", heading, "\n".join(_reasons(finding)), of=of),
+    ]
     rest = [line for fix in finding.fixes[1:2] for line in _change(fix)] + places[1:]
     if more := words.further(finding, min(len(finding.locations), PLACES)):
         rest.append(f"   - {more}")
@@ -64,6 +51,31 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
     if rest:
         blocks.append(Block(priority + 4, "evidence", heading, "\n".join(rest), of=of))
     return blocks
+
+
+def _places(finding: Finding) -> list[str]:
+    out: list[str] = []
+    previous = None
+    for place in finding.locations[:PLACES]:
+        share = f" {text}" if (text := waited(place)) else ""
+        source = f" {span(place.source)}" if place.source and out and place.source != previous else ""
+        previous = place.source
+        at = f"{span(placed(place))} pc {place.pc:04x}" if place.line else f"pc {place.pc:04x}"
+        out.append(f"   - at {at} {span(place.sass or place.opcode)}{share}{source}")
+    return out
+
+
+def _reasons(finding: Finding) -> list[str]:
+    """Why, the other ways, the order."""
+    first = next((x.source for x in finding.locations[:1] if x.source), "")
+    why = [f"   - there {span(first)}"] if first else []
+    why += [f"   - because {said(finding.why or finding.title)}"]
+    why += [f"   - {'or' if r.applies else 'not'} {said(remedies.remedy(r))}" for r in finding.remedies]
+    if finding.order:
+        why.append(f"   - order {said(finding.order)}")
+    if finding.overlaps:
+        why.append(f"   - the same samples or waits as {', '.join(finding.overlaps)}")
+    return why
 
 
 def _change(fix: Fix) -> list[str]:

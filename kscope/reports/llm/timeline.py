@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.arch.vendors import vendor
+from kscope.arch.vendors import vendor_of
 from kscope.model.units import counted
 from kscope.reports import words
 from kscope.reports.escape import code
@@ -49,7 +49,7 @@ def blocks(timeline: TimelineAnalysis, index: int) -> list[Block]:
         out.append(Block(base + 14, "notes", title("not known"), f"- {said(note, 300)}"))
     for line in worth_profiling(timeline):
         out.append(Block(base + 14, "what to profile", title("not known"), f"- {code(line)}"))
-    alone = f"- What binds a single kernel: profile it with {vendor(d.name for d in timeline.devices).counters}."
+    alone = f"- What binds a single kernel: profile it with {vendor_of(timeline.devices).counters}."
     out.append(Block(base + 14, "notes", title("not known"), alone))
     return out
 
