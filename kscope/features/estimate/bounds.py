@@ -129,9 +129,10 @@ class Bounds(Struct, frozen=True):
         return self._promise(after, hardest, cap, queued=queued)
 
     def queued(self, scale: Scale) -> float:
-        """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1."""
+        """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1. A counter that leaves open
+        what is busy (L2's overall one, where it hands on what device memory moves) shows no queue."""
         c = self.constants
-        kept = [u.load for u in self.units.values() if u.load_after(scale) >= c.relieved * u.load]
+        kept = [min(1.0, u.named) for u in self.units.values() if u.load_after(scale) >= c.relieved * u.load]
         return min(1.0, max(0.0, (max(kept, default=0.0) - c.near) / (c.at - c.near)))
 
     def overlap(
