@@ -11,6 +11,7 @@ import pytest
 from kscope.engine.kernel import analyze_kernel
 from kscope.model.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
+from kscope.model.units import times
 from kscope.napkin.asked import build
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
@@ -43,7 +44,7 @@ def test_go_on_names_what_to_do(case: str, diagnosis: Diagnose) -> None:
     assert step is not None and step.speedup is not None and step.speedup > 1.03
     finding = next(f for f in kernel.findings if f.code == step.code)
     assert finding.estimate is not None and finding.estimate.speedup == step.speedup
-    assert step.words == f"go on: {step.speedup:{'.3g' if step.speedup >= 10 else '.2f'}}x, {step.code}"
+    assert step.words == f"go on: {times(step.speedup)}, {step.code}"
 
 
 def without_code_and_states(kernel: Kernel) -> Kernel:
