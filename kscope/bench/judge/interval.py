@@ -12,8 +12,8 @@ from kscope.bench.values.result import Word
 
 Z = 1.96  # 95 %
 MARGIN = 0.01
-"""What is called a difference: the same code in two processes differs by up to 0.6 % for good (addresses, pages), which
-no number of rounds averages out. Judged; tools/bench_truth.py measures it."""
+"""What is called a difference: the same code in two processes differs for good (addresses, pages), which no number of
+rounds averages out. Judged; tools/bench_truth.py is there to measure it."""
 
 
 class Ratio(Struct, frozen=True):

@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 
 
-def functions(path: str, count: int) -> list[str]:
-    """The mangled name of each kernel; [] where the container does not tell which they are."""
+def order(path: str, count: int, *, code: bool) -> tuple[dict[int, int], dict[int, str]]:
+    """Of each kernel the launches of the same function before it, and the mangled names of those whose code is worth
+    sending before they are decoded: the first launch of each function. {} where the container does not tell."""
     from kscope.parsers.files.ncu_images import result_names
 
     names = result_names(path)
-    return names if len(names) == count else []
-
-
-def earlier(names: list[str]) -> list[int]:
-    """Launches of the same function before each."""
+    if len(names) != count:
+        return {}, {}
     met: dict[str, int] = {}
-    return [met.update({name: met.get(name, -1) + 1}) or met[name] for name in names]
+    before = {}
+    for index, name in enumerate(names):
+        before[index] = met.get(name, 0)
+        met[name] = before[index] + 1
+    return before, {i: name for i, name in enumerate(names) if name and not before[i]} if code else {}
 
 
 def version(path: str) -> str | None:

@@ -248,10 +248,7 @@ def serve(
     sources = Sources(cache)
     send("open", len(actions))
     bound = MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND
-    names = session.functions(path, len(actions))
-    before = session.earlier(names)
-    # code that is worth sending before it is decoded: of the first launch of each function
-    expected = {i: name for i, name in enumerate(names) if name and not before[i]} if want.sass else {}
+    before, expected = session.order(path, len(actions), code=want.sass)
     for index, behind in turns.kernels(rest) if turns else ((i, ()) for i in range(first, len(actions))):
         send("begin", index, behind)
         if index in expected and (rows := cache.load(expected[index])) is not None:
@@ -260,7 +257,7 @@ def serve(
             action = actions[index]()
             raw = extract(action, index, want, cache)
             raw["tool_version"], raw["recorded"] = version, recorded
-            raw["before"] = before[index] if names else 0
+            raw["before"] = before.get(index, 0)
         except Exception as e:
             send("skip", index, str(e) if isinstance(e, KscopeError) else one_line(f"{type(e).__name__}: {e}"))
         else:
