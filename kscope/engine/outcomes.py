@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.engine.rank import ranked
 from kscope.model.analysis import Finding, NotApplicable, RuleError
@@ -27,7 +27,7 @@ DEBUG_BUILD = "CMP212"
 
 def of_this_build(said: Outcomes) -> Outcomes:
     """Of a debug build nothing but that: what was found in its code says nothing about the code to come."""
-    alone = [f for f in said.findings if f.code == DEBUG_BUILD]
+    alone = [structs.replace(f, overlaps=[]) for f in said.findings if f.code == DEBUG_BUILD]
     if not alone:
         return said
     why = "a debug build (-G): what its code does wrong, optimised code does not; build without -G and profile again"

@@ -14,6 +14,8 @@ ROOFS = ("MEM107", "CMP208")
 """Findings that say the kernel is at its roof: they lead where nothing else pays."""
 SAME_WAITS = frozenset({"LAT301", "LAT302", "LAT303", "GRD401", "GRD405"})
 """Findings whose fixes all keep more work in flight: what one of them hides, the others cannot hide again."""
+PROGRAM = "OVH6"
+"""Rules on recordings of whole programs."""
 PAYS, SURE = 1.1, 0.05
 """Gain, and gain times confidence, from which a fault is worth more attention than the roof."""
 
@@ -35,6 +37,8 @@ def worth(finding: Finding) -> float:
     if finding.estimate is None:
         return 0.0
     point, low = finding.estimate.speedup, finding.estimate.low
+    if finding.code.startswith(PROGRAM):  # the ends of a program's promise are what of the idle time may be left over
+        low = point
     return math.log(max(point, 1.0) * max(low, 1.0)) / 2 * finding.confidence
 
 

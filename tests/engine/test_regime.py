@@ -100,6 +100,8 @@ def test_no_range_beyond_the_roof(case: str, diagnosis: Callable[[str], KernelAn
     kernel = diagnosis(case)
     assert kernel.headroom is not None
     for f in kernel.findings:
+        if f.regime == "compute" and kernel.headroom.bounded_by.endswith("as the code stands"):
+            continue  # fewer instructions for the same result have another bound
         if f.estimate is not None and not getattr(rule(f.code), "moves_roof", False):
             assert f.estimate.high <= max(1.01 * kernel.headroom.speedup_bound, f.estimate.speedup)
 

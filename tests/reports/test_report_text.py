@@ -119,7 +119,7 @@ def test_verbose_shows_what_is_otherwise_folded() -> None:
 def test_many_kernels_start_with_a_table_by_time() -> None:
     report = text(sample.many())
     assert report.startswith("28 kernels, 9.43 ms on NVIDIA H200 (sm_90)\n")
-    rows = re.findall(r"^ +<?(\d+) % +[\d.]+ [mu]s  .*memory +shared memory +2.4x  MEM103 2.2x$", report, re.MULTILINE)
+    rows = re.findall(r"^ +<?(\d+) % +[\d.]+ [mu]s +memory +shared memory +2.4x +MEM103 2.2x$", report, re.MULTILINE)
     assert len(rows) == 20
     assert [int(row) for row in rows] == sorted(map(int, rows), reverse=True)
     assert re.search(r"8 more, \d % of the time", report)
@@ -131,7 +131,7 @@ def test_many_kernels_start_with_a_table_by_time() -> None:
 def test_repeats_show_count_and_spread() -> None:
     report = text(sample.many())
     assert "12 launches, 480.0 us to 520.5 us, median 500.0 us" in report
-    assert re.search(r"^ +64 % +6.00 ms .* x12 +memory", report, re.MULTILINE)
+    assert re.search(r"x12\n +64 % +6.00 ms +memory", report, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,8 @@ def test_kernel_without_findings_says_so_and_keeps_the_errors() -> None:
         headroom=None, roofline=None, utilization=[], stalls=[], nvidia=[], hot=[], notes=["no SASS"],
     )  # fmt: skip
     report = text(sample.analysis(bare))
-    assert "No suggestion: 4 rules looked, none found a fault worth 3 % or more, 1 rule could not look." in flat(report)
+    said = "No suggestion: 4 rules looked, none found a fault worth 3 % or more, 2 rules could not look."
+    assert said in flat(report)
     assert "MEM104 failed  division by zero" in report
     assert "note  no SASS" in report
     assert "NVIDIA's" not in report

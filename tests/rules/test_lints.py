@@ -98,10 +98,10 @@ def test_severity_follows_the_loops() -> None:
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a", "sm_120a"])
 def test_both_directions_across_the_proxies(arch: str) -> None:
-    """Stores before a TMA store are a race; loads before a TMA load, behind a barrier, one by the model only."""
+    """Stores before a TMA store are a race; loads before a TMA load, behind a barrier, at most one by the model."""
     (store,) = linted("tma.cu", arch, "put_unfenced").findings
     (load,) = [f for f in linted("tma.cu", arch, "refill_unfenced").findings if f.code == "ASY505"]
-    assert (store.severity, load.severity) == ("critical", "minor") and store.confidence > load.confidence
+    assert (store.severity, load.severity) == ("critical", "info") and store.confidence > load.confidence
     assert [re.split(r"[ .]", p.sass or "")[0] for p in store.locations[:3]] == ["STS", "BAR", "UTMASTG"]
 
 

@@ -70,7 +70,7 @@ def html(result: Result) -> str:
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><meta http-equiv="Content-Security-Policy" '
-        f'content="{policy}"><title>{html_text(result.sentence[:80])}</title><style>{STYLE}</style></head>'
+        f'content="{policy}"><title>{html_text(result.sentence)}</title><style>{STYLE}</style></head>'
         f"<body>{''.join(body)}</body></html>\n"
     )
 

@@ -35,11 +35,11 @@ def _finding(rank: int, finding: Finding, priority: int, heading: str) -> list[B
     lines = [f"{rank + 1}. {finding.code} {said(finding.rule)}: {gain}, confidence {words.percent(finding.confidence)}"]
     if finding.fix:
         lines.append(f"   - fix {said(finding.fix)}")
-    lines += [line for fix in finding.fixes[:1] for line in _change(fix)]
     places = _places(finding)
     of = f"{heading} {rank}"
     blocks = [
         Block(priority, "findings", heading, "\n".join(lines + places[:1]), of=of),
+        *(Block(priority + 1, "changes", heading, "\n".join(_change(fix)), of=of) for fix in finding.fixes[:1]),
         Block(priority + 1, "reasons", heading, "\n".join(_reasons(finding)), of=of),
     ]
     rest = [line for fix in finding.fixes[1:2] for line in _change(fix)] + places[1:]

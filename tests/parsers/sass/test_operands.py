@@ -93,6 +93,7 @@ def test_decimal_immediates(value: float) -> None:
 
 KSCOPE = Path(__file__).resolve().parents[3] / "kscope"
 OTHER_TEXT = {
+    "features/sass/code_identity.py": "whole instructions, for a hash", "features/sass/library_code.py": "paths",
     "features/sass/align.py": "compares whole instructions with their registers renamed",
     "features/timeline/kernel_kinds.py": "names of kernels", "features/timeline/launches.py": "names of kernels",
     "features/timeline/communication.py": "names of collectives", "features/timeline/profiling.py": "names of kernels",
