@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta
+from msgspec import Meta, structs
 
 from kscope.model.frozen import Estimate, Frozen
 
@@ -35,6 +35,12 @@ class Proof(Frozen):
     after: float
     unit: str = ""
     how: str = ""
+
+    def __post_init__(self) -> None:
+        """Counts are written as other figures are, whether they were just made or read back."""
+        for name in ("before", "after"):
+            if type(value := getattr(self, name)) is int:
+                structs.force_setattr(self, name, float(value))
 
 
 class Edit(Frozen):
