@@ -31,13 +31,20 @@ if TYPE_CHECKING:
 FOLDER = ROOT / "reports" / "h200"
 BUILD = ROOT / "build"  # where tests/support/patches.py puts plain reports
 FIRST = {
-    "hot": 3, "stalls": 4, "utilization": 5, "locations": 2, "nvidia": 3, "covered": 3, "cause_pcs": 3, "fixes": 2,
+    "hot": 3, "stalls": 4, "utilization": 5, "locations": 2, "nvidia": 3, "covered": 3, "cause_pcs": 1,
+    "conditions": 1, "proof": 1, "edits": 1, "remedies": 1, "costs": 1,
 }  # fmt: skip; entries kept of lists
+SELDOM = (
+    "remedies", "pulls", "first", "order", "fixes", "covered", "covered_share", "cause_pcs", "library", "refused",
+    "parameters", "conditions", "costs", "cause",
+)  # fmt: skip
+"""Fields that are left out where they are empty."""
 MESSAGE = 20
 WIDTH = 120  # of a line of JSON: what fits is not broken up
 NOWHERE = "finds nothing on any capture"
 COUNTS = re.compile(r"passed \d+ · not applicable \d+")
-EACH_RULE = ("passed", "not_applicable")  # lists of a kernel that change with every rule
+EACH_RULE = ("passed", "not_applicable", "fixes")
+"""Lists that change with every rule; changes are held by tests/fixes."""
 PARTS = ("headline", "reason", "contrast", "next", "body")
 """Of a verdict: its sentence is made of them (tests/engine/test_regime.py) and says them once."""
 LAYOUTS = (
@@ -127,7 +134,7 @@ def shortened(value: Any) -> Any:
     if isinstance(value, str):
         return relative(value)
     if isinstance(value, dict):
-        out = {key: shortened(v) for key, v in value.items() if key not in EACH_RULE}
+        out = {key: shortened(v) for key, v in value.items() if key not in EACH_RULE and (v or key not in SELDOM)}
         if "sentence" in out and "headline" in out:
             out = {key: v for key, v in out.items() if key not in PARTS}
         out |= {key: out[key][:count] for key, count in FIRST.items() if key in out}

@@ -17,7 +17,7 @@ from kscope.features.facts import Facts
 from kscope.model.analysis import Finding
 from kscope.model.units import counted
 from kscope.rules.base import Rule
-from kscope.rules.registry import rule
+from kscope.rules.registry import all_rules
 
 ATOMICS = "MEM109"
 FEW = 1000  # samples of a kernel, from which a share of one half is sure to 3 points: below it their number is told
@@ -36,17 +36,20 @@ def weighed(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
     return [_behind(f) for f in said] if facts.counters.hot_slice is not None and facts.counters.nothing_busy else said
 
 
+def _sampled(code: str) -> bool:
+    """Whether a rule rests on samples."""
+    return any(r.code == code and issubclass(r, Rule) and r.needs_samples for r in all_rules())
+
+
 def _behind(finding: Finding) -> Finding:
     """What warps wait for elsewhere is the queue too: once it is gone, other shares are left."""
-    kind = rule(finding.code)
-    if finding.code == ATOMICS or not (issubclass(kind, Rule) and kind.needs_samples):
+    if finding.code == ATOMICS or not _sampled(finding.code):
         return finding
     return structs.replace(finding, first=[*finding.first, ATOMICS])
 
 
 def _weighed(finding: Finding, samples: int) -> Finding:
-    kind = rule(finding.code)
-    if finding.estimate is None or not (issubclass(kind, Rule) and kind.needs_samples):
+    if finding.estimate is None or not _sampled(finding.code):
         return finding
     saved = 1 - 1 / max(finding.estimate.speedup, 1.0)
     if saved < LITTLE:
