@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +19,7 @@ from kscope.features.facts import Facts
 from kscope.model.analysis import Analysis, KernelAnalysis, from_json, to_json
 from kscope.model.kernel import Kernel
 from kscope.parsers.ncu.kernels import read_kernels
+from tests.support import browser as browsing
 from tests.support import reports
 
 # The same examples each time, whatever the machine's load: a run of the tests says something about the code alone.
@@ -110,3 +112,16 @@ def diagnosis(analysis: Callable[[str], Analysis]) -> Callable[[str], KernelAnal
         return one
 
     return only
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One a worker: Playwright cannot be started twice in a process."""
+    executable = browsing.chromium()
+    if executable is None:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    sync = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install -e '.[dev]'")
+    with sync.sync_playwright() as play:
+        running = play.chromium.launch(executable_path=executable, args=list(browsing.FLAGS))
+        yield running
+        running.close()

@@ -22,8 +22,8 @@ from kscope.engine.run import analyze_paths  # noqa: E402
 from kscope.model.detail import Detail  # noqa: E402
 from kscope.reports import Options, render  # noqa: E402
 from kscope.reports.html.page import render_diff  # noqa: E402
-from tests.html.conftest import FLAGS, chromium  # noqa: E402
 from tests.support import reports, traces  # noqa: E402
+from tests.support.browser import FLAGS, chromium  # noqa: E402
 
 FOLDER = ROOT / "reports" / "gallery"
 QUALITY = 82

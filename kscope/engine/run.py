@@ -4,7 +4,6 @@ while they decode."""
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from kscope.engine.readers import part_of, started
 from kscope.engine.request import Progress, Request
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fault, in_words, show_traceback
+from kscope.parsers.files import forked
 from kscope.parsers.files.inputs import collect
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _parts(
         if request.codes is None:
             request.codes = _codes(select, ignore)
         _prepare(draws=request.draws)
-        if jobs > 1 and len(inputs) > 1 and hasattr(os, "fork"):
+        if jobs > 1 and len(inputs) > 1 and forked.possible():
             from kscope.engine.shared_work import over_reports
 
             yield from over_reports((path, first), inputs, request, jobs)

@@ -13,19 +13,14 @@ import pytest
 from kscope.fleet import page
 from kscope.fleet.summary import report
 from tests.fleet.test_report import dataset, kernel
-from tests.html.conftest import FLAGS, chromium
 
 pytestmark = pytest.mark.slow
 EVIL = "<img src=x onerror=document.title='owned'>"
 
 
 @pytest.fixture(scope="module")
-def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[str], float]]:
+def opened(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list[str], float]]:
     """The page, what it asked a network for or complained about, and the seconds that it took to be ready."""
-    sync_api = pytest.importorskip("playwright.sync_api")
-    executable = chromium()
-    if executable is None:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
     chance, folder = random.Random(5), tmp_path_factory.mktemp("page")
     rows = [
         kernel(i, 0, chance.uniform(1, 1e4), demangled=f"void ns{i % 97}::kernel_{i}(float*)", cause=f"MEM10{i % 10}",
@@ -39,19 +34,17 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, list
     out = folder / "fleet.html"
     out.write_text(html, encoding="utf-8")
     said: list[str] = []
-    with sync_api.sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=executable, args=list(FLAGS))
-        view = browser.new_page()
-        view.on("request", lambda request: said.append(request.url))
-        view.on("console", lambda message: said.append(message.text))
-        view.on("pageerror", lambda error: said.append(str(error)))
-        begin = time.monotonic()
-        view.goto(out.as_uri())
-        view.wait_for_selector("html[data-ready=yes]", timeout=30_000)
-        took = time.monotonic() - begin
-        said.remove(out.as_uri())
-        yield view, said, took
-        browser.close()
+    view = browser.new_page()
+    view.on("request", lambda request: said.append(request.url))
+    view.on("console", lambda message: said.append(message.text))
+    view.on("pageerror", lambda error: said.append(str(error)))
+    begin = time.monotonic()
+    view.goto(out.as_uri())
+    view.wait_for_selector("html[data-ready=yes]", timeout=30_000)
+    took = time.monotonic() - begin
+    said.remove(out.as_uri())
+    yield view, said, took
+    view.close()
 
 
 def cells(view: Any, column: int) -> list[str]:

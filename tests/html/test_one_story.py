@@ -13,8 +13,8 @@ from kscope.engine.run import analyze_paths
 from kscope.model.detail import Detail
 from kscope.reports import words
 from kscope.reports.html.page import said
-from tests.html.conftest import Visit
 from tests.html.test_views import eventually
+from tests.support.browser import Visit
 from tests.support.reports import fixture
 
 

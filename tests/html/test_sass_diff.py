@@ -13,8 +13,8 @@ from kscope.model.sass_diff import SassComparison
 from kscope.parsers.cubin.programs import read_programs
 from kscope.reports.html.page import render_sass_diff
 from tests.cli.running import kscope
-from tests.html.conftest import Visit
 from tests.html.test_views import HOSTILE, eventually
+from tests.support.browser import Visit
 from tests.support.sass import FOLDER
 
 OLD, NEW = FOLDER / "memory.sm_90a.cubin.xz", FOLDER / "memory.sm_100a.cubin.xz"

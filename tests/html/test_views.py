@@ -14,8 +14,9 @@ import pytest
 
 from kscope.model.detail import CodeDetail, Detail
 from kscope.reports import Options, render
-from tests.html.conftest import Visit, page_of
+from tests.html.conftest import page_of
 from tests.support import traces
+from tests.support.browser import Visit
 from tests.support.reports import fixture
 
 HOSTILE = "</script><img src=x onerror=\"document.title='owned'\"><svg onload=document.title='owned'>"

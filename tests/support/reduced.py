@@ -17,6 +17,7 @@ import msgspec
 
 from kscope.model.kernel import Kernel, Metrics
 from tests.support import patches
+from tests.support.apart import apart
 
 ALWAYS = ("device__", "launch__", "nvlink__", "numa__", "c2clink__", "profiler__", "thread_inst_executed_true")
 """Beginnings of the names that every capture of `fixtures/sections` holds, whatever was asked for."""
@@ -106,14 +107,22 @@ def names(collected: str) -> frozenset[str]:
     """Metric names of a set: those of its capture where there is one, else of its sections in a full report."""
     real = f"sections/{collected}.row_stats.thread/report"
     if (patches.FIXTURES / f"{real}{patches.WHOLE}").is_file():
-        return frozenset(_action(str(patches.built(real))).metric_names())
+        return apart(_every, str(patches.built(real)))
     return of_sections(*SETS[collected]) | ({"gpu__time_duration.sum"} if collected == "time" else frozenset())
 
 
 @cache
 def of_sections(*sections: str) -> frozenset[str]:
     """Metric names that a full report says belong to the sections, with every roll-up of each."""
-    action = _action(str(patches.built("h200/row_stats.thread/report")))
+    return apart(_of_sections, str(patches.built("h200/row_stats.thread/report")), sections)
+
+
+def _every(path: str) -> frozenset[str]:
+    return frozenset(_action(path).metric_names())
+
+
+def _of_sections(path: str, sections: tuple[str, ...]) -> frozenset[str]:
+    action = _action(path)
     named: set[str] = set()
     for section in action.sections():
         if section.identifier() in sections:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 _running: set[int] = set()
@@ -24,6 +25,12 @@ def cores() -> int:
         return max(1, min(count, round(int(quota) / int(period))))
     except (OSError, ValueError):  # no such file, or "max": no limit
         return count
+
+
+def possible() -> bool:
+    """Whether a fork of this process could read reports: the system has forks, and NVIDIA's library is not at work
+    here. It keeps a lock and a thread once it has disassembled; a fork of its caller waits for that lock for ever."""
+    return hasattr(os, "fork") and "ncu_report" not in sys.modules
 
 
 def fork(*, parent: bool = False) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 
+from kscope.parsers.files import forked
 from kscope.parsers.files.ncu_images import results
 
 TYPE_CHECKING = False  # see kscope.parsers.ncu.worker
@@ -60,7 +61,7 @@ def turns(path: str, processes: int) -> Turns | None:
     """How the kernels of a plain report are shared out; None where that is not worth it, or the container does not
     tell which they are. processes: a reader and who analyses its kernels are two, for both work all the time."""
     readers = (processes + 1) // 2
-    if readers < 2 or not hasattr(os, "fork") or os.path.getsize(path) < LEAST_BYTES:
+    if readers < 2 or not forked.possible() or os.path.getsize(path) < LEAST_BYTES:
         return None
     found = results(path)
     if len(found) < LEAST_KERNELS:

@@ -59,7 +59,7 @@ class Reader:
         self._next, self._rest = first, rest
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: IO[bytes]
-        if hasattr(os, "fork"):
+        if forked.possible():
             read_end, write_end = os.pipe()
             _widen(write_end)
             self._pid = forked.fork()

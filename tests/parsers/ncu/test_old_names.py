@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from kscope.parsers.ncu.frames import Want
 from kscope.parsers.ncu.kernels import _launch, to_kernel
 from kscope.parsers.ncu.native import extract
 from tests.support import patches
+from tests.support.apart import apart
 
 
 class Old:
@@ -35,20 +37,27 @@ class Old:
         return self._action.metric_by_name(self._today.get(name, name))
 
 
-@pytest.fixture(scope="module")
-def action() -> Any:
+@cache
+def report(path: str) -> Any:
     import ncu_report
 
-    path = str(patches.built("h200/bank_conflict.slow/report"))
-    report = ncu_report.load_report(path)
-    yield report[0][0]
+    return ncu_report.load_report(path)
+
+
+def check(claim: str, path: str) -> None:
+    globals()[claim](report(path)[0][0])
+
+
+@pytest.mark.parametrize("claim", ["source_counters_of_2020", "counters_of_2019", "grid_and_block_of_2022"])
+def test_reads_like_today(claim: str) -> None:
+    apart(check, claim, str(patches.built("h200/bank_conflict.slow/report")))
 
 
 def read(action: Any) -> Any:
     return to_kernel({**extract(action, 0, Want(metrics=True)), "sources": {}}, "a")
 
 
-def test_source_counters_of_2020(action: Any) -> None:
+def source_counters_of_2020(action: Any) -> None:
     now, then = read(action), read(Old(action, old_names.PER_PC))
     assert now.counters is not None and then.counters is not None
     for name in old_names.PER_PC:
@@ -57,7 +66,7 @@ def test_source_counters_of_2020(action: Any) -> None:
     assert sum(then.counters.by_name["memory_l1_wavefronts_shared"]) > 1e6
 
 
-def test_counters_of_2019(action: Any) -> None:
+def counters_of_2019(action: Any) -> None:
     states = {old_names.STATES.format(r): old_names.OLD_STATES + r for r in ("wait", "long_scoreboard", "barrier")}
     names = {new: old for old, new in old_names.WHOLE.items() if action.metric_by_name(new) is not None} | states
     stalls = {n: n.replace(old_names.STALLS, old_names.OLD_STALLS) for n in action.metric_names()
@@ -76,7 +85,7 @@ def test_no_instruction_is_spelt_twice() -> None:
     assert told.endswith("stalled_no_instruction_per_issue_active.ratio")
 
 
-def test_grid_and_block_of_2022(action: Any) -> None:
+def grid_and_block_of_2022(action: Any) -> None:
     """Only their sizes: 65,536 blocks of 256 threads, not a grid of 1."""
     then = read(Old(action, {}, lost=("launch__grid_dim_", "launch__block_dim_")))
     now = read(action)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,3 +31,21 @@ def test_a_reader_without_fork_keeps_its_options(want: Want, tmp_path: Path, mon
     monkeypatch.delattr(os, "fork")
     assert read(report, want) == forked
     assert forked and bool(forked[0]["charts"]) == want.charts and bool(forked[0]["nvidia"]) == want.nvidia
+
+
+BUSY = """
+import sys, ncu_report
+action = ncu_report.load_report(sys.argv[1])[0][0]
+print(action.sass_by_pc(action.metric_by_name("launch__function_pcs").as_uint64(0)))  # disassembles
+import kscope
+(kernel,) = kscope.analyze(sys.argv[1]).kernels
+print("diagnosed", kernel.verdict.regime)
+"""
+
+
+def test_beside_nvidias_library_at_work(report: Callable[[str], Path], tmp_path: Path) -> None:
+    """A notebook that has disassembled with ncu_report keeps its lock, for which a fork would wait."""
+    command = [sys.executable, "-c", BUSY, str(report("bank_conflict.slow"))]
+    quick = {**os.environ, "KSCOPE_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=quick)
+    assert "diagnosed memory" in done.stdout, done.stderr
