@@ -191,18 +191,18 @@ def _pair(a: Task, b: Task, plan: Plan, cache: str, *, graph: bool = True, times
             one.close()
 
 
+def _plan(*, budget_s: float, rounds: int, fewest: int) -> Plan:
+    """Timing alone: what is right was checked by other parts."""
+    here = machine.gpu()
+    cache = here.cache_bytes if here else 1 << 20
+    return Plan(
+        budget_s=budget_s, batch_s=0.01, rounds=rounds, fewest=fewest, checks=1, generations=1, cache_bytes=cache
+    )
+
+
 def itself(until: float) -> list[dict[str, Any]]:
     """The same library twice."""
-    here = machine.gpu()
-    plan = Plan(
-        budget_s=0.5,
-        batch_s=0.01,
-        rounds=24,
-        fewest=8,
-        checks=1,
-        generations=1,
-        cache_bytes=here.cache_bytes if here else 1 << 20,
-    )
+    plan = _plan(budget_s=0.5, rounds=24, fewest=8)
     rows: list[dict[str, Any]] = []
     sizes = [(20_000, 1 << 16), (2000, 1 << 16), (500, 1 << 18)]
     while len(rows) < 100 and time.monotonic() < until - 100:
@@ -215,16 +215,7 @@ def itself(until: float) -> list[dict[str, Any]]:
 
 def planted(until: float) -> list[dict[str, Any]]:
     """Three percent more turns of a chain that takes about 100 us; the longer one is the baseline."""
-    here = machine.gpu()
-    plan = Plan(
-        budget_s=0.8,
-        batch_s=0.01,
-        rounds=30,
-        fewest=10,
-        checks=1,
-        generations=1,
-        cache_bytes=here.cache_bytes if here else 1 << 20,
-    )
+    plan = _plan(budget_s=0.8, rounds=30, fewest=10)
     rows: list[dict[str, Any]] = []
     for i in range(10):
         if time.monotonic() < until - 140:

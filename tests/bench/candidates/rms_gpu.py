@@ -18,14 +18,7 @@ def rms_kernel(x, w, y, n, BLOCK: tl.constexpr):
     tl.store(y + row * n + i, v / scale * tl.load(w + i, mask=i < n, other=0.0), mask=i < n)
 
 
-@triton.autotune(configs=[triton.Config({}, num_warps=k) for k in (2, 4, 8)], key=["n"])
-@triton.jit
-def tuned_kernel(x, w, y, n, BLOCK: tl.constexpr):
-    row = tl.program_id(0)
-    i = tl.arange(0, BLOCK)
-    v = tl.load(x + row * n + i, mask=i < n, other=0.0)
-    scale = tl.sqrt(tl.sum(v * v) / n + 1e-6)
-    tl.store(y + row * n + i, v / scale * tl.load(w + i, mask=i < n, other=0.0), mask=i < n)
+tuned_kernel = triton.autotune(configs=[triton.Config({}, num_warps=k) for k in (2, 4, 8)], key=["n"])(rms_kernel)
 
 
 @triton.jit
