@@ -137,7 +137,9 @@ def test_a_killed_sweep_goes_on_where_it_was(folder: Path) -> None:
             file_.write(b'{"key": "cut')  # as a kill in the middle of a line leaves it
     done = kscope(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["variants"]
+    told = json.loads(done.stdout)
+    rows = told["variants"]
+    assert told["verdict"] == "correct", told["sentence"]
     assert [(row["values"]["A"], row["values"]["B"]) for row in rows] == [(a, b) for a in "1234" for b in "123"]
     assert {row["verdict"] for row in rows} == {"correct"}
     keys = [json.loads(line)["key"] for line in journal.read_bytes().split(b"\n") if line.endswith(b"}")]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from kscope.bench.values.result import Result
+from kscope.bench.values.result import Result, Variant
+from kscope.bench.values.variants import label
 from kscope.bench.values.words import dims_of
 from kscope.reports.bench.text import row, words
+from kscope.reports.bench.variants import best, cells, chart
 from kscope.reports.escape import code, html_text, prose
 
 STYLE = (
     "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a}"
     "table{border-collapse:collapse;margin:1rem 0}"
+    "svg{width:100%;height:auto}figure{margin:1rem 0}"
     "td,th{padding:.25rem .75rem;border-bottom:1px solid #ddd;text-align:left}"
     "h1{font-size:1.4rem}.caught{color:#a40000;font-weight:600}small{color:#555}"
 )
@@ -32,11 +35,9 @@ def markdown(result: Result) -> str:
         lines += ["| " + " | ".join(prose(cell) for cell in row(one)) + " |" for one in result.timings]
     if result.variants:
         lines += ["", "| variant | shape | time | ratio | verdict |", "|---|---|---|---|---|"]
-        for v in result.variants:
-            values = " ".join(f"{key}={value}" for key, value in v.values.items())
-            us = f"{v.candidate_us:.4g} us" if v.candidate_us is not None else ""
-            cells = [values, dims_of(v.dims), us, f"{v.ratio:.3f}x" if v.ratio else "", f"{v.verdict} {v.says[:80]}"]
-            lines.append("| " + " | ".join(prose(cell) for cell in cells) + " |")
+        lines += ["| " + " | ".join(prose(cell) for cell in cells(one)) + " |" for one in result.variants]
+        fastest = best(result.variants)
+        lines += ["", *(f"- fastest at {prose(dims_of(one.dims))}: {prose(label(one))}" for one in fastest)]
     failed = [one for one in result.checks if not one.ok]
     lines += ["", f"{len(result.checks) - len(failed)} of {len(result.checks)} checks pass."]
     lines += [f"- wrong: {prose(words(one))}" for one in failed]
@@ -46,6 +47,7 @@ def markdown(result: Result) -> str:
 
 def html(result: Result) -> str:
     """No script, no link: what is in it is text."""
+    fastest = best(result.variants)
     body = [
         f"<h1>{html_text(result.sentence)}</h1>",
         f"<p>{html_text(result.candidate)} against {html_text(result.baseline)} on {html_text(result.device)}</p>",
@@ -62,6 +64,10 @@ def html(result: Result) -> str:
             "<tr>" + "".join(f"<td>{html_text(cell)}</td>" for cell in row(one)) + "</tr>" for one in result.timings
         )
         body.append(f"<table><tr>{heads}</tr>{rows}</table>")
+    if result.variants:
+        heads = "".join(f"<th>{one}</th>" for one in ("variant", "shape", "time", "ratio", "verdict"))
+        rows = "".join(_row(one, one in fastest) for one in result.variants)
+        body.append(f"{chart(result.variants)}<table><tr>{heads}</tr>{rows}</table>")
     failed = [one for one in result.checks if not one.ok]
     body.append(f"<p>{len(result.checks) - len(failed)} of {len(result.checks)} checks pass</p>")
     if failed or result.notes:
@@ -73,6 +79,11 @@ def html(result: Result) -> str:
         f'content="{policy}"><title>{html_text(result.sentence)}</title><style>{STYLE}</style></head>'
         f"<body>{''.join(body)}</body></html>\n"
     )
+
+
+def _row(one: Variant, fastest: bool) -> str:
+    tag = "th" if fastest else "td"
+    return "<tr>" + "".join(f"<{tag}>{html_text(cell)}</{tag}>" for cell in cells(one)) + "</tr>"
 
 
 def junit(result: Result) -> str:

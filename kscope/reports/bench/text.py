@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kscope.bench.values.result import Check, Finding, Result, Timing, Variant
+from kscope.bench.values.variants import label
 from kscope.bench.values.words import dims_of
 from kscope.model.errors import one_line
+from kscope.reports.bench.variants import best, cells
 from kscope.reports.terminal import Page
 
 FEW = 8  # failed checks that are shown
@@ -75,14 +77,10 @@ def _timings(page: Page, timings: Sequence[Timing]) -> None:
 
 
 def _variants(page: Page, variants: Sequence[Variant]) -> None:
-    table = [["variant", "shape", "time", "ratio", "", ""]]
-    for one in variants:
-        values = " ".join(f"{key}={value}" for key, value in one.values.items())
-        us = f"{one.candidate_us:.4g} us" if one.candidate_us is not None else ""
-        table.append(
-            [values, dims_of(one.dims), us, f"{one.ratio:.3f}x" if one.ratio else "", one.verdict, one.says[:60]]
-        )
+    table = [["variant", "shape", "time", "ratio", ""], *(cells(one) for one in variants)]
     _table(page, table)
+    for one in best(variants):
+        page.line((one_line(f"  fastest at {dims_of(one.dims)}: {label(one)}"), ""))
 
 
 def _table(page: Page, table: Sequence[Sequence[str]]) -> None:
