@@ -3,7 +3,7 @@
 The library mirrors the command line::
 
     import kscope
-    analysis = kscope.analyze("report.ncu-rep")      # kscope.model.analysis.Analysis (JSON v1)
+    analysis = kscope.analyze("report.ncu-rep")      # kscope.model.contract.analysis.Analysis (JSON v1)
     for kernel in analysis.kernels:
         print(kernel.verdict.sentence)
     print(analysis.render("md"))
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from kscope.model.analysis import Analysis
-    from kscope.model.comparison import Comparison
-    from kscope.model.detail import Detail
+    from kscope.model.contract.analysis import Analysis
+    from kscope.model.contract.comparison import Comparison
+    from kscope.model.contract.detail import Detail
     from kscope.model.raw_metrics import KernelMetrics
     from kscope.model.trace import KernelTrace
 
@@ -52,7 +52,7 @@ def analyze(
 
 def charts() -> Detail:
     """An empty Detail, for `analyze(..., detail=...)` to fill and `render(..., detail=...)` to draw."""
-    from kscope.model.detail import Detail
+    from kscope.model.contract.detail import Detail
 
     return Detail()
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kscope.model.analysis import Analysis
-from kscope.model.comparison import Comparison
+from kscope.model.contract.analysis import Analysis
+from kscope.model.contract.comparison import Comparison
 
 if TYPE_CHECKING:
 
-    from kscope.model.detail import Detail
+    from kscope.model.contract.detail import Detail
     from kscope.model.raw_metrics import KernelMetrics
     from kscope.model.trace import KernelTrace
 
@@ -31,7 +31,7 @@ def analyze(
 
 
 def sass(path: str | Path, *, function: str | None, arch: str | None, annotate: bool) -> Analysis:
-    from kscope.engine.programs import binary_analysis, report_analysis
+    from kscope.engine.code.programs import binary_analysis, report_analysis
     from kscope.parsers.cubin.programs import read_programs
     from kscope.parsers.files.inputs import HEAD, open_input, sniff
 
@@ -44,7 +44,7 @@ def sass(path: str | Path, *, function: str | None, arch: str | None, annotate: 
 
 
 def diff(before: str | Path, after: str | Path, *, kernel: str | None) -> Comparison:
-    from kscope.engine.compare import compare
+    from kscope.engine.comparing.compare import compare
     from kscope.engine.run import analyze_paths
     from kscope.features.views.footprint import Footprints, quoted
 
@@ -84,7 +84,7 @@ def render(
 
 
 def _comparison(found: Comparison, format: str, *, verbose: bool, width: int) -> str:
-    from kscope.model.comparison import comparison_json
+    from kscope.model.contract.comparison import comparison_json
     from kscope.reports import Options
     from kscope.reports.html.page import render_diff
     from kscope.reports.markdown.diff import render as markdown

@@ -16,7 +16,7 @@ from hypothesis import settings
 
 from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
-from kscope.model.analysis import Analysis, KernelAnalysis, from_json, to_json
+from kscope.model.contract.analysis import Analysis, KernelAnalysis, from_json, to_json
 from kscope.model.kernel import Kernel
 from kscope.parsers.ncu.kernels import read_kernels
 from tests.support import browser as browsing

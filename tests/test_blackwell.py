@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kscope.arch import table
-from kscope.engine.kernel import analyze_kernel
+from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.features.facts import Facts
 from kscope.model.kernel import Kernel, Metrics
 from tests.support import reduced

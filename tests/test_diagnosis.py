@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from kscope.model.analysis import Finding, KernelAnalysis
+from kscope.model.contract.analysis import Finding, KernelAnalysis
 from tests.support import reports
 from tests.support.labels import CAPTURED, LABELS, PAIRS, truth
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.model.analysis import Analysis, NotApplicable, RuleError
+from kscope.model.contract.analysis import Analysis, NotApplicable, RuleError
 from kscope.rules.base import PASSED, CounterRule, Outcome, Rule
 from kscope.rules.registry import all_rules
 from tests.support import reports
@@ -101,7 +101,7 @@ def test_a_new_rule_touches_its_own_file_and_the_captures_where_it_fires(
 
     before = files({case: golden.analyze(case) for case in cases})
     more = (*all_rules(), Widest)
-    monkeypatch.setattr("kscope.engine.kernel.all_rules", lambda: more)
+    monkeypatch.setattr("kscope.engine.kernels.kernel.all_rules", lambda: more)
     after = files({case: golden.analyze(case) for case in cases})
     changed = {name for name in after if before.get(name) != after[name]}
     assert changed == {"rules/MEM999.txt", "calibrate.block1024.json", "calibrate.block1024.txt"}

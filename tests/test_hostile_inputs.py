@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 
 import kscope
-from kscope.engine import kernel as engine_kernel
+from kscope.engine.kernels import kernel as engine_kernel
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import to_json
 from kscope.model.columns import column, in_order
+from kscope.model.contract.analysis import to_json
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fenced
 from kscope.model.kernel import Counters
@@ -324,7 +324,7 @@ def test_interrupts_pass_all_fences(
 
 
 def test_a_join_that_fails_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kscope.engine import join
+    from kscope.engine.timelines import join
 
     def join_all(*_: Any) -> Any:
         raise IndexError("list index out of range")
@@ -393,9 +393,9 @@ def break_functions(monkeypatch: pytest.MonkeyPatch, which: str) -> None:
 
 
 def test_one_bad_function_does_not_lose_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from kscope.cli._sass_html import page
-    from kscope.engine.programs import binary_analysis
-    from kscope.engine.sassdiff import sass_diff
+    from kscope.cli.diagnose._sass_html import page
+    from kscope.engine.code.programs import binary_analysis
+    from kscope.engine.code.sassdiff import sass_diff
     from kscope.parsers.cubin.programs import read_programs
 
     path = tmp_path / "a.sass"

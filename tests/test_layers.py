@@ -43,7 +43,7 @@ def test_help_of_commands_is_light(name: str) -> None:
 
 
 def test_model_needs_no_other_layer() -> None:
-    code = "import kscope.model.analysis, kscope.model.kernel, kscope.model.program, sys\n"
+    code = "import kscope.model.contract.analysis, kscope.model.kernel, kscope.model.program, sys\n"
     code += "layers = {m.split('.')[1] for m in sys.modules if m.startswith('kscope.')}\n"
     code += "assert layers == {'_presenters', '_version', 'model'}, layers"
     assert loaded_after(code) <= {"numpy"}

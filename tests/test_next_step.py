@@ -8,8 +8,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from kscope.engine.kernel import analyze_kernel
-from kscope.model.analysis import KernelAnalysis
+from kscope.engine.kernels.kernel import analyze_kernel
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
 from kscope.model.units import times
 from kscope.napkin.asked import build

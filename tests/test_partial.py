@@ -9,10 +9,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from kscope.engine.collecting import FULL, one_launch
-from kscope.engine.kernel import analyze_kernel
+from kscope.engine.kernels.collecting import FULL, one_launch
+from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.features.facts import Facts
-from kscope.model.analysis import Analysis, KernelAnalysis
+from kscope.model.contract.analysis import Analysis, KernelAnalysis
 from kscope.model.kernel import Kernel
 from kscope.model.metric_names import is_read
 from kscope.reports import Options, render

@@ -16,14 +16,14 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kscope.cli.main import _run
-from kscope.engine.compare import compare
-from kscope.engine.kernel import analyze_kernel
-from kscope.engine.programs import binary_analysis
+from kscope.engine.code.programs import binary_analysis
+from kscope.engine.code.sassdiff import sass_diff
+from kscope.engine.comparing.compare import compare
+from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.engine.run import analyze_paths
-from kscope.engine.sassdiff import sass_diff
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
+from kscope.model.contract.sass_diff import SassComparison
 from kscope.model.kernel import Kernel
-from kscope.model.sass_diff import SassComparison
 from kscope.parsers.cubin.programs import read_programs
 from kscope.reports import Options, render
 from kscope.reports.html import page as html

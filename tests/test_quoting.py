@@ -81,7 +81,8 @@ def test_a_terminal_line_is_made_in_one_place() -> None:
 
 
 def test_standard_error_is_written_in_one_place() -> None:
-    """kscope.cli._output.say; the launcher and the meter run in the user's interpreter and know nothing of kscope."""
+    """kscope.cli.shared._output.say; the launcher and the meter run in the user's interpreter and know nothing of
+    kscope."""
     for path in sorted(PACKAGE.rglob("*.py")):
         if path.name in {"_launcher.py", "_roofs.py"}:
             continue

@@ -18,21 +18,16 @@ ROOT = Path(__file__).resolve().parents[1]
 MODULES, LINES, FUNCTION, COMPLEXITY = 20, 300, 60, 20
 
 CIRCLES: dict[str, str] = {}
-CROWDED: dict[str, str] = {
-    "kscope.cli": "one module a command, and the helpers that they share",
-    "kscope.features.timeline": "gaps, communication and jobs of ranks: to be told apart into three rooms",
-    "kscope.model": "one view a module: values without logic",
-    "kscope.engine": "kernels, timelines, comparisons and gates: to be told apart after the rules' door",
-}
+CROWDED: dict[str, str] = {}
 LONG = {
     "kscope/features/lanes/values.py": "two lines above: one machine, its registers and its memory",
     "kscope/parsers/ncu/worker.py": "four lines above: both ends of one protocol",
     "kscope/parsers/timeline/sqlite_pages.py": "one format, read in one place",
 }
 LENGTHY = {
-    "kscope/cli/analyze.py:analyze": "the options and the help of a command",
-    "kscope/cli/run.py:run": "the options and the help of a command",
-    "kscope/cli/sass.py:sass": "the options and the help of a command",
+    "kscope/cli/diagnose/analyze.py:analyze": "the options and the help of a command",
+    "kscope/cli/machine/run.py:run": "the options and the help of a command",
+    "kscope/cli/diagnose/sass.py:sass": "the options and the help of a command",
     "kscope/rules/memory/redundant_memory_traffic.py:check": "two diagnoses in one rule: to be split",
 }
 
@@ -58,11 +53,11 @@ TANGLED: dict[str, dict[str, int]] = {
         "parsers/sass/listing.py:parse_listing": 22,
     },
     "a view filled field by field, most of them optional": {
-        "engine/compare.py:_pair": 28,
-        "engine/compare_timelines.py:compare_timelines": 34,
-        "engine/job.py:judge": 24,
-        "engine/recordings.py:_job": 24,
-        "engine/sassdiff.py:sass_diff": 27,
+        "engine/comparing/compare.py:_pair": 28,
+        "engine/comparing/compare_timelines.py:compare_timelines": 34,
+        "engine/timelines/job.py:judge": 24,
+        "engine/timelines/recordings.py:_job": 24,
+        "engine/code/sassdiff.py:sass_diff": 27,
         "features/specialized/recorded_roles.py:_role": 24,
         "features/views/charts.py:pm": 24,
         "features/views/source.py:listing_detail": 28,
@@ -72,7 +67,7 @@ TANGLED: dict[str, dict[str, int]] = {
         "features/sass/loop_throughput.py:once_through": 21,
         "parsers/cubin/elf.py:_functions": 24,
     },
-    "the options of a command": {"cli/run.py:run": 21, "cli/sass.py:sass": 22},
+    "the options of a command": {"cli/machine/run.py:run": 21, "cli/diagnose/sass.py:sass": 22},
 }
 """Why -> function -> its complexity, which must not grow."""
 
@@ -143,7 +138,7 @@ def room(name: str, known: Mapping[str, Path]) -> str:
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """`kscope/cli/run.py:run` and its node, nested ones too."""
+    """`kscope/cli/machine/run.py:run` and its node, nested ones too."""
     for path in modules().values():
         for node in ast.walk(tree(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.reports import render
 from tests.cli.running import kscope
 from tests.support import reports

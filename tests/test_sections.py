@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kscope.engine.kernel import analyze_kernel
-from kscope.model.analysis import KernelAnalysis
+from kscope.engine.kernels.kernel import analyze_kernel
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels

@@ -27,9 +27,9 @@ import msgspec
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kscope.engine.kernel import analyze_kernel  # noqa: E402
+from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
 from kscope.features.estimate import bounds as bounds_module  # noqa: E402
-from kscope.model.analysis import Finding, KernelAnalysis  # noqa: E402
+from kscope.model.contract.analysis import Finding, KernelAnalysis  # noqa: E402
 from kscope.model.kernel import Kernel  # noqa: E402
 from kscope.parsers.files.inputs import open_input  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402

@@ -17,10 +17,10 @@ from msgspec import inspect
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kscope.model.analysis import Analysis  # noqa: E402
-from kscope.model.comparison import Comparison  # noqa: E402
-from kscope.model.detail import Detail  # noqa: E402
-from kscope.model.sass_diff import SassComparison  # noqa: E402
+from kscope.model.contract.analysis import Analysis  # noqa: E402
+from kscope.model.contract.comparison import Comparison  # noqa: E402
+from kscope.model.contract.detail import Detail  # noqa: E402
+from kscope.model.contract.sass_diff import SassComparison  # noqa: E402
 
 TARGET = ROOT / "reports" / "frontend" / "src" / "schema.ts"
 ROOTS = (Analysis, Comparison, Detail, SassComparison)

@@ -17,9 +17,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kscope.engine.compare import compare  # noqa: E402
+from kscope.engine.comparing.compare import compare  # noqa: E402
 from kscope.engine.run import analyze_paths  # noqa: E402
-from kscope.model.detail import Detail  # noqa: E402
+from kscope.model.contract.detail import Detail  # noqa: E402
 from kscope.reports import Options, render  # noqa: E402
 from kscope.reports.html.page import render_diff  # noqa: E402
 from tests.support import reports, traces  # noqa: E402

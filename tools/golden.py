@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis
+    from kscope.model.contract.analysis import Analysis
 
 FOLDER = ROOT / "reports" / "h200"
 BUILD = ROOT / "build"  # where tests/support/patches.py puts plain reports
@@ -46,7 +46,7 @@ COUNTS = re.compile(r"passed \d+ · not applicable \d+")
 EACH_RULE = ("passed", "not_applicable", "fixes")
 """Lists that change with every rule; changes are held by tests/fixes."""
 PARTS = ("headline", "reason", "contrast", "next", "body")
-"""Of a verdict: its sentence is made of them (tests/engine/test_regime.py) and says them once."""
+"""Of a verdict: its sentence is made of them (tests/engine/verdict/test_regime.py) and says them once."""
 LAYOUTS = (
     "bank_conflict.slow", "calibrate.block1024", "gemm_f32.warptile", "int_division.slow", "l2_scan.base",
     "launch_bound.tiny", "mha_copy.registers", "moe_list.each", "multi_kernels", "nearest.debug",

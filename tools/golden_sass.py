@@ -28,7 +28,7 @@ WIDTH = 120
 
 def golden(name: str) -> str:
     """The listing of one case."""
-    from kscope.engine.programs import binary_analysis, report_analysis
+    from kscope.engine.code.programs import binary_analysis, report_analysis
     from kscope.parsers.cubin.programs import read_programs
     from kscope.reports.text.machine import MachineOptions, render
 

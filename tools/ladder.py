@@ -20,8 +20,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 
 from eval import spearman  # noqa: E402
 
-from kscope.engine.kernel import analyze_kernel  # noqa: E402
-from kscope.model.analysis import KernelAnalysis  # noqa: E402
+from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
+from kscope.model.contract.analysis import KernelAnalysis  # noqa: E402
 from kscope.parsers.files.inputs import open_input  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 from tests.support import captures, reports  # noqa: E402

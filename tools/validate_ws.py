@@ -30,12 +30,12 @@ import msgspec
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from kscope.engine.kernel import analyze_kernel  # noqa: E402
+from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
 from kscope.features.facts import Facts  # noqa: E402
 from kscope.features.specialized.coverage import Share  # noqa: E402
 from kscope.features.specialized.role_time import RoleTime, noise  # noqa: E402
 from kscope.features.specialized.specialization import Specialization  # noqa: E402
-from kscope.model.analysis import KernelAnalysis  # noqa: E402
+from kscope.model.contract.analysis import KernelAnalysis  # noqa: E402
 from kscope.parsers.files.inputs import open_input  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 from tests.support import patches, reports  # noqa: E402

@@ -36,7 +36,12 @@ COMMANDS = {
     "skill": "Print the page that tells an agent how to work with kscope.",
     "trace": "Show what each role of a kernel did with its time, from what its warps recorded.",
 }
-"""Command name (and module kscope.cli.NAME with the command of that name) -> short help."""
+"""Command name -> short help."""
+ROOMS = {
+    "diagnose": "analyze diff explain fix metrics napkin rules sass trace", "machine": "arch doctor run",
+    "worklog": "checklist log", "fleet": "fleet", "bench": "bench init", "agents": "mcp skill", "dev": "dev",
+}  # fmt: skip
+"""Room of kscope.cli -> its commands, each the function of its name in a module of its name."""
 HIDDEN = frozenset({"dev"})
 """Commands for people who work on kscope itself: called like the others, not listed."""
 
@@ -44,6 +49,12 @@ UNWRITABLE = {errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC}
 """What writing to standard output can end with; files that are opened have a name in their errors."""
 EXIT_INTERNAL = 70
 EXIT_INTERRUPTED = 130
+
+
+def module_of(command: str) -> str:
+    """The module that a command is imported from when it is called."""
+    room = next(room for room, commands in ROOMS.items() if command in commands.split())
+    return f"kscope.cli.{room}.{command}"
 
 
 class LazyGroup(click.Group):
@@ -55,7 +66,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
-        command = getattr(importlib.import_module(f"kscope.cli.{cmd_name}"), cmd_name)
+        command = getattr(importlib.import_module(module_of(cmd_name)), cmd_name)
         assert isinstance(command, click.Command)
         return command
 
@@ -138,7 +149,7 @@ def _internal(error: Exception, *, json_errors: bool) -> int:
 
 
 def _say(text: str) -> None:
-    from kscope.cli._output import say  # --help imports no module of a command
+    from kscope.cli.shared._output import say  # --help imports no module of a command
 
     say(text)
 

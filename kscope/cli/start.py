@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 
-from kscope.engine import ahead
+from kscope.engine.inputs import ahead
 from kscope.parsers.files import forked
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms

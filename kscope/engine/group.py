@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kscope.model.analysis import KernelAnalysis, Repeats
-from kscope.model.detail import KernelDetail
+from kscope.model.contract.analysis import KernelAnalysis, Repeats
+from kscope.model.contract.detail import KernelDetail
 
 SLACK = 4  # times the kernels that are wanted, kept before the shorter ones are let go
 

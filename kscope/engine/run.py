@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kscope._version import __version__
-from kscope.engine.readers import part_of, started
-from kscope.engine.request import Progress, Request
+from kscope.engine.inputs.readers import part_of, started
+from kscope.engine.inputs.request import Progress, Request
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fault, in_words, show_traceback
 from kscope.parsers.files import forked
 from kscope.parsers.files.inputs import collect
 
 if TYPE_CHECKING:
-    from kscope.engine.kernel_reports import Part
+    from kscope.engine.inputs.kernel_reports import Part
     from kscope.features.views.footprint import Footprints
-    from kscope.model.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
-    from kscope.model.detail import Detail
+    from kscope.model.contract.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
+    from kscope.model.contract.detail import Detail
     from kscope.napkin.problem import Problem
 
 
@@ -41,8 +41,8 @@ def analyze_paths(
     """Analyse reports, folders of them, or both, kernels sorted by time.
 
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
-    the longest N. detail: filled with what charts and listings show (kscope.model.detail). footprints: filled with
-    what a comparison needs of the kernels (kscope.features.views.footprint). problem: what the kernels were to
+    the longest N. detail: filled with what charts and listings show (kscope.model.contract.detail). footprints: filled
+    with what a comparison needs of the kernels (kscope.features.views.footprint). problem: what the kernels were to
     solve, to compare with what they did (kscope.napkin.problem). jobs: processes among which the reports are shared
     out, or the kernels of one large report; the result is the same. They are forks of this one, so more than one is
     for programs without threads. With several inputs, one that cannot be read, or that kscope itself falls over, is
@@ -76,12 +76,12 @@ def _parts(
             request.codes = _codes(select, ignore)
         _prepare(draws=request.draws)
         if jobs > 1 and len(inputs) > 1 and forked.possible():
-            from kscope.engine.shared_work import over_reports
+            from kscope.engine.inputs.shared_work import over_reports
 
             yield from over_reports((path, first), inputs, request, jobs)
             return
         if share > 1 and not isinstance(first, KscopeError) and first.turns is not None:
-            from kscope.engine.shared_work import over_kernels
+            from kscope.engine.inputs.shared_work import over_kernels
 
             yield path, over_kernels(path, 0, first, request)
             return
@@ -100,8 +100,8 @@ def _with_timelines(
     """Timelines, and kernel reports where there are any."""
     import msgspec
 
-    from kscope.engine.recordings import analyze_recordings, shortened
-    from kscope.model.analysis import Analysis
+    from kscope.engine.timelines.recordings import analyze_recordings, shortened
+    from kscope.model.contract.analysis import Analysis
 
     reports = [one for one in inputs if one[1] == "ncu"]
     wanted, top = request.wanted, request.top
@@ -136,8 +136,8 @@ def _joined(
     """`join_all`; where that fails each stays as it was, and the third says so."""
     if not kernels or not timelines:
         return [], timelines, []
-    from kscope.engine.join import join_all
-    from kscope.model.analysis import SkippedInput
+    from kscope.engine.timelines.join import join_all
+    from kscope.model.contract.analysis import SkippedInput
 
     try:
         return *join_all(timelines, kernels), []
@@ -152,7 +152,7 @@ def _no_match(wanted: re.Pattern[str]) -> KscopeError:
 
 
 def _skipped(faults: Sequence[tuple[str, KscopeError]]) -> list[SkippedInput]:
-    from kscope.model.analysis import SkippedInput
+    from kscope.model.contract.analysis import SkippedInput
 
     return [SkippedInput(input=path, what="report", message=str(e)) for path, e in faults]
 
@@ -181,8 +181,8 @@ def _codes(select: Sequence[str], ignore: Sequence[str]) -> frozenset[str] | Non
 
 def _prepare(*, draws: bool) -> None:
     """Load the rules and the tables that every kernel needs, while the first one is being decoded."""
-    import kscope.engine.codes
-    import kscope.engine.kernel
+    import kscope.engine.inputs.codes
+    import kscope.engine.kernels.kernel
     import kscope.parsers.ncu.kernels
     from kscope.arch import table
     from kscope.isa.opcodes import classify_name
@@ -205,7 +205,7 @@ def _analyze(
 ) -> Analysis:
     """alone: raises where none of the reports can be read; there is nothing else to analyse."""
     from kscope.engine.group import Longest
-    from kscope.model.analysis import Analysis, Input, SkippedInput
+    from kscope.model.contract.analysis import Analysis, Input, SkippedInput
 
     kernels = Longest(request.top, draws=request.draws)
     inputs: list[Input] = []

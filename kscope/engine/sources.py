@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import structs
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Finding, HotInstruction, Location
-    from kscope.model.detail import Detail
+    from kscope.model.contract.analysis import Analysis, Finding, HotInstruction, Location
+    from kscope.model.contract.detail import Detail
 
 LARGEST = 400_000  # characters of a file, as of sources inside a report (features/views/source)
 LINE = 200  # characters of a source line, as elsewhere

@@ -11,7 +11,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, body, constants, edited, evaluated, uses
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 DRAWS = 200

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, body, constants, evaluated
-from kscope.model.fixes import Condition, Edit, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 LARGEST = 16 * 1024  # bytes of a table that each block may well copy (judged: a third of what can be declared)
 DRAWS = 1000

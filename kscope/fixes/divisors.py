@@ -9,7 +9,7 @@ from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
-from kscope.model.fixes import Condition, Edit, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TYPES = ("long long", "unsigned", "unsigned int", "int64_t", "uint32_t", "int")
 _PARAMETER = re.compile(rf"(?<![\w*&])(?:const\s+)?({'|'.join(TYPES)})\s+(\w+)\s*(?=[,)])", re.ASCII)

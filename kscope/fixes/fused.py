@@ -5,7 +5,7 @@ from __future__ import annotations
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import Call, calls_of, changed, places, replaced
 from kscope.fixes.given.setting import Asked
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 
 def fixes(asked: Asked) -> list[Fix]:

@@ -13,7 +13,7 @@ from kscope.features.lanes.values import Assumption, Lanes
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import body
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.program import Instruction
 
 SECTOR = 32

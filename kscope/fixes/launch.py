@@ -6,7 +6,7 @@ from __future__ import annotations
 from kscope.fixes.given.setting import RESERVED, Asked
 from kscope.fixes.tile.tiles import tiles
 from kscope.isa.abi import abi
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WARP = 32
 SIZES = (128, 256)  # threads of a block that is proposed: 4 or 8 warps, of which several fit on an SM

@@ -9,7 +9,7 @@ from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
-from kscope.model.fixes import Kind
+from kscope.model.contract.fixes import Kind
 
 
 def left(kind: Kind, setting: Setting) -> tuple[str, float] | None:

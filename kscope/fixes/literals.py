@@ -7,7 +7,7 @@ import re
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 FUNCTIONS = (
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "cos", "cosh", "erf", "erfc", "exp",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from kscope.arch import table
 from kscope.fixes.given.rewrite import Call, Place, calls_of, changed, replaced
 from kscope.fixes.given.setting import Asked
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 POWER = """template <int N> __device__ __forceinline__ float power(float x) {
   if constexpr (N == 0) return 1.f;

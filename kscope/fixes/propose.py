@@ -8,9 +8,9 @@ from importlib import import_module
 import msgspec
 
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.model.contract.findings import Finding
+from kscope.model.contract.fixes import Fix
 from kscope.model.faults import show_traceback
-from kscope.model.findings import Finding
-from kscope.model.fixes import Fix
 
 MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {

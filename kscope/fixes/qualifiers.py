@@ -7,7 +7,7 @@ import re
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _VOLATILE = re.compile(r"\bvolatile\s+(?=[\w:]+\s*\*)|(?<=[\w*])\s+volatile(?=\s*\*)")
 

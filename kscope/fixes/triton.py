@@ -8,7 +8,7 @@ from kscope.arch import table
 from kscope.arch.chips import chips
 from kscope.features.counters.occupancy_limits import limits_of
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 MOST = 4  # stages that are proposed at most; Triton's own tuning tables for matrix products go from 2 to 5
 WARPS = 4  # of a program that is proposed: with them no chip's limit of blocks binds before that of warps

@@ -9,7 +9,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
-from kscope.model.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WIDER = {"float": "float", "int": "int", "unsigned": "uint", "unsigned int": "uint", "double": "double"}
 FIELDS = "xyzw"

@@ -66,7 +66,7 @@ def _ready() -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
-    import kscope.engine.kernel
+    import kscope.engine.kernels.kernel
     import kscope.engine.run  # noqa: F401
 
 

@@ -12,7 +12,7 @@ from kscope.fleet import questions
 from kscope.fleet.base import Base
 from kscope.fleet.change_points import LEAST, changes
 from kscope.fleet.view import Delivered, Moved
-from kscope.model.limiters import SHORT
+from kscope.model.contract.limiters import SHORT
 
 Row = dict[str, Any]
 LOOKED_AT = 5  # runs on each side whose findings are compared: a finding counts where most of them have it

@@ -19,7 +19,7 @@ from kscope._version import __version__
 from kscope.fleet.missing import needed
 from kscope.fleet.rows import Row, Rows, function_key, rows_of
 from kscope.fleet.sources import Source
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault
 from kscope.parsers.files.decompress import limit as unpack_limit
@@ -139,7 +139,7 @@ def _analysed(path: str) -> tuple[Analysis, Mapping[str, Any]]:
     with open(path, "rb") as file:
         head = file.read(PIECE)
     if sniff(head) in ("elf", "fatbin"):
-        from kscope.engine.programs import binary_analysis
+        from kscope.engine.code.programs import binary_analysis
         from kscope.features.sass.code_identity import code_identity
         from kscope.fleet.seen import Code
         from kscope.parsers.cubin.programs import read_programs

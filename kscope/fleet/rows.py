@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from kscope.fleet.seen import Code
-from kscope.model.analysis import Analysis, Finding, KernelAnalysis, ProgramAnalysis, TimelineAnalysis
+from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis, ProgramAnalysis, TimelineAnalysis
 
 Row = dict[str, Any]
 Rows = dict[str, list[Row]]

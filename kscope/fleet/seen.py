@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from kscope.features.facts import Facts
 from kscope.features.sass.code_identity import code_identity
 from kscope.features.views.footprint import Footprints
-from kscope.model.findings import Finding
+from kscope.model.contract.findings import Finding
 
 SM_CLOCK, DRAM_CLOCK = "sm__cycles_elapsed.avg.per_second", "dram__cycles_elapsed.avg.per_second"
 

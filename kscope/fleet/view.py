@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from kscope.model.findings import Frozen
+from kscope.model.contract.findings import Frozen
 
 SCHEMA = "kscope.fleet-report/1"
 

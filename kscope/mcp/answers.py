@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from kscope.model.analysis import (
+from kscope.model.contract.analysis import (
     DeviceInfo,
     Finding,
     Frozen,
@@ -20,7 +20,7 @@ from kscope.model.analysis import (
     SkippedInput,
     Verdict,
 )
-from kscope.model.comparison import Change, Promise
+from kscope.model.contract.comparison import Change, Promise
 
 
 class Absent(Frozen):

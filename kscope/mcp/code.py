@@ -10,9 +10,9 @@ from kscope.mcp.arguments import Code
 from kscope.mcp.desk import Desk
 from kscope.mcp.keys import find, row_key
 from kscope.mcp.pages import page
-from kscope.model.analysis import FunctionAnalysis
+from kscope.model.contract.analysis import FunctionAnalysis
+from kscope.model.contract.programs import InstructionView
 from kscope.model.errors import EXIT_USAGE, KscopeError
-from kscope.model.programs import InstructionView
 from kscope.model.quoted import quoted
 
 Functions = list[tuple[str, FunctionAnalysis]]
@@ -75,7 +75,7 @@ def _absent(function: FunctionAnalysis) -> list[Absent]:
 
 def _of_report(desk: Desk, path: Path, key: str) -> FunctionAnalysis:
     """The kernel's code; of several launches that of the longest, as the note says. Raises KscopeError."""
-    from kscope.engine.programs import report_analysis
+    from kscope.engine.code.programs import report_analysis
 
     _, one = find(desk.analysis(path).kernels, key)
     name = one.demangled or one.name
@@ -88,7 +88,7 @@ def _of_report(desk: Desk, path: Path, key: str) -> FunctionAnalysis:
 
 def binary(desk: Desk, path: Path, *, annotate: bool) -> Functions:
     """The functions of a binary. Raises KscopeError."""
-    from kscope.engine.programs import binary_analysis
+    from kscope.engine.code.programs import binary_analysis
     from kscope.parsers.cubin.programs import read_programs
 
     found = desk.kept(path, ("binary", annotate),

@@ -6,14 +6,14 @@ import re
 
 from msgspec import Struct
 
-from kscope.engine.compare import compare
+from kscope.engine.comparing.compare import compare
 from kscope.engine.run import analyze_paths
 from kscope.features.views.footprint import Footprints, quoted
 from kscope.mcp.arguments import Compare
 from kscope.mcp.desk import Desk
 from kscope.mcp.keys import kernel_keys
-from kscope.model.analysis import Analysis
-from kscope.model.comparison import Comparison
+from kscope.model.contract.analysis import Analysis
+from kscope.model.contract.comparison import Comparison
 
 
 class Sides(Struct, frozen=True):

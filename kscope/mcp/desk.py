@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from kscope.engine.run import analyze_paths
 from kscope.mcp.roots import Roots
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.model.errors import KscopeError
 from kscope.parsers.files.inputs import HEAD, kind_of, open_input, sniff
 

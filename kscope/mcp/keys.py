@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
-from kscope.model.analysis import Finding, KernelAnalysis
+from kscope.model.contract.analysis import Finding, KernelAnalysis
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.quoted import quoted
 

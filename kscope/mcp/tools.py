@@ -14,7 +14,7 @@ from kscope.mcp.keys import find, finding_key, kernel_keys
 from kscope.mcp.metrics import metrics
 from kscope.mcp.pages import having, page
 from kscope.mcp.roots import SCANNED
-from kscope.model.analysis import Analysis, Finding, KernelAnalysis, NotApplicable
+from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis, NotApplicable
 
 BRIEFS = 3  # findings of a kernel that an overview names
 KINDS = (

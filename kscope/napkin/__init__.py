@@ -2,5 +2,5 @@
 
 `problem` and `operations` say what an operation needs, `roofs` what a chip gives, `estimate` puts them together;
 `tiles`, `sweep` and `measured` answer what a tile moves, where the regime changes and what explains a measured time.
-kscope.engine.problem compares a profiled kernel with the problem that it was to solve.
+kscope.engine.kernels.problem compares a profiled kernel with the problem that it was to solve.
 """

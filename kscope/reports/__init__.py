@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis
-    from kscope.model.detail import Detail
+    from kscope.model.contract.analysis import Analysis
+    from kscope.model.contract.detail import Detail
 
 REPORTERS = {
     "text": "kscope.reports.text.page",

@@ -10,7 +10,7 @@ from kscope.reports import next_step, words
 from kscope.reports.terminal import Page
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Bounded, FunctionAnalysis
+    from kscope.model.contract.analysis import Analysis, Bounded, FunctionAnalysis
     from kscope.reports import Options
 
 LOOPS, PIPES, FINDINGS = 8, 5, 5

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import structs
 
-from kscope.model.analysis import SkippedInput
+from kscope.model.contract.analysis import SkippedInput
 from kscope.model.errors import KscopeError
 from kscope.model.faults import AGAIN, in_words, show_traceback
 from kscope.model.quoted import quoted
 from kscope.reports import Options, render
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, KernelAnalysis, ProgramAnalysis, TimelineAnalysis
+    from kscope.model.contract.analysis import Analysis, KernelAnalysis, ProgramAnalysis, TimelineAnalysis
 
     _One = TypeVar("_One", KernelAnalysis, ProgramAnalysis, TimelineAnalysis)
 

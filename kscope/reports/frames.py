@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kscope.reports import notebook, words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Finding
+    from kscope.model.contract.analysis import Analysis, Finding
 
 FINDINGS = [
     "of", "id", "name", "input", "rank", "code", "rule", "title", "regime", "severity", "speedup", "low", "high",

@@ -10,7 +10,7 @@ from kscope.reports import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.engine.gate import Violation
+    from kscope.engine.comparing.gate import Violation
 
 NAME = 100
 REASONS = 5

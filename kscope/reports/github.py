@@ -15,7 +15,7 @@ from kscope.model.errors import one_line
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Finding
+    from kscope.model.contract.analysis import Analysis, Finding
     from kscope.reports import Options
 
 LEVELS = {"critical": "error", "major": "warning", "minor": "notice"}

@@ -9,7 +9,7 @@ import msgspec
 from kscope.reports.escape import json_line
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis
+    from kscope.model.contract.analysis import Analysis
     from kscope.reports import Options
 
 

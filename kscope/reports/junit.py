@@ -17,7 +17,7 @@ from kscope.reports import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kscope.model.analysis import Analysis, Finding, NotApplicable, RuleError
+    from kscope.model.contract.analysis import Analysis, Finding, NotApplicable, RuleError
     from kscope.reports import Options
 
 FAILS = frozenset({"critical", "major"})

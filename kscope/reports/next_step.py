@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.model.errors import one_line
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import NextStep
+    from kscope.model.contract.analysis import NextStep
 
 
 def line(step: NextStep) -> str:

@@ -9,7 +9,7 @@ from kscope.reports import words
 from kscope.reports.escape import html_text
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Finding, KernelAnalysis
+    from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis
 
 SHOWN, SUGGESTED = 10, 3
 COLOURS = {"compute": "#2456c9", "memory": "#a04b00", "overhead": "#7a2fb0"}

@@ -8,15 +8,15 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kscope.model.detail import Level
+from kscope.model.contract.detail import Level
 from kscope.model.errors import EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
 from kscope.reports import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, KernelAnalysis, TimelineAnalysis
-    from kscope.model.detail import Detail, KernelDetail, Roofs
+    from kscope.model.contract.analysis import Analysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.contract.detail import Detail, KernelDetail, Roofs
 
 SUFFIXES = (".png", ".svg", ".pdf")
 KERNELS, STALLS, FEWEST, MOVES = 8, 10, 6, 4

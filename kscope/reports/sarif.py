@@ -15,7 +15,7 @@ from kscope.reports import words
 from kscope.reports.escape import message
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, Estimate, Finding, JoinedAnalysis, JoinedSuggestion, Location
+    from kscope.model.contract.analysis import Analysis, Estimate, Finding, JoinedAnalysis, JoinedSuggestion, Location
     from kscope.reports import Options
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"

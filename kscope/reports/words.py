@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kscope.model.contract.limiters import SHORT
 from kscope.model.errors import one_line
-from kscope.model.limiters import SHORT
 from kscope.model.quoted import quoted
 from kscope.model.units import at_most, counted, span
 from kscope.model.units import precision as precision
@@ -16,7 +16,7 @@ from kscope.reports._reasons import REASONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import (
+    from kscope.model.contract.analysis import (
         Estimate,
         Evidence,
         Finding,

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from kscope.model.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy
+from kscope.model.contract.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy
 from kscope.model.metric_names import is_read
 from kscope.model.units import counted, percent, spelled, with_article
 

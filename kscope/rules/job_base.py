@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from kscope.model.analysis import Estimate, Evidence, Finding, Regime
+from kscope.model.contract.analysis import Estimate, Evidence, Finding, Regime
 from kscope.rules.base import AnyRule, Missing, Outcome
 
 if TYPE_CHECKING:
-    from kscope.features.timeline.job import JobView
+    from kscope.features.timeline.jobs.job import JobView
 
 FEWEST = 4
 """Collectives of all ranks that must be matched before anything is said of who waits for whom."""

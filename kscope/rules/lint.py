@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from kscope.features.facts import CodeFacts, Listing
-from kscope.model.analysis import Evidence, Finding, Severity
+from kscope.model.contract.analysis import Evidence, Finding, Severity
 from kscope.rules.base import AnyRule, Outcome
 
 

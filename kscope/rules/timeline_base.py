@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from kscope.features.estimate.gains import of_program as gain
-from kscope.model.analysis import Estimate, Evidence, Finding, Regime
+from kscope.model.contract.analysis import Estimate, Evidence, Finding, Regime
 from kscope.model.quoted import quoted
 from kscope.model.units import counted
 from kscope.rules.base import AnyRule, Missing, Outcome, derived

@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kscope._version import __version__
-from kscope.engine.compare import NOISE, compare
-from kscope.engine.pairing import Rule, name_of
+from kscope.engine.comparing.compare import NOISE, compare
+from kscope.engine.comparing.pairing import Rule, name_of
 from kscope.engine.run import analyze_paths
 from kscope.features.views.footprint import Footprint, Footprints, quoted
-from kscope.model.analysis import Analysis, Finding, KernelAnalysis, from_json, to_json
-from kscope.model.comparison import Comparison, KernelPair
+from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis, from_json, to_json
+from kscope.model.contract.comparison import Comparison, KernelPair
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
 from kscope.model.quoted import quoted as in_quotes

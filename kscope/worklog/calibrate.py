@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 
-from kscope.model.analysis import Frozen
+from kscope.model.contract.analysis import Frozen
 from kscope.worklog.entries import Delivered, Entry
 
 SCHEMA = "kscope.calibration/1"

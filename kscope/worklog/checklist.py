@@ -9,8 +9,8 @@ from typing import Literal
 from msgspec import Struct
 
 from kscope.arch.chips import instructions
-from kscope.model.analysis import Estimate, Finding, Frozen, KernelAnalysis
-from kscope.model.limiters import LIMITERS
+from kscope.model.contract.analysis import Estimate, Finding, Frozen, KernelAnalysis
+from kscope.model.contract.limiters import LIMITERS
 from kscope.worklog.entries import Entry, Idea
 from kscope.worklog.opportunities import EFFORT, Opportunity, opportunities
 

@@ -6,15 +6,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from kscope.model.analysis import DeviceInfo, Frozen, Repeats
-from kscope.model.comparison import Outcome
+from kscope.model.contract.analysis import DeviceInfo, Frozen, Repeats
+from kscope.model.contract.comparison import Outcome
 
 SCHEMA = "kscope.worklog/1"
 
 Status = Literal["kept", "set aside"]
 Because = Literal["evidence gone", "recognised", "told"]
-"""Why a promise is held against a version: what its finding counted went (kscope.engine.credit); the machine code shows
-that the idea was tried, though the finding is still there; the user said so."""
+"""Why a promise is held against a version: what its finding counted went (kscope.engine.comparing.credit); the machine
+code shows that the idea was tried, though the finding is still there; the user said so."""
 
 
 class Git(Frozen, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscope.model.analysis import Frozen
+from kscope.model.contract.analysis import Frozen
 from kscope.worklog.entries import Delivered, Entry
 
 

@@ -13,7 +13,7 @@ from msgspec import field
 from kscope.features.views.footprint import Footprints
 from kscope.isa.families import listed
 from kscope.isa.opcodes import classify
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kscope.model.analysis import Frozen
+from kscope.model.contract.analysis import Frozen
 from kscope.worklog.entries import Entry
 from kscope.worklog.objects import Objects
 from kscope.worklog.store import Worklog

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 
 RAW: dict[str, tuple[str, str]] = {
     "occupancy": ("sm__warps_active.avg.pct_of_peak_sustained_active", "%"),

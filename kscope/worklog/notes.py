@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from kscope.model.analysis import Frozen
+from kscope.model.contract.analysis import Frozen
 from kscope.model.errors import EXIT_TOOL, KscopeError
 from kscope.worklog import git
 from kscope.worklog.entries import Entry

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kscope import __version__
-from kscope.cli.main import COMMANDS
+from kscope.cli.main import COMMANDS, module_of
 from tests.cli.running import CONFLICTS, kscope, python
 from tests.support.reports import FIXTURES
 
@@ -31,12 +31,13 @@ main(sys.argv[1:])
 BOOM = """
 import sys, types, click
 from kscope.cli import main
-module = types.ModuleType("kscope.cli.boom")
+module = types.ModuleType("kscope.cli.dev.boom")
 def callback(format):
     raise {error}
 module.boom = click.Command("boom", callback=callback, params=[click.Option(["--format"])])
-sys.modules["kscope.cli.boom"] = module
+sys.modules["kscope.cli.dev.boom"] = module
 main.COMMANDS["boom"] = "fails"
+main.ROOMS["dev"] += " boom"
 main.main(["boom", *sys.argv[1:]])
 """
 
@@ -63,7 +64,7 @@ def test_help_and_version_import_nothing_heavy_and_no_command(args: list[str]) -
 )
 def test_arguments_are_checked_before_anything_heavy_is_imported(args: list[str]) -> None:
     _, imported = modules_of(*args)
-    assert f"kscope.cli.{args[0]}" in imported
+    assert module_of(args[0]) in imported
     assert {name.split(".")[0] for name in imported} & HEAVY == set()
 
 

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.reports import Options, render
 from tests.cli.running import CONFLICTS, FIXTURES, kscope, on_terminal
 from tests.reports import sample
@@ -144,9 +144,11 @@ def test_the_example_workflow_calls_what_there_is() -> None:
 
     import click
 
+    from kscope.cli.main import module_of
+
     found = re.findall(r"^\s*(?:- run: |run: )?kscope (\w+) (.*)$", WORKFLOW.read_text(encoding="utf-8"), re.M)
     assert {name for name, _ in found} >= {"sass", "analyze", "diff", "run"}
     for name, rest in found:
-        command = getattr(importlib.import_module(f"kscope.cli.{name}"), name)
+        command = getattr(importlib.import_module(module_of(name)), name)
         assert isinstance(command, click.Command)
         command.make_context(name, shlex.split(rest))

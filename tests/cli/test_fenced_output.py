@@ -106,7 +106,8 @@ def test_a_function_that_was_left_out_is_no_pass(
 def test_a_function_that_cannot_be_drawn_is_no_pass(
     code: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fails(monkeypatch, "kscope.engine.program_detail:listing_detail", lambda listing: listing.program.name == "axpy")
+    place = "kscope.engine.code.program_detail:listing_detail"
+    fails(monkeypatch, place, lambda listing: listing.program.name == "axpy")
     status, shown, said = command("sass", code, "--fail-on", "minor", "--format", "html")
     assert status == 3 and shown.startswith("<!doctype") and 'function "axpy" was not read' in said
     assert "kscope: skipped " in said and 'function "axpy": Boom' in said
@@ -135,7 +136,7 @@ def test_a_kernel_that_was_left_out_is_no_pass(
     form: str, two: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert command("analyze", two, "--fail-on", "gain>500", "--format", form)[0] == 0
-    fails(monkeypatch, "kscope.engine.kernel:decide", lambda facts: "transpose" in facts.kernel.demangled)
+    fails(monkeypatch, "kscope.engine.kernels.kernel:decide", lambda facts: "transpose" in facts.kernel.demangled)
     for name in ("analyze", "sass"):
         status, _, said = command(name, two, "--fail-on", "gain>500", "--format", form)
         assert status == 3 and "could not look" in said and "kernel 0 was not read" in said, (name, said)

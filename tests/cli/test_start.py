@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kscope.engine import ahead
+from kscope.engine.inputs import ahead
 
 HEAVY = ("numpy", "rich", "json", "subprocess", "tempfile", "importlib.resources")
 SHOW = f"""

@@ -10,7 +10,7 @@ import pytest
 
 from kscope.engine.group import fold
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 from tests.support import reports
 
 

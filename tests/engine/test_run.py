@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import kscope
-from kscope.engine import kernel as engine_kernel
-from kscope.engine.readers import started
+from kscope.engine.inputs.readers import started
+from kscope.engine.kernels import kernel as engine_kernel
 from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.errors import KscopeError
 from kscope.parsers.ncu.worker import Reader
 from kscope.rules import registry

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kscope.engine.fixing import Subject, subjects
-from kscope.engine.programs import sources_below
-from kscope.model.analysis import Fix, KernelAnalysis
+from kscope.engine.code.fixing import Subject, subjects
+from kscope.engine.code.programs import sources_below
+from kscope.model.contract.analysis import Fix, KernelAnalysis
 from tests.support.patches import FIXTURES
 
 HERE = FIXTURES / "fixes"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kscope.fixes import divisors, fused, literals, math_functions
 from kscope.fixes.given import rewrite
-from kscope.model.analysis import Fix, KernelAnalysis
+from kscope.model.contract.analysis import Fix, KernelAnalysis
 
 Diagnosis = Callable[[str], KernelAnalysis]
 

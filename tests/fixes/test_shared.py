@@ -8,7 +8,7 @@ import pytest
 
 from kscope.features.facts import WAVEFRONTS as COUNTED
 from kscope.features.facts import Facts
-from kscope.model.analysis import Fix, KernelAnalysis
+from kscope.model.contract.analysis import Fix, KernelAnalysis
 
 
 def changes(kernel: KernelAnalysis, code: str) -> list[Fix]:

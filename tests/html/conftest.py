@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Analysis
-from kscope.model.detail import Detail
+from kscope.model.contract.analysis import Analysis
+from kscope.model.contract.detail import Detail
 from kscope.reports import Options, render
 from tests.conftest import once
 from tests.support import reports, traces

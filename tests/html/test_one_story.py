@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.detail import Detail
+from kscope.model.contract.detail import Detail
 from kscope.reports import words
 from kscope.reports.html.page import said
 from tests.html.test_views import eventually

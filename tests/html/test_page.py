@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.reports import Options, render
 from kscope.reports.html.page import ASSETS, embed
 from tests.support.reports import fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from tests.support import traces
 from tests.support.reports import fixture
 
@@ -108,7 +108,7 @@ def test_marks_of_suggestions_do_not_overlap(case: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
 
     from kscope.engine.run import analyze_paths
-    from kscope.model.detail import Detail
+    from kscope.model.contract.detail import Detail
     from kscope.reports import plot
 
     detail = Detail()

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kscope.engine.sassdiff import sass_diff
-from kscope.model.sass_diff import SassComparison
+from kscope.engine.code.sassdiff import sass_diff
+from kscope.model.contract.sass_diff import SassComparison
 from kscope.parsers.cubin.programs import read_programs
 from kscope.reports.html.page import render_sass_diff
 from tests.cli.running import kscope

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kscope.model.detail import CodeDetail, Detail
+from kscope.model.contract.detail import CodeDetail, Detail
 from kscope.reports import Options, render
 from tests.html.conftest import page_of
 from tests.support import traces
@@ -347,7 +347,7 @@ def test_warp_roles_and_bubbles(visit: Callable[..., Visit]) -> None:
 
 def test_timeline_and_reports_of_one_program(visit: Callable[..., Visit], tmp_path: Path) -> None:
     from kscope.engine.run import analyze_paths
-    from tests.engine.test_join import REPORT
+    from tests.engine.timelines.test_join import REPORT
 
     detail = Detail()
     analysis = analyze_paths([traces.path("app"), REPORT], detail=detail)
@@ -384,7 +384,7 @@ def test_ranks_of_a_job(visit: Callable[..., Visit], tmp_path: Path) -> None:
 
 
 def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
-    from kscope.engine.compare import compare
+    from kscope.engine.comparing.compare import compare
     from kscope.engine.run import analyze_paths
     from kscope.reports.html.page import render_diff
 
@@ -422,7 +422,7 @@ def test_machine_code_of_a_binary(visit: Callable[..., Visit], tmp_path: Path) -
 def test_listing_without_a_profile(visit: Callable[..., Visit], kernel: Callable[[str], Any], tmp_path: Path) -> None:
     from kscope.features.sass.listing import Listing
     from kscope.features.views.source import listing_detail
-    from kscope.model.detail import FunctionDetail, ProgramDetail
+    from kscope.model.contract.detail import FunctionDetail, ProgramDetail
     from kscope.reports.html.page import render_programs
 
     program = kernel("sgemm.blocktile2d").program

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kscope.model.analysis import (
+from kscope.model.contract.analysis import (
     Analysis,
     DeviceInfo,
     Estimate,

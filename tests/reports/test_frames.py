@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.reports import frames, notebook
 from tests.support import traces
 

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Analysis, KernelAnalysis
+from kscope.model.contract.analysis import Analysis, KernelAnalysis
 from kscope.model.units import at_most, precision, span, spelled, times, with_article
 from kscope.reports import Options, render, words
 from kscope.reports.html.page import said

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kscope.model.analysis import Location
+from kscope.model.contract.analysis import Location
 from kscope.reports.phrases.places import waited
 
 PLACE = Location(function="f", pc=0, opcode="LDG")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from kscope.model.analysis import Analysis, Estimate, Remedy
+from kscope.model.contract.analysis import Analysis, Estimate, Remedy
 from kscope.reports import render
 from kscope.reports.phrases.remedies import remedy
 from tests.reports.sample import HOSTILE, analysis

@@ -8,7 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from kscope.model.analysis import Headroom, from_json, json_schema
+from kscope.model.contract.analysis import Headroom, from_json, json_schema
 from kscope.reports import jsonv1, render
 from tests.reports import sample
 

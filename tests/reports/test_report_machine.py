@@ -8,8 +8,8 @@ from functools import cache
 import pytest
 from msgspec import structs
 
-from kscope.engine.programs import binary_analysis
-from kscope.model.analysis import Analysis, from_json, to_json
+from kscope.engine.code.programs import binary_analysis
+from kscope.model.contract.analysis import Analysis, from_json, to_json
 from kscope.parsers.cubin.programs import read_programs
 from kscope.reports.text.machine import MachineOptions, render
 from tests.support.reports import FIXTURES

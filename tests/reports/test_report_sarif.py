@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Analysis
+from kscope.model.contract.analysis import Analysis
 from kscope.reports import Options, render
 from kscope.reports.sarif import uri
 from tests.reports.sample import HOSTILE, hostile

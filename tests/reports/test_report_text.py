@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Analysis, KernelAnalysis, RuleError
+from kscope.model.contract.analysis import Analysis, KernelAnalysis, RuleError
 from kscope.reports import Options, render, words
 from tests.reports import sample
 from tests.support import traces

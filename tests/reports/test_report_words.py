@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.engine.run import analyze_paths
-from kscope.model.analysis import Evidence, Headroom, Limiter
-from kscope.model.limiters import LIMITERS, SHORT
+from kscope.model.contract.analysis import Evidence, Headroom, Limiter
+from kscope.model.contract.limiters import LIMITERS, SHORT
 from kscope.model.units import counted
 from kscope.reports import REPORTERS, render, terminal, words
 from tests.support import traces

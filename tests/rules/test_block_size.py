@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
 from kscope.rules.base import PASSED
 from kscope.rules.registry import rule

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.layouts import FIX, PRODUCT, ROW, SWAPPED, rows_of
 from kscope.rules.registry import rule
 

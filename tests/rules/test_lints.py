@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kscope.engine.lint import lint
-from kscope.engine.outcomes import Outcomes
+from kscope.engine.code.lint import lint
+from kscope.engine.findings.outcomes import Outcomes
 from kscope.features.facts import CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.rules.lint import Lint

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from kscope.engine.lint import lint
+from kscope.engine.code.lint import lint
 from kscope.features.facts import CodeFacts
 from kscope.features.lanes import pointers, values
 from kscope.features.patterns import fma_loops, register_banks

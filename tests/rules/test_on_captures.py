@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.model.analysis import Finding, KernelAnalysis
+from kscope.model.contract.analysis import Finding, KernelAnalysis
 from kscope.model.kernel import Kernel
 from kscope.rules.base import FAINT, Missing, Passed, Rule
 from kscope.rules.registry import all_rules

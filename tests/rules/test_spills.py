@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.rules._shared.local_memory import fewer_warps, local_instructions
 from tests.support.labels import truth
 

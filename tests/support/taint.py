@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
-from kscope.model import (
+from kscope.model.contract import (
     analysis,
     bounded,
     comparison,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kscope.model.analysis import DeviceInfo
+from kscope.model.contract.analysis import DeviceInfo
 from kscope.worklog.entries import Entry, Git, Step, Tools
 from kscope.worklog.store import new_uid, now
 

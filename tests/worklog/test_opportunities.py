@@ -7,8 +7,8 @@ import typing
 import pytest
 
 from kscope.arch import table
+from kscope.model.contract.findings import Limiter
 from kscope.model.errors import KscopeError
-from kscope.model.findings import Limiter
 from kscope.rules.base import Rule
 from kscope.rules.registry import all_rules
 from kscope.worklog.marks import EXCESS, FAMILIES

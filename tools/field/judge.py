@@ -26,7 +26,7 @@ sys.path.insert(0, str(HERE.parent))
 
 from eval import Promise, ours, theirs  # noqa: E402 - tools/ is no package
 
-from kscope.engine.kernel import analyze_kernel  # noqa: E402
+from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from kscope.model.findings import Frozen
+from kscope.model.contract.findings import Frozen
 
 SCHEMA = "kscope.bench/1"
 

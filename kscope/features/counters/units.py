@@ -13,7 +13,7 @@ from typing import Literal, cast
 from msgspec import Struct
 
 from kscope.arch import table
-from kscope.model.analysis import Limiter, Regime
+from kscope.model.contract.analysis import Limiter, Regime
 from kscope.model.kernel import Metrics
 
 ELAPSED = ".avg.pct_of_peak_sustained_elapsed"

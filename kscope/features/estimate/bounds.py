@@ -33,7 +33,7 @@ from kscope.features.counters.launch import Geometry
 from kscope.features.counters.stalls import StallMix
 from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 
 REST = "the rest of the kernel"
 LATENCY = "latency at this launch shape"

@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 
 UNSEEN = "units that were not collected"
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kscope.features.counters.traffic import Traffic
     from kscope.features.counters.units import Scale
     from kscope.features.profile.code import Code
-    from kscope.model.analysis import Estimate
+    from kscope.model.contract.analysis import Estimate
 
 
 class Estimates(Bounds, frozen=True):

@@ -12,7 +12,7 @@ from kscope.features.profile.blame import Blame, blame
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.library_code import own_place
 from kscope.features.sass.listing import Listing, Structure
-from kscope.model.analysis import Location
+from kscope.model.contract.analysis import Location
 from kscope.model.kernel import Kernel
 from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program

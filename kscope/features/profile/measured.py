@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kscope.features.sass.columns import Column, total
-from kscope.model.programs import Cause, Measured, StallShare
+from kscope.model.contract.programs import Cause, Measured, StallShare
 
 if TYPE_CHECKING:
     from kscope.features.profile.code import Code

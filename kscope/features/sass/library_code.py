@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.listing import Listing
-from kscope.model.findings import OwnPlace
+from kscope.model.contract.findings import OwnPlace
 
 HEADER = re.compile(
     r"(?:^|/)(?:usr|opt)/.*/include/|/targets/[^/]+/include/|/(?:cub|thrust|cute|cutlass|cccl|libcudacxx)/"

@@ -16,7 +16,7 @@ from kscope.features.sass.columns import Column, total
 from kscope.features.sass.defuse import DefUse
 from kscope.features.sass.liveness import Liveness
 from kscope.isa.opcodes import UNKNOWN, OpClass, classify
-from kscope.model.analysis import Location
+from kscope.model.contract.analysis import Location
 from kscope.model.program import Instruction, Program
 
 if TYPE_CHECKING:

@@ -6,21 +6,22 @@ from functools import cached_property
 
 import numpy as np
 
-from kscope.features.timeline import busy_time, collectives
-from kscope.features.timeline.communication import Communication
-from kscope.features.timeline.gap_table import CAUSES, NOT_IDLE
-from kscope.features.timeline.gaps import Causes
-from kscope.features.timeline.intervals import Cover, union
-from kscope.features.timeline.launch_sequences import Sequences
-from kscope.features.timeline.launches import TimelineFacts
-from kscope.features.timeline.recording_cost import RecordingCost
-from kscope.features.timeline.steady import LEAST_OPERATIONS
-from kscope.features.timeline.torch_compile import Compiled, find_compiled
-from kscope.features.timeline.unseen import Unseen, unseen
+from kscope.features.timeline.communication import collectives
+from kscope.features.timeline.communication.communication import Communication
+from kscope.features.timeline.gaps.gap_table import CAUSES, NOT_IDLE
+from kscope.features.timeline.gaps.gaps import Causes
+from kscope.features.timeline.gaps.launch_sequences import Sequences
+from kscope.features.timeline.operations import busy_time
+from kscope.features.timeline.operations.intervals import Cover, union
+from kscope.features.timeline.operations.launches import TimelineFacts
+from kscope.features.timeline.operations.recording_cost import RecordingCost
+from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
+from kscope.features.timeline.operations.torch_compile import Compiled, find_compiled
+from kscope.features.timeline.operations.unseen import Unseen, unseen
 from kscope.model.columns import column
-from kscope.model.job import CommunicationFigures
+from kscope.model.contract.job import CommunicationFigures
+from kscope.model.contract.timeline_figures import CopyFigures, TopKernel
 from kscope.model.timeline import Timeline
-from kscope.model.timeline_figures import CopyFigures, TopKernel
 
 MOSTLY, START_NS = 0.5, 100_000_000
 """Share of the window, and time (contexts and libraries take as long to load), beyond which it is a program's start."""

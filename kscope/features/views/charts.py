@@ -20,7 +20,7 @@ from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
 from kscope.features.specialized.phases import BEGUN, DEEP, Activity, Phases
-from kscope.model.detail import (
+from kscope.model.contract.detail import (
     Ceiling,
     Level,
     OccupancyDetail,

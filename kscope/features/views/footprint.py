@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from kscope.features.sass.align import Shape, shape
 from kscope.features.sass.columns import total
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts

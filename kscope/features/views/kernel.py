@@ -7,7 +7,7 @@ from kscope.features.views import charts
 from kscope.features.views.loop_facts import loop_facts
 from kscope.features.views.memory_chart import memory_chart
 from kscope.features.views.source import code_detail
-from kscope.model.detail import KernelDetail
+from kscope.model.contract.detail import KernelDetail
 
 CLOCKS = {"SM": "smsp__cycles_elapsed.avg.per_second", "L2": "lts__cycles_elapsed.avg.per_second",
           "device memory": "dram__cycles_elapsed.avg.per_second"}  # fmt: skip
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Finding
+    from kscope.model.contract.analysis import Finding
 
 
 def kernel_detail(

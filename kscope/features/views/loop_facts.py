@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.features.views.annotations import loop_numbers
-from kscope.model.detail import LoopFacts
+from kscope.model.contract.detail import LoopFacts
 
 if TYPE_CHECKING:
     from kscope.features.profile.code import Code

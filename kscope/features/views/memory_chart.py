@@ -15,11 +15,11 @@ import msgspec
 
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED
-from kscope.model.detail import Link, MemoryChart, Node
+from kscope.model.contract.detail import Link, MemoryChart, Node
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
-    from kscope.model.analysis import Finding
+    from kscope.model.contract.analysis import Finding
     from kscope.model.kernel import Metrics
 
 WORSE = 1.05

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from kscope.features.sass.accesses import Access
     from kscope.features.sass.scoreboards import Wait
     from kscope.features.views.annotations import Annotation
+    from kscope.model.contract.programs import Measured
     from kscope.model.program import Instruction, Program
-    from kscope.model.programs import Measured
 
 NAMED = 3  # producers named of one wait; the others are counted
 WORSE = 1.05  # traffic over the ideal from which a pattern counts as bad

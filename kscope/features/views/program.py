@@ -13,7 +13,7 @@ from kscope.features.sass.loop_throughput import TITLES, loop_bound
 from kscope.features.views.annotations import Annotation, annotate, loop_numbers
 from kscope.features.views.notes import notes
 from kscope.isa.purpose import handover_of
-from kscope.model.programs import (
+from kscope.model.contract.programs import (
     AccessRow,
     ControlView,
     InstructionView,

@@ -12,7 +12,7 @@ from kscope.features.views.annotations import annotate
 from kscope.features.views.notes import notes
 from kscope.features.views.waiting import Waits
 from kscope.isa.control import words
-from kscope.model.detail import CodeDetail, LoopDetail
+from kscope.model.contract.detail import CodeDetail, LoopDetail
 from kscope.model.program import Program
 from kscope.parsers.ncu.embedded_code import with_image
 

@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.gap_table import CAUSES
+from kscope.features.timeline.gaps.gap_table import CAUSES
 from kscope.model.columns import Column
-from kscope.model.detail import GapRow, Row, TimelineDetail
+from kscope.model.contract.detail import GapRow, Row, TimelineDetail
 from kscope.model.errors import one_line
 from kscope.model.timeline import GpuOps, Op
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from kscope.fixes.given.setting import Setting
-from kscope.model.fixes import Edit
+from kscope.model.contract.fixes import Edit
 
 
 class Call(Struct, frozen=True):

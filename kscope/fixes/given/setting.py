@@ -13,7 +13,7 @@ from kscope.features.lanes.values import block_shapes
 if TYPE_CHECKING:
     from kscope.features.sass.listing import Listing
     from kscope.fixes.given.source import Lines
-    from kscope.model.findings import Finding
+    from kscope.model.contract.findings import Finding
     from kscope.model.kernel import Launch
 
 RESERVED = 1024  # bytes of shared memory that the system keeps in each block from sm_80 on (CUDA C++ Programming Guide)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from kscope.model.fixes import Edit
+from kscope.model.contract.fixes import Edit
 
 Lines = Callable[[str], Sequence[str]]
 """Text of a source file by its name in line information, as lines; empty where there is none."""

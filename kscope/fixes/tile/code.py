@@ -11,7 +11,7 @@ from msgspec import Struct
 from kscope.fixes.given.source import Array, Use, body, calls, edited, uses, vector
 from kscope.fixes.tile.layouts import Layout, Padding, Swizzle
 from kscope.fixes.tile.tiles import Tile, width
-from kscope.model.fixes import Condition, Edit
+from kscope.model.contract.fixes import Condition, Edit
 
 if TYPE_CHECKING:
     from kscope.fixes.given.setting import Setting

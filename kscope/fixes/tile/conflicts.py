@@ -13,8 +13,8 @@ from kscope.fixes.tile.code import Written
 from kscope.fixes.tile.layouts import Layout, Padding, Pattern, Swizzle
 from kscope.fixes.tile.placed import Group, Placed, declared, grouped, placed
 from kscope.fixes.tile.tiles import SEEDS, Tile, Tiles, tiles
-from kscope.model.fixes import Condition, Fix, Proof
-from kscope.model.frozen import Estimate
+from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.frozen import Estimate
 
 LITTLE = 0.02  # of an array's wavefronts, up to which its excess is left alone (judged)
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)

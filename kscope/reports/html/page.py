@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kscope._version import __version__
-from kscope.model.analysis import Analysis, Input
-from kscope.model.detail import Detail
-from kscope.model.limiters import SHORT
+from kscope.model.contract.analysis import Analysis, Input
+from kscope.model.contract.detail import Detail
+from kscope.model.contract.limiters import SHORT
 from kscope.reports import next_step, words
 from kscope.reports._reasons import CAUSES, REASONS
 from kscope.reports.escape import html_text
@@ -26,10 +26,10 @@ from kscope.reports.jsonv1 import encodable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
-    from kscope.model.comparison import Comparison, KernelPair, TimelinePair
-    from kscope.model.detail import ProgramDetail
-    from kscope.model.sass_diff import SassComparison
+    from kscope.model.contract.analysis import Finding, JobAnalysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.contract.comparison import Comparison, KernelPair, TimelinePair
+    from kscope.model.contract.detail import ProgramDetail
+    from kscope.model.contract.sass_diff import SassComparison
     from kscope.reports import Options
 
 ASSETS = Path(__file__).parents[1] / "assets"

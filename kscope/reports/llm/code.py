@@ -14,8 +14,8 @@ from kscope.reports.phrases import hot as hottest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import KernelAnalysis
-    from kscope.model.detail import CodeDetail, KernelDetail, LoopFacts
+    from kscope.model.contract.analysis import KernelAnalysis
+    from kscope.model.contract.detail import CodeDetail, KernelDetail, LoopFacts
 
 LEAST = 0.01
 """Share of samples below which a line or instruction is noise."""

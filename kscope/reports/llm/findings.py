@@ -11,7 +11,7 @@ from kscope.reports.phrases.places import waited
 from kscope.reports.phrases.places import where as placed
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 PLACES = 3
 

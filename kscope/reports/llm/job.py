@@ -10,7 +10,7 @@ from kscope.reports.phrases.job import HEAD, about, late, row, size, spends
 from kscope.reports.phrases.timeline import badge
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JobAnalysis
+    from kscope.model.contract.analysis import JobAnalysis
 
 
 def blocks(job: JobAnalysis, index: int) -> list[Block]:

@@ -10,7 +10,7 @@ from kscope.reports.llm.blocks import Block, said
 from kscope.reports.phrases.joined import about, badge, bound, parts_of, unused
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JoinedAnalysis
+    from kscope.model.contract.analysis import JoinedAnalysis
 
 KERNELS_SHOWN = 8
 SUGGESTIONS_SHOWN = 6

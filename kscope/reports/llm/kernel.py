@@ -17,8 +17,8 @@ from kscope.reports.llm.findings import findings
 from kscope.reports.phrases import pipeline
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import KernelAnalysis, Stall
-    from kscope.model.detail import KernelDetail, Link
+    from kscope.model.contract.analysis import KernelAnalysis, Stall
+    from kscope.model.contract.detail import KernelDetail, Link
 
 KERNEL_STEP = 30
 """Each kernel further down the list by worth makes its blocks this much less important."""

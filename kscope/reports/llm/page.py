@@ -26,7 +26,7 @@ from kscope.reports.phrases.job import in_full
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, KernelAnalysis
+    from kscope.model.contract.analysis import Analysis, KernelAnalysis
     from kscope.reports import Options
 
 PREAMBLE = (

@@ -13,8 +13,8 @@ from kscope.reports.llm.findings import findings
 from kscope.reports.phrases.timeline import about, badge, figures, generated, shape, worth_profiling
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import TimelineAnalysis
-    from kscope.model.timeline_figures import IdleCause
+    from kscope.model.contract.analysis import TimelineAnalysis
+    from kscope.model.contract.timeline_figures import IdleCause
 
 KERNELS_SHOWN = 6
 

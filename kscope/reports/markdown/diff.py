@@ -12,7 +12,7 @@ from kscope.reports.phrases.diff import faster, gone, kept, most_moved, name_of,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.comparison import Change, Comparison, KernelPair
+    from kscope.model.contract.comparison import Change, Comparison, KernelPair
     from kscope.reports import Options
 
 

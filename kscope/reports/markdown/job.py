@@ -11,7 +11,7 @@ from kscope.reports.phrases.job import HEAD, about, late, row, size, spends
 from kscope.reports.phrases.timeline import badge
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JobAnalysis
+    from kscope.model.contract.analysis import JobAnalysis
 
 
 def sections(job: JobAnalysis) -> list[str]:

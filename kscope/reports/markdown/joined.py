@@ -10,7 +10,7 @@ from kscope.reports.markdown.tables import table
 from kscope.reports.phrases.joined import about, badge, bound, parts_of, unused
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JoinedAnalysis
+    from kscope.model.contract.analysis import JoinedAnalysis
 
 
 def sections(joined: JoinedAnalysis) -> list[str]:

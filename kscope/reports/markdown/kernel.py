@@ -13,7 +13,7 @@ from kscope.reports.markdown.tables import bullets, table
 from kscope.reports.phrases import hot as hottest
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import KernelAnalysis
+    from kscope.model.contract.analysis import KernelAnalysis
 
 HOT_SHOWN = 8
 

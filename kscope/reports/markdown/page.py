@@ -15,7 +15,7 @@ from kscope.reports.markdown.tables import bullets, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, KernelAnalysis
+    from kscope.model.contract.analysis import Analysis, KernelAnalysis
     from kscope.reports import Options
 
 _TOOL = {"ncu": "Nsight Compute", "nsys": "Nsight Systems"}

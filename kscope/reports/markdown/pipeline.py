@@ -9,7 +9,7 @@ from kscope.reports.markdown.tables import bullets, table
 from kscope.reports.phrases.pipeline import COLUMNS, UNITS, bounds, phases, remarks, retries, rows, source
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import KernelAnalysis
+    from kscope.model.contract.analysis import KernelAnalysis
 
 
 def sections(kernel: KernelAnalysis) -> list[str]:

@@ -11,7 +11,7 @@ from kscope.reports import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.comparison import Change, KernelPair, Promise
+    from kscope.model.contract.comparison import Change, KernelPair, Promise
 
 CHANGES_SHOWN = 8
 _BYTES = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))

@@ -9,7 +9,7 @@ from kscope.model.errors import one_line
 from kscope.model.units import counted
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Fix, Proof
+    from kscope.model.contract.analysis import Fix, Proof
 
 STATES = {"proved": "proved", "assumed": "assumed", "check": "to check"}
 

@@ -8,7 +8,7 @@ from kscope.model.errors import one_line
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import HotInstruction, KernelAnalysis
+    from kscope.model.contract.analysis import HotInstruction, KernelAnalysis
 
 TOLD = 0.05
 """Share of samples from which the hottest instruction is worth a line of its own. Judged."""

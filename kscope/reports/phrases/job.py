@@ -11,8 +11,8 @@ from kscope.reports import words
 from kscope.reports._reasons import CAUSES
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, JobAnalysis, TimelineAnalysis
-    from kscope.model.job import RankFigures
+    from kscope.model.contract.analysis import Analysis, JobAnalysis, TimelineAnalysis
+    from kscope.model.contract.job import RankFigures
 
 LATE_SHOWN = 3
 _SHARES = {"computing": "kernels", "communication": "communication with nothing beside it", "copying": "copies"}

@@ -9,7 +9,7 @@ from kscope.model.quoted import quoted
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JoinedAnalysis, JoinedKernel, JoinedSuggestion
+    from kscope.model.contract.analysis import JoinedAnalysis, JoinedKernel, JoinedSuggestion
 
 UNUSED_SHOWN = 4
 

@@ -1,16 +1,16 @@
-"""Why suggestions stand in the order that they have (kscope.engine.rank), beyond that of their gains."""
+"""Why suggestions stand in the order that they have (kscope.engine.findings.rank), beyond that of their gains."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.engine.rank import ROOFS, worth
+from kscope.engine.findings.rank import ROOFS, worth
 from kscope.reports import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Finding
+    from kscope.model.contract.analysis import Finding
 
 PLAIN = "best first, by expected gain"
 

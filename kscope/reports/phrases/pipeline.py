@@ -10,8 +10,8 @@ from kscope.model.units import counted
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import KernelAnalysis
-    from kscope.model.specialization import Phases, Role, WarpSpecialization
+    from kscope.model.contract.analysis import KernelAnalysis
+    from kscope.model.contract.specialization import Phases, Role, WarpSpecialization
 
 UNITS = {"tensor": "tensor", "dram": "DRAM", "l2": "L2"}
 COLUMNS = ("role", "warps", "priming", "issued", "covered wait", "exposed wait", "drain")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
-from kscope.model.analysis import Location
+from kscope.model.contract.analysis import Location
 from kscope.model.errors import one_line
 from kscope.reports.words import basename, percent, place
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.findings import Remedy
+    from kscope.model.contract.findings import Remedy
 
 
 def remedy(way: Remedy) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.model.next_step import UNHEARD
+from kscope.model.contract.next_step import UNHEARD
 from kscope.model.units import counted
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JobAnalysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.contract.analysis import JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 
 def nothing(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis) -> str:

@@ -10,8 +10,8 @@ from kscope.model.units import counted
 from kscope.reports import words
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JobAnalysis, TimelineAnalysis
-    from kscope.model.timeline_figures import TopKernel
+    from kscope.model.contract.analysis import JobAnalysis, TimelineAnalysis
+    from kscope.model.contract.timeline_figures import TopKernel
 
 PATH = 160  # characters of a path in a sentence: its end says most
 KINDS_SHOWN = 4

@@ -12,7 +12,7 @@ from kscope.reports.terminal import Page, pad
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.comparison import Change, Comparison, KernelPair, TimelinePair
+    from kscope.model.contract.comparison import Change, Comparison, KernelPair, TimelinePair
     from kscope.reports import Options
 
 DETAILED = 3

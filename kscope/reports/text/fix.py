@@ -11,7 +11,7 @@ from kscope.reports.phrases import fixes
 from kscope.reports.terminal import Page
 
 if TYPE_CHECKING:
-    from kscope.model.fixes import Checked, Fix, Proposal
+    from kscope.model.contract.fixes import Checked, Fix, Proposal
 
 LEAD = 12
 LONGEST = 100_000  # columns of a line of source

@@ -11,7 +11,7 @@ from kscope.reports.phrases.timeline import badge
 from kscope.reports.text.suggestions import suggestions
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import JobAnalysis
+    from kscope.model.contract.analysis import JobAnalysis
     from kscope.reports.terminal import Page
 
 RANKS_SHOWN = 16

@@ -15,8 +15,8 @@ from kscope.reports.text.machine_rows import LEGEND, RUNS_LEGEND, WIDE, rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, Finding, FunctionAnalysis, KernelAnalysis, ProgramAnalysis
-    from kscope.model.programs import InstructionView, LoopView
+    from kscope.model.contract.analysis import Analysis, Finding, FunctionAnalysis, KernelAnalysis, ProgramAnalysis
+    from kscope.model.contract.programs import InstructionView, LoopView
 
 LEAD = 15  # columns of the labels on the left
 LOOPS_SHOWN = 12

@@ -14,8 +14,8 @@ from kscope.reports.terminal import Page, Segment, cells, wrap
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from kscope.model.analysis import FunctionAnalysis
-    from kscope.model.programs import ControlView, InstructionView, LoopView
+    from kscope.model.contract.analysis import FunctionAnalysis
+    from kscope.model.contract.programs import ControlView, InstructionView, LoopView
 
 LEGEND = (
     "pc: offset from the entry, `:` where a branch arrives · live: registers · st4: stall 4 cycles, y: yield to "

@@ -19,7 +19,7 @@ from kscope.reports.text.suggestions import suggestions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import Analysis, KernelAnalysis, Roofline
+    from kscope.model.contract.analysis import Analysis, KernelAnalysis, Roofline
     from kscope.reports import Options
 
 UNITS_SHOWN = 6

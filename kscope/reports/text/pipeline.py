@@ -11,7 +11,7 @@ from kscope.reports.terminal import pad
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.analysis import KernelAnalysis
+    from kscope.model.contract.analysis import KernelAnalysis
     from kscope.reports.terminal import Page
 
 LEVELS = "▁▂▃▄▅▆▇█"

@@ -9,7 +9,7 @@ from kscope.model.errors import one_line
 from kscope.reports.terminal import Page
 
 if TYPE_CHECKING:
-    from kscope.engine.registers import Rung
+    from kscope.engine.code.registers import Rung
 
 
 def render(rungs: Sequence[Rung], chosen: Sequence[Rung], page: Page) -> str:

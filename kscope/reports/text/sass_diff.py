@@ -11,8 +11,8 @@ from kscope.reports.terminal import Page, pad
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.comparison import Change
-    from kscope.model.sass_diff import FunctionDiff, SassComparison, SassLine
+    from kscope.model.contract.comparison import Change
+    from kscope.model.contract.sass_diff import FunctionDiff, SassComparison, SassLine
     from kscope.reports import Options
 
 MARKS = {"same": (" ", "dim"), "changed": ("~", "major"), "removed": ("-", "critical"), "added": ("+", "good")}

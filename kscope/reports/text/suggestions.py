@@ -12,7 +12,7 @@ from kscope.reports.phrases.places import where as placed
 from kscope.reports.terminal import Page, Segment, cells, clip
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
+    from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 PLACES_SHOWN = 2
 FIXES_SHOWN = 2

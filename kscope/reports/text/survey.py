@@ -10,7 +10,7 @@ from kscope.model.units import counted
 from kscope.reports.terminal import Page, cells, clip, pad
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import Analysis, FunctionAnalysis
+    from kscope.model.contract.analysis import Analysis, FunctionAnalysis
 
 WEIGHT = {"critical": 9, "major": 3, "minor": 1, "info": 0}
 """What a finding counts for by its severity: a major one more than two minor ones (judged)."""

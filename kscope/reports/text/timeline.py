@@ -13,8 +13,8 @@ from kscope.reports.terminal import Page, bar, pad
 from kscope.reports.text.suggestions import suggestions
 
 if TYPE_CHECKING:
-    from kscope.model.analysis import TimelineAnalysis
-    from kscope.model.timeline_figures import TopKernel
+    from kscope.model.contract.analysis import TimelineAnalysis
+    from kscope.model.contract.timeline_figures import TopKernel
 
 IDLE_SHOWN = 5
 KERNELS_SHOWN = 6

@@ -11,7 +11,7 @@ from kscope.rules.base import PASSED, Missing, Passed, ProfiledRule, derived
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kscope.model.analysis import Evidence
+    from kscope.model.contract.analysis import Evidence
 
 SCATTERED = 0.5  # excess over ideal up to which an access is contiguous but misaligned (MEM108), not scattered
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 
 AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import Code, Facts, Places
-from kscope.model.analysis import Evidence
+from kscope.model.contract.analysis import Evidence
 from kscope.rules.base import PASSED, Missing, Passed, ProfiledRule, derived
 
 if TYPE_CHECKING:

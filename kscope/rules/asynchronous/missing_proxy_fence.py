@@ -66,7 +66,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from kscope.features.facts import Code, Facts, Hazard, Listing
-from kscope.model.analysis import Severity
+from kscope.model.contract.analysis import Severity
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived
 
 FIX = "fence.proxy.async.shared::cta by every thread that accessed the buffer, then the barrier, then the async access"

@@ -60,7 +60,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import DOUBLE, Code, Facts, Scale, total
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 if TYPE_CHECKING:

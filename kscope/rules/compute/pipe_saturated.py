@@ -53,7 +53,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.facts import Code, Facts, Unit
-from kscope.model.analysis import Location
+from kscope.model.contract.analysis import Location
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
 
 LEFT = 0.06  # of the time that a specialised kernel's pipe loses in the steady phase, above which it is not at its peak

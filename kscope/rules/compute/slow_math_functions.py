@@ -68,7 +68,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kscope.features.facts import FUNCTIONS, Code, Facts, total
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 POWER = 4  # multiplications of a small power, or scaling, lg2, a product and ex2

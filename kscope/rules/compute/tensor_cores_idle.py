@@ -67,7 +67,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.features.facts import ChipFacts, Code, Facts, FmaLoop, between, total, up_to
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 FRAGMENTS = 3 / 32  # bytes a multiply-add that a warp loads for 64 x 32 outputs: (64 + 32) x 2 / (64 x 32)

@@ -60,7 +60,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kscope.features.facts import Demand, Facts, Packing, between
-from kscope.model.analysis import Estimate, Remedy
+from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
 LEAST = 1.05  # gain below which another block size is not worth a word

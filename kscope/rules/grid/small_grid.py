@@ -61,7 +61,7 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
-from kscope.model.analysis import Estimate, Remedy
+from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")

@@ -63,7 +63,7 @@ Kernel Profiling Guide, stall reason barrier.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word

@@ -62,7 +62,7 @@ Kernel Profiling Guide, stall reason wait; latencies: kscope/arch/opcodes.toml.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
-from kscope.model.analysis import Remedy
+from kscope.model.contract.analysis import Remedy
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 

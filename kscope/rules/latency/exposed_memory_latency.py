@@ -67,7 +67,7 @@ Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
-from kscope.model.analysis import Finding, Remedy
+from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before

@@ -68,7 +68,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, Loop, total
 from kscope.isa.families import family
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 COPIES = family("bulk_copy")

@@ -56,7 +56,7 @@ Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practic
 from __future__ import annotations
 
 from kscope.features.facts import Facts, Occupancy
-from kscope.model.analysis import Remedy
+from kscope.model.contract.analysis import Remedy
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice

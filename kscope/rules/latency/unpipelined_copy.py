@@ -71,7 +71,7 @@ CUDA C++ Programming Guide, Asynchronous Data Copies; CUTLASS, pipelined main lo
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
-from kscope.model.analysis import Finding, Location
+from kscope.model.contract.analysis import Finding, Location
 from kscope.rules._shared.tile_rings import ANY, ahead, remedy, waited
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 

@@ -67,7 +67,7 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 from __future__ import annotations
 
 from kscope.features.facts import SQUARE, Code, Demand, Facts, FmaLoop, up_to
-from kscope.model.analysis import Estimate, Remedy
+from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 

@@ -69,7 +69,7 @@ Access".
 from __future__ import annotations
 
 from kscope.features.facts import WIDE, Code, Facts, total
-from kscope.model.analysis import Estimate, Remedy
+from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.wide_accesses import candidates, streams, wavefronts_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 

@@ -79,7 +79,7 @@ import math
 
 from kscope.features.facts import Code, Demand, Facts
 from kscope.isa.families import family
-from kscope.model.analysis import Finding
+from kscope.model.contract.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, ProfiledRule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant

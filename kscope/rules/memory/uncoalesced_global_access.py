@@ -77,7 +77,7 @@ from kscope.features.facts import (
     partly,
     up_to,
 )  # fmt: skip
-from kscope.model.analysis import Estimate, Finding, Remedy
+from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules._shared.layouts import FIX, ROW, layout_of, way_of
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent

@@ -62,7 +62,7 @@ class CudaGraphCandidate(TimelineRule):
     title = "A repeated launch sequence could be a CUDA graph"
 
     def check(self, view: TimelineView) -> Outcome:
-        from kscope.features.timeline.launch_sequences import NODE_NS  # numpy behind it
+        from kscope.features.timeline.gaps.launch_sequences import NODE_NS  # numpy behind it
 
         found = [s for s in view.sequences.found if s.saved_ns > 0]
         devices = max(len(view.facts.devices), 1)

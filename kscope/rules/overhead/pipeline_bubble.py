@@ -46,7 +46,7 @@ from kscope.rules.job_base import JobRule
 from kscope.rules.timeline_base import gain
 
 if TYPE_CHECKING:
-    from kscope.features.timeline.job import JobView
+    from kscope.features.timeline.jobs.job import JobView
 
 FIRES = 0.08
 HALVED = 0.5  # twice the micro-batches: about half the bubble

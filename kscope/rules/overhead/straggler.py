@@ -41,14 +41,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.model.job import COMPUTING
+from kscope.model.contract.job import COMPUTING
 from kscope.model.quoted import quoted
 from kscope.rules.base import PASSED, Outcome, derived, percent
 from kscope.rules.job_base import JobRule
 from kscope.rules.timeline_base import gain
 
 if TYPE_CHECKING:
-    from kscope.features.timeline.job import JobView
+    from kscope.features.timeline.jobs.job import JobView
 
 FIRES = 0.03
 WORDS = {"computing": "runs kernels", "communication": "sends", "copying": "copies", "launch": "waits for launches",

@@ -11,7 +11,7 @@ import pytest
 from kscope.arch import table
 from kscope.features.counters.units import ACTIVE, ELAPSED, Demand, Part, Unit, busiest, units
 from kscope.features.facts import Facts
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Metrics
 from kscope.model.units import unit_of
 from tests.support import direct, reports

@@ -16,7 +16,7 @@ from kscope.features.estimate.bounds import Bounds
 from kscope.features.estimate.latency_floor import LatencyPath
 from kscope.features.facts import Facts
 from kscope.features.sass.warp_simulation import Walk
-from kscope.model.analysis import Estimate, KernelAnalysis
+from kscope.model.contract.analysis import Estimate, KernelAnalysis
 from tests.support import reports
 
 DEMANDS = ("sectors", "requests", "wavefronts", "instructions")

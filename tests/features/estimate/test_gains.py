@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kscope.features.estimate import gains
-from kscope.model.analysis import Estimate
+from kscope.model.contract.analysis import Estimate
 
 PACKAGE = Path(__file__).resolve().parents[3] / "kscope"
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.engine.timeline import analyze_view
-from kscope.features.timeline import intervals
-from kscope.features.timeline import medians as facts
+from kscope.engine.timelines.timeline import analyze_view
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.intervals import covered, places, union
+from kscope.features.timeline.operations import intervals
+from kscope.features.timeline.operations import medians as facts
+from kscope.features.timeline.operations.intervals import covered, places, union
 from kscope.model import columns
 from kscope.model.columns import Column, by_start, column, combined, constant, distinct, in_order, is_constant, taken
 from kscope.parsers.timeline import kineto, nsys

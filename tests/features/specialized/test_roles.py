@@ -13,7 +13,7 @@ from kscope.features.lanes.affine import Affine
 from kscope.features.profile.code import Code
 from kscope.features.specialized.roles import CONSUMER, EPILOGUE, MMA, PRODUCER, find_roles
 from kscope.features.specialized.wait_sites import find_waits
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Device, Kernel, Launch, Metrics
 from kscope.model.program import Program
 from kscope.parsers.cubin.programs import read_programs

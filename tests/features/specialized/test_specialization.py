@@ -9,7 +9,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.specialized.specialization import Specialization
-from kscope.model.analysis import KernelAnalysis
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
 
 CASES = ("ws_gemm.best", "ws_gemm.stages2", "ws_gemm.produce_exposed", "ws_gemm.epilogue_exposed", "ws_gemm.k256",

@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 from msgspec import structs
 
-from kscope.engine.lint import lint
+from kscope.engine.code.lint import lint
 from kscope.features.patterns.local_memory import spills_and_arrays
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.listing import Listing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kscope.engine.specialized import warp_specialization
+from kscope.engine.kernels.specialized import warp_specialization
 from kscope.features.facts import Facts
 from kscope.features.views.charts import pm, roofs
 from kscope.parsers.files.inputs import open_input

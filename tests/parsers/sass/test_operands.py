@@ -95,10 +95,13 @@ KSCOPE = Path(__file__).resolve().parents[3] / "kscope"
 OTHER_TEXT = {
     "features/sass/code_identity.py": "whole instructions, for a hash", "features/sass/library_code.py": "paths",
     "features/sass/align.py": "compares whole instructions with their registers renamed",
-    "features/timeline/kernel_kinds.py": "names of kernels", "features/timeline/launches.py": "names of kernels",
-    "features/timeline/communication.py": "names of collectives", "features/timeline/profiling.py": "names of kernels",
-    "features/timeline/api_names.py": "names of API calls", "features/timeline/steps.py": "names of ranges",
-    "features/timeline/torch_compile.py": "names of ranges",
+    "features/timeline/operations/kernel_kinds.py": "names of kernels",
+    "features/timeline/operations/launches.py": "names of kernels",
+    "features/timeline/communication/communication.py": "names of collectives",
+    "features/timeline/operations/profiling.py": "names of kernels",
+    "features/timeline/operations/api_names.py": "names of API calls",
+    "features/timeline/operations/steps.py": "names of ranges",
+    "features/timeline/operations/torch_compile.py": "names of ranges",
 }  # fmt: skip
 """Modules that search text with regular expressions, and what text that is."""
 TAKES_APART = {"startswith", "endswith", "split", "partition", "rpartition", "strip", "lstrip", "rstrip", "find",

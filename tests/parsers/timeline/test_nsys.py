@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kscope.features.timeline.intervals import union
-from kscope.features.timeline.steps import join
+from kscope.features.timeline.operations.intervals import union
+from kscope.features.timeline.operations.steps import join
 from kscope.model.errors import KscopeError
 from kscope.model.timeline import Op, Spans
 from kscope.parsers.timeline import nsys, nsys_export

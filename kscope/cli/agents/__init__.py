@@ -1,0 +1,1 @@
+"""What agents are given: `kscope mcp` and `kscope skill`."""

@@ -1,0 +1,1 @@
+"""`kscope init` and `kscope bench`."""

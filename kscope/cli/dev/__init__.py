@@ -1,0 +1,1 @@
+"""`kscope dev`: for people who work on kscope itself."""

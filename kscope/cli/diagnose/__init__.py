@@ -1,0 +1,1 @@
+"""Commands that read reports and binaries and say what they found."""

@@ -1,0 +1,1 @@
+"""Commands about this machine: programs under a profiler, the GPU's measured roofs, what is installed."""

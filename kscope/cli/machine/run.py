@@ -1,0 +1,127 @@
+"""`kscope run`: record a program with what the rules need, then diagnose it."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from kscope.cli.diagnose.analyze import FORMATS, _detail
+from kscope.cli.shared import _gate
+from kscope.cli.shared._options import check_regex, format_of
+
+TOOLS = ("torch", "nsys", "ncu")
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.argument("command", metavar="-- CMD...", nargs=-1, type=click.UNPROCESSED, required=True)
+@click.option("--tool", type=click.Choice(TOOLS),
+              help="torch: timeline of a Python program; nsys: of any program; ncu: counters of its kernels. "
+                   "Default: torch for Python, else nsys where it is installed, else ncu.")
+@click.option("--record", metavar="FILE", type=click.Path(path_type=Path),
+              help="Keep the recording: .json, .json.gz (torch), .nsys-rep, .ncu-rep.")
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path),
+              help="Write the diagnosis to FILE; - is standard output, behind the program's. Default: standard error.")
+@click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
+@click.option("--force", is_flag=True, help="Overwrite FILEs.")
+@click.option("--warmup", metavar="N", type=click.IntRange(min=0), default=3, show_default=True,
+              help="torch: optimizer steps before the recording.")
+@click.option("--steps", metavar="N", type=click.IntRange(min=1), default=5, show_default=True,
+              help="torch: optimizer steps to record.")
+@click.option("--after", metavar="S", type=click.FloatRange(min=0), default=3.0, show_default=True,
+              help="torch, no optimizer: record so long after the GPU's first use (and again at 3, 9, ... times it).")
+@click.option("--seconds", metavar="S", type=click.FloatRange(min=0.01), default=2.0, show_default=True,
+              help="torch, no optimizer: length of a recording.")
+@click.option("--whole", is_flag=True, help="torch: record from the GPU's first use to the end.")
+@click.option("--stop", is_flag=True, help="torch: end the program once the recording is complete.")
+@click.option("--kernel", metavar="REGEX", help="ncu: only kernels whose name matches.")
+@click.option("--skip", metavar="N", type=click.IntRange(min=0), default=0, show_default=True,
+              help="ncu: launches before the first one to profile.")
+@click.option("--launches", metavar="N", type=click.IntRange(min=1), default=50, show_default=True,
+              help="ncu: launches to profile.")
+@click.option("--options", metavar="TEXT", default="", help="More options for nsys or ncu, as one word.")
+@click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, help="As in kscope analyze.")
+@click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help="As in kscope analyze.")
+@click.option("-v", "--verbose", is_flag=True, help="As in kscope analyze.")
+@click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
+def run(
+    command: tuple[str, ...], tool: str | None, record: Path | None, output: Path | None, format_: str | None,
+    force: bool, warmup: int, steps: int, after: float, seconds: float, whole: bool, stop: bool, kernel: str | None,
+    skip: int, launches: int, options: str, fail_on: tuple[str, ...], baseline: Path | None,
+    verbose: bool, no_color: bool,
+) -> int:  # fmt: skip
+    """Record a program with what the rules need, then diagnose it.
+
+    The program keeps its standard input, output and error; the diagnosis goes to standard error, or where -o says.
+
+    \b
+    kscope run -- python train.py --epochs 1       # steps 4 to 8, by its optimizer
+    kscope run --tool ncu --kernel gemm -- ./app   # counters of up to 50 launches
+
+    Exit status: 0 recorded and analysed, 1 --fail-on was met, 2 wrong usage, 3 nothing was recorded or the program
+    failed (what it did until then is analysed) or --fail-on could not look, 4 a tool, a GPU or a permission is missing.
+    """
+    check_regex(kernel, "--kernel")
+    stdout = str(output) == "-"
+    output = None if stdout else output
+    format_ = format_ or format_of(output, FORMATS)
+    if format_ != "text" and output is None and not stdout:
+        raise click.UsageError(f"--format {format_} needs -o FILE (or -o -): standard output is the program's.")
+    gate = _gate.Gate(fail_on, baseline)
+
+    import shlex
+
+    from kscope.cli.machine import _record
+    from kscope.cli.shared import _output
+    from kscope.model.errors import EXIT_INPUT, KscopeError
+
+    if output:
+        _output.check_target(output, (), force=force)
+    tool = tool or _record.default_tool(list(command))
+    if record is not None:
+        if not record.name.endswith(_record.SUFFIXES[tool]):
+            kinds = " or ".join(_record.SUFFIXES[tool])
+            raise click.BadParameter(f"{tool} writes {kinds}", param_hint="--record")
+        _output.check_target(record, (), force=force, option="--record")
+    try:
+        extra = tuple(shlex.split(options))
+    except ValueError as e:
+        raise click.BadParameter(str(e), param_hint="--options") from None
+
+    from kscope.engine.run import analyze_paths
+    from kscope.reports import Options, render
+
+    with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
+        program = Path(next((w for w in command[1:] if w.endswith(".py")), command[0])).stem or "program"
+        target = record or Path(folder, program + _record.SUFFIXES[tool][0])
+        plan = _record.Plan(
+            out=target, force=force, extra=extra, kernel=kernel, launches=launches, skip=skip, warmup=warmup,
+            steps=steps, after=after, seconds=seconds, whole=whole, stop=stop,
+        )  # fmt: skip
+        found = _record.record(tool, list(command), plan)
+        kept = f"recorded to {record}" if record else "recorded (--record FILE keeps it)"
+        _output.say(f"kscope: {kept} with {tool}: {found.what}")
+        detail = _detail(draws=format_ == "html")
+        try:
+            analysis = analyze_paths([found.path], detail=detail)
+        except KscopeError as e:
+            if found.status:
+                _output.say(f"kscope: the program ended with {_record.ending(found.status)}")
+            raise e
+    if output:
+        text = render(format_, analysis, Options(verbose=verbose, detail=detail))
+        _output.write_file(output, text, force=force)
+    else:
+        stream = sys.stdout if stdout else sys.stderr
+        shown = Options(
+            width=_output.stdout_width(stream), color=_output.stdout_color(no_color, stream),
+            unicode=_output.stdout_unicode(stream), verbose=verbose, detail=detail, cuts=_output.stdout_cuts(stream),
+        )  # fmt: skip
+        _output.write_stdout(render(format_, analysis, shown), stream)
+    if found.status:
+        ended = f"the program ended with {_record.ending(found.status)}: what it did until then is analysed"
+        _output.say(f"kscope: {ended}")
+        return EXIT_INPUT
+    return gate.of(analysis)

@@ -1,0 +1,1 @@
+"""`kscope log` and `kscope checklist`."""

@@ -1,0 +1,74 @@
+"""Severity, order and overlap of findings. Nothing is added up: each estimate stands for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from kscope.engine.findings.working_order import in_working_order
+from kscope.model.contract.analysis import Finding, Severity
+
+ROOFS = ("MEM107", "CMP208")
+"""Findings that say the kernel is at its roof: they lead where nothing else pays."""
+SAME_WAITS = frozenset({"LAT301", "LAT302", "LAT303", "GRD401", "GRD405"})
+"""Findings whose fixes all keep more work in flight: what one of them hides, the others cannot hide again."""
+PROGRAM = "OVH6"
+"""Rules on recordings of whole programs."""
+PAYS, SURE = 1.1, 0.05
+"""Gain, and gain times confidence, from which a fault is worth more attention than the roof."""
+
+
+def severity(finding: Finding) -> Severity:
+    """From the promised gain: below 3 % is information only. Findings without a figure keep their own, and so do those
+    that were set aside (kscope.engine.findings.thin)."""
+    if finding.estimate is None or finding.order:
+        return finding.severity
+    gain = finding.estimate.speedup
+    if gain < 1.03:
+        return "info"
+    return "critical" if gain >= 2 else "major" if gain >= 1.25 else "minor"
+
+
+def worth(finding: Finding) -> float:
+    """Expected gain times confidence, on a log scale so that 2x is twice as good as 1.41x. What is expected lies half
+    way between the point and the low end: a promise that may come to nothing is worth less than one that cannot."""
+    if finding.estimate is None:
+        return 0.0
+    point, low = finding.estimate.speedup, finding.estimate.low
+    if finding.code.startswith(PROGRAM):  # the ends of a program's promise are what of the idle time may be left over
+        low = point
+    return math.log(max(point, 1.0) * max(low, 1.0)) / 2 * finding.confidence
+
+
+def pays(finding: Finding) -> bool:
+    gain = finding.estimate.speedup if finding.estimate is not None else 1.0
+    return gain >= PAYS and (gain - 1) * finding.confidence >= SURE
+
+
+def ranked(found: Iterable[Finding]) -> list[Finding]:
+    """The order to work in, with severities and overlaps filled in; a kernel at its roof leads with that, unless
+    something else promises a real gain."""
+    findings = [msgspec.structs.replace(f, severity=severity(f)) for f in found]
+    paying = any(pays(f) for f in findings)
+
+    def key(f: Finding) -> tuple[int, float, str]:
+        group = 2 if f.severity == "info" else 0 if f.code in ROOFS and not paying else 1
+        return group, -worth(f), f.code
+
+    return _overlaps(in_working_order(sorted(findings, key=key)))
+
+
+def _overlaps(findings: list[Finding]) -> list[Finding]:
+    """Name, for each finding, the others that blame the same instructions or hide the same waits: their gains cannot
+    be added."""
+    places = [{(p.function, p.pc) for p in f.locations} for f in findings]
+    waits = [(f.code in SAME_WAITS or "+threads" in f.pulls) and f.severity != "info" for f in findings]
+    out = []
+    for i, f in enumerate(findings):
+        shared = [
+            g.code for j, g in enumerate(findings) if j != i and (places[i] & places[j] or (waits[i] and waits[j]))
+        ]
+        out.append(msgspec.structs.replace(f, overlaps=shared))
+    return out

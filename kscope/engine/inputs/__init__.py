@@ -1,0 +1,1 @@
+"""From input files to kernels: readers started ahead, work shared among processes, code parsed once a report."""

@@ -1,0 +1,82 @@
+"""How much faster a kernel could be at most: the roofs over what it does now, and over what its repair leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from kscope.features.counters.traffic import SECTOR
+from kscope.features.estimate.gains import no_higher
+from kscope.features.facts import Facts
+from kscope.model.contract.analysis import Finding, Headroom
+from kscope.rules.base import Rule
+from kscope.rules.registry import rule
+
+REWRITTEN = ("issue", "alu", "xu")
+"""Units whose work another way of writing the same arithmetic lowers: what they leave is a bound of this code alone."""
+WRITTEN = "as the code stands"
+
+
+def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
+    """The largest speed-up that the roofline allows: device memory and the pipes in use at what is attainable, for the
+    bytes and operations of now. A finding that removes bytes or operations moves the roof: then it is the bound."""
+    now = _roofs(facts)
+    if now is None:
+        return None
+    best = max((f for f in findings if f.estimate), key=lambda f: f.estimate.high if f.estimate else 0.0, default=None)
+    if best is not None and best.estimate is not None and best.estimate.speedup > now[0]:
+        by = f"{best.estimate.capped_by} once {best.code} is fixed"
+        return Headroom(speedup_bound=best.estimate.high, bounded_by=by)
+    return Headroom(speedup_bound=round(now[0], 2), bounded_by=now[1])
+
+
+def under_the_roof(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
+    """The findings, none of them with a range beyond what the roofline allows, unless the fix moves the roof."""
+    now = _roofs(facts)
+    return list(findings) if now is None else [_under(finding, *now) for finding in findings]
+
+
+def _under(finding: Finding, roof: float, by: str) -> Finding:
+    estimate = finding.estimate
+    if estimate is None or estimate.high <= roof or estimate.speedup > roof:
+        return finding
+    kind = rule(finding.code)
+    if issubclass(kind, Rule) and (kind.moves_roof or (finding.code.startswith("CMP") and by.endswith(WRITTEN))):
+        return finding
+    return structs.replace(finding, estimate=no_higher(estimate, roof))
+
+
+def _roofs(facts: Facts) -> tuple[float, str] | None:
+    """Speed-up at the nearest roof for the bytes and operations of now, and that roof's name."""
+    pipeline = None
+    if facts.specialized.pipeline is not None:
+        from kscope.engine.kernels.specialized import bound
+
+        pipeline = bound(facts)
+    roof = facts.counters.roofline
+    loads = [_memory_roof(facts)] if "dram" in facts.counters.units else []
+    if roof is not None:
+        loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
+    # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
+    work = ("fp64", "xu", "tensor") if roof is not None and roof.ceilings else ("alu", "xu", "issue")
+    for name in work:
+        if name in facts.counters.units:
+            title = facts.counters.units[name].title
+            loads.append((facts.counters.units[name].load, f"{title} {WRITTEN}" if name in REWRITTEN else title))
+    load, by = max(loads, default=(0.0, ""))
+    if load <= 0:
+        return None
+    now = 1 / min(1.0, max(load, 1e-4))
+    return pipeline if pipeline is not None and pipeline[0] > now else (now, by)
+
+
+def _memory_roof(facts: Facts) -> tuple[float, str]:
+    """Load of device memory against what it attains. Where most bytes come over the bus, as if they lay in device
+    memory: that they do not is a fault, and neither arithmetic nor an idle memory bounds its repair."""
+    unit, roof, seconds = facts.counters.units["dram"], facts.counters.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
+    away = SECTOR * (facts.counters.traffic.sysmem_sectors + facts.counters.traffic.peer_sectors)
+    if roof is None or not roof.bandwidth or not seconds or away / seconds <= roof.bytes_per_s:
+        return unit.load, "device-memory bandwidth"
+    load = (away / seconds + roof.bytes_per_s) / (roof.bandwidth * unit.attainable)
+    return load, "device-memory bandwidth once the data are there"

@@ -1,0 +1,174 @@
+"""Timelines among the inputs: those that are ranks of one job are diagnosed together, others each on its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscope.engine.timelines import job as jobs
+from kscope.engine.timelines.rank_processes import Here, Ranks, Reader, ranks
+from kscope.model.contract.analysis import Input, JobAnalysis, TimelineAnalysis
+from kscope.model.contract.detail import Detail
+from kscope.model.errors import KscopeError
+from kscope.model.faults import fault
+from kscope.model.timeline import Place, Timeline
+
+KERNELS = 50
+KINDS = ("nsys", "nsys-rep", "kineto")
+"""Kinds of `parsers.compressed.kind_of` that are timelines."""
+Progress = Callable[[str, int, "int | None"], None]
+
+
+class Recordings(msgspec.Struct):
+    """What was read of the recordings among the inputs."""
+
+    inputs: list[Input] = []
+    timelines: list[TimelineAnalysis] = []
+    jobs: list[JobAnalysis] = []
+    faults: list[tuple[str, KscopeError]] = []
+
+
+def analyze_recordings(
+    inputs: Sequence[tuple[Path, str]],
+    codes: frozenset[str] | None,
+    wanted: re.Pattern[str] | None,
+    top: int | None,
+    progress: Progress | None,
+    detail: Detail | None = None,
+    every: bool = False,
+) -> Recordings:
+    """wanted and top narrow the table of kernels, not the verdict. every: all kernels that are wanted, for a join;
+    `shortened` cuts the table afterwards."""
+    read = Recordings()
+    found = _jobs(inputs)
+    in_job = {at: group for group in found for at, _ in group.members}
+    done: set[int] = set()
+    for at, (path, kind) in enumerate(inputs):
+        if at in done:
+            continue
+        done |= {place for place, _ in in_job[at].members} if at in in_job else {at}
+        if progress is not None:
+            progress(str(path), at, len(inputs))
+        if at in in_job:
+            group = in_job[at]
+            members = {place: (inputs[place][0], rank, _reader(inputs[place][1])) for place, rank in group.members}
+            with ranks(members) as them:
+                _job(group, dict(enumerate(inputs)), them, codes, read, detail)
+        else:
+            _alone(path, kind, codes, read, detail)
+    for number, one in enumerate(read.timelines):
+        if wanted is not None:
+            one = msgspec.structs.replace(one, top_kernels=[k for k in one.top_kernels if wanted.search(k.name)])
+        read.timelines[number] = one if every else shortened(one, top)
+    return read
+
+
+def _jobs(inputs: Sequence[tuple[Path, str]]) -> list[jobs.Group]:
+    """Which inputs are ranks of one job. One input is none; nor are two that say nothing of ranks."""
+    if len(inputs) < 2:
+        return []
+    from kscope.parsers.timeline.job_places import place
+
+    return jobs.groups([(path, place(path) if kind == "kineto" else Place()) for path, kind in inputs])
+
+
+def _alone(path: Path, kind: str, codes: frozenset[str] | None, read: Recordings, detail: Detail | None) -> None:
+    """A recording of its own; where it holds several processes that communicate, these are ranks of a job."""
+    from kscope.engine.timelines.timeline import analyze_view
+    from kscope.features.timeline.facts import TimelineView
+    from kscope.features.timeline.operations.processes import ranks_of
+    from kscope.features.views.timeline import timeline_detail
+
+    try:
+        timeline = _reader(kind)(path)
+        if parts := ranks_of(timeline):
+            group = jobs.Group(path.name, 0, tuple((rank, rank) for rank in range(len(parts))))
+            readers: dict[int, tuple[Path, int, Reader]] = {
+                rank: (path, rank, lambda _, part=part: part) for rank, part in enumerate(parts)  # type: ignore[misc]
+            }
+            _job(group, dict.fromkeys(readers, (path, kind)), Here(readers), codes, read, detail)
+            return
+        view = TimelineView(timeline)
+        one = analyze_view(view, codes)
+        if detail is not None:
+            detail.timelines.append(timeline_detail(view, len(read.timelines)))
+    except Exception as e:
+        read.faults.append((str(path), fault(path, e)))
+        return
+    read.timelines.append(one)
+    read.inputs.append(_input(path, kind, timeline.tool_version))
+
+
+def _job(
+    group: jobs.Group,
+    inputs: Mapping[int, tuple[Path, str]],
+    them: Ranks,
+    codes: frozenset[str] | None,
+    read: Recordings,
+    detail: Detail | None,
+) -> None:
+    """The ranks of a job, matched; a rank that cannot be read leaves the others."""
+    from kscope.features.timeline.jobs.ranks import match
+
+    places = [at for at, _ in group.members]
+    def ask(method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """Answers of those that still have one."""
+        out = {}
+        for at, said in them.ask(method, arguments).items():
+            if isinstance(said, KscopeError):
+                read.faults.append((str(inputs[at][0]), said))
+                places.remove(at)
+            else:
+                out[at] = said
+        return out
+
+    tables = ask("table", dict.fromkeys(places, ()))
+    matched = match([tables[at] for at in places]) if len(places) > 1 else None
+    facts = {}
+    meanwhile = {}
+    if matched is not None:
+        ordered = list(places)
+        told = jobs.known(matched, [tables[at] for at in ordered])
+        facts = ask("settle", {at: (told[i],) for i, at in enumerate(ordered)})
+        asked = jobs.asked(matched, [tables[at] for at in ordered])
+        answers = ask("meanwhile", {at: (asked[i],) for i, at in enumerate(ordered) if at in facts})
+        numbers = dict(group.members)
+        meanwhile = {(w, numbers[at]): one for at, said in answers.items() for w, one in said.items()}
+    analyses = ask("analysis", dict.fromkeys(list(places), (codes,)))
+    base = len(read.timelines)
+    versions = ask("version", dict.fromkeys(list(places), ()))
+    if detail is not None:
+        drawn = ask("detail", {at: (base + i,) for i, at in enumerate(list(places))})
+        detail.timelines.extend(drawn[at] for at in places)
+    read.timelines += [analyses[at] for at in places]
+    found = [_input(inputs[at][0], inputs[at][1], versions[at]) for at in places]
+    read.inputs += [one for one in dict.fromkeys(found) if one not in read.inputs]
+    if matched is not None and len(places) == len(matched.clock):
+        read.jobs.append(
+            jobs.judge(
+                group, [facts[at] for at in places], [analyses[at] for at in places], meanwhile, matched,
+                [tables[at] for at in places], codes,
+            )
+        )  # fmt: skip
+
+
+def _input(path: Path, kind: str, version: str | None) -> Input:
+    return Input(path=str(path), kind="kineto" if kind == "kineto" else "nsys", tool_version=version)
+
+
+def shortened(one: TimelineAnalysis, top: int | None) -> TimelineAnalysis:
+    """With the first `top` (or KERNELS) of its kernels."""
+    return msgspec.structs.replace(one, top_kernels=one.top_kernels[: top or KERNELS])
+
+
+def _reader(kind: str) -> Callable[[Path], Timeline]:
+    from kscope.parsers.timeline import kineto, nsys, nsys_export
+
+    readers: dict[str, Callable[[Path], Timeline]] = {
+        "kineto": kineto.read, "nsys": nsys.read, "nsys-rep": nsys_export.read,
+    }  # fmt: skip
+    return readers[kind]

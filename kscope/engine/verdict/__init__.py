@@ -1,0 +1,1 @@
+"""The regime, the verdict in words, and the next step."""

@@ -1,0 +1,151 @@
+"""Stop or go on, from what the rules promise, how near the roof is, and what could not be looked at.
+
+Two bars, both those of the ranking, none fitted. Below every roof a promise that is more than information (3 %,
+`findings/rank.py`) is worth a try. At a roof the model is within its own error of the limit, so only a fault that the
+ranking puts before the roof counts (`rank.pays`: 1.1x, and 5 % once its confidence is taken into account). A kernel is
+at a roof where a rule says so, or where its fullest unit is as full as those rules ask (0.85 of what is attainable);
+specialised kernels only by the rules, whose timeline knows what the average hides. L2 counts with its overall counter
+also where it only hands on: that is device memory's time then (kscope/arch/units.toml), of sectors picked at random
+more than their bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from kscope.engine.findings.rank import PAYS, ROOFS, pays
+from kscope.features.facts import Facts
+from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
+from kscope.model.contract.next_step import UNHEARD
+from kscope.model.units import at_most, percent, span, times
+from kscope.rules.compute.pipe_saturated import NEAR
+
+FAR = 1.25
+"""Time over what the problem's best kernels take, from which another algorithm is worth its trouble: what the ranking
+calls a major gain (engine/findings/rank.py). Judged."""
+SURE = 0.6
+"""Confidence from which a finding is followed although many rules could not look: what a report of few sections proves
+by itself, an empty chip for one, stays above it (engine/findings/sureness.py). Judged on tools/partial.py."""
+
+ELSEWHERE = "measure: no section of ncu would tell more: the code is in the report, and cannot be read here"
+TIMELINE = "measure: the timeline of its units, which this capture lacks (MIG, vGPU and WSL have none)"
+UNSAMPLED = "an asynchronous kernel without the timeline of its units"
+
+
+class Blind(Struct, frozen=True):
+    """What could not be looked at: `silent` of `rules` rules lacked their inputs or failed; `command` would collect
+    them (None where no section would). open: the verdict itself is unknown. unsampled: an asynchronous kernel without
+    the timeline of the units that it keeps busy."""
+
+    silent: int
+    rules: int
+    command: str | None
+    open: bool = False
+    unsampled: bool = False
+
+    @property
+    def much(self) -> bool:
+        return self.open or self.silent >= UNHEARD
+
+    @property
+    def words(self) -> str:
+        return f"{self.silent} of {self.rules} rules could not look"
+
+
+def next_step(
+    facts: Facts, findings: Sequence[Finding], room: Headroom | None, problem: ProblemFit | None, blind: Blind
+) -> NextStep:
+    """findings: ranked. problem: what the kernel was to solve, where that was named."""
+    roof = _roof(facts, findings)
+    fault = next((f for f in findings if _counts(f, at_roof=roof is not None)), None)
+    dark = blind.much or (blind.unsampled and roof is None)
+    if fault is not None and (not dark or fault.confidence >= SURE):
+        return _go_on(fault)
+    if dark:
+        return _measure(blind, room)
+    if problem is not None and problem.headroom is not None:
+        return _beside_the_problem(problem, problem.headroom, roof, room)
+    if roof is not None:
+        why = "less work or another algorithm would have another roof: --problem tells how far the problem's floor is"
+        return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(roofed=True)}; {why}")
+    if room is None:
+        why = "no rule promises a gain, and no counter of the report says how far a roof is"
+        return _measure(blind, room) if blind.command else NextStep(do="measure", words=ELSEWHERE, why=why)
+    return _below_every_roof(findings, room)
+
+
+def _counts(finding: Finding, *, at_roof: bool) -> bool:
+    """A finding without a figure counts by its severity: wrong results, mostly."""
+    if finding.code in ROOFS:
+        return False
+    if finding.estimate is None:
+        return finding.severity in ("critical", "major")
+    return pays(finding) if at_roof else finding.severity != "info"
+
+
+def _roof(facts: Facts, findings: Sequence[Finding]) -> str | None:
+    """The roof that the kernel is at, in words; None below every roof."""
+    candidates = (facts.counters.busiest, facts.counters.units.get("l2"))
+    unit = max((u for u in candidates if u is not None), key=lambda u: u.load, default=None)
+    said = any(f.code in ROOFS for f in findings)
+    if unit is None or not (said or (facts.specialized.pipeline is None and unit.load >= NEAR)):
+        return None
+    return f"{unit.title} at {percent(unit.load)} of what kernels attain"
+
+
+def _measure(blind: Blind, room: Headroom | None) -> NextStep:
+    """The command, and what knowing is worth: no more than what is left to the nearest roof."""
+    words = f"measure: {blind.command}" if blind.command else ELSEWHERE if blind.much else TIMELINE
+    worth = "how far the roof is would be known then too"
+    if room is not None:
+        worth = f"knowing is worth at most {times(room.speedup_bound)} ({room.bounded_by})"
+    return NextStep(
+        do="measure", words=words, why=f"{blind.words if blind.silent else UNSAMPLED}; {worth}", command=blind.command
+    )
+
+
+def _go_on(fault: Finding) -> NextStep:
+    if fault.estimate is None:
+        return NextStep(do="go_on", words=f"go on: {fault.code}", why=fault.title, code=fault.code)
+    gain = fault.estimate
+    return NextStep(
+        do="go_on", words=f"go on: {times(gain.speedup)}, {fault.code}", code=fault.code, speedup=gain.speedup,
+        why=f"{fault.title}: {times(gain.speedup)} ({span(gain.low, gain.high, gain.speedup)}), capped by "
+        f"{gain.capped_by}",
+    )  # fmt: skip
+
+
+def _beside_the_problem(problem: ProblemFit, above: float, roof: str | None, room: Headroom | None) -> NextStep:
+    """Nothing in the code pays: whether the problem asks for so much time at all."""
+    if above < PAYS:
+        words = f"stop: {_left(above)} to the roof of the problem"
+        return NextStep(do="stop", words=words, why=f"{_nothing(roofed=roof is not None)}; {problem.limiter} limits")
+    at = roof or (f"at most {at_most(room.speedup_bound)} left to {room.bounded_by}" if room else "its roof is unknown")
+    if above < FAR:
+        return NextStep(do="stop", words=f"stop: {times(above)} above what good kernels of this problem take",
+                        why=f"{_nothing(roofed=roof is not None)}; {at}")  # fmt: skip
+    return NextStep(
+        do="change_algorithm", speedup=above,
+        words=f"change the algorithm: {times(above)} above the problem's floor ({problem.limiter})",
+        why=f"no rule promises enough in this one ({at}), and the problem needs less",
+    )  # fmt: skip
+
+
+def _below_every_roof(findings: Sequence[Finding], room: Headroom) -> NextStep:
+    left = room.speedup_bound
+    if left < PAYS:
+        return NextStep(do="stop", words=f"stop: {_left(left)} to the roof", why=f"bounded by {room.bounded_by}")
+    hint = next((f for f in findings if f.severity != "info"), None)
+    why = f"nothing is full, the roof is {room.bounded_by}, and no rule knows a gain: look at the hottest lines"
+    return NextStep(do="go_on", words=f"go on: at most {at_most(left)}, {hint.code if hint else 'no rule says how'}",
+                    why=why, code=hint.code if hint else None)  # fmt: skip
+
+
+def _nothing(*, roofed: bool) -> str:
+    return f"no rule promises more than {percent(PAYS - 1 if roofed else 0.03)}"
+
+
+def _left(speedup: float) -> str:
+    return percent(max(0.0, 1 - 1 / max(speedup, 1.0)))

@@ -1,0 +1,213 @@
+"""The regime: compute, memory or overhead, and the unit or wait that limits; unknown where too little was collected.
+
+In this order, because each step explains the time left by the one before:
+1. most of the time no SM has work at all: the launch itself;
+2. a unit is full over the whole kernel: that unit (the roofline's answer);
+3. SMs stand idle, by a small grid, a partial last wave or uneven work: the launch shape;
+4. a unit is well used but not full: that unit, with less confidence;
+5. nothing is: what the warps wait for, memory latency counting as memory, dependencies and issue as compute,
+   barriers as overhead (`waits`);
+6. and where that was not collected either, what else is there (`leaning`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kscope.engine.verdict.leaning import by_full_constants, by_what_is_there
+from kscope.engine.verdict.regimen import UNSEEN, Regimen, lanes, shared_share
+from kscope.engine.verdict.waits import by_waits
+from kscope.features.counters.units import Unit
+from kscope.features.facts import Facts, total
+from kscope.model.contract.analysis import Limiter
+from kscope.model.units import counted, percent
+
+__all__ = ["Regimen", "decide"]
+
+FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
+USED = 0.60  # load from which it is the likely limit when nothing else explains the time
+LEADS = 0.35  # of warp time in one wait for memory, from which it outweighs a unit that is used but not full (judged)
+EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idle time is start and drain
+AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
+PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
+WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
+AT_WORK = 0.7  # of what the tensor pipe attains, from which it names the regime whatever its consumers wait for.
+# Between a fused attention kernel at 0.76, 13 % of its time waiting, and our own rings of two and three stages at 0.66
+FLOATS = frozenset({"fp32", "fp32_fma", "fp16", "fp64"})
+MAKES = 0.2  # of a producer's instructions; producers that only copy have 0.00 to 0.01 (ws_gemm, ws_proj, tma_scale)
+IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
+
+
+def decide(facts: Facts) -> Regimen:
+    """The regime, less sure where the report lacks what would confirm it."""
+    found = _decide(facts)
+    return msgspec.structs.replace(found, confidence=found.confidence * _known(facts))
+
+
+def _known(facts: Facts) -> float:
+    """Confidence that the collected sections allow: what warps wait for and where confirms what units say; without
+    the memory units a full pipe may only look like the fullest."""
+    known = 1.0
+    if not facts.counters.stalls.share:
+        known *= 0.85
+    elif not facts.counters.stalls.samples:
+        known *= 0.95
+    if not facts.counters.collected.units:
+        known *= 0.85
+    return known
+
+
+def _decide(facts: Facts) -> Regimen:
+    launch, unit = facts.counters.launch, _limiting(facts)
+    if launch.cycles and launch.outside > 0.5:
+        reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
+        return Regimen("overhead", "launch", 0.9, reason)
+    pipeline = _by_pipeline(facts)
+    full = unit is not None and unit.load >= FULL
+    held = unit is not None and full and unit.name != "tensor" and facts.specialized.held_up(unit.name)
+    if pipeline is not None and not held:
+        return pipeline
+    if unit is not None and full:
+        return _by_unit(facts, unit, 0.95 if unit.named >= USED else 0.75)
+    if launch.cycles and launch.active < IDLE:
+        shape = _by_shape(facts)
+        if shape is not None:
+            return shape
+    return _by_used(facts, unit) or by_full_constants(facts) or by_waits(facts) or by_what_is_there(facts)
+
+
+def _by_used(facts: Facts, unit: Unit | None) -> Regimen | None:
+    """A unit that is well used, where nothing else explains the time."""
+    if unit is None or unit.load < USED or _latency_leads(facts, unit):
+        return None
+    return _by_unit(facts, unit, 0.75 if facts.counters.collected.units else UNSEEN)
+
+
+def _latency_leads(facts: Facts, unit: Unit) -> bool:
+    """A pipe or the issue slots are well used, yet warps wait for memory longer than they run or stand in line for
+    them: two limits close to each other, and the wait is the one that more warps or loads in flight move."""
+    stalls = facts.counters.stalls
+    if unit.regime != "compute" or not stalls.waiting():
+        return False
+    reason, share = stalls.waiting()[0]
+    busy = stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall")
+    return reason in ("long_scoreboard", "lg_throttle") and share >= LEADS and share > busy
+
+
+def _by_pipeline(facts: Facts) -> Regimen | None:
+    """A specialised kernel, from the timeline of the unit that it is for rather than from what its warps wait for: the
+    plateau of the unit, and what keeps it from there. None where there is no such timeline, or memory is its unit and
+    is full."""
+    sp = facts.specialized.pipeline
+    if sp is None or sp.loss is None or sp.phases is None:
+        return None
+    loss, ph = sp.loss, sp.phases
+    fixed = loss.fill + loss.drain
+    if not sp.resolved and sp.fixed_at_least < AT_LEAST:
+        return None
+    name = {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}[ph.unit]
+    at = f"{name} {percent(ph.level)} busy while it runs"
+    if fixed > PRIMED and (fixed > loss.steady or not sp.resolved):
+        text = f"{at}, after {ph.fill:.1f} us of fill and before {ph.drain:.1f} us of drain"
+        return Regimen("overhead", "pipeline_fill", 0.85, text)
+    rest = [f"fill and drain {percent(fixed)}"] if fixed > 0.01 else []
+    if loss.turnover > 0.01:
+        rest.append(f"{percent(loss.turnover)} between blocks")
+    if loss.epilogue > 0.01:
+        drops = f" in {len(ph.bubbles)} bubbles" if loss.bubbles > 0.5 * loss.epilogue else ""
+        rest.append(f"{percent(loss.epilogue)} between tiles{drops}")
+    if loss.data > 0.01:
+        rest.append(f"{percent(loss.data)} waiting for data")
+    if loss.loop + loss.pipe > 0.01:
+        rest.append(f"{percent(loss.loop + loss.pipe)} between products")
+    if loss.uneven > 0.01:
+        rest.append(f"{percent(loss.uneven)} to uneven work of the SMs")
+    lost = fixed + loss.steady + loss.uneven
+    text = f"{at}; {percent(lost)} of the time is lost" + (f": {', '.join(rest)}" if rest else "")
+    return _by_unit_at_work(facts, text)
+
+
+def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
+    """Neither fill nor drain decide: the unit, or what keeps it waiting where it is not at work."""
+    sp = facts.specialized.pipeline
+    if sp is None or sp.loss is None or sp.phases is None:
+        return None
+    loss, ph = sp.loss, sp.phases
+    idle = ph.unit != "tensor" or ph.level < AT_WORK * ph.attainable
+    if idle and loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
+        if _producer_computes(facts):  # what is waited for is made, not fetched
+            return Regimen("compute", "dependency_latency", 0.7, text)
+        return Regimen("memory", "memory_latency", 0.85, text)
+    if ph.unit != "tensor":
+        return None
+    return Regimen("compute", "tensor_pipe", 0.95 if ph.level >= 0.9 * ph.attainable else 0.8, text)
+
+
+def _producer_computes(facts: Facts) -> bool:
+    """Floating-point arithmetic is a good part of what the producing warps execute: they convert, scale, exponentiate
+    what the others then multiply."""
+    sp, code = facts.specialized.pipeline, facts.code
+    if sp is None or code is None:
+        return False
+    members = {i for role in sp.roles.producers for i in role.members}
+    made = [i for i in members if code.classes[i].kind & FLOATS]
+    return bool(members) and total(code.executed, made) >= MAKES * total(code.executed, members)
+
+
+def _limiting(facts: Facts) -> Unit | None:
+    """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, device memory is
+    the cause."""
+    unit, dram, tensor = facts.counters.busiest, facts.counters.units.get("dram"), facts.counters.units.get("tensor")
+    if unit is not None and tensor is not None and unit.load < FULL and tensor.load > 0.9 * unit.load:
+        return tensor  # what feeds the products is about as busy as they are: they are the work
+    if unit is not None and dram is not None and unit.name == "l2" and dram.load > 0.9 * unit.load:
+        return dram
+    return unit
+
+
+def _us(facts: Facts) -> str:
+    return f"{facts.counters.launch.duration_us:.1f} us" if facts.counters.launch.duration_us is not None else "time"
+
+
+def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
+    limiter: Limiter = unit.limiter
+    if unit.name in ("l1", "lsu") and (shared_share(facts) or 0.0) > 0.5:
+        limiter = "shared_memory"
+    if limiter == "fp32_pipe" and _integer_on_fma(facts):
+        limiter = "integer_pipe"  # IMAD and its kind run on the heavy half of the FMA pipe
+    if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and lanes(facts) < 20:
+        limiter = "divergence"
+    point = facts.counters.roofline
+    rate = ""
+    if unit.name == "dram" and point is not None and point.bandwidth:
+        rate = f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
+    return Regimen(unit.regime, limiter, confidence, f"{unit.title} {percent(unit.busy)} busy{rate}")
+
+
+def _integer_on_fma(facts: Facts) -> bool:
+    """Most of what the FMA pipe executes is integer multiply-add."""
+    opcodes = facts.kernel.opcodes
+    integer = sum(v for k, v in opcodes.items() if k.startswith(("IMAD", "IDP", "XMAD")))
+    real = sum(v for k, v in opcodes.items() if k.startswith(("FFMA", "FMUL", "FADD")))
+    return integer > real
+
+
+def _by_shape(facts: Facts) -> Regimen | None:
+    """What the shape of the launch leaves idle; None where all SMs have the same work and some take longer for it."""
+    launch = facts.counters.launch
+    busy = f"SMs have work in {percent(launch.active)} of the time on average"
+    if launch.idle_sms:
+        text = (
+            f"{counted(launch.blocks, 'block')} {'leaves' if launch.blocks == 1 else 'leave'} {launch.idle_sms} of "
+            f"{launch.sms} SMs empty; {busy}"
+        )
+        return Regimen("overhead", "small_grid", 0.9, text)
+    if launch.waves > 1 and launch.tail_gain > 1.1:
+        return Regimen("overhead", "tail", 0.85, f"{launch.waves:.2f} waves of blocks; {busy}")
+    if launch.imbalance < EVEN:
+        text = f"blocks start and drain for {percent(1 - launch.active)} of the kernel's {_us(facts)}"
+        return Regimen("overhead", "launch", 0.6, text)
+    if launch.even:
+        return None
+    sure = 0.75 if launch.uneven is not None else UNSEEN
+    return Regimen("overhead", "imbalance", sure, f"the busiest SM works {launch.imbalance:.1f}x the mean; {busy}")

@@ -1,0 +1,59 @@
+"""What the steps of the verdict share: the answer, and two facts that several of them ask for."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kscope.features.facts import Facts
+from kscope.features.sass.columns import total
+from kscope.model.contract.analysis import Limiter, Told
+from kscope.model.units import counted
+
+UNSEEN = 0.5
+"""Confidence at most, where what is seen cannot be held against the units: a full one would overrule it."""
+FEW = 0.5  # blocks over SMs, below which most of the chip stands idle whatever the warps wait for
+SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+
+
+class Regimen(Struct, frozen=True):
+    """Regime, limiter, confidence (0..1) and the measured reason in words."""
+
+    regime: Told
+    limiter: Limiter
+    confidence: float
+    reason: str
+
+
+def unknown(reason: str) -> Regimen:
+    """Too little was collected, or it says two things: no guess is better than that."""
+    return Regimen("unknown", "unknown", 0.0, reason)
+
+
+def lanes(facts: Facts) -> float:
+    """Active lanes an executed instruction, 0..32."""
+    return facts.kernel.metrics.get("smsp__thread_inst_executed_per_inst_executed.ratio") or 32.0
+
+
+def shared_share(facts: Facts) -> float | None:
+    """Share of the memory-instruction queue's work that is shared memory, by wavefronts: 0..1; None where neither
+    wavefronts nor code were collected."""
+    shared = facts.counters.traffic.shared_wavefronts
+    every = facts.counters.traffic.l1_wavefronts
+    if every is not None and facts.kernel.metrics.get(SHARED) is not None:
+        return min(1.0, shared / every) if every else float(shared > 0)
+    if facts.code is None:
+        return None
+    code = facts.code
+    mio = code.where(lambda ins, op: op.scoreboard == "short" or op.space == "shared")
+    lds = [i for i in mio if code.classes[i].space == "shared"]
+    all_mio = total(code.executed, mio)
+    return total(code.executed, lds) / all_mio if all_mio else 0.0
+
+
+def few_blocks(facts: Facts) -> Regimen | None:
+    """Fewer blocks than half of the SMs, where nothing says how long SMs had work: most of the chip had none."""
+    launch = facts.counters.launch
+    if "SM activity" in facts.counters.collected.parts or not launch.known or launch.blocks > FEW * launch.sms:
+        return None
+    blocks = f"{counted(launch.blocks, 'block')} for {launch.sms} SMs"
+    return Regimen("overhead", "small_grid", UNSEEN, f"{blocks}; how long SMs have work was not collected")

@@ -1,0 +1,56 @@
+"""Launches whose operation the recording does not hold: captured into a graph, which runs nothing, lost, or to come."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from kscope.features.timeline.operations.intervals import union
+from kscope.features.timeline.operations.launches import TimelineFacts
+
+_LAUNCH = r"^cu(da)?Launch(Cooperative)?Kernel"
+_BEGIN, _END = r"^cu(da)?StreamBeginCapture", r"^cu(da)?StreamEndCapture"
+BLIND = 0.5  # share of the launches without their operation, from which on the GPU's side is unknown
+
+
+class Unseen(Struct, frozen=True):
+    """launches: API calls that launch kernels, in the whole recording. captured: of those without an operation the ones
+    between the begin and the end of a stream capture. lost: the others without one, but those behind the last that has
+    one, `pending`: what was still to run when the recording ended."""
+
+    launches: int
+    captured: int
+    lost: int
+    pending: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.captured + self.lost + self.pending
+
+    @property
+    def most(self) -> bool:
+        """Whether so many launches have no operation that the GPU's side is unknown."""
+        return self.all > BLIND * max(self.launches, 1)
+
+
+def unseen(facts: TimelineFacts) -> Unseen:
+    """What of the launches has no GPU operation. A capture that does not end within the recording lasts to its end."""
+    calls = facts.timeline.calls
+    if not len(calls):
+        return Unseen(0, 0, 0)
+    launches = facts.named(_LAUNCH)[calls.name]
+    seen = np.zeros(len(calls), dtype=bool)
+    seen[facts.call_of[facts.call_of >= 0]] = True
+    missing = np.flatnonzero(launches & ~seen)
+    ends = np.flatnonzero(seen)
+    if not len(missing):
+        return Unseen(int(launches.sum()), 0, 0)
+    begin, end = (np.flatnonzero(facts.named(p)[calls.name]) for p in (_BEGIN, _END))
+    captured = np.zeros(len(missing), dtype=bool)
+    if len(begin):
+        stops = np.append(np.sort(calls.end[end]), calls.end.max())
+        until = stops[np.searchsorted(stops[:-1], calls.start[begin])]
+        captured = union(calls.start[begin], until).holds(calls.start[missing])
+    waiting = ~captured & (missing > ends[-1]) if len(ends) else np.zeros(len(missing), dtype=bool)
+    pending = int(waiting.sum())
+    return Unseen(int(launches.sum()), int(captured.sum()), len(missing) - int(captured.sum()) - pending, pending)

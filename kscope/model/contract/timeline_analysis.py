@@ -1,0 +1,53 @@
+"""The diagnosis of one recording of a program, a part of the public view (kscope.model.contract.analysis); fields are
+added."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from kscope.model.contract.findings import Finding, Frozen, NotApplicable, RuleError, Verdict
+from kscope.model.contract.job import CommunicationFigures
+from kscope.model.contract.timeline_figures import (
+    CompiledFigures,
+    CopyFigures,
+    DeviceUse,
+    IdleCause,
+    KernelToProfile,
+    LaunchFigures,
+    ProcessFigures,
+    StepFigures,
+    TimelineCoverage,
+    TopKernel,
+)
+
+
+class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
+    """The diagnosis of one recording of a program. `verdict` is null where `abstained` says why."""
+
+    input: str
+    window: str
+    span_us: float
+    gpu_busy_pct: Annotated[float, Meta(description="of the window, any GPU operation, mean over the devices")]
+    verdict: Verdict | None
+    coverage: TimelineCoverage
+    abstained: str = ""
+    idle: list[IdleCause] = []
+    findings: list[Finding] = []
+    top_kernels: list[TopKernel] = []
+    devices: list[DeviceUse] = []
+    steps: StepFigures | None = None
+    launches: LaunchFigures | None = None
+    copies: list[CopyFigures] = []
+    passed: list[str] = []
+    not_applicable: list[NotApplicable] = []
+    errors: list[RuleError] = []
+    compiled: CompiledFigures | None = None
+    kernels_pct: Annotated[float, Meta(description="of the window less the profiler's part, in kernels")] = 0.0
+    communication: Annotated[
+        CommunicationFigures | None, Meta(description="null where nothing was sent between ranks or GPUs")
+    ] = None
+    processes: Annotated[list[ProcessFigures], Meta(description="where there are several, or several devices")] = []
+    to_profile: Annotated[list[KernelToProfile], Meta(description="kernels whose counters are worth having")] = []
+    rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None

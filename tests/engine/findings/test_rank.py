@@ -1,0 +1,103 @@
+"""Severity, order and overlaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import pytest
+
+from kscope.engine.findings.rank import PAYS, ranked, severity
+from kscope.model.contract.analysis import Estimate, Finding, KernelAnalysis, Location, Severity
+from tests.support import reports
+
+
+def finding(
+    code: str, gain: float | None = None, confidence: float = 0.8, pcs: tuple[int, ...] = (), level: Severity = "major"
+) -> Finding:
+    estimate = None
+    if gain is not None:
+        estimate = Estimate(speedup=gain, low=1.0, high=gain + 1, capped_by="L2", kind="modelled")
+    return Finding(
+        rule=code.lower(), code=code, title=code, regime="memory", estimate=estimate, confidence=confidence,
+        severity=level, locations=[Location(function="k", pc=pc, opcode="LDG") for pc in pcs],
+    )  # fmt: skip
+
+
+def order(*findings: Finding) -> list[str]:
+    return [f.code for f in ranked(findings)]
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"),
+    [
+        (1.0, "info"), (1.0299, "info"), (1.03, "minor"), (1.249, "minor"), (1.25, "major"), (1.99, "major"),
+        (2.0, "critical"), (90.0, "critical"),
+    ],
+)  # fmt: skip
+def test_severity(gain: float, expected: str) -> None:
+    assert severity(finding("MEM101", gain)) == expected
+    assert ranked([finding("MEM101", gain)])[0].severity == expected
+
+
+@pytest.mark.parametrize("level", ["info", "minor", "major", "critical"])
+def test_severity_without_a_figure_is_the_rules_own(level: Severity) -> None:
+    assert ranked([finding("CMP208", level=level)])[0].severity == level
+
+
+def test_gain_times_confidence() -> None:
+    assert order(finding("MEM101", 1.5), finding("MEM102", 3.0)) == ["MEM102", "MEM101"]
+    assert order(finding("MEM101", 1.5, 0.9), finding("MEM102", 1.6, 0.3)) == ["MEM101", "MEM102"]
+    assert 0.9 * math.log(1.5) > 0.3 * math.log(1.6)
+
+
+def test_equal_ones_by_code() -> None:
+    same = [finding(code, 2.0) for code in ("LAT302", "CMP205", "MEM101")]
+    assert order(*same) == order(*reversed(same)) == ["CMP205", "LAT302", "MEM101"]
+
+
+def test_info_comes_last() -> None:
+    assert order(finding("MEM101", 1.01, 1.0), finding("MEM112"), finding("MEM102", 1.04, 0.1))[-1] == "MEM101"
+
+
+@pytest.mark.parametrize("roof", ["MEM107", "CMP208"])
+def test_roof_leads_when_nothing_pays(roof: str) -> None:
+    assert 1.03 < PAYS <= 1.25
+    assert order(finding("MEM102", PAYS - 0.01, 1.0), finding(roof)) == [roof, "MEM102"]
+    assert order(finding("MEM102", PAYS + 0.01, 1.0), finding(roof)) == ["MEM102", roof]
+    assert order(finding("MEM102", 1.01), finding(roof)) == [roof, "MEM102"]
+
+
+def test_overlaps() -> None:
+    found = ranked([
+        finding("MEM101", 3.0, pcs=(16, 32)), finding("MEM102", 2.0, pcs=(32,)), finding("LAT302", 1.5, pcs=(48,)),
+        finding("GRD402", 1.2),
+    ])  # fmt: skip
+    assert {f.code: f.overlaps for f in found} == {
+        "MEM101": ["MEM102"],
+        "MEM102": ["MEM101"],
+        "LAT302": [],
+        "GRD402": [],
+    }
+
+
+def test_estimates_are_not_changed() -> None:
+    given = [finding("MEM101", 3.0, pcs=(16,)), finding("MEM102", 2.0, pcs=(16,))]
+    assert [f.estimate for f in ranked(given)] == [f.estimate for f in given]
+    assert ranked([]) == []
+
+
+@pytest.mark.parametrize("case", reports.chosen_cases())
+def test_on_captures(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    k = diagnosis(case)
+    codes = [f.code for f in k.findings]
+    assert len(set(codes)) == len(codes)
+    levels = [f.severity == "info" for f in k.findings]
+    assert levels == sorted(levels), "what pays nothing comes last"
+    for f in k.findings:
+        if f.estimate is not None:
+            assert 1 <= f.estimate.low <= f.estimate.speedup <= f.estimate.high
+            assert f.severity == severity(f) or f.order.startswith("set aside")
+        assert f.why and f.fix and f.evidence and set(f.overlaps) <= set(codes) - {f.code}
+    accounted = codes + k.passed + [n.code for n in k.not_applicable]
+    assert k.errors == [] and len(set(accounted)) == len(accounted) >= 28, "every rule says exactly one thing"

@@ -1,0 +1,49 @@
+"""A large wait that no finding explains is named, with its place; one that is explained is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscope.engine.kernels.unexplained import EXPLAINS, unexplained
+from kscope.features.facts import Facts
+from kscope.model.contract.analysis import KernelAnalysis
+from kscope.model.kernel import Kernel
+from kscope.rules.registry import all_rules
+from tests.support.edit import without_columns
+
+
+def test_barriers_without_a_finding(
+    kernel: Callable[[str], Kernel], diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    profiled = kernel("barrier.slow")
+    (note,) = [n for n in unexplained(Facts(profiled), ()) if "barrier" in n]
+    assert note.startswith("Unexplained: 7") and '"' in note and " at 0x" in note
+    found = diagnosis("barrier.slow")
+    assert "barrier-stalls" in [f.rule for f in found.findings]
+    assert not any("wait for barrier" in n for n in found.notes)
+
+
+def test_the_note_is_part_of_the_analysis(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    (note,) = [n for n in diagnosis("scale_add.device_input").notes if n.startswith("Unexplained")]
+    assert "wait for long scoreboard" in note and "FFMA R11, R11, R0, 1" in note
+
+
+@pytest.mark.parametrize("case", ["dram_bound.triad", "divergence.fast", "ws_gemm.best"])
+def test_waits_at_a_roof_are_the_roofs_and_roles_wait_by_design(
+    case: str, diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    assert not [n for n in diagnosis(case).notes if n.startswith("Unexplained")]
+
+
+def test_counters_alone_say_what_but_not_where(kernel: Callable[[str], Kernel]) -> None:
+    profiled = without_columns(kernel("barrier.slow"), lambda name: name.startswith("smsp__pcsamp"))
+    (note,) = [n for n in unexplained(Facts(profiled), ()) if "barrier" in n]
+    assert note.endswith("(--section SourceCounters)")
+
+
+def test_codes_are_those_of_rules() -> None:
+    codes = [rule.code for rule in all_rules()]
+    for why in EXPLAINS.values():
+        assert all(any(code.startswith(begin) for code in codes) for begin in why)
