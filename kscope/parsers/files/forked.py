@@ -28,9 +28,19 @@ def cores() -> int:
 
 
 def possible() -> bool:
-    """Whether a fork of this process could read reports: the system has forks, and NVIDIA's library is not at work
-    here. It keeps a lock and a thread once it has disassembled; a fork of its caller waits for that lock for ever."""
-    return hasattr(os, "fork") and "ncu_report" not in sys.modules
+    """Whether a fork of this process could read reports: the system has forks, and NVIDIA's library has not
+    disassembled here. It keeps a lock and a thread of its own then; a fork of its caller would wait
+    for that lock for ever."""
+    if not hasattr(os, "fork"):
+        return False
+    if "ncu_report" not in sys.modules:
+        return True
+    import threading
+
+    try:
+        return len(os.listdir("/proc/self/task")) <= threading.active_count()
+    except OSError:  # not Linux: nothing tells whether it has
+        return False
 
 
 def fork(*, parent: bool = False) -> int:
