@@ -107,7 +107,7 @@ def test_an_iteration_is_no_sum(
 ) -> None:
     known = Facts(waves(facts(case).kernel, number))
     assert known.code is not None
-    chain = known.patterns.carried_chain({i for i in range(len(known.code)) if known.code.blamed[i] > 0})
+    chain = known.patterns.carried_chain(known.code.blamed)
     said, chains, others = DependencyChain()._way(known, known.code, chain)
     assert said.startswith(fix) and len(others) == not_ and not any(r.applies for r in others)
     assert chains == {ACCUMULATORS: 4.0, ITEMS: 2.0}.get(said, 1.0)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Row = tuple[int, str, str | None, int | None]
     """One instruction of SASS: offset from the entry, text, source file, line."""
 
-MEMORY_BOUND = 800 << 20  # bytes resident after which a reader is replaced; those that share a report share it
+MEMORY_BOUND = 800 << 20  # bytes that a reader grows by until it is replaced; those that share a report share it
 SILENCE = 300.0  # seconds without a frame after which a reader is given up, fewer of a small report
 _SILENCE_AT_LEAST, _BYTES_A_SECOND = 40.0, 20_000
 """Of a report of so many bytes. 200 KB take 0.1 s; NVIDIA's disassembler can run for ever on damaged code. Judged."""
@@ -227,6 +227,8 @@ def serve(
     """Decode kernels from `first` on, or of those that are shared out `rest` and what is taken, and write frames until
     the end or until memory has grown past the bound."""
 
+    begun = _resident()  # of the process that this is a fork of, which may be a large notebook
+
     def send(*frame: Any) -> None:
         body = marshal.dumps(frame)
         pipe.write(struct.pack("<Q", len(body)))
@@ -247,7 +249,7 @@ def serve(
     cache = SassCache(path)
     sources = Sources(cache)
     send("open", len(actions))
-    bound = MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND
+    bound = begun + (MEMORY_BOUND // turns.readers if turns else MEMORY_BOUND)
     before, expected = session.order(path, len(actions), code=want.sass)
     for index, behind in turns.kernels(rest) if turns else ((i, ()) for i in range(first, len(actions))):
         send("begin", index, behind)

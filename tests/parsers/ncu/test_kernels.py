@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kscope.engine.run import analyze_paths
@@ -198,6 +199,15 @@ def test_memory_bound(joined: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_one_reader_below_the_bound(joined: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pids = pids_of(worker.extract_all(str(joined), worker.Want()), monkeypatch)
     assert len(pids) == 3 and len(set(pids)) == 1 and os.getpid() not in pids
+
+
+@FORKS
+def test_one_reader_of_a_large_process(joined: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a notebook holds is not what its reader has grown by."""
+    held = np.ones(40 << 20, dtype=np.float64)
+    monkeypatch.setattr(worker, "MEMORY_BOUND", 300 << 20)
+    pids = pids_of(worker.extract_all(str(joined), worker.Want()), monkeypatch)
+    assert held.nbytes > 300 << 20 and len(pids) == 3 and len(set(pids)) == 1
 
 
 def pids_of(kernels: Iterator[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> list[int]:
