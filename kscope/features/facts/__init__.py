@@ -125,7 +125,9 @@ class Facts:
         """What a fix gains."""
         c, code = self.counters, self.code
         floor = latency_path(code, c.launch, c.traffic) if code is not None else None
-        return Estimates(c.units, c.stalls, c.launch, floor, constants(), c.traffic, code)
+        held = c.occupancy
+        resident = held.achieved / held.theoretical if held is not None and held.achieved and held.theoretical else 1.0
+        return Estimates(c.units, c.stalls, c.launch, floor, constants(), resident, c.traffic, code)
 
     @property
     def _listing(self) -> Code:

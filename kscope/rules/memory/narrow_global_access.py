@@ -108,7 +108,7 @@ class NarrowGlobalAccess(ProfiledRule):
         left, fewer = self._left(facts, code, narrow, before, ratio)
         if fewer:
             scale["blocks"] = ratio
-        estimate = facts.estimate.relieve(share, left, scale, latency=left)
+        estimate = facts.estimate.relieve(share, left, scale, latency=left, hides=True)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
             estimate = coarse
