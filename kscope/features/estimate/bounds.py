@@ -144,7 +144,7 @@ class Bounds(Struct, frozen=True):
         relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
         fullest = max(relieved, key=lambda u: u.load, default=None)
         full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
-        saturated = min(1.0, max(0.0, (full - self.constants.free) / (self.constants.full - self.constants.free)))
+        saturated = self.saturation(full)
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
             touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
         queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
@@ -161,6 +161,10 @@ class Bounds(Struct, frozen=True):
         left = outside + inside * (1 - touched) * (1 - queueing) * 0.3
         hardest = max(load * self.constants.yields, left, 0.7 * floor, 1e-4)
         return self._promise(after, hardest, cap, queued=queued)
+
+    def saturation(self, load: float) -> float:
+        """How far the waits of all warps are queueing for a unit with this load, 0..1."""
+        return min(1.0, max(0.0, (load - self.constants.free) / (self.constants.full - self.constants.free)))
 
     def queued(self, scale: Scale) -> float:
         """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1. A counter that leaves open
