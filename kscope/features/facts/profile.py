@@ -62,6 +62,10 @@ class ProfileFacts:
         """The lanes of a global access touch no more sectors than their bytes fill."""
         return coalescing.compact(self._code, index)
 
+    def compact_together(self, members: Iterable[int], each: int) -> bool:
+        """Accesses of adjacent pieces touch no more sectors than all their bytes (`each` a lane) fill."""
+        return coalescing.compact_together(self._code, members, each)
+
     def scattered(self, members: Iterable[int], sectors: Column) -> list[int]:
         """Those of the accesses that touch about a sector for every active lane."""
         return coalescing.apart(self._code, members, sectors)
