@@ -59,10 +59,10 @@ def threes(code: Listing) -> list[Merge]:
     widest = abi(code.program.sm).widest_access
     runs = [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
     return [
-        Merge(tuple(a.index for a in run), 4 * run[0].width, True, f"the structure is padded to {4 * run[0].width} bytes")
+        Merge(tuple(a.index for a in run), wide, True, f"the structure is padded to {wide} bytes")
         for run in runs
-        if len(run) == 3 and 4 * run[0].width <= widest and code.executed[run[0].index] > 0
-    ]  # fmt: skip
+        if len(run) == 3 and (wide := 4 * run[0].width) <= widest and code.executed[run[0].index] > 0
+    ]
 
 
 def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access]]:

@@ -76,6 +76,7 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, p
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
+FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
@@ -120,6 +121,7 @@ class NarrowGlobalAccess(ProfiledRule):
         width = code.classes[first].bytes
         wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
+        threes = {i for g in padded(facts, set()) for i in g.members}
         proven = 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
@@ -132,8 +134,7 @@ class NarrowGlobalAccess(ProfiledRule):
                     else ""
                 )
             ),
-            fix=f"{PAD if first in {i for g in padded(facts, set()) for i in g.members} else ''}move 16 bytes a thread: "
-            f"float4 / uint4 on a 16-byte aligned base, __restrict__; {FATTER}",
+            fix=f"{PAD if first in threes else ''}{FIX}; {FATTER}",
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
