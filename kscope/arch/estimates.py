@@ -16,6 +16,8 @@ class Constants(Struct, frozen=True):
     relieved: float
     near: float
     at: float
+    calm: float
+    crowded: float
     yields: float
     rise: float
     low: float

@@ -16,6 +16,10 @@ overlap: a fix keeps more work in flight (occupancy, grid, independent instructi
     both add up as units do (time^p = load^p + latency^p). A p of its own, 2, was too careful: on
     relax_field, list_walk, dot_stream, decode_attention and dependency_chain it promised less than was measured.
 
+Both know the queue at L2 and device memory (`queue`), by Little's law: warps in flight over loads answered a cycle is
+how long a load takes. Where that is several times what it takes on an idle device, and the memory is busy, more in
+flight only makes the queue longer, and warps that are freed of other work join it: what a fix leaves there, stays.
+
 low and high: low assumes that a part of the saving comes true (`low`); high that only a cap resists, that the rewrite
 relieves the capping unit a little too (`yields`), and that it brings what was not counted (`rise`). The constants, and
 how each was chosen, are in kscope/arch/estimates.toml and passed in; `tools/fit.py` chooses those that are fitted
@@ -40,6 +44,7 @@ LATENCY = "latency at this launch shape"
 CHAIN = "the chain of one thread"
 LAUNCH = "the launch itself"
 STARTING = "the rate at which blocks start"
+ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
 
 
 class Bounds(Struct, frozen=True):
@@ -50,6 +55,8 @@ class Bounds(Struct, frozen=True):
     launch: Geometry
     latency_floor: LatencyPath | None
     constants: Constants
+    resident: float
+    """Warps that an SM holds on average over those that it could."""
 
     @property
     def floor(self) -> float:
@@ -73,6 +80,33 @@ class Bounds(Struct, frozen=True):
         """Share of the time that is latency rather than the load of the fullest unit, as units add up (0..1)."""
         load = self.next_limit({}, skip=("blocks",))[0]
         return float(max(0.0, 1.0 - min(1.0, load) ** self.constants.smooth) ** (1 / self.constants.smooth))
+
+    @property
+    def memory(self) -> Unit | None:
+        """The fuller of device memory and L2, of which the overall counter leaves open what is busy."""
+        found = [self.units[n] for n in ("dram", "l2") if n in self.units]
+        return max(found, key=lambda u: u.named, default=None)
+
+    @property
+    def queue(self) -> float:
+        """How far what warps wait for from memory is the queue in front of it, 0..1."""
+        memory, path, c = self.memory, self.latency_floor, self.constants
+        if memory is None or path is None or not path.share or memory.named < c.free:
+            return 0.0
+        times = self.stalls.of("long_scoreboard") * min(1.0, self.resident) / path.share
+        return min(1.0, max(0.0, (times - c.calm) / (c.crowded - c.calm)))
+
+    def behind(self, after: float, scale: Scale) -> float:
+        """The time after a fix where memory has a queue: no shorter than what is left to do there."""
+        queue = self.queue
+        return max(after, queue * self.left_there(scale) + (1 - queue) * after) if queue else after
+
+    def left_there(self, scale: Scale) -> float:
+        """Share of the memory's work that a fix leaves, 0..1: where L2 is about as full as device memory, of the one
+        that it relieves more, for either can have the queue."""
+        found = [u for n in ("dram", "l2") if (u := self.units.get(n)) is not None and u.load]
+        most = max((u.load for u in found), default=0.0)
+        return min((u.load_after(scale) / u.load for u in found if u.load >= ALIKE * most), default=1.0)
 
     @property
     def starting(self) -> float:
@@ -110,7 +144,7 @@ class Bounds(Struct, frozen=True):
         relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
         fullest = max(relieved, key=lambda u: u.load, default=None)
         full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
-        saturated = min(1.0, max(0.0, (full - self.constants.free) / (self.constants.full - self.constants.free)))
+        saturated = self.saturation(full)
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
             touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
         queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
@@ -122,18 +156,23 @@ class Bounds(Struct, frozen=True):
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.
         before = self.together(1.0, min(1.0, self.next_limit({})[0]), self.floor)
-        after = max(self.together(residual, load, floor) / before, min(1.0, load))
+        after = self.behind(max(self.together(residual, load, floor) / before, min(1.0, load)), scale)
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
         left = outside + inside * (1 - touched) * (1 - queueing) * 0.3
         hardest = max(load * self.constants.yields, left, 0.7 * floor, 1e-4)
         return self._promise(after, hardest, cap, queued=queued)
+
+    def saturation(self, load: float) -> float:
+        """How far the waits of all warps are queueing for a unit with this load, 0..1."""
+        return min(1.0, max(0.0, (load - self.constants.free) / (self.constants.full - self.constants.free)))
 
     def queued(self, scale: Scale) -> float:
         """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1. A counter that leaves open
         what is busy (L2's overall one, where it hands on what device memory moves) shows no queue."""
         c = self.constants
         kept = [min(1.0, u.named) for u in self.units.values() if u.load_after(scale) >= c.relieved * u.load]
-        return min(1.0, max(0.0, (max(kept, default=0.0) - c.near) / (c.at - c.near)))
+        near = min(1.0, max(0.0, (max(kept, default=0.0) - c.near) / (c.at - c.near)))
+        return max(near, self.queue if self.left_there(scale) >= c.relieved else 0.0)
 
     def overlap(
         self, factor: float, scale: Scale | None = None, passes: float = 1.0, chain: float = 0.0
@@ -155,6 +194,7 @@ class Bounds(Struct, frozen=True):
             cap = CHAIN
         if outside + start > max(load, waited, chain):
             cap = LAUNCH
+        after = self.behind(after, scale or {})
         hardest = max(load * self.constants.yields, 1 / (factor * 1.25), outside + start, 0.7 * chain)
         return self._promise(after, hardest, cap, queued=queued)
 

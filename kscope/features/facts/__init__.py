@@ -47,6 +47,7 @@ from kscope.features.patterns.tile_copies import Copy
 from kscope.features.profile.coalescing import WIDE
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE, SECTORS, WAVEFRONTS, Excess, partly
+from kscope.features.profile.idle_threads import Idle
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing, Places, Structure
@@ -64,8 +65,8 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "ChipFacts", "Code", "CodeFacts",
-    "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Listing", "Loop", "Occupancy", "Packing",
-    "Pieces", "Places", "Scale", "Unit", "between", "partly", "total", "up_to",
+    "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Listing", "Loop", "Occupancy",
+    "Packing", "Pieces", "Places", "Scale", "Unit", "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 
@@ -124,7 +125,9 @@ class Facts:
         """What a fix gains."""
         c, code = self.counters, self.code
         floor = latency_path(code, c.launch, c.traffic) if code is not None else None
-        return Estimates(c.units, c.stalls, c.launch, floor, constants(), c.traffic, code)
+        held = c.occupancy
+        resident = held.achieved / held.theoretical if held is not None and held.achieved and held.theoretical else 1.0
+        return Estimates(c.units, c.stalls, c.launch, floor, constants(), resident, c.traffic, code)
 
     @property
     def _listing(self) -> Code:

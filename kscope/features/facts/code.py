@@ -135,6 +135,13 @@ class LaneFacts:
         return merges(self._code, self._block)
 
     @cached_property
+    def threes(self) -> list[Merge]:
+        """Groups of three adjacent accesses that would be one if their structure had a fourth piece."""
+        from kscope.features.lanes.vectorizable import threes
+
+        return threes(self._code)
+
+    @cached_property
     def proxy_hazards(self) -> list[Hazard]:
         """Accesses of shared memory by the asynchronous proxy that no fence orders."""
         return hazards(self._code, self._block)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, pressure
 from kscope.features.profile import coalescing, demands, excess
 from kscope.features.profile.excess import Excess
+from kscope.features.profile.idle_threads import Idle, idle
 from kscope.features.profile.serial_sections import Alone, alone
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ class ProfileFacts:
         """The lanes of a global access touch no more sectors than their bytes fill."""
         return coalescing.compact(self._code, index)
 
+    def compact_together(self, members: Iterable[int], each: int) -> bool:
+        """Accesses of adjacent pieces touch no more sectors than all their bytes (`each` a lane) fill."""
+        return coalescing.compact_together(self._code, members, each)
+
     def scattered(self, members: Iterable[int], sectors: Column) -> list[int]:
         """Those of the accesses that touch about a sector for every active lane."""
         return coalescing.apart(self._code, members, sectors)
@@ -69,6 +74,10 @@ class ProfileFacts:
     def serial_section(self) -> Alone | None:
         """Work that few warps of a block do between two barriers while the others wait."""
         return alone(self._code)
+
+    def idle_threads(self, warps: int) -> Idle | None:
+        """Warps of the launch (`warps` in all) that have no data; None where that cannot be proved."""
+        return idle(self._code, warps)
 
     def occupancy_with(self, registers: int, threads: int) -> Pressure | None:
         """What an SM of this code's chip would hold with so many registers a thread, MAX_REGISTERS at most."""

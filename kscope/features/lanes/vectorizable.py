@@ -53,6 +53,18 @@ def merges(code: Listing, block: Sequence[int] | None = None) -> list[Merge]:
     return [m for run in runs for m in _aligned(code, run, widest, shape)]
 
 
+def threes(code: Listing) -> list[Merge]:
+    """Loads, or stores, of three adjacent pieces (the bytes of a colour, the floats of a point): one access as soon as
+    the structure has a fourth."""
+    widest = abi(code.program.sm).widest_access
+    runs = [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
+    return [
+        Merge(tuple(a.index for a in run), wide, True, f"the structure is padded to {wide} bytes")
+        for run in runs
+        if len(run) == 3 and (wide := 4 * run[0].width) <= widest and code.executed[run[0].index] > 0
+    ]
+
+
 def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access]]:
     """Maximal groups at adjacent offsets of one base within a block, with nothing between that forbids merging."""
     done: list[list[_Access]] = []

@@ -33,6 +33,13 @@ def compact(code: Code, index: int) -> bool:
     return touched > 0 and _compact(needed, touched)
 
 
+def compact_together(code: Code, members: Iterable[int], each: int) -> bool:
+    """Accesses that lie side by side in each lane touch no more sectors than all their bytes, `each` a lane, fill:
+    lanes seem apart only because a lane's bytes are accessed in pieces."""
+    found = [_sectors(code, i) for i in members]
+    return all(touched > 0 and _compact(max(1.0, lanes * each / 32), touched) for lanes, _, touched in found)
+
+
 def _compact(needed: float, touched: float) -> bool:
     return touched <= needed * 1.1 + 0.1
 

@@ -18,10 +18,33 @@ def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
     # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
     groups = [
         g for g in facts.lanes.mergeable
-        if g.sure and tiled.isdisjoint(g.members) and all(map(facts.profile.compact, g.members))
+        if g.sure and tiled.isdisjoint(g.members)
+        and (all(map(facts.profile.compact, g.members)) or facts.profile.compact_together(g.members, g.bytes))
     ]  # fmt: skip
+    groups += padded(facts, {i for g in groups for i in g.members} | tiled)
     grouped = {i for g in groups for i in g.members}
     return groups, [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
+
+
+def padded(facts: Facts, others: set[int]) -> list[Merge]:
+    """Structures of three pieces that lie side by side, or that each lane picks from somewhere: a fourth piece makes
+    one access of them. Neighbours of a stencil lie side by side one by one, and are none. others: accesses that are
+    spoken for."""
+    return [
+        g for g in facts.lanes.threes
+        if others.isdisjoint(g.members) and not any(map(facts.profile.compact, g.members))
+        and (facts.profile.compact_together(g.members, g.bytes) or all(map(facts.addresses.gathers, g.members)))
+    ]  # fmt: skip
+
+
+def pieces(facts: Facts) -> set[int]:
+    """Accesses that touch sectors which others of their lane touch again: a structure that is read a few bytes at a
+    time, though lanes lie side by side and one access would do."""
+    return {
+        i for g in [*facts.lanes.mergeable, *facts.lanes.threes]
+        if g.sure and facts.profile.compact_together(g.members, g.bytes)
+        for i in g.members if not facts.profile.compact(i)
+    }  # fmt: skip
 
 
 def streams(code: Code, accesses: float) -> bool:

@@ -94,7 +94,8 @@ class IntegerAddressOverhead(ProfiledRule):
         issue = code.issue_share(members)
         if seeds and issue >= 0.1:
             gone = facts.patterns.removed_with(members)
-            slots = code.issue_share(gone)
+            # A slot that nobody else wants costs nothing: where issue is not full, time is where warps stand.
+            slots = code.issue_share(gone) * facts.estimate.saturation(issuing)
             share = max(slots, total(code.samples, gone) / max(1.0, total(code.samples)))
             scale = facts.profile.demands_after(gone, REPLACED)
             return self.finding(

@@ -58,6 +58,8 @@ from kscope.features.facts import ELAPSED, Facts
 from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 NEAR = 0.85  # of what is attainable
+WHOLLY = 0.99  # of the waits that are its queue, from which this is all that it gives for such accesses
+WAITS = " Loads wait several times as long as on an idle device: more in flight would only wait longer."
 
 
 class DramBandwidthSaturated(CounterRule):
@@ -72,7 +74,8 @@ class DramBandwidthSaturated(CounterRule):
         unit, point = facts.counters.units.get("dram"), facts.counters.roofline
         if unit is None:
             return PASSED
-        if unit.load < NEAR:
+        queue = self._queue(facts)
+        if unit.load < NEAR and queue < WHOLLY:
             return PASSED
         rate = (
             f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
@@ -81,9 +84,10 @@ class DramBandwidthSaturated(CounterRule):
         )
         total = facts.counters.traffic.dram_bytes or 0.0
         found = self.finding(
+            title=None if unit.load >= NEAR else "Loads queue for device memory: it gives no more for such accesses",
             why=(
                 f"{percent(unit.busy)} of peak{rate}, {percent(unit.load)} of what kernels with "
-                "such reads and writes attain. "
+                f"such reads and writes attain.{WAITS if unit.load < NEAR else ''} "
                 f"The {total / 1e6:,.1f} MB moved take this long whatever else changes: half the bytes, half the time."
             ),
             fix="fuse with the producer or consumer, store a smaller type, skip unneeded bytes, keep data in L2",
@@ -93,7 +97,12 @@ class DramBandwidthSaturated(CounterRule):
                 measured(facts, "dram__bytes_write.sum"),
                 derived("attainable share of peak", unit.attainable, "", "kscope/arch/units.toml, by its writes"),
             ],
-            confidence=0.9,
+            confidence=0.9 if unit.load >= NEAR else 0.7,
         )
         return msgspec.structs.replace(found, severity="major")
+
+    def _queue(self, facts: Facts) -> float:
+        """How far waits are the queue in front of device memory, where no other unit is as full."""
+        unit = facts.estimate.memory
+        return facts.estimate.queue if unit is not None and unit.name == "dram" else 0.0
 

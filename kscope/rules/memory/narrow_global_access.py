@@ -5,7 +5,8 @@
 Finds global loads and stores of 1, 2, 4 or 8 bytes a lane on contiguous data, and groups of loads or stores whose
 addresses are the same register plus adjacent offsets (def-use: the base is not redefined between them, no store or
 barrier between), so that one wider instruction could do their work: aligned whatever the launch values are, and with
-lanes side by side or at one address. Lanes that are further apart are MEM101's.
+lanes side by side or at one address, be it only all pieces together. Three adjacent pieces of a structure (the bytes of
+a colour) count as well: a fourth makes one access of them. Lanes that are further apart are MEM101's.
 
 ## Why it costs time
 
@@ -70,11 +71,13 @@ from __future__ import annotations
 
 from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.contract.analysis import Estimate, Remedy
-from kscope.rules._shared.wide_accesses import candidates, streams, wavefronts_left
+from kscope.rules._shared.wide_accesses import candidates, padded, streams, wavefronts_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
+FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
+PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
 
@@ -101,6 +104,8 @@ class NarrowGlobalAccess(ProfiledRule):
         if share < 0.05 and coarse is None:
             return PASSED
         waves = wavefronts_left(facts, code, members)
+        if not all(facts.profile.compact(g.members[0]) for g in groups):  # lanes apart take a round a sector as before
+            waves = max(waves, ratio)
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
@@ -108,7 +113,7 @@ class NarrowGlobalAccess(ProfiledRule):
         left, fewer = self._left(facts, code, narrow, before, ratio)
         if fewer:
             scale["blocks"] = ratio
-        estimate = facts.estimate.relieve(share, left, scale, latency=left)
+        estimate = facts.estimate.relieve(share, left, scale, latency=left, hides=True)
         fatter = coarse is not None and coarse.speedup > estimate.speedup
         if coarse is not None and fatter:
             estimate = coarse
@@ -116,6 +121,7 @@ class NarrowGlobalAccess(ProfiledRule):
         width = code.classes[first].bytes
         wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
+        threes = {i for g in padded(facts, set()) for i in g.members}
         proven = 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
@@ -128,7 +134,7 @@ class NarrowGlobalAccess(ProfiledRule):
                     else ""
                 )
             ),
-            fix=f"move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__; {FATTER}",
+            fix=f"{PAD if first in threes else ''}{FIX}; {FATTER}",
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),

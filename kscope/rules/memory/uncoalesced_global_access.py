@@ -80,6 +80,7 @@ from kscope.features.facts import (
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules._shared.layouts import FIX, ROW, layout_of, way_of
+from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
@@ -98,6 +99,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         if isinstance(found, (Passed, Missing)):
             return found
         touched, ideal = found
+        whole = pieces(facts)  # lanes that read side by side in pieces need wider accesses (MEM102), no other mapping
+        ideal = [touched[i] if i in whole else least for i, least in enumerate(ideal)] if whole else ideal
         bad = facts.profile.excess(touched, ideal, SCATTERED, ALWAYS, LITTLE)
         if bad is None:
             return PASSED

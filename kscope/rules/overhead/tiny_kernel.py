@@ -57,7 +57,7 @@ from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 SHORT_US = 5.0  # about the host's cost of one launch
-MOSTLY_LAUNCH = 0.4
+MOSTLY_LAUNCH = 0.4  # of the time, that no SM works in or a kernel of one load and one store works as long
 
 
 class TinyKernel(CounterRule):
@@ -71,7 +71,7 @@ class TinyKernel(CounterRule):
     def check(self, facts: Facts) -> Outcome:
         launch = facts.counters.launch
         duration = launch.duration_us or 0.0
-        if duration > SHORT_US and launch.outside < MOSTLY_LAUNCH:
+        if duration > SHORT_US and launch.outside + facts.estimate.start < MOSTLY_LAUNCH:
             return PASSED
         estimate = facts.estimate.balance(1 / max(1 - launch.outside, 0.05), "the launch itself")
         seen = "SM activity" in facts.counters.collected.parts

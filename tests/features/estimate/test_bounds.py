@@ -40,7 +40,7 @@ def geometry(outside: float = 0.0) -> Geometry:
 def bounds(*units: Unit, floor: float | None = None, outside: float = 0.0) -> Bounds:
     path = LatencyPath(1000.0, floor, Walk(1000.0, (), [], 0.0, ())) if floor is not None else None
     mix = StallMix({"wait": 1.0}, 100, True, 10.0)
-    return Bounds({u.name: u for u in units}, mix, geometry(outside), path, constants())
+    return Bounds({u.name: u for u in units}, mix, geometry(outside), path, constants(), 1.0)
 
 
 any_units = st.lists(st.tuples(st.floats(0.5, 1), st.lists(part, min_size=1, max_size=4)), max_size=4).map(
@@ -122,7 +122,7 @@ def test_nothing_is_promised_where_a_unit_stays_full(
     b: Bounds, touched: float, remaining: float, factor: float, attainable: float, scale: dict[str, float]
 ) -> None:
     full = unit("full", attainable, [Part("untouched", attainable, "m")])
-    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.latency_floor, b.constants)
+    b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.latency_floor, b.constants, b.resident)
     for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
         assert e.speedup == pytest.approx(1, abs=0.002)
 

@@ -1,0 +1,82 @@
+"""Warps that a launch has and its data do not need: they start, skip every access to data of their block, and end.
+
+What a block works on hangs on its index: an access whose address does (or that follows loaded data) is work; one whose
+address is the same in all blocks reads a table, whoever loads it. The share of the warps that ever make one of these
+accesses, by branches around them or by their own guards, is the share that has data; inside a loop those that enter
+count, not its rounds. That the others are of no use is claimed only where nothing that they compute leaves them: no
+shuffle, vote or atomic, and no store into shared memory but that of a table.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kscope.features.patterns.loop_parallelism import trips
+from kscope.features.patterns.slicing import stored
+from kscope.features.profile.code import Code
+from kscope.features.sass.columns import total
+from kscope.features.sass.slices import address_origins
+
+PASSED = "thread_inst_executed_true"  # lanes that an instruction's own guard lets through, of those that are active
+OWN = frozenset({"x", "y", "z", "load"})
+HANDS_ON = frozenset({"SHFL", "MATCH", "REDUX", "CREDUX", "VOTE", "VOTEU", "ATOMS", "STSM", "STAS"})
+
+
+class Idle(Struct, frozen=True):
+    """`working`: share of the launched warps that touch data of their block, 0..1; `held`: share of all warp samples
+    in which a warp without data keeps its place; `members`: the instructions that such warps execute as well;
+    `places`: the accesses that most of the others make."""
+
+    working: float
+    held: float
+    members: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+def idle(code: Code, warps: int) -> Idle | None:
+    """warps: of the launch. None without counts of lanes, where no access hangs on the block, or where warps that make
+    none may still serve others."""
+    passed = code.column(PASSED)
+    if passed is None or not warps or not any(code.threads):
+        return None
+    touching = code.ran(code.where(lambda ins, op: op.access is not None and op.space in ("global", "generic")))
+    found = {i: address_origins(code, i) for i in touching}
+    if any(origins is None for origins in found.values()):
+        return None
+    work = [i for i, origins in found.items() if origins and origins & OWN]
+    here = [share / warps for share in _entered(code)]
+    taking = {i: here[i] * min(1.0, passed[i] / code.threads[i]) for i in work if code.threads[i]}
+    if not taking:
+        return None
+    working = min(1.0, max(taking.values()))
+    members = tuple(i for i, share in enumerate(here) if share > working * 1.5)
+    if any(_hands_on(code, i, set(work)) for i in members):
+        return None
+    # Of the warps at an instruction, those beyond the ones that have data have none.
+    without = [max(0.0, 1 - working / share) if share > 0 else 0.0 for share in here]
+    every = total(code.samples)
+    held = sum(s * w for s, w in zip(code.samples, without, strict=True)) / every if every else 0.0
+    return Idle(working, held, members, tuple(i for i in taking if taking[i] >= working / 2))
+
+
+def _entered(code: Code) -> list[float]:
+    """Warps that come to each instruction: its executions over the rounds of the loops around it."""
+    rounds = [trips(code, loop) for loop in range(len(code.cfg.loops))]
+    out = []
+    for i, executed in enumerate(code.executed):
+        for loop in code.cfg.loops_around(i):
+            executed /= rounds[loop]
+        out.append(executed)
+    return out
+
+
+def _hands_on(code: Code, index: int, work: set[int]) -> bool:
+    """Whether other warps or lanes could read what an instruction computes; a table that is copied into shared memory
+    needs no more threads than have data."""
+    ins, op = code[index], code.classes[index]
+    if ins.opcode in HANDS_ON:
+        return True
+    if op.access not in ("store", "atomic", "reduction") or op.space == "local" or index in work:
+        return False
+    brought = {p for r in stored(code, index) for p in code.defuse.producers(index, r)}
+    return not brought or any(code.classes[p].access != "load" or p in work for p in brought)
