@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 
-from kscope.model.contract.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy
+from kscope.model.contract.analysis import Estimate, Evidence, Finding, Location, Regime, Remedy, Severity
 from kscope.model.metric_names import is_read
 from kscope.model.units import counted, percent, spelled, with_article
 
@@ -140,18 +140,20 @@ class Rule(AnyRule):
         evidence: list[Evidence],
         locations: list[Location] | None = None,
         estimate: Estimate | None = None,
+        severity: Severity = "info",
         confidence: float = 0.7,
         regime: Regime | None = None,
         remedies: Sequence[Remedy] = (),
         pulls: Sequence[str] = (),
         first: Sequence[str] = (),
     ) -> Finding:
-        """remedies: ways beside `fix`, with those whose condition does not hold; pulls: what the fix takes more (+) or
-        less (-) of; first: codes of findings, where they are made, without whose fix this one does not pay."""
+        """severity: of a finding without an estimate; that of others follows from what they promise. remedies: ways
+        beside `fix`, with those whose condition does not hold; pulls: what the fix takes more (+) or less (-) of;
+        first: codes of findings, where they are made, without whose fix this one does not pay."""
         covered, share = getattr(locations, "covered", ()), getattr(locations, "share", None)
         return Finding(
             rule=self.slug, code=self.code, title=title or self.title, regime=regime or self.regime,
-            estimate=estimate, evidence=evidence, locations=list(locations or ()), why=why, fix=fix,
+            severity=severity, estimate=estimate, evidence=evidence, locations=list(locations or ()), why=why, fix=fix,
             confidence=round(confidence, 2), covered=sorted(covered) if len(covered) > len(locations or ()) else [],
             remedies=list(remedies), pulls=list(pulls), first=list(first),
             covered_share=round(min(share, 1.0), 4) if share is not None else None,

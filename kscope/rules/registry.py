@@ -30,6 +30,7 @@ MODULES = (
     "memory.low_data_reuse",
     "memory.texture_throughput",
     "memory.sum_kept_in_memory",
+    "memory.sector_promotion",
     "compute.tensor_cores_idle",
     "compute.legacy_tensor_path",
     "compute.accidental_fp64",

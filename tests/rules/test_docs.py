@@ -34,6 +34,7 @@ CATALOGUE = {  # codes never change and are never reused
     "MEM112": "low-data-reuse",
     "MEM113": "texture-throughput",
     "MEM114": "sum-kept-in-memory",
+    "MEM115": "sector-promotion",
     "CMP201": "tensor-cores-idle",
     "CMP202": "legacy-tensor-path",
     "CMP203": "accidental-fp64",

@@ -158,6 +158,10 @@ CASES = {
             "spill.slow", *STREAMING,
         ),
     ),
+    "MEM115": On(
+        ("gather.records", "list_walk.four"),
+        ("gather_rows.header4", "gather_rows.header128", "list_walk.serial", "embed_grad.runs", *STREAMING),
+    ),
     "CMP201": On(
         ("qk.float", "sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d", "hgemm.packed", "gemm_bf16.ffma"),
         ("qk.tensor", "dwconv.one", "dwconv.eight", "hgemm.wmma_padded", "tail_effect.fast", "spill.slow", *STREAMING),

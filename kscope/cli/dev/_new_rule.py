@@ -114,7 +114,7 @@ def plan(root: Path, code: str, slug: str, *, counters: bool) -> dict[Path, str]
     texts = {path: _read(root / path) for path in (REGISTRY, CATALOGUE, CASES)}
     folder, regime = _family(code)
     if not re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", slug):
-        raise _refused(f"{slug!r} is no name of a rule", "lower-case words joined by hyphens, such as sector-promotion")
+        raise _refused(f"{slug!r} is no name of a rule", "lower-case words joined by hyphens, such as streaming-stores")
     listed = dict(re.findall(r'"([A-Z]{3}\d{3})": "([a-z0-9-]+)"', texts[CATALOGUE]))
     if code in listed:
         raise _refused(f"{code} is taken by {listed[code]}", f"the next free code is {_free(code, listed)}")
@@ -151,7 +151,7 @@ def _family(code: str) -> tuple[str, str]:
         )
     if not re.fullmatch(r"[A-Z]{3}\d{3}", code) or code[:3] not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise _refused(f"{code!r} is no code of a rule", f"one of {known} and three digits, such as MEM115")
+        raise _refused(f"{code!r} is no code of a rule", f"one of {known} and three digits, such as MEM116")
     return FAMILIES[code[:3]]
 
 

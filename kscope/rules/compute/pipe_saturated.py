@@ -50,8 +50,6 @@ Kernel Profiling Guide, Pipelines; attained rates: kscope/arch/units.toml.
 
 from __future__ import annotations
 
-import msgspec
-
 from kscope.features.facts import Code, Facts, Unit
 from kscope.model.contract.analysis import Location
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
@@ -97,7 +95,7 @@ class PipeSaturated(CounterRule):
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
         unit = "tiles" if full.name == "l2" and facts.counters.product_tile is not None else full.name
-        found = self.finding(
+        return self.finding(
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
@@ -111,8 +109,8 @@ class PipeSaturated(CounterRule):
             locations=locations,
             confidence=0.85,
             regime=full.regime,
+            severity="major",
         )
-        return msgspec.structs.replace(found, severity="major")
 
 
 def _peaks(unit: Unit) -> str:

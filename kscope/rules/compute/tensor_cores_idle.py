@@ -64,8 +64,6 @@ CUDA C++ Programming Guide, Warp Matrix Functions; tensor peaks from the report 
 
 from __future__ import annotations
 
-import msgspec
-
 from kscope.features.facts import ChipFacts, Code, Facts, FmaLoop, between, total, up_to
 from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
@@ -102,7 +100,8 @@ class TensorCoresIdle(ProfiledRule):
         # FFMA on values that were loaded as 2 bytes: half-precision data, which tensor cores multiply exactly.
         half = main.opcode == "FFMA" and facts.patterns.multiplies_halves(main)
         precision = "fp16" if half else BY_OPCODE[main.opcode]
-        found = self.finding(
+        # FP32 products change precision there: a direction, not a promise.
+        return self.finding(
             title=f"{main.opcode} does a matrix product while the tensor cores idle",
             why=(
                 f"{fmas:,.0f} {main.opcode} ({percent(fmas / every)} of all instructions) multiply two loaded factors "
@@ -116,9 +115,8 @@ class TensorCoresIdle(ProfiledRule):
             locations=code.locations(main.fma_indices),
             estimate=self._estimate(facts, code, main) if precision != "fp32" else None,
             confidence=0.6 if precision == "fp32" else 0.75,
+            severity="minor",
         )
-        # FP32 products change precision there: a direction, not a promise.
-        return msgspec.structs.replace(found, severity="minor")
 
     def _estimate(self, facts: Facts, code: Code, main: FmaLoop) -> Estimate:
         """Gain if a tensor instruction does the work of 32 multiply-adds and takes its operands packed, and the loads
