@@ -9,6 +9,7 @@ import numpy as np
 
 from kscope.engine import empty
 from kscope.engine.outcomes import judged
+from kscope.engine.timeline_operators import operators
 from kscope.engine.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gap_table import CAUSES, INSIDE, LOST, PROFILER
@@ -59,6 +60,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         idle=_idle(view),
         findings=said.findings,
         top_kernels=[_clean(k) for k in view.kernels],
+        operators=operators(view),
         devices=_devices(view),
         steps=_steps(view),
         launches=_launches(view, view.facts.launches) if view.facts.launches is not None else None,

@@ -15,6 +15,7 @@ from kscope.model.timeline_figures import (
     IdleCause,
     KernelToProfile,
     LaunchFigures,
+    OperatorFigures,
     ProcessFigures,
     StepFigures,
     TimelineCoverage,
@@ -50,3 +51,4 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     processes: Annotated[list[ProcessFigures], Meta(description="where there are several, or several devices")] = []
     to_profile: Annotated[list[KernelToProfile], Meta(description="kernels whose counters are worth having")] = []
     rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
+    operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []

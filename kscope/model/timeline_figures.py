@@ -110,6 +110,19 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     source: Annotated[str, Meta(description="file that torch.compile generated it into")] = ""
 
 
+class OperatorFigures(Struct, frozen=True, kw_only=True):
+    """Operators of the framework of one name: the GPU time in the window of what they issued themselves (`own_us`), and
+    with what they called (`total_us`). What no operator issued has a name in parentheses."""
+
+    name: str
+    count: Annotated[int, Meta(description="calls that issued something, themselves or by what they called")]
+    own_us: float
+    total_us: float
+    share: Annotated[float, Meta(ge=0, le=1, description="own_us of the time of all GPU operations in the window")]
+    host_us: Annotated[float, Meta(description="of the host, with what they called")] = 0.0
+    callers: Annotated[list[str], Meta(description="operators around them, those of most GPU time first")] = []
+
+
 class KernelToProfile(Struct, frozen=True, kw_only=True):
     """A kernel whose counters are worth having. share: of the window, what does not hide behind late launches;
     speedup_bound: of the program if the kernel took no time at all."""

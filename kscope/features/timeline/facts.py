@@ -13,6 +13,7 @@ from kscope.features.timeline.gaps import Causes
 from kscope.features.timeline.intervals import Cover, union
 from kscope.features.timeline.launch_sequences import Sequences
 from kscope.features.timeline.launches import TimelineFacts
+from kscope.features.timeline.operators import Operators
 from kscope.features.timeline.recording_cost import RecordingCost
 from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
@@ -38,6 +39,7 @@ class TimelineView:
         self.cost = RecordingCost(self.facts)
         self.sequences = Sequences(self.facts, self.causes, self.cost)
         self.communication = Communication(self.facts)
+        self.operators = Operators(self.facts)
 
     @cached_property
     def operations(self) -> int:
