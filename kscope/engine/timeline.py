@@ -30,12 +30,15 @@ from kscope.model.timeline_figures import (
     StepFigures,
     TimelineCoverage,
     TopKernel,
+    WaitFigures,
 )
 from kscope.model.units import counted
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
 PLACES = 3
+WAITS = 6
+"""Waits of the host, and of streams, that are listed."""
 
 
 def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> TimelineAnalysis:
@@ -61,6 +64,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         findings=said.findings,
         top_kernels=[_clean(k) for k in view.kernels],
         operators=operators(view),
+        waits=_waits(view),
         devices=_devices(view),
         steps=_steps(view),
         launches=_launches(view, view.facts.launches) if view.facts.launches is not None else None,
@@ -179,6 +183,19 @@ def _launches(view: TimelineView, found: Launches) -> LaunchFigures:
         waits_pct=round(100 * found.waits, 2), short_kernels_pct=round(100 * found.short, 2),
         tklqt_us=round(found.tklqt_us, 3), queue_full_us=round(view.facts.queue_full / 1e3, 3),
     )  # fmt: skip
+
+
+def _waits(view: TimelineView) -> list[WaitFigures]:
+    found = [*view.waits.host[:WAITS], *view.waits.streams[:WAITS]]
+    places = [w.stream if w.stream is not None else (None, None) for w in found]
+    return [
+        WaitFigures(
+            call=one_line(w.call), device=device, stream=stream, on=one_line(w.on)[:300], count=w.count,
+            us=round(w.ns / 1e3, 3), idle_us=round(w.idle / 1e3, 3),
+            main=w.stream in view.waits.computing, said_by=w.said_by,
+        )
+        for w, (device, stream) in zip(found, places, strict=True)
+    ]  # fmt: skip
 
 
 def _compiled(view: TimelineView) -> CompiledFigures | None:

@@ -35,6 +35,16 @@ class Copy(IntEnum):
     PTOP = 10
 
 
+class Sync(IntEnum):
+    """What a synchronising call is, numbered as CUPTI does (CUpti_ActivitySynchronizationType)."""
+
+    UNKNOWN = 0
+    EVENT = 1
+    STREAM_WAIT = 2
+    STREAM = 3
+    CONTEXT = 4
+
+
 class GpuOps(Struct, frozen=True):
     """Operations of all devices, sorted by start. Columns of equal length.
 
@@ -97,6 +107,26 @@ class Spans(Struct, frozen=True):
 
     def __len__(self) -> int:
         return len(self.start)
+
+
+class Awaited(Struct, frozen=True):
+    """What a recording says of synchronising calls: columns of equal length, in no order. process, correlation: of the
+    call. kind: a Sync. stream: that the host waits for, or that is to wait (STREAM_WAIT). of, record: the stream that
+    the event was recorded on and the correlation of that call; -1 and 0 where the recording does not say."""
+
+    process: Column
+    correlation: Column
+    kind: Column
+    device: Column
+    stream: Column
+    of: Column
+    record: Column
+
+    def __post_init__(self) -> None:
+        even({name: getattr(self, name) for name in self.__struct_fields__})
+
+    def __len__(self) -> int:
+        return len(self.kind)
 
 
 def _closed(table: GpuOps | Calls | Spans) -> None:
@@ -179,6 +209,7 @@ class Timeline(Struct, frozen=True):
     recorder: Recorder = Recorder()
     messages: tuple[Message, ...] = ()
     place: Place = Place()
+    awaited: Awaited | None = None
     thread_process: tuple[int, ...] = ()
     """The process of each thread; empty where the recording is of one."""
 

@@ -20,6 +20,7 @@ from kscope.model.timeline_figures import (
     StepFigures,
     TimelineCoverage,
     TopKernel,
+    WaitFigures,
 )
 
 
@@ -52,3 +53,4 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     to_profile: Annotated[list[KernelToProfile], Meta(description="kernels whose counters are worth having")] = []
     rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
     operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []
+    waits: Annotated[list[WaitFigures], Meta(description="whom the host and the streams wait for")] = []

@@ -123,6 +123,22 @@ class OperatorFigures(Struct, frozen=True, kw_only=True):
     callers: Annotated[list[str], Meta(description="operators around them, those of most GPU time first")] = []
 
 
+class WaitFigures(Struct, frozen=True, kw_only=True):
+    """Waits for operations of one name: of the host in an API call (`call`), or of a stream for another's event."""
+
+    call: Annotated[str, Meta(description="empty where a stream waits")] = ""
+    device: Annotated[int | None, Meta(description="of the stream that waits; null for the host")] = None
+    stream: int | None = None
+    on: Annotated[str, Meta(description="the operation that ended the wait")]
+    count: int
+    us: Annotated[float, Meta(description="from when it could have gone on until the operation was done")]
+    idle_us: Annotated[float, Meta(description="of the GPU, from the host's waits to the next operation")] = 0.0
+    main: Annotated[bool, Meta(description="the stream is the one of its device that computes most")] = False
+    said_by: Annotated[
+        str, Meta(description="recorded: stream or event by ids; device: the call waits for all; guess: by time")
+    ]
+
+
 class KernelToProfile(Struct, frozen=True, kw_only=True):
     """A kernel whose counters are worth having. share: of the window, what does not hide behind late launches;
     speedup_bound: of the program if the kernel took no time at all."""

@@ -18,6 +18,7 @@ from kscope.features.timeline.recording_cost import RecordingCost
 from kscope.features.timeline.steady import LEAST_OPERATIONS
 from kscope.features.timeline.torch_compile import Compiled, find_compiled
 from kscope.features.timeline.unseen import Unseen, unseen
+from kscope.features.timeline.waits import Waits
 from kscope.model.columns import column
 from kscope.model.job import CommunicationFigures
 from kscope.model.timeline import Timeline
@@ -40,6 +41,7 @@ class TimelineView:
         self.sequences = Sequences(self.facts, self.causes, self.cost)
         self.communication = Communication(self.facts)
         self.operators = Operators(self.facts)
+        self.waits = Waits(self.facts, self.causes)
 
     @cached_property
     def operations(self) -> int:

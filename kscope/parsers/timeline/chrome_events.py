@@ -74,6 +74,8 @@ class Args(msgspec.Struct, gc=False):
     ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
     source: Any = msgspec.field(name="Src Rank", default=None)
     target: Any = msgspec.field(name="Dst Rank", default=None)
+    waits_on: Any = msgspec.field(name="wait_on_stream", default=None)
+    record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
 
 
 class Event(msgspec.Struct, gc=False):

@@ -13,7 +13,7 @@ from typing import Any
 
 from kscope.model.columns import by_start, column, constant
 from kscope.model.errors import KscopeError, one_line
-from kscope.model.timeline import LATEST, Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, spans
+from kscope.model.timeline import LATEST, Awaited, Calls, Copy, Coverage, GpuOps, Op, Spans, Sync, Timeline, spans
 from kscope.parsers.files.stream import Stream
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.chrome_events import CHUNK, Events
@@ -30,6 +30,8 @@ _CATEGORIES: dict[str, int] = {
 _DIRECTIONS = {"HtoD": Copy.HTOD, "DtoH": Copy.DTOH, "DtoD": Copy.DTOD, "HtoH": Copy.HTOH, "PtoP": Copy.PTOP}
 _USERS = ("ProfilerStep", "enumerate(DataLoader)", "Optimizer.")  # operators of 2021 that are ranges since
 _COMPILER = ("## Call CompiledFxGraph", "compile_id=")  # ranges of torch.compile, not of the user
+_SYNCS = {"Event Sync": Sync.EVENT, "Stream Wait Event": Sync.STREAM_WAIT, "Stream Sync": Sync.STREAM,
+          "Context Sync": Sync.CONTEXT}  # fmt: skip
 _QUEUE_FULL = "Command Buffer Full"
 
 
@@ -84,6 +86,7 @@ class _Builder:
         self.syncs, self.ranges, self.operators, self.overhead, self.full = (
             _Table("start", "end", "name", "thread") for _ in range(5)
         )
+        self.awaited = _Table("correlation", "kind", "device", "stream", "of", "record")
         self.categories: dict[str | None, int | None] = {None: None}
         self.sources: dict[int, str] = {}
         self.messages = Interner()
@@ -132,6 +135,8 @@ class _Builder:
             table.add(start, end, name, thread)
         elif what == _SYNC:
             self.syncs.add(start, end, name, thread)
+            if event.args is not None:
+                self._awaited(text, event.args)
         else:
             loading = text.endswith("Loading")  # of code, by the program: not the profiler's doing
             table = self.full if text == _QUEUE_FULL else self.operators if loading else self.overhead
@@ -157,6 +162,11 @@ class _Builder:
         self.ops.add(start, end, what, self.names[text], _int(device), _int(stream), correlation, size, direction,
                      pageable, graph, message, *grid, *block)  # fmt: skip
 
+    def _awaited(self, text: str, args: Any) -> None:
+        kind = _SYNCS.get(text, Sync.UNKNOWN)
+        of = _int(args.waits_on) if args.waits_on is not None else -1
+        self.awaited.add(_int(args.correlation), kind, _int(args.device), _int(args.stream), of, _int(args.record))
+
     def timeline(self, path: str, header: dict[str, Any], truncated: str, damaged: int) -> Timeline:
         """The columns as a Timeline. Raises KscopeError where the trace holds no event of a known kind."""
         tables = (self.ops, self.calls, self.ranges, self.operators)
@@ -168,12 +178,14 @@ class _Builder:
         size = len(raw["start"])
         grid, block = ((raw.pop(f"{what}x"), raw.pop(f"{what}y"), raw.pop(f"{what}z")) for what in "gb")
         calls = by_start({name: column(values) for name, values in self.calls.columns.items()})
+        awaited = {name: column(values) for name, values in self.awaited.columns.items()}
         return Timeline(
             path=path, kind="kineto", tool_version=None, names=tuple(self.names), devices=_devices(header),
             ops=GpuOps(**raw, process=constant(0, size), grid=grid, block=block),
             calls=Calls(**calls, process=constant(0, len(calls["start"]))),
             syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=self.operators.spans(),
             overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
+            awaited=Awaited(process=constant(0, len(awaited["kind"])), **awaited),
             messages=tuple(self.messages), place=place_of(header),
             coverage=Coverage(
                 truncated=truncated, damaged=damaged + self.odd, gpu_rows=size > 0, api_rows=len(calls["start"]) > 0

@@ -19,6 +19,7 @@ from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, 
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.nsys_recorder import recorder
+from kscope.parsers.timeline.nsys_syncs import awaited
 from kscope.parsers.timeline.nsys_tables import Tables, open_tables
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -205,7 +206,8 @@ class _Reader:
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,
             syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
-            names=tuple(self.names), thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
+            awaited=awaited(self.tables, calls), names=tuple(self.names),
+            thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
             recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(
                 gpu_rows=len(ops) > 0, api_rows=len(calls) > 0, graph_rows=int((ops.kind == Op.GRAPH).sum()),

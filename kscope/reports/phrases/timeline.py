@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PATH = 160  # characters of a path in a sentence: its end says most
 KINDS_SHOWN = 4
+_WORTH = 0.02  # share of the window from which on a wait has a line
 
 
 def badge(timeline: TimelineAnalysis | JobAnalysis) -> tuple[str, str, str]:
@@ -47,6 +48,7 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
                 f"{words.time(one.busy_us)}, {words.time(of_it.interval_us)} between launches, queue depth "
                 f"{of_it.queue_depth:.0f}"
             )
+    out += _waits(timeline)
     if (compiled := timeline.compiled) is not None:
         again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
         work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
@@ -94,6 +96,19 @@ def worth_profiling(timeline: TimelineAnalysis) -> list[str]:
         f"{one_line(k.command)}   ({words.percent(k.share)} of the time: {words.times(k.speedup_bound)} at most)"
         for k in timeline.to_profile
     ]
+
+
+def _waits(timeline: TimelineAnalysis) -> list[str]:
+    """Whom the host waits for before the GPU idles, and whom the stream that computes waits for."""
+    out = []
+    for one in timeline.waits:
+        sure = ", probably" if one.said_by == "guess" else ""
+        what = f"{quoted(one.on)} ({counted(one.count, 'time')}, {words.time(one.us)}{sure})"
+        if one.call and one.idle_us >= _WORTH * timeline.span_us:
+            out.append(f"the host waits in {quoted(one.call)} for {what}; the GPU then idles {words.time(one.idle_us)}")
+        elif one.main and one.us >= _WORTH * timeline.span_us:
+            out.append(f"stream {one.stream} of device {one.device}, which computes, waits for {what}")
+    return out
 
 
 def generated(kernel: TopKernel) -> str:
