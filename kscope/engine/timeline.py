@@ -20,13 +20,14 @@ from kscope.model.analysis import TimelineAnalysis
 from kscope.model.columns import Column, distinct
 from kscope.model.errors import one_line
 from kscope.model.job import ONCE
-from kscope.model.timeline import Op
+from kscope.model.timeline import Op, Recorded
 from kscope.model.timeline_figures import (
     CompiledFigures,
     DeviceUse,
     IdleCause,
     LaunchFigures,
     ProcessFigures,
+    RecordingFigures,
     StepFigures,
     TimelineCoverage,
     TopKernel,
@@ -37,6 +38,7 @@ from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
 PLACES = 3
+_COSTLY = frozenset({"with_stack", "profile_memory", "with_modules"})
 WAITS = 6
 """Waits of the host, and of streams, that are listed."""
 
@@ -65,6 +67,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         top_kernels=[_clean(k) for k in view.kernels],
         operators=operators(view),
         waits=_waits(view),
+        recording=_recording(view),
         devices=_devices(view),
         steps=_steps(view),
         launches=_launches(view, view.facts.launches) if view.facts.launches is not None else None,
@@ -198,6 +201,17 @@ def _waits(view: TimelineView) -> list[WaitFigures]:
     ]  # fmt: skip
 
 
+def _recording(view: TimelineView) -> RecordingFigures | None:
+    told = view.timeline.recorded
+    if view.timeline.kind != "kineto":
+        return None
+    cost = view.recording_share
+    return RecordingFigures(
+        options=list(told.options), python_calls=told.python, us=round(cost * view.span_us, 3),
+        pct=round(100 * cost, 3),
+    )  # fmt: skip
+
+
 def _compiled(view: TimelineView) -> CompiledFigures | None:
     found = view.compiled
     if found is None:
@@ -207,6 +221,16 @@ def _compiled(view: TimelineView) -> CompiledFigures | None:
         recompilations=[c.version for c in found.recompilations],
         compile_us=round(sum(c.end - c.start for c in found.compilations) / 1e3, 3),
     )  # fmt: skip
+
+
+def _slowed(told: Recorded) -> str:
+    """What more than calls and operators was recorded: its cost was not measured, and is not in what recording cost."""
+    calls = f" ({told.python:,} calls of Python functions)" if told.python else ""
+    what = " and ".join(filter(None, (", ".join(told.options[:-1]), "".join(told.options[-1:])))) or "with_stack"
+    return (
+        f"recorded with {what}{calls}: it slowed the host by more than what is reckoned as the cost of recording; "
+        "record without before times of the host are believed"
+    )
 
 
 def _coverage(view: TimelineView) -> TimelineCoverage:
@@ -232,6 +256,8 @@ def _coverage(view: TimelineView) -> TimelineCoverage:
         notes.append(f"{captured} went into a stream capture: graphs run them later, if at all")
     if hidden.lost > 0.01 * hidden.launches and len(timeline.ops):
         notes.append(f"{hidden.lost:,} of {hidden.launches:,} launches have no GPU operation in the recording")
+    if timeline.recorded.python or _COSTLY.intersection(timeline.recorded.options):
+        notes.append(_slowed(timeline.recorded))
     if not len(timeline.ops):
         notes += empty.notes(timeline)
     elif not len(timeline.ranges):

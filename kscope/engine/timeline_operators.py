@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kscope.engine.operator_roofline import rooflines
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.operators import Operators
 from kscope.model.columns import Column, distinct
@@ -26,11 +27,12 @@ def operators(view: TimelineView) -> list[OperatorFigures]:
     at_work = found.total > 0
     parts = found.own, found.total * _outermost(found, index), at_work, (spans.end - spans.start) * at_work
     own, total, count, host = (np.bincount(index, weights=w, minlength=len(numbers)).tolist() for w in parts)
+    roof = rooflines(view)
     out = [
         OperatorFigures(
             name=one_line(names[int(numbers[i])])[:200], count=int(count[i]), own_us=round(own[i] / 1e3, 3),
             total_us=round(total[i] / 1e3, 3), share=round(own[i] / whole, 6), host_us=round(host[i] / 1e3, 3),
-            callers=_callers(view, index, i),
+            callers=_callers(view, index, i), roofline=roof.get(int(numbers[i])),
         )
         for i in range(len(numbers)) if total[i] >= _LEAST * whole
     ]  # fmt: skip

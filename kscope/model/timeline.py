@@ -154,6 +154,16 @@ class Message(Struct, frozen=True):
     peer: int = -1
 
 
+class Inputs(Struct, frozen=True):
+    """The arguments of an operator, as its framework recorded them: of each its size (empty for what is no tensor), its
+    type, its strides (empty where unknown) and its value, "" where it was not written down."""
+
+    dims: tuple[tuple[int, ...], ...]
+    types: tuple[str, ...]
+    strides: tuple[tuple[int, ...], ...] = ()
+    values: tuple[str, ...] = ()
+
+
 class Place(Struct, frozen=True):
     """Which process of a job a recording is of. rank, world: -1 and 0 where it does not say. origin: ns that all times
     count from, 0 where unknown: recordings of one host with an origin share a clock."""
@@ -187,6 +197,14 @@ class Recorder(Struct, frozen=True):
     system: tuple[tuple[str, int, int], ...] = ()
 
 
+class Recorded(Struct, frozen=True):
+    """What the torch profiler was told to record beyond events: its options, as far as the recording names them or
+    shows their traces; python: calls of Python functions that it holds."""
+
+    options: tuple[str, ...] = ()
+    python: int = 0
+
+
 class Timeline(Struct, frozen=True):
     """One recording. ranges: what the user named (NVTX, record_function); operators: the framework's (aten::mm);
     overhead: time that the profiler itself took; full: intervals in which the launch queue was full; sources: files of
@@ -210,6 +228,10 @@ class Timeline(Struct, frozen=True):
     messages: tuple[Message, ...] = ()
     place: Place = Place()
     awaited: Awaited | None = None
+    inputs: tuple[Inputs, ...] = ()
+    input: Column | None = None
+    """Of each operator one more than the index of its inputs, 0 where they are unknown; None where all are."""
+    recorded: Recorded = Recorded()
     thread_process: tuple[int, ...] = ()
     """The process of each thread; empty where the recording is of one."""
 

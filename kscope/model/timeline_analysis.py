@@ -17,6 +17,7 @@ from kscope.model.timeline_figures import (
     LaunchFigures,
     OperatorFigures,
     ProcessFigures,
+    RecordingFigures,
     StepFigures,
     TimelineCoverage,
     TopKernel,
@@ -54,3 +55,4 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
     operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []
     waits: Annotated[list[WaitFigures], Meta(description="whom the host and the streams wait for")] = []
+    recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None

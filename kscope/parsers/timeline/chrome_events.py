@@ -76,6 +76,22 @@ class Args(msgspec.Struct, gc=False):
     target: Any = msgspec.field(name="Dst Rank", default=None)
     waits_on: Any = msgspec.field(name="wait_on_stream", default=None)
     record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default_factory=msgspec.Raw)
+    types: msgspec.Raw = msgspec.field(name="Input type", default_factory=msgspec.Raw)
+    strides: msgspec.Raw = msgspec.field(name="Input Strides", default_factory=msgspec.Raw)
+    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default_factory=msgspec.Raw)
+
+
+_UNDECODED = frozenset({"Input Dims", "Input type", "Input Strides", "Concrete Inputs"})
+
+
+def _undecoded(raw: Any) -> Any:
+    """An event that json decoded, with what stays text in Args as text again."""
+    args: Any = raw.get("args") if isinstance(raw, dict) else None
+    if isinstance(args, dict):
+        for name in args.keys() & _UNDECODED:
+            args[name] = msgspec.Raw(json.dumps(args[name], default=str).encode("utf-8", "replace"))
+    return raw
 
 
 class Event(msgspec.Struct, gc=False):
@@ -214,7 +230,7 @@ class Events:
                 break
             try:
                 raw, at = decoder.raw_decode(text, at)
-                events.append(msgspec.convert(raw, ExactEvent))
+                events.append(msgspec.convert(_undecoded(raw), ExactEvent))
             except msgspec.ValidationError:
                 self.damaged += 1
             except (ValueError, RecursionError):
