@@ -85,7 +85,7 @@ def read(path: Path | str, chunk: int = CHUNK) -> Timeline:
     events = Events(stream, str(path), chunk)
     build = _Builder()
     for some in events:
-        build.add(some)
+        build.add(some, events.shift_us * 1000)
     truncated = stream.cut or ("the list of events has no end" if events.truncated else "")
     return build.timeline(str(path), events.header, truncated, events.damaged)
 
@@ -111,9 +111,12 @@ class _Builder:
         self.memory = False
         self.python = 0
         self.odd = 0
+        self.shift = 0
         self.graph_rows = 0
 
-    def add(self, events: list[Any]) -> None:
+    def add(self, events: list[Any], shift: int = 0) -> None:
+        """shift: ns to be added to the times of these events."""
+        self.shift = shift
         categories = self.categories
         for event in events:
             if event.ph != "X":
@@ -133,7 +136,7 @@ class _Builder:
 
     def _event(self, what: int, event: Any) -> None:
         ts, dur = event.ts, event.dur
-        start = ts * 1000 if type(ts) is int else _ns(ts)
+        start = (ts * 1000 if type(ts) is int else _ns(ts)) + self.shift
         end = start + (dur * 1000 if type(dur) is int else _ns(dur))
         if not -LATEST < start <= end < LATEST:
             raise ValueError("an event that ends before it starts, or lies out of all time")
