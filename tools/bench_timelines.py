@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import lzma
+import re
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import msgspec
 ROOT = Path(__file__).resolve().parents[1]
 TRACES = ROOT / "fixtures" / "traces"
 KINETO_BYTES, NSYS_BYTES = 400e6, 500e6
+NVTX_RANGES, NVTX_BYTES, BYTES_A_RANGE = 3_000_000, 400e6, 75
 
 HTA = """
 import logging, sys
@@ -86,6 +88,45 @@ def big_export(out: Path, size: float = NSYS_BYTES) -> int:
         _repeat(db, tables, 1, copies, high - low + 10_000, most + 1)
         first = out.stat().st_size
         _repeat(db, tables, copies, int(copies * size / first), high - low + 10_000, most + 1)
+    return out.stat().st_size
+
+
+OPERATORS = ("aten::addmm", "aten::layer_norm", "aten::gelu", "aten::add", "autograd::engine::evaluate_function: X")
+
+
+def big_nvtx_export(out: Path, ranges: int = NVTX_RANGES, size: float = NVTX_BYTES) -> int:
+    """An export with so many NVTX ranges as emit_nvtx makes them, each with an op id of its own in its text, around the
+    calls of `launch`, repeated until it has about `size` bytes; returns its bytes."""
+    data = lzma.decompress((TRACES / "launch.sqlite.xz").read_bytes())
+    out.write_bytes(data)
+    with contextlib.closing(sqlite3.connect(out, isolation_level=None)) as db:
+        for pragma in ("journal_mode=OFF", "synchronous=OFF"):
+            db.execute(f"PRAGMA {pragma}")
+        runtime = "CUPTI_ACTIVITY_KIND_RUNTIME"
+        low, high, most = db.execute(f"SELECT min(start), max(end), max(correlationId) FROM {runtime}").fetchone()
+        tid = db.execute(f"SELECT globalTid FROM {runtime} LIMIT 1").fetchone()[0]
+        tables = [t for (t,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        length = high - low + 10_000
+        copies = max(int((size - ranges * BYTES_A_RANGE) / len(data)), 2)
+        _repeat(db, [t for t in tables if t != "NVTX_EVENTS"], 1, copies, length, most + 1)
+        each = max(length * copies // ranges, 4)
+        db.execute("BEGIN")
+        db.executemany(
+            'INSERT INTO NVTX_EVENTS (start, "end", eventType, text, globalTid) VALUES (?, ?, 59, ?, ?)',
+            ((low + i * each, low + i * each + each // 2,
+              f"{OPERATORS[i % len(OPERATORS)]}, op_id = {i}", tid) for i in range(ranges)),
+        )  # fmt: skip
+        db.execute("COMMIT")
+    return out.stat().st_size
+
+
+def epoch_trace(plain: Path, out: Path) -> int:
+    """The same trace with times since 1970 with decimals, which doubles cannot hold; returns its bytes."""
+    begin = b"1795256191403656"
+    pattern = re.compile(rb'"ts":(\d{1,15})(\.\d+)?')
+    with plain.open("rb") as source, out.open("wb") as target:
+        for line in source:
+            target.write(pattern.sub(lambda m: b'"ts":%d%s' % (int(begin) + int(m[1]), m[2] or b".001"), line))
     return out.stat().st_size
 
 

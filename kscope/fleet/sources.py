@@ -67,7 +67,7 @@ def _local(path: Path, faults: Faults) -> Iterator[Source]:
     if not path.is_dir():
         yield from _file(path, faults)
         return
-    below = set(reports_below(path))
+    below = {member for member in reports_below(path) if member.is_file()}
     for root, folders, files in os.walk(path):
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         below |= {Path(root, n) for n in files if n.endswith((*_BINARIES, *_TARS, ".zip")) and not n.startswith(".")}

@@ -35,6 +35,16 @@ class Copy(IntEnum):
     PTOP = 10
 
 
+class Sync(IntEnum):
+    """What a synchronising call is, numbered as CUPTI does (CUpti_ActivitySynchronizationType)."""
+
+    UNKNOWN = 0
+    EVENT = 1
+    STREAM_WAIT = 2
+    STREAM = 3
+    CONTEXT = 4
+
+
 class GpuOps(Struct, frozen=True):
     """Operations of all devices, sorted by start. Columns of equal length.
 
@@ -99,6 +109,26 @@ class Spans(Struct, frozen=True):
         return len(self.start)
 
 
+class Awaited(Struct, frozen=True):
+    """What a recording says of synchronising calls: columns of equal length, in no order. process, correlation: of the
+    call. kind: a Sync. stream: that the host waits for, or that is to wait (STREAM_WAIT). of, record: the stream that
+    the event was recorded on and the correlation of that call; -1 and 0 where the recording does not say."""
+
+    process: Column
+    correlation: Column
+    kind: Column
+    device: Column
+    stream: Column
+    of: Column
+    record: Column
+
+    def __post_init__(self) -> None:
+        even({name: getattr(self, name) for name in self.__struct_fields__})
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
 def _closed(table: GpuOps | Calls | Spans) -> None:
     """Raises ValueError for columns that differ in length, and for times that cannot be reckoned with."""
     columns: dict[str, Any] = {}
@@ -122,6 +152,16 @@ class Message(Struct, frozen=True):
     ranks: tuple[int, ...] = ()
     size: int = 0
     peer: int = -1
+
+
+class Inputs(Struct, frozen=True):
+    """The arguments of an operator, as its framework recorded them: of each its size (empty for what is no tensor), its
+    type, its strides (empty where unknown) and its value, "" where it was not written down."""
+
+    dims: tuple[tuple[int, ...], ...]
+    types: tuple[str, ...]
+    strides: tuple[tuple[int, ...], ...] = ()
+    values: tuple[str, ...] = ()
 
 
 class Place(Struct, frozen=True):
@@ -157,6 +197,14 @@ class Recorder(Struct, frozen=True):
     system: tuple[tuple[str, int, int], ...] = ()
 
 
+class Recorded(Struct, frozen=True):
+    """What the torch profiler was told to record beyond events: its options, as far as the recording names them or
+    shows their traces; python: calls of Python functions that it holds."""
+
+    options: tuple[str, ...] = ()
+    python: int = 0
+
+
 class Timeline(Struct, frozen=True):
     """One recording. ranges: what the user named (NVTX, record_function); operators: the framework's (aten::mm);
     overhead: time that the profiler itself took; full: intervals in which the launch queue was full; sources: files of
@@ -179,6 +227,11 @@ class Timeline(Struct, frozen=True):
     recorder: Recorder = Recorder()
     messages: tuple[Message, ...] = ()
     place: Place = Place()
+    awaited: Awaited | None = None
+    inputs: tuple[Inputs, ...] = ()
+    input: Column | None = None
+    """Of each operator one more than the index of its inputs, 0 where they are unknown; None where all are."""
+    recorded: Recorded = Recorded()
     thread_process: tuple[int, ...] = ()
     """The process of each thread; empty where the recording is of one."""
 

@@ -36,10 +36,28 @@ def compare_timelines(
     high = old / (new - min(UNSURE * cost[1], 0.9 * new)) if speedup else None
     found = real(before.findings), real(after.findings)
     codes = [f.code for f in found[0]], [f.code for f in found[1]]
-    rows = [
-        Change(what=f"time a {per}", unit="us", before=old, after=new),
-        Change(what="GPU busy", unit="%", before=before.gpu_busy_pct, after=after.gpu_busy_pct),
-    ]
+    time = Change(what=f"time a {per}", unit="us", before=old, after=new)
+    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
+    gone = [f for f in found[0] if f.code not in codes[1] and f.code not in blind]
+    regimes = [t.verdict.regime if t.verdict else "no verdict" for t in (before, after)]
+    still = f"still {regimes[1]}" if regimes[0] == regimes[1] else f"from {regimes[0]} to {regimes[1]}"
+    sure = _range(low, high) if low is not None and high is not None and high > 1.05 * low else ""
+    return TimelinePair(
+        before=before, after=after, per=per, speedup=speedup, low=low, high=high,
+        sentence=f"{faster(speedup)} a {per}{sure}, {still}",
+        fixed=[f.code for f in gone], unknown=[c for c in codes[0] if c not in codes[1] and c in blind],
+        new=[c for c in codes[1] if c not in codes[0]], remaining=[c for c in codes[1] if c in codes[0]],
+        changes=[row for row in _figures(before, after, time, words) if moved(row)],
+        promises=_promises(gone, low, high), kernels=_kernels(before, after, counts, old),
+        operators=_operators(before, after, counts, old),
+    )  # fmt: skip
+
+
+def _figures(
+    before: TimelineAnalysis, after: TimelineAnalysis, time: Change, words: Callable[[str], str]
+) -> list[Change]:
+    """The time, and what it goes into."""
+    rows = [time, Change(what="GPU busy", unit="%", before=before.gpu_busy_pct, after=after.gpu_busy_pct)]
     idle = {i.cause: i.pct for i in before.idle}, {i.cause: i.pct for i in after.idle}
     for cause in dict.fromkeys([*idle[0], *idle[1]]):
         if cause in ("profiler", "one_off"):  # not the program's steady state
@@ -47,24 +65,14 @@ def compare_timelines(
         a, b = idle[0].get(cause, 0.0), idle[1].get(cause, 0.0)
         rows.append(Change(what=f"idle: {words(cause)}", unit="%", before=a, after=b))
     exposed = [t.communication.exposed_pct if t.communication is not None else 0.0 for t in (before, after)]
-    rows.append(Change(what="exposed communication", unit="%", before=exposed[0], after=exposed[1]))
-    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
-    gone = [f for f in found[0] if f.code not in codes[1] and f.code not in blind]
-    regimes = [t.verdict.regime if t.verdict else "no verdict" for t in (before, after)]
-    still = f"still {regimes[1]}" if regimes[0] == regimes[1] else f"from {regimes[0]} to {regimes[1]}"
-    sure = f" ({low:.1f}x to {high:.1f}x without what recording cost)" if _apart(low, high) else ""
-    return TimelinePair(
-        before=before, after=after, per=per, speedup=speedup, low=low, high=high,
-        sentence=f"{faster(speedup)} a {per}{sure}, {still}",
-        fixed=[f.code for f in gone], unknown=[c for c in codes[0] if c not in codes[1] and c in blind],
-        new=[c for c in codes[1] if c not in codes[0]], remaining=[c for c in codes[1] if c in codes[0]],
-        changes=[row for row in rows if moved(row)], promises=_promises(gone, low, high),
-        kernels=_kernels(before, after, counts, old),
-    )  # fmt: skip
+    return [*rows, Change(what="exposed communication", unit="%", before=exposed[0], after=exposed[1])]
 
 
-def _apart(low: float | None, high: float | None) -> bool:
-    return low is not None and high is not None and high > 1.05 * low
+def _range(low: float, high: float) -> str:
+    """The bounds in words, in the direction of what they say."""
+    slower = high < 1
+    first, last = (1 / high, 1 / low) if slower else (low, high)
+    return f" ({first:.1f}x to {last:.1f}x {'slower ' if slower else ''}without what recording cost)"
 
 
 def _promises(gone: Sequence[Finding], low: float | None, high: float | None) -> list[Promise]:
@@ -93,11 +101,24 @@ def _kernels(
     before: TimelineAnalysis, after: TimelineAnalysis, counts: tuple[int, int], step: float
 ) -> list[Change]:
     """Time a step by kernel, those first whose time changed most."""
+    return _moved([[(k.name, k.total_us) for k in one.top_kernels] for one in (before, after)], counts, step)
+
+
+def _operators(
+    before: TimelineAnalysis, after: TimelineAnalysis, counts: tuple[int, int], step: float
+) -> list[Change]:
+    """GPU time a step by the operator that issued it; none where one side's recording has no operators, or has them
+    in graphs alone: then all of the other's would have gone."""
+    sides = [[(o.name, o.own_us) for o in one.operators] for one in (before, after)]
+    return _moved(sides, counts, step) if all(sides) else []
+
+
+def _moved(sides: Sequence[list[tuple[str, float]]], counts: tuple[int, int], step: float) -> list[Change]:
     sums: list[dict[str, float]] = []
-    for one, count in zip((before, after), counts, strict=True):
+    for side, count in zip(sides, counts, strict=True):
         mine: dict[str, float] = {}
-        for kernel in one.top_kernels:
-            mine[kernel.name] = mine.get(kernel.name, 0.0) + kernel.total_us / count
+        for name, time in side:
+            mine[name] = mine.get(name, 0.0) + time / count
         sums.append(mine)
     rows = [
         Change(what=name, unit="us", before=sums[0].get(name), after=sums[1].get(name))

@@ -18,7 +18,7 @@ from kscope.model.faults import fault
 from kscope.model.timeline import Place, Timeline
 
 KERNELS = 50
-KINDS = ("nsys", "nsys-rep", "kineto")
+KINDS = ("nsys", "nsys-rep", "nsys-parquet", "kineto")
 """Kinds of `parsers.compressed.kind_of` that are timelines."""
 Progress = Callable[[str, int, "int | None"], None]
 
@@ -166,9 +166,10 @@ def shortened(one: TimelineAnalysis, top: int | None) -> TimelineAnalysis:
 
 
 def _reader(kind: str) -> Callable[[Path], Timeline]:
-    from kscope.parsers.timeline import kineto, nsys, nsys_export
+    from kscope.parsers.timeline import kineto, nsys, nsys_export, nsys_parquet
 
     readers: dict[str, Callable[[Path], Timeline]] = {
         "kineto": kineto.read, "nsys": nsys.read, "nsys-rep": nsys_export.read,
+        "nsys-parquet": nsys_parquet.read,
     }  # fmt: skip
     return readers[kind]

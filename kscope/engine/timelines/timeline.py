@@ -10,6 +10,10 @@ import numpy as np
 from kscope.engine.findings.outcomes import judged
 from kscope.engine.timelines import empty
 from kscope.engine.timelines.timeline_verdict import decide
+from kscope.engine.timelines import empty
+from kscope.engine.findings.outcomes import judged
+from kscope.engine.timeline_operators import operators
+from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline.operations.intervals import covered
@@ -19,14 +23,20 @@ from kscope.model.columns import Column, distinct
 from kscope.model.contract.analysis import TimelineAnalysis
 from kscope.model.contract.job import ONCE
 from kscope.model.contract.timeline_figures import (
+from kscope.model.errors import one_line
+from kscope.model.contract.job import ONCE
+from kscope.model.timeline import Op, Recorded
+from kscope.model.contract.timeline_figures import (
     CompiledFigures,
     DeviceUse,
     IdleCause,
     LaunchFigures,
     ProcessFigures,
+    RecordingFigures,
     StepFigures,
     TimelineCoverage,
     TopKernel,
+    WaitFigures,
 )
 from kscope.model.errors import one_line
 from kscope.model.timeline import Op
@@ -35,6 +45,9 @@ from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
 
 PLACES = 3
+_COSTLY = frozenset({"with_stack", "profile_memory", "with_modules"})
+WAITS = 6
+"""Waits of the host, and of streams, that are listed."""
 
 
 def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> TimelineAnalysis:
@@ -59,6 +72,9 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         idle=_idle(view),
         findings=said.findings,
         top_kernels=[_clean(k) for k in view.kernels],
+        operators=operators(view),
+        waits=_waits(view),
+        recording=_recording(view),
         devices=_devices(view),
         steps=_steps(view),
         launches=_launches(view, view.facts.launches) if view.facts.launches is not None else None,
@@ -179,6 +195,30 @@ def _launches(view: TimelineView, found: Launches) -> LaunchFigures:
     )  # fmt: skip
 
 
+def _waits(view: TimelineView) -> list[WaitFigures]:
+    found = [*view.waits.host[:WAITS], *view.waits.streams[:WAITS]]
+    places = [w.stream if w.stream is not None else (None, None) for w in found]
+    return [
+        WaitFigures(
+            call=one_line(w.call), device=device, stream=stream, on=one_line(w.on)[:300], count=w.count,
+            us=round(w.ns / 1e3, 3), idle_us=round(w.idle / 1e3, 3),
+            main=w.stream in view.waits.computing, said_by=w.said_by,
+        )
+        for w, (device, stream) in zip(found, places, strict=True)
+    ]  # fmt: skip
+
+
+def _recording(view: TimelineView) -> RecordingFigures | None:
+    told = view.timeline.recorded
+    if view.timeline.kind != "kineto":
+        return None
+    cost = view.recording_share
+    return RecordingFigures(
+        options=list(told.options), python_calls=told.python, us=round(cost * view.span_us, 3),
+        pct=round(100 * cost, 3),
+    )  # fmt: skip
+
+
 def _compiled(view: TimelineView) -> CompiledFigures | None:
     found = view.compiled
     if found is None:
@@ -188,6 +228,16 @@ def _compiled(view: TimelineView) -> CompiledFigures | None:
         recompilations=[c.version for c in found.recompilations],
         compile_us=round(sum(c.end - c.start for c in found.compilations) / 1e3, 3),
     )  # fmt: skip
+
+
+def _slowed(told: Recorded) -> str:
+    """What more than calls and operators was recorded: its cost was not measured, and is not in what recording cost."""
+    calls = f" ({told.python:,} calls of Python functions)" if told.python else ""
+    what = " and ".join(filter(None, (", ".join(told.options[:-1]), "".join(told.options[-1:])))) or "with_stack"
+    return (
+        f"recorded with {what}{calls}: it slowed the host by more than what is reckoned as the cost of recording; "
+        "record without before times of the host are believed"
+    )
 
 
 def _coverage(view: TimelineView) -> TimelineCoverage:
@@ -213,6 +263,8 @@ def _coverage(view: TimelineView) -> TimelineCoverage:
         notes.append(f"{captured} went into a stream capture: graphs run them later, if at all")
     if hidden.lost > 0.01 * hidden.launches and len(timeline.ops):
         notes.append(f"{hidden.lost:,} of {hidden.launches:,} launches have no GPU operation in the recording")
+    if timeline.recorded.python or _COSTLY.intersection(timeline.recorded.options):
+        notes.append(_slowed(timeline.recorded))
     if not len(timeline.ops):
         notes += empty.notes(timeline)
     elif not len(timeline.ranges):

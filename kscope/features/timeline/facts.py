@@ -18,6 +18,8 @@ from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
 from kscope.features.timeline.operations.torch_compile import Compiled, find_compiled
 from kscope.features.timeline.operations.unseen import Unseen, unseen
+from kscope.features.timeline.operators import Operators
+from kscope.features.timeline.waits import Waits
 from kscope.model.columns import column
 from kscope.model.contract.job import CommunicationFigures
 from kscope.model.contract.timeline_figures import CopyFigures, TopKernel
@@ -39,6 +41,8 @@ class TimelineView:
         self.cost = RecordingCost(self.facts)
         self.sequences = Sequences(self.facts, self.causes, self.cost)
         self.communication = Communication(self.facts)
+        self.operators = Operators(self.facts)
+        self.waits = Waits(self.facts, self.causes)
 
     @cached_property
     def operations(self) -> int:

@@ -85,6 +85,9 @@ class TimelinePair(Frozen, frozen=True, kw_only=True):
     high: Annotated[float | None, Meta(description="speedup if recording slowed the new side alone, at most")] = None
     promises: list[Promise] = []
     kernels: Annotated[list[Change], Meta(description="time a step by kernel, most changed first")] = []
+    operators: Annotated[
+        list[Change], Meta(description="GPU time a step by operator that issued it, most changed first")
+    ] = []
 
 
 class Comparison(Frozen, frozen=True, kw_only=True):

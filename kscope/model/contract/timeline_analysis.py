@@ -16,10 +16,13 @@ from kscope.model.contract.timeline_figures import (
     IdleCause,
     KernelToProfile,
     LaunchFigures,
+    OperatorFigures,
     ProcessFigures,
+    RecordingFigures,
     StepFigures,
     TimelineCoverage,
     TopKernel,
+    WaitFigures,
 )
 
 
@@ -51,3 +54,6 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     processes: Annotated[list[ProcessFigures], Meta(description="where there are several, or several devices")] = []
     to_profile: Annotated[list[KernelToProfile], Meta(description="kernels whose counters are worth having")] = []
     rank: Annotated[int | None, Meta(description="rank of the recorded process, where the recording says so")] = None
+    operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []
+    waits: Annotated[list[WaitFigures], Meta(description="whom the host and the streams wait for")] = []
+    recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None

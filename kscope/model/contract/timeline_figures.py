@@ -111,6 +111,68 @@ class TopKernel(Struct, frozen=True, kw_only=True):
     source: Annotated[str, Meta(description="file that torch.compile generated it into")] = ""
 
 
+class OperatorRoofline(Struct, frozen=True, kw_only=True):
+    """Operators of one name against their device's peaks at its highest clock, where their sizes were recorded: FLOP
+    of matrix products, and compulsory bytes, each tensor moved once (real traffic is as much or more)."""
+
+    known: Annotated[float, Meta(ge=0, le=1, description="share of their GPU time whose needs are known")]
+    flop: float
+    bytes: float
+    flops_per_s: float
+    bytes_per_s: float
+    precision: Annotated[str, Meta(description="of the products; empty without")]
+    peak_flops_per_s: float | None
+    peak_bytes_per_s: float
+    pct_of_roof: Annotated[
+        float, Meta(description="time at the peaks over time; of memory only bytes beyond what L2 holds")
+    ]
+    bounded_by: Annotated[str, Meta(description="the precision, or memory (L2 or the device's)")]
+    headroom: Annotated[float, Meta(description="speed-up of the operator if its kernels were as good as good ones")]
+    tf32_speedup: Annotated[
+        float | None, Meta(description="what TF32 is faster than the FP32 that they ran at, at most")
+    ] = None
+
+
+class OperatorFigures(Struct, frozen=True, kw_only=True):
+    """Operators of the framework of one name: the GPU time in the window of what they issued themselves (`own_us`), and
+    with what they called (`total_us`). What no operator issued has a name in parentheses."""
+
+    name: str
+    count: Annotated[int, Meta(description="calls that issued something, themselves or by what they called")]
+    own_us: float
+    total_us: float
+    share: Annotated[float, Meta(ge=0, le=1, description="own_us of the time of all GPU operations in the window")]
+    host_us: Annotated[float, Meta(description="of the host, with what they called")] = 0.0
+    callers: Annotated[list[str], Meta(description="operators around them, those of most GPU time first")] = []
+    roofline: OperatorRoofline | None = None
+
+
+class WaitFigures(Struct, frozen=True, kw_only=True):
+    """Waits for operations of one name: of the host in an API call (`call`), or of a stream for another's event."""
+
+    call: Annotated[str, Meta(description="empty where a stream waits")] = ""
+    device: Annotated[int | None, Meta(description="of the stream that waits; null for the host")] = None
+    stream: int | None = None
+    on: Annotated[str, Meta(description="the operation that ended the wait")]
+    count: int
+    us: Annotated[float, Meta(description="from when it could have gone on until the operation was done")]
+    idle_us: Annotated[float, Meta(description="of the GPU, from the host's waits to the next operation")] = 0.0
+    main: Annotated[bool, Meta(description="the stream is the one of its device that computes most")] = False
+    said_by: Annotated[
+        str, Meta(description="recorded: stream or event by ids; device: the call waits for all; guess: by time")
+    ]
+
+
+class RecordingFigures(Struct, frozen=True, kw_only=True):
+    """What the torch profiler recorded beyond events, and what recording calls and operators cost the busiest thread in
+    the window by what was measured; options cost more, which is not in `us`."""
+
+    options: list[str] = []
+    python_calls: Annotated[int, Meta(description="calls of Python functions in the recording")] = 0
+    us: float = 0.0
+    pct: Annotated[float, Meta(description="of the window")] = 0.0
+
+
 class KernelToProfile(Struct, frozen=True, kw_only=True):
     """A kernel whose counters are worth having. share: of the window, what does not hide behind late launches;
     speedup_bound: of the program if the kernel took no time at all."""

@@ -27,9 +27,10 @@ _LAYERS = 3  # report.ncu-repz.xz is two
 _PACKED = ("", ".gz", ".xz", ".zst")
 _SUFFIXES = tuple(s + z for s in (".ncu-rep", ".ncu-repz") for z in _PACKED)
 _TIMELINES = (*(s + z for s in (".sqlite", ".json") for z in _PACKED), ".nsys-rep", ".qdrep")
+_PARQUET = ("StringIds.", "CUPTI_ACTIVITY_KIND_")
 _READS = (
-    "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), Nsight Systems exports (.sqlite) and torch "
-    "profiler traces (.json), plain or as .gz, .xz or .zst"
+    "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), Nsight Systems exports (.sqlite, or a "
+    "folder of .parquet) and torch profiler traces (.json), plain or as .gz, .xz or .zst"
 )
 
 _MAGICS = (
@@ -123,8 +124,10 @@ def collect(
 
 
 def kind_of(path: Path) -> str:
-    """The kind of one file, looking through compression: "ncu", "nsys" (its SQLite export), "nsys-rep", "kineto".
-    Raises KscopeError for anything else."""
+    """The kind of one file, looking through compression: "ncu", "nsys" (its SQLite export), "nsys-rep",
+    "nsys-parquet" (a folder that `reports_below` gives), "kineto". Raises KscopeError for anything else."""
+    if path.is_dir() and _is_parquet(os.listdir(path)):
+        return "nsys-parquet"
     regular(path)
     with opened(path) as file:
         head = file.read(HEAD)
@@ -218,13 +221,23 @@ def _peel(head: bytes, kind: str) -> bytes:
 
 
 def reports_below(folder: Path) -> Iterator[Path]:
-    """Reports below a folder, sorted; hidden folders and links to folders are left out."""
+    """Reports below a folder, sorted; hidden folders and links to folders are left out. A Parquet export of Nsight
+    Systems is a folder, maybe this one."""
     for root, folders, files in os.walk(folder):
+        if _is_parquet(files):
+            folders.clear()
+            yield Path(root)
+            continue
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         for name in sorted(files):
             path = Path(root, name)
             if name.endswith(_SUFFIXES) or (name.endswith(_TIMELINES) and _is_timeline(path, files)):
                 yield path
+
+
+def _is_parquet(files: Iterable[str]) -> bool:
+    """Whether these are the tables of an export of Nsight Systems."""
+    return any(name.startswith(_PARQUET) and name.endswith(".parquet") for name in files)
 
 
 def _is_timeline(path: Path, files: list[str]) -> bool:

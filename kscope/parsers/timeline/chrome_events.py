@@ -23,6 +23,10 @@ EXACT_US = 1 << 43
 _BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|id|s|bp)"\s*:)')
 _TEXT_BORDER = re.compile(_BORDER.pattern.decode())
+_EPOCH = re.compile(rb'"ts"(\s*:\s*)(\d{5})\d{11}\.\d')
+_EPOCH_US = 10**11
+"""Absolute microseconds have 16 digits from 2001 to 2286. Their first five are the same for 27 hours: the digit 1 in
+their place leaves a number that a double holds."""
 _GAP = re.compile(r"[\s,]*")
 _TRIES = 8
 _DIGITS = 20  # of an integer of 64 bits, with its sign
@@ -74,6 +78,24 @@ class Args(msgspec.Struct, gc=False):
     ranks: Any = msgspec.field(name="Process Group Ranks", default=None)
     source: Any = msgspec.field(name="Src Rank", default=None)
     target: Any = msgspec.field(name="Dst Rank", default=None)
+    waits_on: Any = msgspec.field(name="wait_on_stream", default=None)
+    record: Any = msgspec.field(name="wait_on_cuda_event_record_corr_id", default=None)
+    dims: msgspec.Raw = msgspec.field(name="Input Dims", default_factory=msgspec.Raw)
+    types: msgspec.Raw = msgspec.field(name="Input type", default_factory=msgspec.Raw)
+    strides: msgspec.Raw = msgspec.field(name="Input Strides", default_factory=msgspec.Raw)
+    values: msgspec.Raw = msgspec.field(name="Concrete Inputs", default_factory=msgspec.Raw)
+
+
+_UNDECODED = frozenset({"Input Dims", "Input type", "Input Strides", "Concrete Inputs"})
+
+
+def _undecoded(raw: Any) -> Any:
+    """An event that json decoded, with what stays text in Args as text again."""
+    args: Any = raw.get("args") if isinstance(raw, dict) else None
+    if isinstance(args, dict):
+        for name in args.keys() & _UNDECODED:
+            args[name] = msgspec.Raw(json.dumps(args[name], default=str).encode("utf-8", "replace"))
+    return raw
 
 
 class Event(msgspec.Struct, gc=False):
@@ -106,6 +128,22 @@ _fast = msgspec.json.Decoder(list[Event])
 _exact = msgspec.json.Decoder(list[ExactEvent])
 
 
+def _decoded(text: bytes) -> tuple[list[Any], int]:
+    """(events, what is to be added to their times in us). Absolute times with decimals are made small as text, where
+    all times of the chunk begin alike, and else kept with all their digits, which takes longer."""
+    found = _EPOCH.search(text)
+    if found is not None and found[2] > b"10000":
+        key = b'"ts"' + found[1]
+        events: list[Any] = _fast.decode(text.replace(key + found[2], key + b"1"))
+        times = [e.ts for e in events if e.ts is not None]
+        if len(times) == text.count(key + found[2]) and _EPOCH_US <= min(times) <= max(times) < 2 * _EPOCH_US:
+            return events, (int(found[2]) - 1) * _EPOCH_US
+    events = _fast.decode(text) if found is None else _exact.decode(text)
+    if found is None and any(type(e.ts) is float and e.ts >= EXACT_US for e in events):
+        events = _exact.decode(text)
+    return events, 0
+
+
 class Events:
     """Iterates over lists of events. Afterwards `header` has the other keys of the file, `damaged` counts the events
     that could not be read, `truncated` says that the list of events has no end."""
@@ -117,6 +155,8 @@ class Events:
         self.header: dict[str, Any] = {}
         self.damaged = 0
         self.truncated = False
+        self.shift_us = 0
+        """To be added to the times of the events that were yielded last."""
 
     def __iter__(self) -> Iterator[list[Any]]:
         """Raises KscopeError (input) where there is no list of events."""
@@ -189,9 +229,7 @@ class Events:
         for border in reversed(borders[-_TRIES:]):
             text = b"[" + bytes(buffer[: border.start() + 1]).lstrip(b", \t\r\n") + b"]"
             try:
-                events: list[Any] = _fast.decode(text)
-                if any(type(e.ts) is float and e.ts >= EXACT_US for e in events):
-                    events = _exact.decode(text)
+                events, self.shift_us = _decoded(text)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a name that is no UTF-8; deep nesting
                 continue
             return events, border.end()
@@ -199,6 +237,7 @@ class Events:
 
     def _one_by_one(self, buffer: bytearray) -> tuple[list[Any], int, bool]:
         """Whole events of the buffer, the bytes used, and whether the list of events ended there."""
+        self.shift_us = 0
         text = _Text(buffer.decode("utf-8", "surrogateescape"))
         decoder = json.JSONDecoder(strict=False, parse_float=_decimal, parse_int=_integer)
         events: list[Any] = []
@@ -212,7 +251,7 @@ class Events:
                 break
             try:
                 raw, at = decoder.raw_decode(text, at)
-                events.append(msgspec.convert(raw, ExactEvent))
+                events.append(msgspec.convert(_undecoded(raw), ExactEvent))
             except msgspec.ValidationError:
                 self.damaged += 1
             except (ValueError, RecursionError):

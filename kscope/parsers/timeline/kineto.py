@@ -13,23 +13,41 @@ from typing import Any
 
 from kscope.model.columns import by_start, column, constant
 from kscope.model.errors import KscopeError, one_line
-from kscope.model.timeline import LATEST, Calls, Copy, Coverage, GpuOps, Op, Spans, Timeline, spans
+from kscope.model.timeline import (
+    LATEST,
+    Awaited,
+    Calls,
+    Copy,
+    Coverage,
+    GpuOps,
+    Op,
+    Recorded,
+    Spans,
+    Sync,
+    Timeline,
+    spans,
+)
 from kscope.parsers.files.stream import Stream
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.chrome_events import CHUNK, Events
 from kscope.parsers.timeline.distributed import integer as _int
 from kscope.parsers.timeline.distributed import message_of, place_of
+from kscope.parsers.timeline.operator_inputs import OperatorInputs
 
 _GPU = {"kernel": Op.KERNEL, "gpu_memcpy": Op.MEMCPY, "memcpy": Op.MEMCPY, "gpu_memset": Op.MEMSET, "memset": Op.MEMSET}
-_CALL, _OPERATOR, _RANGE, _OVERHEAD, _SYNC, _SPAN = range(10, 16)
+_CALL, _OPERATOR, _RANGE, _OVERHEAD, _SYNC, _SPAN, _PYTHON = range(10, 17)
 _CATEGORIES: dict[str, int] = {
     **_GPU, "cuda_runtime": _CALL, "cuda_driver": _CALL, "runtime": _CALL, "cpu_op": _OPERATOR, "operator": _OPERATOR,
     "user_annotation": _RANGE, "overhead": _OVERHEAD, "cuda_sync": _SYNC, "trace": _SPAN,
+    "python_function": _PYTHON,
 }  # fmt: skip
 """Lower-case category -> what its events are. Before 2022: Kernel, Memcpy, Memset, Runtime, Operator."""
 _DIRECTIONS = {"HtoD": Copy.HTOD, "DtoH": Copy.DTOH, "DtoD": Copy.DTOD, "HtoH": Copy.HTOH, "PtoP": Copy.PTOP}
 _USERS = ("ProfilerStep", "enumerate(DataLoader)", "Optimizer.")  # operators of 2021 that are ranges since
 _COMPILER = ("## Call CompiledFxGraph", "compile_id=")  # ranges of torch.compile, not of the user
+_SYNCS = {"Event Sync": Sync.EVENT, "Stream Wait Event": Sync.STREAM_WAIT, "Stream Sync": Sync.STREAM,
+          "Context Sync": Sync.CONTEXT}  # fmt: skip
+_OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
 _QUEUE_FULL = "Command Buffer Full"
 
 
@@ -67,7 +85,7 @@ def read(path: Path | str, chunk: int = CHUNK) -> Timeline:
     events = Events(stream, str(path), chunk)
     build = _Builder()
     for some in events:
-        build.add(some)
+        build.add(some, events.shift_us * 1000)
     truncated = stream.cut or ("the list of events has no end" if events.truncated else "")
     return build.timeline(str(path), events.header, truncated, events.damaged)
 
@@ -81,25 +99,35 @@ class _Builder:
         self.ops = _Table("start", "end", "kind", "name", "device", "stream", "correlation", "bytes", "copy",
                           "pageable", "graph", "message", "gx", "gy", "gz", "bx", "by", "bz")  # fmt: skip
         self.calls = _Table("start", "end", "name", "thread", "correlation")
-        self.syncs, self.ranges, self.operators, self.overhead, self.full = (
-            _Table("start", "end", "name", "thread") for _ in range(5)
+        self.syncs, self.ranges, self.overhead, self.full = (
+            _Table("start", "end", "name", "thread") for _ in range(4)
         )
+        self.operators = _Table("start", "end", "name", "thread", "input")
+        self.awaited = _Table("correlation", "kind", "device", "stream", "of", "record")
         self.categories: dict[str | None, int | None] = {None: None}
         self.sources: dict[int, str] = {}
         self.messages = Interner()
+        self.inputs = OperatorInputs()
+        self.memory = False
+        self.python = 0
         self.odd = 0
+        self.shift = 0
         self.graph_rows = 0
 
-    def add(self, events: list[Any]) -> None:
+    def add(self, events: list[Any], shift: int = 0) -> None:
+        """shift: ns to be added to the times of these events."""
+        self.shift = shift
         categories = self.categories
         for event in events:
             if event.ph != "X":
+                self.memory |= event.name == "[memory]"
                 continue
             try:
                 what = categories[event.cat]
             except KeyError:
                 what = categories[event.cat] = _CATEGORIES.get(event.cat.lower())
-            if what is None or what == _SPAN:
+            if what is None or what >= _SPAN:
+                self.python += what == _PYTHON
                 continue
             try:
                 self._event(what, event)
@@ -108,7 +136,7 @@ class _Builder:
 
     def _event(self, what: int, event: Any) -> None:
         ts, dur = event.ts, event.dur
-        start = ts * 1000 if type(ts) is int else _ns(ts)
+        start = (ts * 1000 if type(ts) is int else _ns(ts)) + self.shift
         end = start + (dur * 1000 if type(dur) is int else _ns(dur))
         if not -LATEST < start <= end < LATEST:
             raise ValueError("an event that ends before it starts, or lies out of all time")
@@ -123,19 +151,28 @@ class _Builder:
             args = event.args
             self.calls.add(start, end, name, thread, _int(args.correlation) if args is not None else 0)
         elif what == _OPERATOR:
-            table = self.ranges if text.startswith(_USERS) else self.operators
-            table.add(start, end, name, thread)
-            if event.args is not None and event.args.kernel_file is not None:
-                self.sources.setdefault(name, one_line(str(event.args.kernel_file))[:500])
+            if text.startswith(_USERS):
+                self.ranges.add(start, end, name, thread)
+                return
+            args = event.args
+            self.operators.add(start, end, name, thread, self.inputs.of(args) if args is not None else 0)
+            if args is not None and args.kernel_file is not None:
+                self.sources.setdefault(name, one_line(str(args.kernel_file))[:500])
         elif what == _RANGE:
-            table = self.operators if any(word in text for word in _COMPILER) else self.ranges
-            table.add(start, end, name, thread)
+            if any(word in text for word in _COMPILER):
+                self.operators.add(start, end, name, thread, 0)
+            else:
+                self.ranges.add(start, end, name, thread)
         elif what == _SYNC:
             self.syncs.add(start, end, name, thread)
+            if event.args is not None:
+                self._awaited(text, event.args)
         else:
             loading = text.endswith("Loading")  # of code, by the program: not the profiler's doing
-            table = self.full if text == _QUEUE_FULL else self.operators if loading else self.overhead
-            table.add(start, end, name, thread)
+            if loading:
+                self.operators.add(start, end, name, thread, 0)
+            else:
+                (self.full if text == _QUEUE_FULL else self.overhead).add(start, end, name, thread)
 
     def _op(self, what: int, event: Any, start: int, end: int, text: str) -> None:
         args = event.args
@@ -157,6 +194,16 @@ class _Builder:
         self.ops.add(start, end, what, self.names[text], _int(device), _int(stream), correlation, size, direction,
                      pageable, graph, message, *grid, *block)  # fmt: skip
 
+    def _awaited(self, text: str, args: Any) -> None:
+        kind = _SYNCS.get(text, Sync.UNKNOWN)
+        of = _int(args.waits_on) if args.waits_on is not None else -1
+        self.awaited.add(_int(args.correlation), kind, _int(args.device), _int(args.stream), of, _int(args.record))
+
+    def _recorded(self, header: dict[str, Any]) -> Recorded:
+        """The options of the profiler: the file says them, or its events show them."""
+        shown = {"record_shapes": len(self.inputs) > 0, "with_stack": self.python > 0, "profile_memory": self.memory}
+        return Recorded(tuple(o for o in _OPTIONS if header.get(o) == 1 or shown.get(o)), self.python)
+
     def timeline(self, path: str, header: dict[str, Any], truncated: str, damaged: int) -> Timeline:
         """The columns as a Timeline. Raises KscopeError where the trace holds no event of a known kind."""
         tables = (self.ops, self.calls, self.ranges, self.operators)
@@ -168,12 +215,17 @@ class _Builder:
         size = len(raw["start"])
         grid, block = ((raw.pop(f"{what}x"), raw.pop(f"{what}y"), raw.pop(f"{what}z")) for what in "gb")
         calls = by_start({name: column(values) for name, values in self.calls.columns.items()})
+        operators = by_start({name: column(values) for name, values in self.operators.columns.items()})
+        given = operators.pop("input")
+        awaited = {name: column(values) for name, values in self.awaited.columns.items()}
         return Timeline(
             path=path, kind="kineto", tool_version=None, names=tuple(self.names), devices=_devices(header),
             ops=GpuOps(**raw, process=constant(0, size), grid=grid, block=block),
             calls=Calls(**calls, process=constant(0, len(calls["start"]))),
-            syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=self.operators.spans(),
+            syncs=self.syncs.spans(), ranges=self.ranges.spans(), operators=Spans(**operators),
             overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
+            awaited=Awaited(process=constant(0, len(awaited["kind"])), **awaited),
+            inputs=self.inputs.decoded(), input=given if len(self.inputs) else None, recorded=self._recorded(header),
             messages=tuple(self.messages), place=place_of(header),
             coverage=Coverage(
                 truncated=truncated, damaged=damaged + self.odd, gpu_rows=size > 0, api_rows=len(calls["start"]) > 0

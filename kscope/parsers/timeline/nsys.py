@@ -19,6 +19,7 @@ from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, 
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.nsys_recorder import recorder
+from kscope.parsers.timeline.nsys_syncs import awaited
 from kscope.parsers.timeline.nsys_tables import Tables, open_tables
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
@@ -35,12 +36,17 @@ def read(path: Path | str) -> Timeline:
     """The Timeline of an export, plain or compressed. Raises KscopeError (input) for what is no sound export."""
     try:
         with open_input(path) as plain, open_tables(plain, path) as tables:
-            return _Reader(tables, str(path)).timeline()
+            return timeline_of(tables, str(path))
     except sqlite3.Error as e:
         message = f"{path}: the SQLite file is cut short or damaged ({e})"
         raise KscopeError("truncated", message, "copy it again, or export it again") from None
     except (ValueError, OverflowError, TypeError) as e:
         raise KscopeError("corrupt", f"{path}: a column holds what it should not ({e})", "export it again") from None
+
+
+def timeline_of(tables: Tables, path: str) -> Timeline:
+    """The Timeline of an export's tables; `path` is what it is called."""
+    return _Reader(tables, path).timeline()
 
 
 class _Reader:
@@ -134,7 +140,7 @@ class _Reader:
         raw = self.tables.columns("NVTX_EVENTS", ("start", "end", "eventType", "globalTid"), "end")
         kept = np.isin(raw["eventType"], _RANGES)
         start, end, thread = (raw[name][kept] for name in ("start", "end", "globalTid"))
-        titles = self._titles([c if c in there else "NULL" for c in ("text", "textId")])
+        titles = self._titles([c for c in ("text", "textId") if c in there])
         if len(titles) != len(start):
             raise ValueError(f"{len(start)} NVTX ranges and {len(titles)} titles")
         for tid in dict.fromkeys(thread.tolist()):
@@ -147,9 +153,7 @@ class _Reader:
         """Of each NVTX range, in the order of the rows: twice the index of its name, one more for an operator. texts:
         columns of a text of its own and of a registered one. Read through sqlite3, the rest is from the pages."""
         parts = [np.zeros(0, dtype=np.int64)]
-        where = f"NOT INDEXED WHERE end IS NOT NULL AND eventType IN {_RANGES}"  # in the order of row ids
-        for rows in self.tables.rows("NVTX_EVENTS", [f"coalesce({', '.join(texts)})"], where):
-            said = [one for (one,) in rows]
+        for said in self.tables.titles("NVTX_EVENTS", texts, _RANGES):
             known = {one: self._title(one) for one in dict.fromkeys(said)}
             parts.append(np.fromiter(map(known.__getitem__, said), dtype=np.int64, count=len(said)))
         return np.concatenate(parts)
@@ -205,7 +209,8 @@ class _Reader:
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,
             syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
-            names=tuple(self.names), thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
+            awaited=awaited(self.tables, calls), names=tuple(self.names),
+            thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
             recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(
                 gpu_rows=len(ops) > 0, api_rows=len(calls) > 0, graph_rows=int((ops.kind == Op.GRAPH).sum()),

@@ -29,7 +29,7 @@ one another can make endless rows of a few bytes."""
 _TEXT_A_BYTE, _TEXT_AT_LEAST = 4, 64 << 20
 """Bytes of text allowed, for the same reason: each text is read by one query or two."""
 _HOT = bytes.fromhex("d9d505f920a163d7")  # the head of a journal that has to be played back
-_WIDE = ("start", "end", "bytes", "globalPid", "globalTid", "graphNodeId", "graphId")
+WIDE = ("start", "end", "bytes", "globalPid", "globalTid", "graphNodeId", "graphId")
 
 
 @contextlib.contextmanager
@@ -157,7 +157,7 @@ class Tables:
         found = self._from_pages(table, chosen, known) if chosen else []
         found = self._from_rows(table, chosen, known) if found is None else found
         # what is reckoned with is wide, what only tells apart as narrow as it can be
-        out = {n: v.astype(np.int64, copy=False) if n in _WIDE else v for n, v in zip(chosen, found, strict=True)}
+        out = {n: v.astype(np.int64, copy=False) if n in WIDE else v for n, v in zip(chosen, found, strict=True)}
         even(out)
         size = len(found[0]) if found else 0
         return {name: out[name] if name in out else constant(0, size) for name in wanted}
@@ -187,6 +187,15 @@ class Tables:
             parts.append(flat.reshape(len(rows), len(chosen)))
         data = np.concatenate(parts) if parts else np.zeros((0, len(chosen)), dtype=np.int64)
         return [np.ascontiguousarray(data[:, i]) for i in range(len(chosen))]
+
+    def titles(self, table: str, texts: Sequence[str], kinds: Sequence[int]) -> Iterator[list[Any]]:
+        """Of the ranges of a table that have an end and are of these kinds, in the order of `columns`, the first of the
+        columns `texts` that holds something; many rows at a time."""
+        chosen = ", ".join(texts) if texts else "NULL"
+        kind = ", ".join(map(str, kinds))
+        where = f"NOT INDEXED WHERE end IS NOT NULL AND eventType IN ({kind})"  # in the order of row ids
+        for rows in self.rows(table, [f"coalesce({chosen}, NULL)"], where):
+            yield [one for (one,) in rows]
 
     def rows(self, table: str, chosen: Sequence[str], where: str = "") -> Iterator[list[tuple[Any, ...]]]:
         """Expressions over the rows of a table, many rows at a time."""

@@ -34,7 +34,8 @@ def render(comparison: Comparison, options: Options) -> str:
     for timeline in comparison.timelines:
         parts += [f"## {code(timeline.after.input)}", prose(timeline.sentence)]
         parts.append(bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in timeline.promises))
-        parts += [_figures(timeline.changes), _kernels(timeline.kernels)]
+        parts += [_figures(timeline.changes)]
+        parts += [_times(timeline.operators, "operator"), _times(timeline.kernels, "kernel")]
     parts.append(f"Only before: {', '.join(map(code, comparison.only_before))}" if comparison.only_before else "")
     parts.append(f"Only after: {', '.join(map(code, comparison.only_after))}" if comparison.only_after else "")
     parts.append(bullets(prose(note) for note in comparison.notes))
@@ -53,9 +54,9 @@ def _pair(pair: KernelPair, *, verbose: bool) -> list[str]:
     ]
 
 
-def _kernels(changes: Sequence[Change]) -> str:
+def _times(changes: Sequence[Change], what: str) -> str:
     rows = [[code(words.shorten(c.what, 80), table=True), value(c.before, c), value(c.after, c)] for c in changes]
-    return table(("kernel", "before", "after"), rows, (1, 2)) if rows else ""
+    return table((what, "before", "after"), rows, (1, 2)) if rows else ""
 
 
 def _figures(changes: Sequence[Change]) -> str:

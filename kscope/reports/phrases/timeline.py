@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 PATH = 160  # characters of a path in a sentence: its end says most
 KINDS_SHOWN = 4
+_OPERATORS = 3  # that have a line
+_LARGE, _KNOWN = 0.1, 0.8  # share of the GPU's time from which on, and of its calls' time that must be known
+_NEAR, _FAR = 1.3, 1.5  # headroom up to which an operator is as good as good ones, and from which on it is not (judged)
+_WORTH = 0.02  # share of the window from which on a wait has a line
 
 
 def badge(timeline: TimelineAnalysis | JobAnalysis) -> tuple[str, str, str]:
@@ -47,6 +51,8 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
                 f"{words.time(one.busy_us)}, {words.time(of_it.interval_us)} between launches, queue depth "
                 f"{of_it.queue_depth:.0f}"
             )
+    out += _waits(timeline)
+    out += _operators(timeline)
     if (compiled := timeline.compiled) is not None:
         again = f", {len(compiled.recompilations)} of them again" if compiled.recompilations else ""
         work = f"; {counted(compiled.compilations, 'compilation')}, {words.time(compiled.compile_us)}{again}"
@@ -94,6 +100,40 @@ def worth_profiling(timeline: TimelineAnalysis) -> list[str]:
         f"{one_line(k.command)}   ({words.percent(k.share)} of the time: {words.times(k.speedup_bound)} at most)"
         for k in timeline.to_profile
     ]
+
+
+def _waits(timeline: TimelineAnalysis) -> list[str]:
+    """Whom the host waits for before the GPU idles, and whom the stream that computes waits for."""
+    out = []
+    for one in timeline.waits:
+        sure = ", probably" if one.said_by == "guess" else ""
+        what = f"{quoted(one.on)} ({counted(one.count, 'time')}, {words.time(one.us)}{sure})"
+        if one.call and one.idle_us >= _WORTH * timeline.span_us:
+            out.append(f"the host waits in {quoted(one.call)} for {what}; the GPU then idles {words.time(one.idle_us)}")
+        elif one.main and one.us >= _WORTH * timeline.span_us:
+            out.append(f"stream {one.stream} of device {one.device}, which computes, waits for {what}")
+    return out
+
+
+def _operators(timeline: TimelineAnalysis) -> list[str]:
+    """Operators that take much of the GPU's time, where it matters how near they are to what the device can do."""
+    out = []
+    for one in timeline.operators:
+        roof = one.roofline
+        if roof is None or one.share < _LARGE or roof.known < _KNOWN:
+            continue
+        what = f"{quoted(one.name)} takes {words.percent(one.share)} of the GPU's time, at"
+        peak = f"{words.percent(roof.pct_of_roof / 100)} of the peak of {one_line(roof.bounded_by)}"
+        if roof.tf32_speedup is not None and roof.headroom < 2:
+            out.append(f"{what} {peak}: TF32 (float32_matmul_precision) is up to {words.times(roof.tf32_speedup)}")
+        elif roof.headroom <= _NEAR:
+            out.append(f"{what} {peak}: only less work or narrower data would shorten it")
+        elif roof.headroom >= _FAR:
+            out.append(
+                f"{what} {peak}, counted by the sizes of its tensors: better kernels would make it at most "
+                f"{words.times(roof.headroom)} as fast"
+            )
+    return out[:_OPERATORS]
 
 
 def generated(kernel: TopKernel) -> str:

@@ -97,9 +97,12 @@ def _timeline(page: Page, pair: TimelinePair) -> None:
     _codes(page, "still there", pair.remaining, "minor")
     _codes(page, "cannot tell", pair.unknown, "dim")
     _changes(page, pair.changes, verbose=True)
-    for row in pair.kernels:
-        name = words.shorten(words.without_parameters(one_line(row.what)), max(page.width - 36, 20))
-        page.line(f"  {value(row.before, row):>12} -> {value(row.after, row):12} ", (name, "dim"))
+    for what, rows in (("operator", pair.operators), ("kernel", pair.kernels)):
+        if rows:
+            page.line((f"  GPU time a {pair.per} by {what}", "dim"))
+        for row in rows:
+            name = words.shorten(words.without_parameters(one_line(row.what)), max(page.width - 36, 20))
+            page.line(f"  {value(row.before, row):>12} -> {value(row.after, row):12} ", (name, "dim"))
 
 
 def _codes(page: Page, label: str, codes: Sequence[str], style: str) -> None:

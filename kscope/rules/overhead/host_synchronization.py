@@ -13,7 +13,9 @@ starts from an empty queue as well.
 
 ## Evidence
 
-Share of the window in these gaps; synchronising calls a step, the time in them, the range or operator around them.
+Share of the window in these gaps; synchronising calls a step, the time in them, the range or operator around them, and
+the operation that they wait for: by what the recording says of the call, else the one that finished last before it
+returned ("probably").
 
 ## Fix
 
@@ -73,6 +75,7 @@ class HostSynchronization(TimelineRule):
                 f"{quoted(calls[0][0])} and its like are called {each}; {view.a_step(view.us('synchronization'))} pass "
                 "between the GPU running dry and the next operation"
                 + (f", under {', '.join(places)}." if places else ".")
+                + self._for(view)
             ),
             fix=(
                 "do not read GPU values inside the step: no .item(), .cpu() or print; read later, or through a pinned "
@@ -85,3 +88,11 @@ class HostSynchronization(TimelineRule):
             estimate=gain(share, share / 2, share + view.share("launch") / 2, "the launches and the kernels' own time"),
             confidence=0.7,
         )
+
+    def _for(self, view: TimelineView) -> str:
+        """What most of the idle time follows."""
+        found = view.waits.host
+        if not found or not found[0].idle:
+            return ""
+        said = ", probably," if found[0].said_by == view.waits.GUESS else ""
+        return f" What the host waits for is{said} mostly {quoted(found[0].on)}."

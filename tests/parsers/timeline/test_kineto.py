@@ -170,3 +170,21 @@ def test_damaged_anywhere(tmp_path: Path) -> None:
             assert kind == "kineto" and isinstance(kineto.read(path), Timeline)
         except KscopeError as fault:
             assert fault.status == 3 and "\n" not in str(fault)
+
+
+@pytest.mark.parametrize("odd", [None, 5.25, 17952.5, 1795256191403656, 1e11 + 5.5, 1895256191403656.5])
+def test_absolute_times_beside_others(tmp_path: Path, odd: float | None) -> None:
+    """Times since 1970 with decimals, which doubles cannot hold; whatever other times stand beside them."""
+    begin = 1795256191403656
+    rows = [f'{{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":{begin + 10 * i}.{i % 1000:03d},"dur":2.001}}'
+            for i in range(2000)]  # fmt: skip
+    want = [(begin + 10 * i) * 1000 + i % 1000 for i in range(2000)]
+    if odd is not None:
+        rows.insert(3, f'{{"ph":"X","cat":"kernel","name":"odd","pid":0,"tid":7,"ts":{odd},"dur":1}}')
+        want = sorted([*want, int(odd) * 1000 + round((odd - int(odd)) * 1000)])
+    path = tmp_path / "t.json"
+    path.write_text('{"traceEvents": [\n' + ",\n".join(rows) + "]}")
+    for chunk in (1 << 24, 1 << 14):
+        read = kineto.read(path, chunk)
+        assert read.ops.start.tolist() == want and read.coverage.damaged == 0
+        assert {int(d) for d in read.ops.end - read.ops.start} <= {2001, 1000}
