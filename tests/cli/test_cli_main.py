@@ -31,11 +31,11 @@ main(sys.argv[1:])
 BOOM = """
 import sys, types, click
 from kscope.cli import main
-module = types.ModuleType("kscope.cli.dev.dev.boom")
+module = types.ModuleType("kscope.cli.dev.boom")
 def callback(format):
     raise {error}
 module.boom = click.Command("boom", callback=callback, params=[click.Option(["--format"])])
-sys.modules["kscope.cli.dev.dev.boom"] = module
+sys.modules["kscope.cli.dev.boom"] = module
 main.COMMANDS["boom"] = "fails"
 main.ROOMS["dev"] += " boom"
 main.main(["boom", *sys.argv[1:]])

@@ -11,7 +11,7 @@ COMMANDS = {
     "report": ("_report", "What costs most, what got slower since when and why, what was left out."),
     "sql": ("_sql", "Ask the dataset in SQL."),
 }
-"""Command -> module of kscope.cli.fleet.fleet with the function of that name, short help."""
+"""Command -> module of kscope.cli.fleet with the function of that name, short help."""
 
 
 class FleetGroup(click.Group):
@@ -23,7 +23,7 @@ class FleetGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(f"kscope.cli.fleet.fleet.{COMMANDS[cmd_name][0]}"), cmd_name)
+        command = getattr(importlib.import_module(f"kscope.cli.fleet.{COMMANDS[cmd_name][0]}"), cmd_name)
         assert isinstance(command, click.Command)
         return command
 

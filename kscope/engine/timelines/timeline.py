@@ -9,10 +9,7 @@ import numpy as np
 
 from kscope.engine.findings.outcomes import judged
 from kscope.engine.timelines import empty
-from kscope.engine.timelines.timeline_verdict import decide
-from kscope.engine.timelines import empty
-from kscope.engine.findings.outcomes import judged
-from kscope.engine.timeline_operators import operators
+from kscope.engine.timelines.timeline_operators import operators
 from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES, INSIDE, LOST, PROFILER
@@ -22,10 +19,6 @@ from kscope.features.timeline.operations.profiling import worth_profiling
 from kscope.model.columns import Column, distinct
 from kscope.model.contract.analysis import TimelineAnalysis
 from kscope.model.contract.job import ONCE
-from kscope.model.contract.timeline_figures import (
-from kscope.model.errors import one_line
-from kscope.model.contract.job import ONCE
-from kscope.model.timeline import Op, Recorded
 from kscope.model.contract.timeline_figures import (
     CompiledFigures,
     DeviceUse,
@@ -39,7 +32,7 @@ from kscope.model.contract.timeline_figures import (
     WaitFigures,
 )
 from kscope.model.errors import one_line
-from kscope.model.timeline import Op
+from kscope.model.timeline import Op, Recorded
 from kscope.model.units import counted
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule

@@ -11,15 +11,15 @@ from kscope.features.timeline.communication.communication import Communication
 from kscope.features.timeline.gaps.gap_table import CAUSES, NOT_IDLE
 from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.gaps.launch_sequences import Sequences
+from kscope.features.timeline.gaps.waits import Waits
 from kscope.features.timeline.operations import busy_time
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
+from kscope.features.timeline.operations.operators import Operators
 from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
 from kscope.features.timeline.operations.torch_compile import Compiled, find_compiled
 from kscope.features.timeline.operations.unseen import Unseen, unseen
-from kscope.features.timeline.operators import Operators
-from kscope.features.timeline.waits import Waits
 from kscope.model.columns import column
 from kscope.model.contract.job import CommunicationFigures
 from kscope.model.contract.timeline_figures import CopyFigures, TopKernel

@@ -10,7 +10,7 @@ import pytest
 
 from kscope.engine.comparing.compare import compare
 from kscope.engine.run import analyze_paths
-from kscope.features.timeline.operators import GRAPHS, NONE, Nesting
+from kscope.features.timeline.operations.operators import GRAPHS, NONE, Nesting
 from kscope.model.contract.analysis import Analysis
 from kscope.reports import Options
 from kscope.reports.markdown import diff as markdown

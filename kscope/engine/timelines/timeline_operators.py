@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from kscope.engine.operator_roofline import rooflines
+from kscope.engine.timelines.operator_roofline import rooflines
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.operators import Operators
+from kscope.features.timeline.operations.operators import Operators
 from kscope.model.columns import Column, distinct
 from kscope.model.contract.timeline_figures import OperatorFigures
 from kscope.model.errors import one_line
