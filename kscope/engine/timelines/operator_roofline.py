@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from kscope.arch.chips import of_device
 from kscope.features.timeline.facts import TimelineView
-from kscope.features.timeline.operator_work import Work, work
+from kscope.features.timeline.operations.operator_work import Work, work
 from kscope.model.columns import Column, combined, distinct
 from kscope.model.contract.timeline_figures import OperatorRoofline
 from kscope.napkin.estimate import LAUNCH_US

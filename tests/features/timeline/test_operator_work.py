@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.features.timeline.operator_work import Work, work
+from kscope.features.timeline.operations.operator_work import Work, work
 from kscope.model.contract.timeline_figures import OperatorFigures
 from kscope.model.timeline import Inputs
 from kscope.parsers.timeline import kineto
