@@ -9,12 +9,13 @@ from msgspec import UNSET
 
 from kscope.engine.circumstances import circumstances
 from kscope.engine.collecting import command, unsampled
+from kscope.engine.elders import without_advice
 from kscope.engine.fitting import fitting
 from kscope.engine.headroom import headroom, under_the_roof
 from kscope.engine.libraries import library_of, note
 from kscope.engine.library_code import for_the_caller
 from kscope.engine.mended import of_kernel
-from kscope.engine.next_step import Blind, next_step
+from kscope.engine.next_step import LATER, Blind, next_step
 from kscope.engine.outcomes import Outcomes, judged, of_this_build
 from kscope.engine.rank import ranked
 from kscope.engine.regime import Regimen, decide
@@ -133,7 +134,8 @@ def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind
     silent = len(said.not_applicable) + len(said.errors)
     rules = silent + len(said.passed) + len(said.findings)
     asked = command(facts, said.not_applicable, before)
-    return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts))
+    later = LATER if facts.chip.elder else ""
+    return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts), later)
 
 
 def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
@@ -144,7 +146,7 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
     said = of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
-    return without_threads(facts.kernel, said)
+    return without_advice(facts.chip, without_threads(facts.kernel, said))
 
 
 def _notes(facts: Facts, findings: list[Finding], library: LibraryKernel | None, *, every: bool) -> list[str]:
