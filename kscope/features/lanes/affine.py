@@ -17,7 +17,7 @@ from kscope.model.operand import Operand
 from kscope.model.program import Instruction, Program
 
 DEPTH = 60
-_LEAVES, _SPECIAL = family("leaves_straight_line"), family("special_read")
+_LEAVES, _SPECIAL, _LOGIC = family("leaves_straight_line"), family("special_read"), family("logic")
 
 
 AND = 0xC0  # LOP3's table for a & b
@@ -142,7 +142,7 @@ class Affine:
                 return first.times(1 << bits) if first else None
             if op == "PRMT" and len(sources) == 3 and sources[1].equals(0x654):
                 return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
-            if op == "LOP3" and (mask := _mask(sources)) is not None:
+            if op in _LOGIC and (mask := _mask(sources)) is not None:
                 if _first_of_pair(mask):
                     return self._of(ins, sources[0], depth)  # the same address in the first block of a pair
                 return Sum(0, {f"{register}@{ins.index}": mask & -mask})  # a multiple of the mask's lowest bit
