@@ -112,6 +112,15 @@ def issue(group: str, cc: int) -> float:
     return float(at_or_below(by_target, cc) if by_target else entry["issue"])
 
 
+def lender(by_target: Mapping[str, Any] | None, cc: int) -> int | None:
+    """The target whose entry `cc` borrows: the nearest at or below it, the lowest one below the table; None where it
+    has one of its own, or all targets are alike."""
+    known = sorted(int(key) for key in by_target or () if key.isdigit())
+    if not known or cc in known:
+        return None
+    return max((target for target in known if target <= cc), default=known[0])
+
+
 def instructions(cc: int) -> dict[str, Mapping[str, Any]]:
     """What the target has of instructions.toml, in its order."""
     return {

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from kscope.arch import table
-from kscope.arch.chips import PRECISIONS, TENSOR, Chip, chips, instructions, issue
+from kscope.arch.chips import PRECISIONS, TENSOR, Chip, chips, instructions, issue, lender
 from kscope.model.units import counted
 
 OPCODES = "opcodes.toml"
@@ -126,18 +126,27 @@ def _limits(chip: Chip) -> list[Row]:
 
 def _pipes(chip: Chip) -> list[Row]:
     rows = []
+    groups = {one["name"]: one for one in table("opcodes")["group"]}
     for name, group in LATENCIES:
         if group in ("mma", "shared_load"):
             continue
         rows.append(Row("issue intervals, cycles a warp instruction and sub-partition", name, issue(group, chip.cc),
-                        "cycles", OPCODES))  # fmt: skip
+                        "cycles", *_lent(groups[group].get("issue_sm"), chip)))  # fmt: skip
     rate = chip.per_clock("fp16")
     if rate is not None:
-        rows.append(Row("rates", "fp16 on tensor cores, FP32 accumulation", rate, "FLOP/cycle/SM", OPCODES))
-    for precision in ("fp32", "fp64"):
+        lent = _lent(table("opcodes")["tensor"]["fp16"], chip)
+        rows.append(Row("rates", "fp16 on tensor cores, FP32 accumulation", rate, "FLOP/cycle/SM", *lent))
+    for precision, group in (("fp32", "ffma"), ("fp64", "fp64_fma")):
         per_clock = chip.per_clock(precision) or 0.0
-        rows.append(Row("rates", f"{precision} on CUDA cores", per_clock, "FLOP/cycle/SM", OPCODES))
+        lent = _lent(groups[group].get("issue_sm"), chip)
+        rows.append(Row("rates", f"{precision} on CUDA cores", per_clock, "FLOP/cycle/SM", *lent))
     return rows
+
+
+def _lent(by_target: Mapping[str, Any] | None, chip: Chip) -> tuple[str, bool]:
+    """(source, whether borrowed) of a number of opcodes.toml."""
+    other = lender(by_target, chip.cc)
+    return (OPCODES, False) if other is None else (f"{OPCODES}, as sm_{other}", True)
 
 
 def _latencies(chip: Chip) -> list[Row]:

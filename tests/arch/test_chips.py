@@ -6,6 +6,7 @@ import pytest
 
 from kscope.arch import table
 from kscope.arch.chips import PRECISIONS, chips, find, instructions, of_device
+from kscope.arch.sheet import sheet
 from kscope.model.errors import KscopeError
 
 NOT_NUMBERS = set("name family match aliases memory previous cc sources peak attained sparse".split())
@@ -74,10 +75,12 @@ def test_names_people_use() -> None:
         "NVIDIA H200": "h200", "rtx 4090": "rtx_4090", "NVIDIA GeForce RTX 4090": "rtx_4090", "4090": "rtx_4090",
         "NVIDIA L4": "l4", "NVIDIA L40S": "l40s", "Tesla T4": "t4", "NVIDIA A100-SXM4-80GB": "a100", "v100": "v100",
         "NVIDIA A100 80GB PCIe": "a100_pcie", "NVIDIA GB200": "gb200", "NVIDIA B200": "b200", "A10": "a10",
+        "Jetson AGX Orin": "orin", "NVIDIA GB10": "gb10", "dgx-spark": "gb10",
     }.items():  # fmt: skip
         assert find(name).key == key, name
     assert of_device("AMD Instinct MI300X") is None
     assert of_device("NVIDIA L40") is None
+    assert of_device("Orin") is None  # what the driver calls the smaller ones as well
     with pytest.raises(KscopeError, match="no chip 'h1000'") as fault:
         find("h1000")
     assert fault.value.status == 2
@@ -99,3 +102,26 @@ def test_every_target_of_the_chips_has_an_sm() -> None:
         assert str(chip.cc) in table("sm"), chip.key
         assert chip.sm["shared"] // 1024 == max(chip.sm["carveouts_kib"])
         assert chip.latency["l1"] < chip.latency["l2"] < chip.latency["dram"]
+
+
+@pytest.mark.parametrize("cc", [70, 75, 80, 86, 87, 89, 90, 100, 103, 120, 121])
+def test_every_architecture_is_described(cc: int) -> None:
+    """A chip of each, what an SM of it holds in an entry of its own, and instructions."""
+    assert any(chip.cc == cc for chip in chips().values())
+    assert str(cc) in table("sm") and instructions(cc)
+    own = f"sm_{cc}" in table("latency")
+    assert own == (cc in (70, 75, 80, 89, 90))
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "source"),
+    [
+        ("orin", "FP32 multiply-add", "as sm_86"), ("gb10", "FP32 multiply-add", "as sm_90"),
+        ("gb10", "FP64 multiply-add", "as sm_120"), ("v100", "FP32 multiply-add", "as sm_75"),
+    ],
+)  # fmt: skip
+def test_borrowed_intervals_are_said_to_be(key: str, name: str, source: str) -> None:
+    rows = [r for r in sheet(chips()[key]) if r.section.startswith("issue intervals") and r.name == name]
+    assert [(r.borrowed, source in r.source) for r in rows] == [(True, True)]
+    held = [r for r in sheet(chips()["h200"]) if r.section.startswith("issue intervals") and r.name == name]
+    assert [r.borrowed for r in held] == [False]

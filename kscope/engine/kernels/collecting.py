@@ -35,7 +35,7 @@ def command(facts: Facts, silent: Sequence[NotApplicable], before: int = 0) -> s
     without their inputs; before: launches of the kernel that came earlier in the report."""
     kernel = facts.kernel
     wanted = sections(facts, silent)
-    if not wanted:
+    if not wanted or facts.chip.elder:
         return None
     what = " ".join(f"--section {name}" for name in wanted)
     if len(wanted) > MOST:

@@ -7,6 +7,7 @@ from functools import partial
 
 from msgspec import UNSET
 
+from kscope.engine.elders import without_advice
 from kscope.engine.findings.fitting import fitting
 from kscope.engine.findings.library_code import for_the_caller
 from kscope.engine.findings.mended import of_kernel
@@ -20,7 +21,8 @@ from kscope.engine.kernels.headroom import headroom, under_the_roof
 from kscope.engine.kernels.libraries import library_of, note
 from kscope.engine.kernels.tiles import without_threads
 from kscope.engine.kernels.unexplained import unexplained
-from kscope.engine.verdict.next_step import Blind, next_step
+from kscope.engine.verdict import verdict
+from kscope.engine.verdict.next_step import LATER, Blind, next_step
 from kscope.engine.verdict.regime import Regimen, decide
 from kscope.engine.verdict.verdict import verdict
 from kscope.features.counters.units import ELAPSED
@@ -133,7 +135,8 @@ def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind
     silent = len(said.not_applicable) + len(said.errors)
     rules = silent + len(said.passed) + len(said.findings)
     asked = command(facts, said.not_applicable, before)
-    return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts))
+    later = LATER if facts.chip.elder else ""
+    return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts), later)
 
 
 def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
@@ -144,7 +147,7 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
     said = of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
-    return without_threads(facts.kernel, said)
+    return without_advice(facts.chip, without_threads(facts.kernel, said))
 
 
 def _notes(facts: Facts, findings: list[Finding], library: LibraryKernel | None, *, every: bool) -> list[str]:

@@ -30,6 +30,7 @@ SURE = 0.6
 by itself, an empty chip for one, stays above it (engine/findings/sureness.py). Judged on tools/partial.py."""
 
 ELSEWHERE = "measure: no section of ncu would tell more: the code is in the report, and cannot be read here"
+LATER = "measure: on a later chip"
 TIMELINE = "measure: the timeline of its units, which this capture lacks (MIG, vGPU and WSL have none)"
 UNSAMPLED = "an asynchronous kernel without the timeline of its units"
 
@@ -37,13 +38,14 @@ UNSAMPLED = "an asynchronous kernel without the timeline of its units"
 class Blind(Struct, frozen=True):
     """What could not be looked at: `silent` of `rules` rules lacked their inputs or failed; `command` would collect
     them (None where no section would). open: the verdict itself is unknown. unsampled: an asynchronous kernel without
-    the timeline of the units that it keeps busy."""
+    the timeline of the units that it keeps busy. elsewhere: what to measure where no section would tell."""
 
     silent: int
     rules: int
     command: str | None
     open: bool = False
     unsampled: bool = False
+    elsewhere: str = ""
 
     @property
     def much(self) -> bool:
@@ -97,7 +99,7 @@ def _roof(facts: Facts, findings: Sequence[Finding]) -> str | None:
 
 def _measure(blind: Blind, room: Headroom | None) -> NextStep:
     """The command, and what knowing is worth: no more than what is left to the nearest roof."""
-    words = f"measure: {blind.command}" if blind.command else ELSEWHERE if blind.much else TIMELINE
+    words = f"measure: {blind.command}" if blind.command else blind.elsewhere or (ELSEWHERE if blind.much else TIMELINE)
     worth = "how far the roof is would be known then too"
     if room is not None:
         worth = f"knowing is worth at most {times(room.speedup_bound)} ({room.bounded_by})"

@@ -12,6 +12,11 @@ CLEAR = 0.2
 """Share of warp time by which the first group of waits leads the second, below which two explanations are equally good;
 asked for only where no unit's utilisation decides between them. Judged on tools/partial.py: of the regimes that waits
 alone tell wrong, half lead by less, and a tenth of those that they tell right."""
+MANY = 8  # waves, from which the last one is no reason for empty slots: an eighth of the time at most
+WORKING = 0.95  # of the time in which SMs have work, so that uneven work is no reason either
+EMPTY = 0.6
+"""Warps held over those that fit, below which slots stand empty. Judged: of all captures on an H200 only blocks of one
+warp (triton_gather.block32) hold less, 0.29; a store a thread on a T4 holds 0.45; long threads hold 0.9 and more."""
 
 
 def by_waits(facts: Facts) -> Regimen | None:
@@ -23,6 +28,8 @@ def by_waits(facts: Facts) -> Regimen | None:
         return None
     if (few := few_blocks(facts)) is not None:
         return few
+    if facts.chip.elder:
+        return unknown(facts.chip.elder)
     hot = facts.counters.hot_slice
     if hot is not None and facts.counters.nothing_busy:
         text = f"no unit is full but one slice of L2, which serves {hot:.0f} times the sectors of the average one"
@@ -41,7 +48,20 @@ def by_waits(facts: Facts) -> Regimen | None:
         return Regimen("memory", _memory_wait(facts, _mio(facts) * (shared_share(facts) or 0.0)), confidence, reason)
     if regime == "overhead":
         return Regimen("overhead", "barrier", confidence, reason)
-    return Regimen("compute", _compute_wait(facts), confidence, reason)
+    return _empty_slots(facts) or Regimen("compute", _compute_wait(facts), confidence, reason)
+
+
+def _empty_slots(facts: Facts) -> Regimen | None:
+    """Blocks end as fast as they start: all SMs work all the time, the launch has blocks enough, and yet warp slots
+    stand empty. What the few warps wait for is not what holds the kernel up then (Little's law: more of them would)."""
+    launch, slots = facts.counters.launch, facts.counters.occupancy
+    if slots is None or slots.achieved is None or launch.waves < MANY or launch.active < WORKING:
+        return None
+    held = slots.achieved / slots.theoretical
+    if held > EMPTY:
+        return None
+    text = f"SMs hold {percent(held)} of the warps that fit, for blocks end as fast as they start"
+    return Regimen("overhead", "launch", UNSEEN, text)
 
 
 def _reason(facts: Facts) -> str:

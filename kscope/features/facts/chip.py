@@ -26,6 +26,14 @@ class ChipFacts:
         return not self._sm or what in self._there
 
     @cached_property
+    def elder(self) -> str:
+        """Why nothing is known of a chip that came before those of the tables; empty for all others."""
+        oldest = min(int(key) for key in table("sm") if key.isdigit())
+        if not 0 < self._sm < oldest:
+            return ""
+        return f"sm_{self._sm} came before the chips that kscope knows (sm_{oldest} and later)"
+
+    @cached_property
     def lacks_latencies(self) -> bool:
         """Whether nobody has published latencies of the target, and those of `default` stand in (arch/latency.toml)."""
         return bool(self._sm) and f"sm_{self._sm}" not in table("latency")

@@ -17,7 +17,15 @@ from kscope.model.operand import Operand
 from kscope.model.program import Instruction, Program
 
 DEPTH = 60
-_LEAVES, _SPECIAL = family("leaves_straight_line"), family("special_read")
+_LEAVES, _SPECIAL, _LOGIC = family("leaves_straight_line"), family("special_read"), family("logic")
+
+
+AND = 0xC0  # LOP3's table for a & b
+PEER = 1 << 24
+"""Bit of a shared-memory address in the cluster's window that tells the two blocks of a pair apart (sm_100: products of
+two blocks as one signal the barriers of the first). Source: SASS of fixtures/sass/clusters.cu, and the mask 0xFEFFFFFF
+that libraries write."""
+ALIGNED = 0x3FF  # bits that the compiler leaves out of the mask where it knows that they are 0 (operands lie on 1024)
 
 
 class Sum(Struct, frozen=True):
@@ -134,6 +142,10 @@ class Affine:
                 return first.times(1 << bits) if first else None
             if op == "PRMT" and len(sources) == 3 and sources[1].equals(0x654):
                 return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
+            if op in _LOGIC and (mask := _mask(sources)) is not None:
+                if _first_of_pair(mask):
+                    return self._of(ins, sources[0], depth)  # the same address in the first block of a pair
+                return Sum(0, {f"{register}@{ins.index}": mask & -mask})  # a multiple of the mask's lowest bit
         return None
 
     def _multiply(self, ins: Instruction, sources: list[Operand], depth: int) -> Sum | None:
@@ -174,3 +186,15 @@ class Affine:
         if operand.kind == "constant":  # the same symbol for c[0x0][0x210] and -c[0x0][0x210]
             return Sum(0, {f"c[{operand.bank}][{operand.value}]{operand.bases or ''}": 1})
         return Sum(0, {operand.text: 1}) if operand.kind == "special" else None
+
+
+def _mask(sources: list[Operand]) -> int | None:
+    """The constant that LOP3 ands a register with; None where it does something else."""
+    if len(sources) < 4 or sources[1].kind != "integer" or not sources[2].zero or not sources[3].equals(AND):
+        return None
+    return sources[1].value & 0xFFFFFFFF or None
+
+
+def _first_of_pair(mask: int) -> bool:
+    """Whether a mask is all ones but for the bit of the peer."""
+    return mask | PEER | ALIGNED == 0xFFFFFFFF and not mask & PEER

@@ -32,6 +32,12 @@ class BarrierSlots:
         found = self.affine.register(i, register + 1)
         return found.constant if _settled(found) else None
 
+    def of_request(self, i: int) -> int | None:
+        """Slot of the mbarrier that the answer to a request for work signals: the second address."""
+        places = [o for o in self.code[i].operands if o.bases]
+        found = self.affine.address(i, places[1]) if len(places) > 1 else None
+        return found.constant if found is not None and _settled(found) else None
+
     def _groups(self) -> list[int]:
         """First addresses of the barrier groups (constants), in order."""
         if self._starts is None:
@@ -67,11 +73,13 @@ class BarrierSlots:
         stages = 0
         while first + BARRIER * stages in made and first + BARRIER * stages not in others:
             stages += 1
-        return stages or None, self._stage_bytes()
+        return stages or None, self._stage_bytes(first)
 
-    def _stage_bytes(self) -> int | None:
-        """Bytes that one arrival announces (expect_tx), where it is a constant."""
+    def _stage_bytes(self, ring: int) -> int | None:
+        """Bytes that one arrival announces (expect_tx) on a barrier of the ring, or on one whose address is not known,
+        where they are a constant."""
         code = self.code
+        elsewhere: int | None = None
         for i in code.where(lambda ins, op: ins.opcode == "SYNCS" and "ARRIVE" in ins.mods):
             ins = code[i]
             register = ins.operands[-1].vector if ins.operands else None
@@ -79,8 +87,11 @@ class BarrierSlots:
                 continue
             found = self.affine.register(i, register)
             if not found.terms and found.constant > 0:
-                return found.constant
-        return None
+                at = self.slot(i)
+                if at is not None and self.group(at) == ring:
+                    return found.constant
+                elsewhere = elsewhere or found.constant
+        return elsewhere
 
 
 def _settled(found: Sum) -> bool:

@@ -22,11 +22,12 @@ from kscope.features.specialized.mbarriers import BarrierSlots
 from kscope.features.specialized.roles import COPIES, PRODUCTS, Roles, copies
 from kscope.isa.families import family
 
-Unit = Literal["memory", "tensor", "role", "block", "cluster", "unknown"]
-"""What ends a wait: arriving data, products, another role's arrival, all warps of the block or cluster."""
+Unit = Literal["memory", "tensor", "role", "block", "cluster", "work", "unknown"]
+"""What ends a wait: arriving data, products, another role's arrival, all warps of the block or cluster, the answer
+to who gets the work of a block that has not started (cluster launch control)."""
 _RETRY = 12  # blocks behind a failed try that may belong to its retry loop
 _BACK = 2  # instructions back to the barrier that a sample behind it belongs to
-_BULK, _WGMMA = family("bulk_load"), family("wgmma")
+_BULK, _WGMMA, _ASKS = family("bulk_load"), family("wgmma"), family("work_request")
 _LONG = frozenset({"long_scoreboard", "sleeping", "short_scoreboard", "membar", "barrier", "warpgroup_arrive"})
 
 
@@ -180,12 +181,15 @@ class _Finder:
         group = self.slots.group(slot)
         code = self.code
         copying: list[int] = []
+        asking: list[int] = []
         committing: list[int] = []
         arriving: list[int] = []
-        for j in code.where(lambda ins, op: ins.opcode in COPIES or ins.opcode in ("UTCBAR", "SYNCS")):
+        for j in code.where(lambda ins, op: ins.opcode in COPIES | _ASKS or ins.opcode in ("UTCBAR", "SYNCS")):
             ins = code[j]
             if ins.opcode in _BULK and copies(ins):
                 found, into = self.slots.of_copy(j), copying
+            elif ins.opcode in _ASKS:
+                found, into = self.slots.of_request(j), asking
             elif ins.opcode == "UTCBAR":
                 found, into = self.slots.slot(j), committing
             elif ins.opcode == "SYNCS" and "ARRIVE" in ins.mods:
@@ -198,6 +202,8 @@ class _Finder:
             return "memory", self._roles_of(copying)
         if committing:
             return "tensor", self._roles_of(committing)
+        if asking:
+            return "work", self._roles_of(asking)
         mine = self.role(i)
         others = [j for j in arriving if self.role(j) != mine]
         if others or arriving:

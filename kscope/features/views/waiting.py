@@ -35,7 +35,7 @@ SELF = {
 """Reasons that blame no other instruction."""
 FIXED = "waits a few cycles, a fixed latency"
 ENDS = {"memory": "for its data to arrive", "tensor": "for the tensor core", "block": "for the block's other warps",
-        "cluster": "for the other blocks of the cluster"}  # fmt: skip
+        "cluster": "for the other blocks of the cluster", "work": "for the answer whose work to take"}  # fmt: skip
 
 
 class Waiting(Struct, frozen=True):
