@@ -7,7 +7,6 @@ from functools import partial
 
 from msgspec import UNSET
 
-from kscope.engine.elders import without_advice
 from kscope.engine.findings.fitting import fitting
 from kscope.engine.findings.library_code import for_the_caller
 from kscope.engine.findings.mended import of_kernel
@@ -17,11 +16,11 @@ from kscope.engine.findings.sureness import tempered
 from kscope.engine.findings.thin import weighed
 from kscope.engine.kernels.circumstances import circumstances
 from kscope.engine.kernels.collecting import command, unsampled
+from kscope.engine.kernels.elders import without_advice
 from kscope.engine.kernels.headroom import headroom, under_the_roof
 from kscope.engine.kernels.libraries import library_of, note
 from kscope.engine.kernels.tiles import without_threads
 from kscope.engine.kernels.unexplained import unexplained
-from kscope.engine.verdict import verdict
 from kscope.engine.verdict.next_step import LATER, Blind, next_step
 from kscope.engine.verdict.regime import Regimen, decide
 from kscope.engine.verdict.verdict import verdict
