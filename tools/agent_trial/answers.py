@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 LARGEST = 256 * 1024  # bytes of an answer: thirty times the longest kernel here
+PARAMETERS = 4000  # characters of a function's parameters at most
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})([^`]*)$")
 _INCLUDE = re.compile(r"^[ \t]*(?:#|%:|\?\?=)[ \t]*(include|include_next|import|embed)\b(.*)$", re.MULTILINE)
 _HEADER = re.compile(r"<[A-Za-z0-9_][\w+-]*(?:/[\w+-]+)*(?:\.(?:h|hpp|cuh))?>")
@@ -80,7 +81,7 @@ def defines(code: str, entry: str, suffix: str) -> bool:
     plain = _bare(code)
     for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", plain):
         depth, at = 1, found.end()
-        while at < len(plain) and depth:
+        while at < min(len(plain), found.end() + PARAMETERS) and depth:
             depth += {"(": 1, ")": -1}.get(plain[at], 0)
             at += 1
         if plain[at : at + 40].lstrip().startswith("{"):

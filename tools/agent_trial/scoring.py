@@ -113,7 +113,7 @@ def scored(trial: Trial, file: Path, arm: str, repeat: str, work: Path, seconds:
     except subprocess.TimeoutExpired:
         return of("failed", f"took more than {PATIENCE:.0f} s")
     try:
-        found = json.loads(done.stdout)
+        found = json.loads(done.stdout or done.stderr)  # an error is JSON too, where errors go
     except ValueError:
         return of("failed", (done.stderr or done.stdout).decode("utf-8", "replace")[-300:])
     if "error" in found:
