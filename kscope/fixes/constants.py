@@ -19,7 +19,8 @@ _TABLE = re.compile(r"__constant__\s+(?:const\s+)?([\w:]+)\s+(\w+)\s*\[([^]]+)\]
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, code = asked.setting, asked.setting.code
-    indexed = code.ran(code.where_each(lambda ins, op: ins.opcode == "LDC" and any(o.bases for o in ins.operands)))
+    loads = code.ran(code.where(lambda ins, op: ins.opcode == "LDC"))
+    indexed = [i for i in loads if any(o.bases for o in code[i].operands)]
     used = places(setting, indexed)
     for place in used:
         lines = setting.lines(place.file)

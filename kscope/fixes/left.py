@@ -42,7 +42,8 @@ def _slow_tables(setting: Setting) -> float:
     code = setting.code
     kinds = accesses(code.program, code.classes)
     local = [i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"]
-    indexed = code.where_each(lambda ins, op: ins.opcode == "LDC" and any(o.bases for o in ins.operands))
+    loads = code.where(lambda ins, op: ins.opcode == "LDC")
+    indexed = [i for i in loads if any(o.bases for o in code[i].operands)]
     return len(code.ran([*local, *indexed]))
 
 

@@ -87,7 +87,9 @@ def _blocks(chip: dict[str, Any], registers: int, warps: int) -> int:
 def _steps(chip: dict[str, Any], registers: int, warps: int, most: int) -> Sequence[Step]:
     """Two steps with more warps, the present, one with fewer; none beyond what other limits allow."""
     ladder: list[Step] = []
-    for count in range(MAX_REGISTERS, 0, -1):  # most registers first, so that each step keeps its largest count
+    whole = max(1, chip["register_unit"] // LANES)  # registers are handed out in these: between two nothing changes
+    counts = (MAX_REGISTERS, *range(MAX_REGISTERS // whole * whole, 0, -whole))
+    for count in counts:  # most registers first, so that each step keeps its largest count
         blocks = min(_blocks(chip, count, warps), most)
         if blocks and (not ladder or blocks > ladder[-1].blocks):
             ladder.append(Step(count, blocks, blocks * warps))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.features.lanes.values import Assumption, Lanes, block_shapes
-from kscope.features.sass.listing import Listing, once_per_code
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.abi import abi
 from kscope.model.operand import Base, memory_operand
 
@@ -45,8 +45,7 @@ class _Access(Struct, frozen=True):
 def merges(code: Listing, block: Sequence[int] | None = None) -> list[Merge]:
     """Groups of two or more global loads, or stores, that one wider access could replace."""
     widest = abi(code.program.sm).widest_access
-    runs = [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
-    runs = [run for run in runs if code.executed[run[0].index] > 0]
+    runs = [run for run in _neighbours(code.structure, widest) if code.executed[run[0].index] > 0]
     if not runs:
         return []
     shape = block_shapes(code, block)[0]
@@ -57,7 +56,7 @@ def threes(code: Listing) -> list[Merge]:
     """Loads, or stores, of three adjacent pieces (the bytes of a colour, the floats of a point): one access as soon as
     the structure has a fourth."""
     widest = abi(code.program.sm).widest_access
-    runs = [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
+    runs = _neighbours(code.structure, widest)
     return [
         Merge(tuple(a.index for a in run), wide, True, f"the structure is padded to {wide} bytes")
         for run in runs
@@ -65,7 +64,12 @@ def threes(code: Listing) -> list[Merge]:
     ]
 
 
-def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access]]:
+@once_per_code
+def _neighbours(code: Structure, widest: int) -> list[list[_Access]]:
+    return [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
+
+
+def _runs(code: Structure, start: int, end: int, widest: int) -> list[list[_Access]]:
     """Maximal groups at adjacent offsets of one base within a block, with nothing between that forbids merging."""
     done: list[list[_Access]] = []
     open_: dict[_Key, list[_Access]] = {}
@@ -88,7 +92,7 @@ def _runs(code: Listing, start: int, end: int, widest: int) -> list[list[_Access
     return [run for found in done for run in _adjacent(found)]
 
 
-def _key(code: Listing, i: int, widest: int) -> _Key | None:
+def _key(code: Structure, i: int, widest: int) -> _Key | None:
     ins, op = code[i], code.classes[i]
     if op.space != "global" or op.access not in ("load", "store") or not 0 < op.bytes < widest:
         return None
@@ -98,7 +102,7 @@ def _key(code: Listing, i: int, widest: int) -> _Key | None:
     return (op.access, address.bases, op.bytes, ins.guard, ins.guard_negated) if address is not None else None
 
 
-def _forbids(code: Listing, i: int, key: _Key | None, other: _Key) -> bool:
+def _forbids(code: Structure, i: int, key: _Key | None, other: _Key) -> bool:
     """Whether instruction i between two accesses of group `other` may touch the bytes that would move past it."""
     ins, op = code[i], code.classes[i]
     if key is not None and key[1] == other[1] and op.access == other[0]:

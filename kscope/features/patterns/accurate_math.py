@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from kscope.features.sass.cfg import calls_made
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
@@ -64,11 +64,9 @@ def accurate_calls(code: Listing) -> list[MathCall]:
     """The calls that ran, in address order. Two divisions by one value share its reciprocal's instructions."""
     slow = dict(_slow_paths(code))
     out = []
-    for i in code.ran(code.where_each(lambda ins, op: _anchor(ins) is not None)):
-        found = _anchor(code[i])
-        if found is None:
+    for i, name, arguments, changing in _anchors(code.structure):
+        if not code.executed[i]:
             continue
-        name, arguments, changing = found
         often = RARE * code.executed[i]
         inputs = {(r, p) for r in arguments for p in code.defuse.producers(i, r) if code.executed[p] > often}
         function = FUNCTIONS[name]
@@ -100,6 +98,14 @@ def shared_divisors(code: Listing, calls: Iterable[MathCall]) -> set[int]:
             if divisor is not None:
                 by.setdefault((code.defuse.producers(call.anchor, divisor), (divisor,)), []).append(call.anchor)
     return {i for anchors in by.values() if len(anchors) > 1 for i in anchors}
+
+
+@once_per_code
+def _anchors(code: Structure) -> list[tuple[int, str, list[int], list[int]]]:
+    """(instruction, what `_anchor` says of it), in address order. But for FCHK each has its number written into it."""
+    checks = [i for group in code.by_name for i in group if code[i].opcode == "FCHK"]
+    found = ((i, _anchor(code[i])) for i in sorted({*code.literals, *checks}))
+    return [(i, *about) for i, about in found if about is not None]
 
 
 def _anchor(ins: Instruction) -> tuple[str, list[int], list[int]] | None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.families import family
-from kscope.model.operand import Operand
 
 COEFFICIENTS = {
     "pow": (0x7D2CAFE2, 0x3EB0F5FF), "log": (0x3AE80F1E, 0x3EB1380B), "exp": (0x69CE2BDF, 0x3E5ADE15),
@@ -40,11 +39,9 @@ class DoubleCall(Struct, frozen=True):
 def double_calls(code: Listing) -> list[DoubleCall]:
     """The functions of doubles that ran, most FP64 instructions first."""
     found: dict[str, list[int]] = {}
-    for i in code.where_each(lambda ins, op: any(o.kind == "integer" for o in ins.operands)):
-        name = next((n for n, words in COEFFICIENTS.items() if any(_is(o, words) for o in code[i].operands)), None)
-        if name is not None:
-            users = [c for c in code.defuse.consumers(i) if code[c].opcode in family("double")]
-            found.setdefault(name, []).extend(users)
+    for i, name in _coefficients(code.structure):
+        users = [c for c in code.defuse.consumers(i) if code[c].opcode in family("double")]
+        found.setdefault(name, []).extend(users)
     for i in code.where(lambda ins, op: ins.opcode == "MUFU" and bool(ins.mods) and ins.mods[0] in STARTS):
         found.setdefault(STARTS[code[i].mods[0]], []).append(i)
     counted = {name: sorted(set(code.ran(at))) for name, at in found.items()}
@@ -57,5 +54,13 @@ def double_calls(code: Listing) -> list[DoubleCall]:
     return sorted(out, key=lambda c: -c.instructions)
 
 
-def _is(operand: Operand, words: tuple[int, int]) -> bool:
-    return operand.kind == "integer" and operand.value % (1 << 32) in words
+@once_per_code
+def _coefficients(code: Structure) -> list[tuple[int, str]]:
+    """(instruction, the function that alone has this coefficient), in address order."""
+    names = {word: name for name, words in COEFFICIENTS.items() for word in words}
+    out = []
+    for i in code.literals:
+        integers = (o.value % (1 << 32) for o in code[i].operands if o.kind == "integer")
+        held = {names[value] for value in integers if value in names}
+        out += [(i, name) for name in COEFFICIENTS if name in held][:1]
+    return out

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from kscope.features.patterns.slicing import stored
 from kscope.features.sass.columns import total
-from kscope.features.sass.listing import Listing, once_per_code
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.families import family
 
 FMA_OPCODES = family("fma")
@@ -37,9 +37,7 @@ class FmaLoop(Struct, frozen=True):
 @once_per_code  # several rules ask
 def fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
-    regions = [(set(lp.instructions), True) for lp in code.cfg.loops if lp.innermost]
-    regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
-    found = (lp for inside, looped in regions for lp in _region(code, inside, looped))
+    found = (lp for region in _regions(code.structure) for lp in _region(code, *region))
     return tuple(sorted(found, key=lambda lp: -lp.fmas))
 
 
@@ -103,16 +101,33 @@ def _chain(code: Listing, fed: dict[int, set[int]]) -> int:
     return max(depth.values(), default=0)
 
 
-def _region(code: Listing, inside: set[int], looped: bool) -> list[FmaLoop]:
+@once_per_code
+def _regions(code: Structure) -> list[tuple[set[int], bool, dict[int, list[set[int]]]]]:
+    """(instructions, whether they are a loop's, loads behind each loaded factor of their multiply-adds): of innermost
+    loops, and of what is in none."""
+    regions = [(set(lp.instructions), True) for lp in code.cfg.loops if lp.innermost]
+    regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
+    return [(inside, looped, _fed(code, inside)) for inside, looped in regions]
+
+
+def _fed(code: Structure, inside: set[int]) -> dict[int, list[set[int]]]:
+    out = {}
+    for i in inside:
+        if code[i].opcode in FMA_OPCODES:
+            factors = [f for f in _loaded_factors(code, i, inside) if f]
+            if factors and not (len(factors) == 2 and _same_operand(code, i)):  # of a square nothing is reused
+                out[i] = factors
+    return out
+
+
+def _region(
+    code: Listing, inside: set[int], looped: bool, loaded: dict[int, list[set[int]]]
+) -> list[FmaLoop]:
     """The multiply-adds of a region with both factors loaded, and those with one."""
     by_factors: dict[int, dict[int, set[int]]] = {2: {}, 1: {}}
-    for i in inside:
-        if code[i].opcode in FMA_OPCODES and code.executed[i] > 0:
-            factors = [f for f in _loaded_factors(code, i, inside) if f]
-            if len(factors) == 2 and _same_operand(code, i):
-                continue  # a square: nothing to reuse
-            if factors:
-                by_factors[len(factors)][i] = set().union(*factors)
+    for i, factors in loaded.items():
+        if code.executed[i] > 0:
+            by_factors[len(factors)][i] = set().union(*factors)
     return [
         _loop(code, inside, fed, both=n == 2 and (looped or _chain(code, fed) >= DEEP))
         for n, fed in by_factors.items() if fed
@@ -146,18 +161,18 @@ def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bo
     )
 
 
-def _same_operand(code: Listing, index: int) -> bool:
+def _same_operand(code: Structure, index: int) -> bool:
     first, second = (o.vector for o in code[index].operands[1:3])
     return first == second
 
 
-def _loaded_factors(code: Listing, index: int, inside: set[int]) -> list[set[int]]:
+def _loaded_factors(code: Structure, index: int, inside: set[int]) -> list[set[int]]:
     """For each factor of a multiply-add, the loads of the region that it comes from (empty: not loaded there)."""
     registers = [operand.vector for operand in code[index].operands[1:3]]
     return [_loads_behind(code, index, r, inside, DEPTH) if r is not None else set() for r in registers]
 
 
-def _loads_behind(code: Listing, index: int, register: int, inside: set[int], depth: int) -> set[int]:
+def _loads_behind(code: Structure, index: int, register: int, inside: set[int], depth: int) -> set[int]:
     out: set[int] = set()
     for p in code.defuse.producers(index, register):
         if p not in inside:
@@ -171,9 +186,10 @@ def _loads_behind(code: Listing, index: int, register: int, inside: set[int], de
     return out
 
 
-def _unpacks(code: Listing, index: int) -> bool:
+def _unpacks(code: Listing | Structure, index: int) -> bool:
     """Takes one packed element out of a register: a shift by a constant, a byte permute, a mask (bf16 to float is
     `x << 16` and `x & 0xffff0000`)."""
     ins = code[index]
-    constant = any(o.kind == "integer" for o in ins.operands[1:])
-    return ins.opcode in _UNPACKING and (constant or ins.opcode == "HADD2")
+    if ins.opcode not in _UNPACKING:
+        return False
+    return ins.opcode == "HADD2" or any(o.kind == "integer" for o in ins.operands[1:])

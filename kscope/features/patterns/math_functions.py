@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.families import family, listed
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
@@ -70,7 +70,7 @@ def part_of_division(code: Listing, index: int) -> bool:
 def math_calls(code: Listing) -> list[int]:
     """Special-function instructions of floats and the range reductions of accurate functions; integer divisions and
     rsqrtf, which is the fast instruction with a scaling for subnormals, left aside."""
-    found = code.ran(code.where_each(lambda ins, op: _special(ins) or reduces(ins)))
+    found = code.ran(_betraying(code.structure))
     fast = {i for i in found if _fast_root(code, i)}
     fast |= {p for i in fast for p in producers(code, i) if reduces(code[p])}
     return [i for i in found if i not in fast and not divides_integers(code, i)]
@@ -79,8 +79,19 @@ def math_calls(code: Listing) -> list[int]:
 def powers(code: Listing) -> list[Power]:
     """The calls of powf that ran. Each starts its second half, 2^x, with a polynomial of its own; the first, log2, may
     serve several."""
-    starts = code.where_each(lambda ins, op: ins.opcode == "FFMA" and any(_near(o, EXP2) for o in ins.operands))
-    return [_power(code, i) for i in code.ran(starts)]
+    return [_power(code, i) for i in code.ran(_power_starts(code.structure))]
+
+
+@once_per_code
+def _betraying(code: Structure) -> list[int]:
+    special = (i for group in code.by_name if _special(code[group[0]]) for i in group)
+    return sorted({*special, *(i for i in code.literals if reduces(code[i]))})
+
+
+@once_per_code
+def _power_starts(code: Structure) -> list[int]:
+    fused = (i for i in code.literals if code[i].opcode == "FFMA")
+    return [i for i in fused if any(_near(o, EXP2) for o in code[i].operands)]
 
 
 def _power(code: Listing, start: int) -> Power:
@@ -153,10 +164,8 @@ def unfused(code: Listing) -> list[int]:
 
 def self_moves(code: Listing) -> list[int]:
     """Moves of a register to itself."""
-    return code.where_each(
-        lambda ins, op: ins.opcode == "MOV" and len(ins.operands) == 2
-        and ins.operands[0].vector is not None and ins.operands[0].vector == ins.operands[1].vector
-    )  # fmt: skip
+    moves = ((i, code[i].operands) for i in code.where(lambda ins, op: ins.opcode == "MOV"))
+    return [i for i, o in moves if len(o) == 2 and o[0].vector is not None and o[0].vector == o[1].vector]
 
 
 def conversions(code: Listing) -> list[int]:

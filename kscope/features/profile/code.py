@@ -84,10 +84,8 @@ class Code(Listing):
     @cached_property
     def indexed_constants(self) -> list[int]:
         """Executed constant loads whose index is a vector register: lanes may want different words."""
-        found = self.where_each(
-            lambda ins, op: op.space == "constant" and op.pipe != "uniform" and _indexed(ins.operands)
-        )
-        return self.ran(found)
+        loads = self.where(lambda ins, op: op.space == "constant" and op.pipe != "uniform")
+        return self.ran(i for i in loads if _indexed(self[i].operands))
 
     @cached_property
     def costs(self) -> Column:

@@ -54,6 +54,9 @@ class Structure:
         self.found: dict[Hashable, Any] = {}
         """Results of functions that are computed once (`once_per_code`)."""
 
+    def __getitem__(self, index: int) -> Instruction:
+        return self.program.instructions[index]
+
     @cached_property
     def classes(self) -> tuple[OpClass, ...]:
         out: list[OpClass] = [UNKNOWN] * len(self.program)
@@ -87,6 +90,13 @@ class Structure:
         for i, ins in enumerate(self.program.instructions):
             groups.setdefault((ins.opcode, ins.mods), []).append(i)
         return list(groups.values())
+
+    @cached_property
+    def literals(self) -> list[int]:
+        """Instructions that a number is written into: some of them betray a function by its constants."""
+        numbers = ("integer", "float")
+        code = self.program.instructions
+        return [i for i, ins in enumerate(code) if any(o.kind in numbers for o in ins.operands)]
 
     def work_ahead(self) -> None:
         """Compute what nearly every profiled kernel needs, and all of it takes: def-use, address slices."""
@@ -187,11 +197,6 @@ class Listing:
         at operands: it is asked once for all of one name."""
         groups = self.structure.by_name
         return sorted(i for group in groups if test(self[group[0]], self.classes[group[0]]) for i in group)
-
-    def where_each(self, test: Callable[[Instruction, OpClass], bool]) -> list[int]:
-        """The same for a test that looks at operands too."""
-        pairs = zip(self.program.instructions, self.classes, strict=True)
-        return [i for i, (ins, op) in enumerate(pairs) if test(ins, op)]
 
     @cached_property
     def issued_by_pipe(self) -> Mapping[str, float]:

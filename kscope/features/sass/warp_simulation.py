@@ -25,6 +25,11 @@ _SWEEPS = 3
 _LEADS_ON = family("leads_on")
 _SHARED_UNITS = frozenset({"lsu", "adu", "tex", "tma"})  # one an SM: alone, a warp gets all four sub-partitions' share
 
+_UNBOUND = frozenset({"none", "cbu"})  # pipes that keep nobody waiting
+_WAITING = frozenset({"async_wait", "wgmma_wait", "wgmma", "barrier"})
+_ORDERING = frozenset({"LDGSTS", "LDGDEPBAR", "MEMBAR", "FENCE"})
+"""Kinds and opcodes that wait for, or leave, more than registers and pipes."""
+
 
 class Walk(Struct, frozen=True):
     """The walk of one warp. `cycles` from start to end; `block_cycles` per execution of each block; `wait` per
@@ -155,6 +160,9 @@ class _Simulator:
         self._latency: list[float] = [
             latency_of(i) if c.scoreboard == "long" else c.latency for i, c in enumerate(classes)
         ]
+        self._plain = [
+            not (op.kind & _WAITING or ins.opcode in _ORDERING) for ins, op in zip(code, classes, strict=True)
+        ]
 
     def run(self, start: int, end: int, entry: _State) -> tuple[float, float, list[float], _State]:
         """Cycles, cycles waiting for memory, wait per instruction, and the state at the end."""
@@ -167,12 +175,40 @@ class _Simulator:
                 for r in self._code[i].defs:
                     state.ready.pop(r, None)
                 continue
-            at, from_memory = self._issue_time(i, now, state)
+            step = self._step if self._plain[i] else self._ordering
+            at, from_memory, after = step(i, now, state)
             waits.append(at - now)
             if from_memory:
                 memory += at - now
-            now = self._issue(i, at, state)
+            now = after
         return now, memory, waits, state.at(now)
+
+    def _step(self, i: int, now: float, state: _State) -> tuple[float, bool, float]:
+        """When an instruction issues that waits for registers and its pipe alone, as nearly all do, whether it waited
+        for memory, and when the next one can."""
+        ins, op, ready = self._code[i], self._classes[i], state.ready
+        at, from_memory = now, False
+        for r in ins.uses:
+            if r in ready and ready[r][0] > at:
+                at, from_memory = ready[r]
+        for r in ins.defs:
+            if r in ready and ready[r][0] > at:
+                at, from_memory = ready[r]
+        pipe = op.pipe
+        if pipe not in _UNBOUND:
+            if state.pipes.get(pipe, 0.0) > at:
+                at, from_memory = state.pipes[pipe], False
+            state.pipes[pipe] = at + (max(1.0, op.issue / 4) if pipe in _SHARED_UNITS else op.issue)
+        if ins.defs:
+            pending = at + self._latency[i], op.scoreboard == "long"
+            for r in ins.defs:
+                ready[r] = pending
+        return at, from_memory, at + 1.0
+
+    def _ordering(self, i: int, now: float, state: _State) -> tuple[float, bool, float]:
+        """The same of any instruction."""
+        at, from_memory = self._issue_time(i, now, state)
+        return at, from_memory, self._issue(i, at, state)
 
     def _issue_time(self, i: int, now: float, state: _State) -> tuple[float, bool]:
         ins, op = self._code[i], self._classes[i]
@@ -205,7 +241,7 @@ class _Simulator:
         if "wgmma" in op.kind:
             state.wgmma = max(state.wgmma, at) + op.issue
             return at + 1.0
-        if op.pipe not in ("none", "cbu"):
+        if op.pipe not in _UNBOUND:
             state.pipes[op.pipe] = at + (max(1.0, op.issue / 4) if op.pipe in _SHARED_UNITS else op.issue)
         long = op.scoreboard == "long"
         for r in ins.defs:

@@ -1,0 +1,5 @@
+"""A product of matrices."""
+
+
+def gemm_second(a, b):
+    return a @ b

@@ -1,0 +1,5 @@
+"""A product of matrices."""
+
+
+def gemm_third(a, b):
+    return a @ b
