@@ -331,6 +331,10 @@ export interface OccupancyStep {
   registers: number; blocks: number; warps: number;
 }
 
+export interface OperatorTree {
+  name: number[]; parent: number[]; count: number[]; ns: number[]; own: number[]; gpu: number[]; left_out?: number;
+}
+
 export interface OwnPlace {
   file: string; line: number; near: boolean;
 }
@@ -500,7 +504,7 @@ export interface TimelineCoverage {
 
 export interface TimelineDetail {
   index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
-  gaps: GapRow[]; steps?: number[]; merged_ns?: number;
+  gaps: GapRow[]; steps?: number[]; merged_ns?: number; operators?: OperatorTree;
 }
 
 export interface TimelinePair {
