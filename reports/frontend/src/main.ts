@@ -15,7 +15,7 @@ import type { Data } from "./types";
 
 interface Packed { encoding: string; data: string }
 export interface Page { element: HTMLElement; update?: (changed: Set<string>) => void; key?: (event: KeyboardEvent) => boolean;
-  close?: () => void; wide?: boolean }
+  close?: () => void; wide?: boolean; broad?: boolean }
 
 async function unpack(): Promise<Data> {
   const packed = JSON.parse(document.getElementById("kscope-data")!.textContent!) as Packed;
@@ -53,7 +53,7 @@ function build(data: Data): Page {
     const index = timelines.indexOf(timeline);
     return timelinePage(data, timeline, data.detail.timelines?.find((d) => d.index === index));
   }
-  return { element: overview(data) };
+  return { element: overview(data), broad: data.analysis.kernels.length > 0 };
 }
 
 function header(data: Data): HTMLElement {
@@ -105,7 +105,7 @@ function show(data: Data): void {
   page = build(data);
   const app = document.getElementById("app")!;
   clear(app);
-  app.className = page.wide ? "wide" : "";
+  app.className = page.wide ? "wide" : page.broad ? "broad" : "";
   app.append(header(data), page.element, h("footer", {}, `kscope ${data.analysis.kscope}. This file makes no requests.`));
   theme();
   page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "s0", "s1", "file", "fold"]));

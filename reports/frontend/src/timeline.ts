@@ -150,6 +150,6 @@ function kernels(data: Data, t: Timeline): HTMLElement | null {
       `Show all ${t.top_kernels.length}`);
     card.append(more);
   }
-  card.classList.add("full");
+  card.classList.add("full", "long");
   return card;
 }

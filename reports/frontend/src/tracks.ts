@@ -13,6 +13,7 @@ import type { Data, TimelineDetail } from "./types";
 export interface Tracks { element: HTMLElement; update: (changed: Set<string>) => void; key: (e: KeyboardEvent) => boolean; close: () => void; show: (name: string) => void }
 
 const GAPS = 200;
+const PAPER = 760;  // about what A4 and Letter have between their margins, in CSS pixels; the picture fills the width
 
 export function canvasTimeline(data: Data, detail: TimelineDetail): Tracks {
   const made = new CanvasTimeline(data, detail);
@@ -101,11 +102,13 @@ class CanvasTimeline {
   private readonly paper = () => {
     this.shown = [this.v.from, this.v.to];
     Object.assign(this.v, { from: 0, to: Math.max(this.detail.end, 1), scrollY: 0 });
-    styled(this.holder, { height: `${this.v.height}px` });
-    this.draw();
+    draw(this.v, this.canvas, PAPER, this.v.height);
+    styled(this.canvas, { width: "100%", height: "auto" });
+    styled(this.holder, { height: "auto" });
   };
   private readonly screen = () => {
     if (this.shown) Object.assign(this.v, { from: this.shown[0], to: this.shown[1] });
+    this.shown = null;
     styled(this.holder, { height: `${Math.min(this.v.height, 560)}px` });
     this.later();
   };
@@ -160,7 +163,7 @@ class CanvasTimeline {
 
   private draw(): void {
     const width = this.holder.clientWidth;
-    if (!width) return;
+    if (!width || this.shown) return;  // paper has its own picture
     draw(this.v, this.canvas, width, this.holder.clientHeight);
     drawOverview(this.v, this.overview, width, this.gaps);
   }
