@@ -18,6 +18,7 @@ COMMANDS = {
     "merge": ("_log_words", "Take what another worklog has and this one lacks."),
     "plot": ("_log_show", "Draw the ladder: bars with the roof, branches, dead ends."),
     "show": ("_log_show", "Show the ladder, or everything about one version."),
+    "trend": ("_log_trend", "Show how each figure went over the versions."),
 }
 """Command -> module of kscope.cli with the function of that name (`import_` for `import`), short help."""
 

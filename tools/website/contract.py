@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from kscope.model.analysis import json_schema
 from kscope.model.comparison import comparison_schema
+from kscope.model.versions import versions_schema
+from kscope.worklog.trend import Trend
 from tools.website.commands import plain
 
 INDEX = """# What scripts can build on
@@ -49,9 +53,12 @@ def pages() -> dict[str, str]:
     """Path on the site -> text."""
     text = ["# The JSON, field by field", "", "Made from the schemas, which `kscope analyze --schema` and",
             "`kscope diff --schema` print.", ""]  # fmt: skip
-    analysis, comparison = json_schema(), comparison_schema()
+    printed = (
+        ("kscope analyze --format json", json_schema()), ("kscope diff --format json", comparison_schema()),
+        ("kscope diff A B C --format json", versions_schema()), ("kscope log trend --format json", _trend()),
+    )  # fmt: skip
     known: set[str] = set()
-    for title, schema in (("kscope analyze --format json", analysis), ("kscope diff --format json", comparison)):
+    for title, schema in printed:
         definitions = schema["$defs"]
         root = str(schema["$ref"]).rpartition("/")[2]
         text += [f"## {title}", "", f"A value of [{root}](#{root.lower()}).", ""]
@@ -60,6 +67,10 @@ def pages() -> dict[str, str]:
                 known.add(name)
                 text += _type(name, definitions[name])
     return {"contract/index.md": INDEX, "contract/json.md": "\n".join(text) + "\n"}
+
+
+def _trend() -> dict[str, Any]:
+    return msgspec.json.schema(Trend)
 
 
 def _type(name: str, schema: dict[str, Any]) -> list[str]:
