@@ -111,8 +111,11 @@ function show(data: Data): void {
   page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "s0", "s1", "file", "fold"]));
 }
 
-/** On paper every suggestion is open: nothing can be clicked there. */
+/** On paper every suggestion is open, since nothing can be clicked there, and the colours are those of light. */
 function paper(): void {
+  const root = document.documentElement, chosen = root.dataset.theme ?? "";
+  root.dataset.theme = "light";
+  addEventListener("afterprint", () => { root.dataset.theme = chosen; }, { once: true });
   const shut = [...document.querySelectorAll<HTMLDetailsElement>("details.opportunity:not([open])")];
   for (const one of shut) one.open = true;
   addEventListener("afterprint", () => { for (const one of shut) one.open = false; }, { once: true });

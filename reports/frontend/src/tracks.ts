@@ -102,6 +102,8 @@ class CanvasTimeline {
   private readonly paper = () => {
     this.shown = [this.v.from, this.v.to];
     Object.assign(this.v, { from: 0, to: Math.max(this.detail.end, 1), scrollY: 0 });
+    this.v.palette = palette(this.detail.causes);
+    this.v.hover = this.v.pinned = null;
     draw(this.v, this.canvas, PAPER, this.v.height);
     styled(this.canvas, { width: "100%", height: "auto" });
     styled(this.holder, { height: "auto" });
@@ -109,6 +111,7 @@ class CanvasTimeline {
   private readonly screen = () => {
     if (this.shown) Object.assign(this.v, { from: this.shown[0], to: this.shown[1] });
     this.shown = null;
+    this.v.palette = palette(this.detail.causes);
     styled(this.holder, { height: `${Math.min(this.v.height, 560)}px` });
     this.later();
   };
