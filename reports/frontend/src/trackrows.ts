@@ -2,7 +2,7 @@
 
 import type { Row, TimelineDetail } from "./types";
 
-export interface Track { title: string; kind: string; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; call?: Float64Array; y: number; height: number; label?: string }
+export interface Track { title: string; kind: string; device: number; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; call?: Float64Array; y: number; height: number; label?: string }
 export interface Hit { track: Track; index: number }
 
 export const AXIS = 24;
@@ -34,7 +34,7 @@ function absolute(delta: number[]): Float64Array {
 function track(row: Row): Track {
   const start = absolute(row.start);
   const end = start.map((s, i) => s + row.length[i]);
-  return { title: row.title, kind: row.kind, start, end, name: row.name, count: row.count?.length ? row.count : undefined,
+  return { title: row.title, kind: row.kind, device: row.device ?? -1, start, end, name: row.name, count: row.count?.length ? row.count : undefined,
     call: row.call?.length ? absolute(row.call) : undefined, y: 0, height: ROWS[row.kind] ?? 18 };
 }
 
@@ -53,7 +53,7 @@ export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: numb
   const tracks: Track[] = [];
   const gapTracks = new Map(detail.gaps.map((g) => {
     const start = absolute(g.start);
-    return [g.device, { title: `GPU ${g.device} idle`, kind: "gaps", start, end: start.map((s, i) => s + g.length[i]), name: g.cause, y: 0, height: ROWS.gaps } as Track];
+    return [g.device, { title: `GPU ${g.device} idle`, kind: "gaps", device: g.device, start, end: start.map((s, i) => s + g.length[i]), name: g.cause, y: 0, height: ROWS.gaps } as Track];
   }));
   const seen = new Set<number>();
   for (const row of detail.rows) {
@@ -157,12 +157,51 @@ export function sums(tracks: Track[], names: string[], from: number, to: number)
   return { rows: [...by.values()].sort((a, b) => b.ns - a.ns), count, ns };
 }
 
-/** How busy each stream was between two times: its operations follow one another, so their times add. */
-export function rowSums(tracks: Track[], from: number, to: number): Sum[] {
-  return tracks.filter((t) => t.kind === "ops").map((t) => {
-    const { count, ns } = sums([t], [], from, to);
-    return { name: t.title, count, ns };
+export interface StreamSum extends Sum { idle: number; whole: number; beside: { title: string; name: string; ns: number } | null }
+
+/** How busy each stream was between two times: its operations follow one another, so their times add. idle: of the rest;
+ * whole: of that, with all of the device idle; beside: what another stream of the device ran longest meanwhile. */
+export function rowSums(tracks: Track[], names: string[], from: number, to: number): StreamSum[] {
+  const streams = tracks.filter((t) => t.kind === "ops");
+  return streams.map((t) => {
+    const { count, ns } = sums([t], names, from, to), free = freeOf(t, from, to);
+    const gaps = tracks.find((g) => g.kind === "gaps" && g.device === t.device);
+    let beside: StreamSum["beside"] = null;
+    for (const other of streams) {
+      if (other === t || other.device !== t.device) continue;
+      for (const [name, longest] of shared(free, other)) {
+        if (longest > (beside?.ns ?? 0)) beside = { title: other.title, name: names[name], ns: longest };
+      }
+    }
+    const whole = gaps ? [...shared(free, gaps).values()].reduce((sum, one) => sum + one, 0) : 0;
+    return { name: t.title, count, ns, idle: free.reduce((sum, [a, b]) => sum + b - a, 0), whole, beside };
   });
+}
+
+/** When a row has nothing between two times. */
+function freeOf(t: Track, from: number, to: number): [number, number][] {
+  const out: [number, number][] = [];
+  let at = from;
+  for (let i = Math.max(0, after(t.end, from)); i < t.start.length && t.start[i] < to; i++) {
+    if (t.start[i] > at) out.push([at, t.start[i]]);
+    at = Math.max(at, t.end[i]);
+  }
+  if (at < to) out.push([at, to]);
+  return out;
+}
+
+/** How long another row was busy in these times, by name. Both are in order. */
+function shared(times: [number, number][], other: Track): Map<number, number> {
+  const by = new Map<number, number>();
+  let i = times.length ? Math.max(0, after(other.end, times[0][0])) : 0;
+  for (const [a, b] of times) {
+    while (i < other.start.length && other.end[i] <= a) i++;
+    for (let k = i; k < other.start.length && other.start[k] < b; k++) {
+      const part = Math.min(other.end[k], b) - Math.max(other.start[k], a);
+      if (part > 0) by.set(other.name[k], (by.get(other.name[k]) ?? 0) + part);
+    }
+  }
+  return by;
 }
 
 /** How long devices idled between two times, by device and cause, longest first. */
