@@ -9,7 +9,7 @@ FUZZ_ARGS ?=
 FIELD ?= .field
 HALF ?= learn
 
-.PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook eval field \
+.PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook docs eval field \
 	validate bench clean
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make gallery   photograph the HTML reports of some fixtures (needs Chromium)"
 	@echo "make names     rewrite the list of metrics that are read from reports, after code asks for new ones"
 	@echo "make rulebook  rewrite rules/*.md from the rules' docstrings"
+	@echo "make docs      the rule book, the guides, the commands and the Python API as a web site, in build/site"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make field     the same on public programs: HECBENCH=checkout GPA=checkout capture them on a machine with a GPU;"
 	@echo "               FIELD=folder keeps the reports (.field), HALF=learn or judged"
@@ -78,6 +79,9 @@ names: $(STAMP)
 
 rulebook: $(STAMP)
 	$(BIN)/python tools/rulebook.py
+
+docs: $(STAMP)
+	$(BIN)/python -m tools.website build/site
 
 eval: $(STAMP)
 	@$(BIN)/python tools/eval.py --out reports/eval.md

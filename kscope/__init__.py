@@ -1,6 +1,6 @@
 """kscope: why is this GPU kernel slow, which instruction is responsible, what should the next version do.
 
-The library mirrors the command line::
+The library mirrors the command line:
 
     import kscope
     analysis = kscope.analyze("report.ncu-rep")      # kscope.model.contract.analysis.Analysis (JSON v1)

@@ -18,23 +18,34 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from kscope.engine.comparing.compare import compare  # noqa: E402
+from kscope.engine.comparing.pairing import parse_rule  # noqa: E402
+from kscope.engine.comparing.versions import versions  # noqa: E402
 from kscope.engine.run import analyze_paths  # noqa: E402
 from kscope.model.contract.detail import Detail  # noqa: E402
 from kscope.reports import Options, render  # noqa: E402
 from kscope.reports.html.page import render_diff  # noqa: E402
+from kscope.reports.versions.page import render as render_versions  # noqa: E402
 from tests.support import reports, traces  # noqa: E402
 from tests.support.browser import FLAGS, chromium  # noqa: E402
 
 FOLDER = ROOT / "reports" / "gallery"
 QUALITY = 82
+LADDER = ("naive", "coalesced", "shared", "reg1d", "reg2d", "vector")
 VIEWS = (  # name, page, fragment, colour scheme, window, element (the window where empty)
     ("diagnosis", "bank_conflict.slow", "", "light", (1240, 860), ""),
+    ("suggestions", "bank_conflict.slow", "", "light", (1240, 900), "section[aria-labelledby=s-what-to-try-next]"),
+    ("memory", "bank_conflict.slow", "", "light", (1240, 900), "section[aria-labelledby=s-memory-chart]"),
+    ("source", "bank_conflict.slow", "#k=0.0&view=code&pc=290", "light", (1400, 780), ""),
+    ("sampled", "bank_conflict.slow", "", "light", (1240, 900), "section[aria-labelledby=s-timelines]"),
     ("charts", "sgemm.blocktile2d", "", "dark", (1240, 900), ".charts"),
     ("code", "sgemm.blocktile2d", "#k=0.0&view=code&pc=f90", "light", (1400, 780), ""),
     ("specialised", "ws_gemm.epilogue_exposed", "", "light", (1240, 900), ".charts"),
     ("timeline", "train_step", "#t0=20000000&t1=46000000", "light", (1240, 900), ".timeline-card"),
+    ("launches", "train_step", "#t0=20000000&t1=20400000", "dark", (1240, 900), ".timeline-card"),
+    ("operators", "train_step", "", "light", (1240, 900), "section[aria-labelledby=s-host-operators]"),
     ("program", "multi_kernels", "", "dark", (1240, 620), ""),
     ("diff", "diff", "", "light", (1240, 430), ""),
+    ("versions", "versions", "", "light", (1000, 420), ""),
     ("narrow", "bank_conflict.slow", "", "dark", (400, 860), ""),
 )
 
@@ -42,7 +53,7 @@ VIEWS = (  # name, page, fragment, colour scheme, window, element (the window wh
 def pages(folder: Path) -> dict[str, Path]:
     """The reports of the views, written to a folder, by name."""
     out = {}
-    for name in sorted({view[1] for view in VIEWS} - {"diff"}):
+    for name in sorted({view[1] for view in VIEWS} - {"diff", "versions"}):
         source = reports.fixture(name) if name in reports.every_case() else traces.path(name)
         end = source.name.removeprefix("report") if name in reports.every_case() else source.name.removeprefix(name)
         named = folder / f"{name}{end}"
@@ -54,6 +65,10 @@ def pages(folder: Path) -> dict[str, Path]:
     sides = [analyze_paths([reports.fixture(f"bank_conflict.{variant}")]) for variant in ("slow", "fast")]
     out["diff"] = folder / "diff.html"
     out["diff"].write_text(render_diff(compare(*sides)), encoding="utf-8")
+    ladder = [analyze_paths([reports.fixture(f"gemm_f32.{step}")]) for step in LADDER]
+    out["versions"] = folder / "versions.html"
+    found, _ = versions(ladder, [parse_rule("gemm=gemm")])
+    out["versions"].write_text(render_versions(found), encoding="utf-8")
     return out
 
 
@@ -62,7 +77,8 @@ def shoot(browser: Any, path: Path, fragment: str, scheme: str, size: tuple[int,
     context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
     page = context.new_page()
     page.goto(f"{path.as_uri()}{fragment}")
-    page.wait_for_selector("html.ready")
+    if path.stem != "versions":  # which has no script
+        page.wait_for_selector("html.ready")
     page.wait_for_timeout(400)
     if element == ".charts" and page.locator(".roles").count():  # of a long page only what the view is about
         page.evaluate("document.querySelectorAll('.charts > :nth-child(n+3)').forEach(e => e.remove())")

@@ -84,7 +84,7 @@ def _tables(report: FleetReport) -> list[Table]:
         for m in (*report.slower, *report.faster)
     ]  # fmt: skip
     kernels = [
-        [k.saved_us, k.gpu_us, k.gain, k.cause, _cut(", ".join(k.names)), k.shapes, k.chip, k.limiter.replace("_", " "),
+        [k.saved_us, k.gpu_us, k.gain, k.cause, _cut(", ".join(k.names)), k.shapes, k.chip, words.limiter(k.limiter),
          _cut(k.next), _cut(k.sentence), k.seen, k.code[:12] if k.code else None]
         for k in report.kernels
     ]  # fmt: skip
@@ -106,7 +106,7 @@ def _tables(report: FleetReport) -> list[Table]:
                for d in report.delivered]),
         Table("clusters", "Kernels with the same cause", "Worth one change for several.",
               [("kernels", "count"), ("would save", "time"), ("cause", "code"), ("limit", "text"), ("names", "code")],
-              [[c.kernels, c.saved_us, c.code, c.limiter.replace("_", " "), _cut(", ".join(c.names))]
+              [[c.kernels, c.saved_us, c.code, words.limiter(c.limiter), _cut(", ".join(c.names))]
                for c in report.clusters]),
         Table("renamed", "One machine code under several names", "Renamed, or instantiated twice.",
               [("machine code", "code"), ("names", "code")],

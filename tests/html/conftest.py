@@ -30,7 +30,7 @@ def written(shared: Path) -> Callable[[str], Path]:
 
     @cache
     def write(name: str) -> Path:
-        path = shared / f"{name}.html"
+        path = shared / f"{name.replace('/', '-')}.html"
         with once(path) as missing:
             if missing:
                 source = reports.fixture(name) if name in reports.every_case() else traces.path(name)

@@ -238,17 +238,20 @@ def test_the_table_of_kernels_sorts_searches_and_adds_up(visit: Callable[..., Vi
     assert "of 5 kernels" in page.inner_text("tfoot")
 
 
+NAMED = ".sums [aria-label='operations by name'] tbody"
+
+
 def test_the_timeline_is_searched_and_summed(visit: Callable[..., Visit]) -> None:
     page = visit("train_step").go()
-    eventually(page, lambda: page.locator(".sums tbody tr").count() >= 3)
-    whole = page.inner_text(".sums .note")
-    name = page.locator(".sums tbody th").first.get_attribute("title")
+    eventually(page, lambda: page.locator(f"{NAMED} tr").count() >= 3)
+    whole = page.inner_text(".sums > .note")
+    name = page.locator(f"{NAMED} th").first.get_attribute("title")
     search = page.locator(".timeline-card input[type=search]")
     search.fill(name[:12])
     eventually(page, lambda: re.search(r"^[\d,]+ found, .* together$", page.inner_text(".timeline-card .hits")))
     search.press("Enter")
     eventually(page, lambda: page.inner_text(".timeline-card .hits").startswith("1 of "))
-    eventually(page, lambda: page.inner_text(".sums .note") != whole)
-    rows = [percents(text)[0] for text in page.locator(".sums tbody td:first-child").all_inner_texts()]
+    eventually(page, lambda: page.inner_text(".sums > .note") != whole)
+    rows = [percents(text)[0] for text in page.locator(f"{NAMED} td:first-child").all_inner_texts()]
     assert rows == sorted(rows, reverse=True)
     assert sum(rows) <= 101

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kscope.model.contract.detail import CodeDetail, Detail
+from kscope.model.contract.detail import Detail
 from kscope.reports import Options, render
 from tests.html.conftest import page_of
-from tests.support import traces
+from tests.support import large, traces
 from tests.support.browser import Visit
 from tests.support.reports import fixture
 
@@ -222,24 +222,6 @@ def test_hostile_text_is_inert(visit: Callable[..., Visit], tmp_path: Path) -> N
         assert HOSTILE[:20] in page.inner_text("#app")
 
 
-def large(count: int) -> CodeDetail:
-    """A listing of many instructions with loops, as an unrolled kernel has."""
-    _, detail, _ = page_of(fixture("sgemm.blocktile2d"))
-    code = detail.kernels[0].code
-    assert code is not None
-    n = len(code.pcs)
-    turns = [i % n for i in range(count)]
-    return msgspec.structs.replace(
-        code, pcs=[16 * i for i in range(count)],
-        sass=[code.sass[i] for i in turns], file=[code.file[i] for i in turns],
-        line=[code.line[i] for i in turns], samples=[code.samples[i] for i in turns],
-        executed=[code.executed[i] for i in turns], lanes=[code.lanes[i] for i in turns],
-        loop=[code.loop[i] for i in turns],
-        stalls={r: [v for k in range(max(1, count // n)) for j in range(0, len(p), 2) for v in (p[j] + k * n, p[j + 1])]
-                for r, p in code.stalls.items()},
-    )  # fmt: skip
-
-
 SCROLL = """async () => {
   const list = document.querySelector('.sass .virtual');
   const frame = () => new Promise(requestAnimationFrame);
@@ -263,7 +245,9 @@ def test_ten_thousand_instructions_scroll(visit: Callable[..., Visit], tmp_path:
     analysis, detail, _ = page_of(fixture("sgemm.blocktile2d"))
     pages = {}
     for count in (400, 10_000):
-        many = msgspec.structs.replace(detail.kernels[0], code=large(count))
+        code = detail.kernels[0].code
+        assert code is not None
+        many = msgspec.structs.replace(detail.kernels[0], code=large.listing(code, count))
         path = tmp_path / f"{count}.html"
         path.write_text(render("html", analysis, Options(detail=Detail(kernels=[many]))), "utf-8")
         pages[count] = visit(path).go("#k=0.0&view=code")

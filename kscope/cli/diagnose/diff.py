@@ -17,8 +17,7 @@ FORMATS = ("text", "json", "md", "html")
 
 
 @click.command()
-@click.argument("before", metavar="BEFORE")
-@click.argument("after", metavar="AFTER")
+@click.argument("paths", metavar="BEFORE AFTER [LATER]...", nargs=-1)
 @click.option("--kernel", metavar="REGEX", help="Only kernels whose name matches.")
 @click.option("--format", "format_", type=click.Choice(FORMATS), help="Default: by the suffix of -o, else text.")
 @click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
@@ -36,14 +35,16 @@ FORMATS = ("text", "json", "md", "html")
               callback=lambda ctx, _, on: _schema(ctx) if on else None,
               help="Print the JSON schema of --format json and exit.")
 def diff(
-    before: str, after: str, kernel: str | None, format_: str | None, output: Path | None, force: bool,
+    paths: tuple[str, ...], kernel: str | None, format_: str | None, output: Path | None, force: bool,
     rules: tuple[str, ...], fail_if_slower: float | None, allow_unmatched: bool, verbose: bool, no_color: bool,
 ) -> int:  # fmt: skip
-    """Compare two versions: what a change did, kernel by kernel, and whether the promise held.
+    """Compare versions: what a change did, kernel by kernel, and whether the promise held.
 
     Time, regime, findings fixed and new, what was promised against what happened. BEFORE and AFTER are anything that
     `kscope analyze` reads: Nsight Compute reports, recordings, folders of them. Two binaries (.cubin, .o, .so, SASS
-    listings) give a diff of their machine code, registers and addresses renamed.
+    listings) give a diff of their machine code, registers and addresses renamed. More than two, oldest first, give a
+    table by kernel, each version against the first and the one before; --fail-if-slower then judges the last against
+    both.
 
     Kernels are paired by --match, by name and signature, by the likeness of their code, and at last by their place,
     which is a guess and called one. A gate prints one line a violation on standard error:
@@ -59,10 +60,24 @@ def diff(
     by_hand = _gate.rules(rules)
     if allow_unmatched and fail_if_slower is None:
         raise click.UsageError("--allow-unmatched is for --fail-if-slower.")
+    if len(paths) < 2:
+        raise click.UsageError("Missing argument 'AFTER'." if paths else "Missing argument 'BEFORE'.")
     output = None if str(output) == "-" else output
     format_ = format_ or format_of(output, FORMATS)
     if output:
-        _output.check_target(output, [before, after], force=force)
+        _output.check_target(output, list(paths), force=force)
+    if len(paths) > 2:
+        from kscope.cli.diagnose import _versions
+
+        found, last, whole = _versions.compared(paths, kernel, by_hand)
+        text = _versions.rendered(
+            found, format_, to_file=output is not None, verbose=verbose, no_color=no_color
+        )
+        _written(text, output, force=force)
+        if fail_if_slower is None:
+            return 0
+        return _judged([last, whole], fail_if_slower, allow_unmatched=allow_unmatched)
+    before, after = paths
 
     from kscope.cli.diagnose._sass_diff import is_code
     from kscope.model.faults import fenced
@@ -78,11 +93,17 @@ def diff(
 
     with fenced(f"{before}, {after}"):
         text = _rendered(comparison, format_, to_file=output is not None, verbose=verbose, no_color=no_color)
+    _written(text, output, force=force)
+    return 0 if fail_if_slower is None else _judged([comparison], fail_if_slower, allow_unmatched=allow_unmatched)
+
+
+def _written(text: str, output: Path | None, *, force: bool) -> None:
+    from kscope.cli.shared import _output
+
     if output:
         _output.write_file(output, text, force=force)
     else:
         _output.write_stdout(text)
-    return 0 if fail_if_slower is None else _judged(comparison, fail_if_slower, allow_unmatched=allow_unmatched)
 
 
 def _compared(before: str, after: str, kernel: str | None, rules: Sequence[Rule]) -> Comparison:
@@ -126,21 +147,22 @@ def _rendered(comparison: Comparison, format_: str, *, to_file: bool, verbose: b
     return render_text(comparison, options)
 
 
-def _judged(comparison: Comparison, percent: float, *, allow_unmatched: bool) -> int:
+def _judged(comparisons: Sequence[Comparison], percent: float, *, allow_unmatched: bool) -> int:
     """The status of --fail-if-slower. Raises KscopeError (status 3) where it could not look."""
     from kscope.cli.shared import _gate, _output
     from kscope.engine.comparing.compare import devices_differ
     from kscope.engine.comparing.gate import not_compared, slower
     from kscope.reports.gate import blind
 
-    reasons = not_compared(comparison)
-    if (note := devices_differ(comparison)):
+    reasons = list(dict.fromkeys(reason for one in comparisons for reason in not_compared(one)))
+    for note in dict.fromkeys(filter(None, map(devices_differ, comparisons))):
         _output.say(f"kscope: {note}: times of two GPUs are compared")
     if reasons and allow_unmatched:
         _output.say(f"kscope: {blind(reasons)}; let pass (--allow-unmatched)")
         reasons = []
     hint = "--match OLD=NEW pairs kernels, --allow-unmatched lets them pass"
-    return _gate.conclude(slower(comparison, percent / 100), reasons, hint)
+    broken = dict.fromkeys(violation for one in comparisons for violation in slower(one, percent / 100))
+    return _gate.conclude(list(broken), reasons, hint)
 
 
 def _machine_code(
@@ -159,10 +181,7 @@ def _machine_code(
         color=not output and _output.stdout_color(no_color), unicode=bool(output) or _output.stdout_unicode(),
         rules=rules,
     )  # fmt: skip
-    if output:
-        _output.write_file(output, text, force=force)
-    else:
-        _output.write_stdout(text)
+    _written(text, output, force=force)
 
 
 def _schema(ctx: click.Context) -> None:

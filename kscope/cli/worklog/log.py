@@ -18,6 +18,7 @@ COMMANDS = {
     "merge": ("_words", "Take what another worklog has and this one lacks."),
     "plot": ("_show", "Draw the ladder: bars with the roof, branches, dead ends."),
     "show": ("_show", "Show the ladder, or everything about one version."),
+    "trend": ("_trend", "Show how each figure went over the versions."),
 }
 """Command -> module of kscope.cli.worklog with the function of that name (`import_` for `import`), short help."""
 

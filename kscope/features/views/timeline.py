@@ -1,16 +1,20 @@
-"""The rows of a timeline for its view: operations by stream, what host threads did, gaps with their causes."""
+"""The rows of a timeline for its view: operations by stream, what host threads did, gaps with their causes, and which
+call launched which operation."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES
+from kscope.features.views.operators import operator_tree, threads_of
 from kscope.model.columns import Column
 from kscope.model.contract.detail import GapRow, Row, TimelineDetail
 from kscope.model.errors import one_line
-from kscope.model.timeline import GpuOps, Op
+from kscope.model.timeline import Calls, GpuOps, Op, Spans
 
 MOST = 60_000
 """Events drawn one by one; beyond, neighbours of a row are merged until so many are left."""
@@ -23,27 +27,33 @@ def timeline_detail(view: TimelineView, index: int) -> TimelineDetail:
     """index: the place of its TimelineAnalysis. Times are ns from the first event of the recording."""
     timeline, facts = view.timeline, view.facts
     rows = _rows(view)
-    origin = min([int(s.min()) for _, _, _, s, _, _ in rows if len(s)] + [facts.window[0]])
-    limit = _resolution([(s, e) for _, _, _, s, e, _ in rows], MOST)
+    origin = min([int(row.start.min()) for row in rows if len(row.start)] + [facts.window[0]])
+    limit = _resolution([(row.start, row.end) for row in rows], MOST)
     names = _Names(timeline.names)
+    runs = [_starts(row.start, row.end, limit) if limit else np.arange(len(row.start)) for row in rows]
+    drawn = _drawn_calls(rows, runs, len(timeline.calls))
     out = []
-    for kind, title, device, start, end, name in rows:
-        begin, finish, name, count = _merge(start, end, name, limit)
+    for row, at in zip(rows, runs, strict=True):
+        begin, finish, name, count = _merged(row, at)
+        launched = row.kind == "ops" and len(timeline.calls)
         out.append(
             Row(
-                kind=kind, title=title, device=device, start=_delta(begin - origin),
+                kind=row.kind, title=row.title, device=row.device, start=_delta(begin - origin),
                 length=(finish - begin).tolist(),
                 name=[names.of(int(n)) if c == 1 else names.merged for n, c in zip(name, count, strict=True)],
                 count=count.tolist() if limit else [],
+                call=_delta(_launch(facts.call_of[row.place[at]], count, drawn)) if launched else [],
             )
         )  # fmt: skip
     low, high, _ = facts.window
     steps = facts.steps
     marks = [int(s) - origin for s in steps.begin[:2000]] if steps is not None else []
-    last = max([int(e.max()) for _, _, _, _, e, _ in rows if len(e)] + [high])
+    last = max([int(row.end.max()) for row in rows if len(row.end)] + [high])
+    tree = operator_tree(view, names.of, names.text)
     return TimelineDetail(
         index=index, low=low - origin, high=high - origin, end=last - origin, names=names.kept, causes=list(CAUSES),
         rows=out, gaps=_gaps(view, origin), steps=marks, merged_ns=limit,
+        operators=tree,
     )  # fmt: skip
 
 
@@ -62,12 +72,26 @@ class _Names:
             self.kept.append(one_line(self._every[name])[:300])
         return self._place[name]
 
+    def text(self, what: str) -> int:
+        """The place of a text of our own."""
+        self.kept.append(what)
+        return len(self.kept) - 1
 
-_Events = tuple[str, str, int, Column, Column, Column]
+
+class _Events(NamedTuple):
+    """place: of each event in the table of the timeline that it is from."""
+
+    kind: str
+    title: str
+    device: int
+    start: Column
+    end: Column
+    name: Column
+    place: Column
 
 
 def _rows(view: TimelineView) -> list[_Events]:
-    """(kind, title, device, start, end, name): streams first, then the host threads that call CUDA."""
+    """Streams first, then the host threads that call CUDA."""
     timeline = view.timeline
     out: list[_Events] = []
     ops = timeline.ops
@@ -77,22 +101,38 @@ def _rows(view: TimelineView) -> list[_Events]:
             chosen = mine & (ops.stream == stream)
             kinds = _kind(ops, chosen)
             title = f"GPU {device} stream {stream}{f' {kinds}' if kinds else ''}"
-            out.append(("ops", title, device, ops.start[chosen], ops.end[chosen], ops.name[chosen]))
+            out.append(_events("ops", title, ops, np.flatnonzero(chosen), device))
     calls = timeline.calls
-    threads = np.unique(np.concatenate([calls.thread, timeline.ranges.thread, timeline.operators.thread]))
-    for number, thread in enumerate(threads.tolist()):
-        title = "host thread" if len(threads) == 1 else f"host thread {number}"
+    for thread, title in threads_of(timeline):
         for kind, spans in (("ranges", timeline.ranges), ("operators", timeline.operators)):
-            chosen = spans.thread == thread
-            start, end, name = spans.start[chosen], spans.end[chosen], spans.name[chosen]
-            depth = _depth(start, end)
+            chosen = np.flatnonzero(spans.thread == thread)
+            depth = _depth(spans.start[chosen], spans.end[chosen])
             for level in range(min(NESTED, int(depth.max()) + 1 if len(depth) else 0)):
-                at = depth == level
-                out.append((kind, f"{title} {kind}", -1, start[at], end[at], name[at]))
-        chosen = calls.thread == thread
-        if chosen.any():
-            out.append(("calls", f"{title} CUDA API", -1, calls.start[chosen], calls.end[chosen], calls.name[chosen]))
+                out.append(_events(kind, f"{title} {kind}", spans, chosen[depth == level]))
+        chosen = np.flatnonzero(calls.thread == thread)
+        if len(chosen):
+            out.append(_events("calls", f"{title} CUDA API", calls, chosen))
     return out
+
+
+def _events(kind: str, title: str, table: GpuOps | Calls | Spans, index: Column, device: int = -1) -> _Events:
+    return _Events(kind, title, device, table.start[index], table.end[index], table.name[index], index)
+
+
+def _drawn_calls(rows: list[_Events], runs: list[Column], calls: int) -> Column:
+    """For each API call the number, from 1, of what is drawn for it, counted over all rows of calls; 0 for none."""
+    out = np.zeros(calls, dtype=np.int64)
+    before = 1
+    for row, at in zip(rows, runs, strict=True):
+        if row.kind == "calls":
+            out[row.place] = before + np.searchsorted(at, np.arange(len(row.place)), side="right") - 1
+            before += len(at)
+    return out
+
+
+def _launch(call: Column, count: Column, drawn: Column) -> Column:
+    """What is drawn for the call of each operation; 0 where it is not recorded, and of operations that were merged."""
+    return np.where((call >= 0) & (count == 1), drawn[call], 0)
 
 
 def _kind(ops: GpuOps, chosen: NDArray[np.bool_]) -> str:
@@ -133,12 +173,12 @@ def _starts(start: Column, end: Column, limit: int) -> Column:
     return np.flatnonzero(np.concatenate([[True], ~joined]))
 
 
-def _merge(start: Column, end: Column, name: Column, limit: int) -> tuple[Column, Column, Column, Column]:
-    if not limit or not len(start):
-        return start, end, name, np.ones(len(start), dtype=np.int64)
-    at = _starts(start, end, limit)
-    stop = np.append(at[1:], len(start))
-    return start[at], np.maximum.reduceat(end, at), name[at], stop - at
+def _merged(row: _Events, at: Column) -> tuple[Column, Column, Column, Column]:
+    """(start, end, name, how many) of the runs that begin at these indices."""
+    if not len(at):
+        return row.start, row.end, row.name, np.zeros(0, dtype=np.int64)
+    stop = np.append(at[1:], len(row.start))
+    return row.start[at], np.maximum.reduceat(row.end, at), row.name[at], stop - at
 
 
 def _delta(start: Column) -> list[int]:

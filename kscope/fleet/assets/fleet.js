@@ -86,6 +86,9 @@
           const cell = element("td", undefined, number(type) ? "n" : "");
           if (type === "code" && value) cell.append(element("code", value));
           else cell.textContent = shown[type](value);
+          const long = String(value ?? "").length;
+          if (type === "code" && long <= 14) cell.classList.add("short");
+          else if (long > 14 && !number(type)) cell.classList.add(type === "code" ? "name" : long > 60 ? "long" : "text");
           if (type === "times" && table.signed) cell.classList.add(value > 1 ? "slower" : "faster");
           line.append(cell);
         });

@@ -212,7 +212,8 @@ class KernelDetail(Part, frozen=True, kw_only=True):
 
 class Row(Part, frozen=True, kw_only=True):
     """A row of the timeline: a stream of a device, or what a host thread did. Columns of equal length: start (delta to
-    the start before, ns), length (ns), name (index), count (operations that were merged into one, all 1 if empty)."""
+    the start before, ns), length (ns), name (index), count (operations that were merged into one, all 1 if empty), call
+    (of GPU operations, delta: the number from 1 of what launched them, counted over all rows of calls; 0 for none)."""
 
     kind: str
     title: str
@@ -233,6 +234,20 @@ class GapRow(Part, frozen=True, kw_only=True):
     cause: list[int]
 
 
+class OperatorTree(Part, frozen=True, kw_only=True):
+    """Ranges and operators of host threads added up by the way that led to them, as columns: name (index), parent
+    (-1 for a thread; parents come first), count, ns, own (ns in no child), gpu (ns of GPU operations launched below).
+    left_out: shorter nodes that are not told."""
+
+    name: list[int]
+    parent: list[int]
+    count: list[int]
+    ns: list[int]
+    own: list[int]
+    gpu: list[int]
+    left_out: int = 0
+
+
 class TimelineDetail(Part, frozen=True, kw_only=True):
     """The rows of one entry of `Analysis.timelines`, by its place there. Times from `origin` on; the verdict's window
     is [low, high]. merged_ns: operations closer and shorter than that are drawn as one (0: none were)."""
@@ -247,6 +262,7 @@ class TimelineDetail(Part, frozen=True, kw_only=True):
     gaps: list[GapRow]
     steps: list[int] = []
     merged_ns: int = 0
+    operators: OperatorTree | None = None
 
 
 class FunctionDetail(Part, frozen=True, kw_only=True):

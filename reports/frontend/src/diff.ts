@@ -1,7 +1,7 @@
 // Two versions side by side: what became faster, what was fixed, and whether the promises held.
 
 import { h, styled } from "./dom";
-import { base, compact, number, percent, range, si, time, times } from "./format";
+import { base, compact, number, percent, range, si, time, times, units } from "./format";
 import { badge, scrolling, section } from "./parts";
 import type { Comparison, KernelPair, PairChange, TimelinePair } from "./types";
 
@@ -10,8 +10,9 @@ export function diffPage(c: Comparison, names: string[]): HTMLElement {
   const both = c.pairs.length;
   const whole = c.speedup ? `${faster(c.speedup)} over ${both} kernel${both === 1 ? "" : "s"} on both sides` : "";
   page.append(h("h1", { class: "kernel-name" }, "Before and after"), h("p", { class: "about" }, [whole, names.join(" \u2192 ")].filter(Boolean).join("; ")));
+  const several = new Set(c.pairs.flatMap((p) => [p.before.input, p.after.input])).size > 2;
   if (both > 1) page.append(pairTable(c.pairs));
-  for (const pair of c.pairs) page.append(kernelPair(pair));
+  for (const pair of c.pairs) page.append(kernelPair(pair, several));
   for (const pair of c.timelines) page.append(timelinePair(pair));
   const rest = h("ul");
   for (const [label, names] of [["only before", c.only_before], ["only after", c.only_after]] as [string, string[]][]) {
@@ -23,8 +24,13 @@ export function diffPage(c: Comparison, names: string[]): HTMLElement {
   return page;
 }
 
+/** What was measured, with the decimals that the sentence has. */
+export function ratio(speedup: number): string {
+  return `${speedup.toFixed(2)}\u00d7`;
+}
+
 export function faster(speedup: number): string {
-  return speedup >= 1 ? `${times(speedup)} faster` : `${times(1 / speedup)} slower`;
+  return speedup >= 1 ? `${ratio(speedup)} faster` : `${ratio(1 / speedup)} slower`;
 }
 
 function tone(speedup: number | null): string {
@@ -42,7 +48,7 @@ function pairTable(pairs: KernelPair[]): HTMLElement {
   const body = h("tbody");
   for (const p of pairs) {
     body.append(h("tr", {}, h("td", { class: "num" }, time(p.before.duration_us)), h("td", { class: "num" }, time(p.after.duration_us)),
-      h("td", { class: `num ${tone(p.speedup)}` }, h("b", {}, p.speedup ? times(p.speedup) : "\u2013")),
+      h("td", { class: `num ${tone(p.speedup)}` }, h("b", {}, p.speedup ? ratio(p.speedup) : "\u2013")),
       h("th", { scope: "row" }, compact(p.after.demangled || p.after.name)), sides ? h("td", {}, sideOf(p)) : null, h("td", {}, badge(p.before.verdict), " \u2192 ", badge(p.after.verdict)),
       h("td", {}, p.guess ? "a guess" : p.fixed.join(" "))));
   }
@@ -64,13 +70,13 @@ function codes(label: string, list: string[], kind: string): HTMLElement | null 
   return list.length ? h("p", {}, h("span", { class: "dim" }, `${label} `), ...list.flatMap((code) => [h("span", { class: `chip ${kind}` }, code), " "])) : null;
 }
 
-function kernelPair(p: KernelPair): HTMLElement {
+function kernelPair(p: KernelPair, several: boolean): HTMLElement {
   const name = p.after.demangled || p.after.name, old = p.before.demangled || p.before.name;
   const card = h("section", { class: `verdict ${p.after.verdict.regime}`, "aria-label": compact(name) },
     h("div", { class: "say" }, h("h2", { class: "kernel-name" }, compact(name, 90)),
       old !== name ? h("p", { class: "dim" }, `was ${compact(old, 90)}`) : null,
-      h("p", { class: `sentence ${tone(p.speedup)}` }, p.sentence),
-      sideOf(p) ? h("p", { class: "dim" }, sideOf(p)) : null,
+      h("p", { class: `sentence ${tone(p.speedup)}` }, units(p.sentence)),
+      several ? h("p", { class: "dim" }, sideOf(p)) : null,
       paired(p) ? h("p", { class: "dim" }, `paired ${paired(p)}`) : null,
       codes("no longer", p.fixed.filter((code) => !p.promises.some((x) => x.code === code)), "fixed"), codes("new", p.new, "major"),
       codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info"),
@@ -90,14 +96,14 @@ function paired(p: KernelPair): string {
   return p.matched_by === "by hand" ? "by --match" : p.matched_by === "code" ? "by their code, which is alike" : "";
 }
 
-function promises(p: KernelPair): HTMLElement {
-  const most = Math.max(2, ...p.promises.map((x) => Math.max(x.high, x.measured) * 1.05));
+function promises(p: KernelPair | TimelinePair): HTMLElement {
+  const most = Math.max(2, ...(p.promises ?? []).map((x) => Math.max(x.high, x.measured) * 1.05));
   const at = (v: number) => Math.log(Math.max(1, v)) / Math.log(most) * 100;
   const list = h("ul", { class: "promises wide" });
-  for (const x of p.promises) {
+  for (const x of p.promises ?? []) {
     const together = x.shared_with.join(", "), range_ = `promised ${times(x.speedup)} (${range(x.low, x.high, x.speedup)})`;
-    const said = x.alone ? `${range_}, measured ${times(x.measured)}: ${x.outcome} the bounds${together ? `, as one repair with ${together}` : ""}`
-      : `${range_}; it shares the measured ${times(x.measured)} with ${together}`;
+    const said = x.alone ? `${range_}, measured ${ratio(x.measured)}: ${x.outcome} the bounds${together ? `, as one repair with ${together}` : ""}`
+      : `${range_}; it shares the measured ${ratio(x.measured)} with ${together}`;
     list.append(h("li", {}, h("span", { class: "name" }, h("code", {}, x.code), ` ${x.rule}`),
       h("span", { class: "track", role: "img", "aria-label": said }, styled(h("span", { class: "bounds" }), { left: `${at(x.low)}%`, width: `${Math.max(0.6, at(x.high) - at(x.low))}%` }),
         styled(h("span", { class: "low" }), { left: `${at(x.speedup)}%` }), styled(h("span", { class: "measured" }), { left: `${at(x.measured)}%` })),
@@ -126,8 +132,9 @@ function figure(value: number | null, unit: string): string {
 
 function timelinePair(p: TimelinePair): HTMLElement {
   const card = h("section", { class: `verdict ${p.after.verdict?.regime ?? ""}`, "aria-label": "recording" },
-    h("div", { class: "say" }, h("h2", { class: "kernel-name" }, p.after.input), h("p", { class: `sentence ${tone(p.speedup)}` }, p.sentence),
+    h("div", { class: "say" }, h("h2", { class: "kernel-name" }, p.after.input), h("p", { class: `sentence ${tone(p.speedup)}` }, units(p.sentence)),
       codes("fixed", p.fixed, "fixed"), codes("new", p.new, "major"), codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info")));
+  if (p.promises?.length) card.append(promises(p));
   if (p.changes.length) card.append(changes(p.changes));
   return card;
 }

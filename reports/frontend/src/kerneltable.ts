@@ -45,9 +45,9 @@ export function kernelTable(data: Data, kernels: Kernel[], beside: boolean): HTM
     clear(body); clear(foot); clear(head);
     for (const c of shown) {
       const direction = c.id !== column.id ? "none" : (typeof c.key(kernels[0]) === "string") !== up ? "ascending" : "descending";
-      head.append(h("th", { scope: "col", class: c.number ? "num" : "", "aria-sort": direction }, h("button", { type: "button", class: "sort", onclick: () => { sort = c.id === id && !up ? `-${c.id}` : c.id; keep(); } }, c.title)));
+      head.append(h("th", { scope: "col", class: `c-${c.id}${c.number ? " num" : ""}`, "aria-sort": direction }, h("button", { type: "button", class: "sort", onclick: () => { sort = c.id === id && !up ? `-${c.id}` : c.id; keep(); } }, c.title)));
     }
-    for (const k of rows) body.append(h("tr", {}, ...shown.map((c) => c.cell(k, whole))));
+    for (const k of rows) body.append(h("tr", {}, ...shown.map((c) => { const cell = c.cell(k, whole); cell.classList.add(`c-${c.id}`); return cell; })));
     const sum = rows.reduce((all, k) => all + total(k), 0), launches = rows.reduce((all, k) => all + (k.repeats?.count ?? 1), 0);
     const says = `${rows.length === kernels.length ? "all" : `${rows.length} of`} ${kernels.length} kernels, ${launches.toLocaleString("en-US")} launches`;
     foot.append(h("tr", { class: "totals" }, h("td", { class: "share" }, h("span", { class: "num" }, fine(sum / whole))), h("td", { class: "num" }, time(sum)), h("td", { colspan: shown.length - 2 }, says)));
@@ -60,5 +60,7 @@ export function kernelTable(data: Data, kernels: Kernel[], beside: boolean): HTM
   const devices = [...new Set(kernels.map((k) => `${k.device.name} (sm_${k.device.cc.replace(".", "")})`))].join(" and ");
   const title = beside ? "Kernels" : `${kernels.length} kernels, ${time(whole)}`;
   const tools = kernels.length >= SEARCHED || needle || regime ? h("p", { class: "toolbar" }, search, choice) : null;
-  return section(title, `on ${devices}`, tools, scrolling(h("table", { class: "kernels" }, h("thead", {}, head), body, foot), "kernels by time"));
+  const card = section(title, `on ${devices}`, tools, scrolling(h("table", { class: "kernels" }, h("thead", {}, head), body, foot), "kernels by time"));
+  card.classList.add("long");
+  return card;
 }

@@ -15,7 +15,7 @@ import type { Data } from "./types";
 
 interface Packed { encoding: string; data: string }
 export interface Page { element: HTMLElement; update?: (changed: Set<string>) => void; key?: (event: KeyboardEvent) => boolean;
-  close?: () => void; wide?: boolean }
+  close?: () => void; wide?: boolean; broad?: boolean }
 
 async function unpack(): Promise<Data> {
   const packed = JSON.parse(document.getElementById("kscope-data")!.textContent!) as Packed;
@@ -53,7 +53,7 @@ function build(data: Data): Page {
     const index = timelines.indexOf(timeline);
     return timelinePage(data, timeline, data.detail.timelines?.find((d) => d.index === index));
   }
-  return { element: overview(data) };
+  return { element: overview(data), broad: data.analysis.kernels.length > 0 };
 }
 
 function header(data: Data): HTMLElement {
@@ -87,6 +87,7 @@ const KEYS: [string, string][] = [
   ["[ and ]", "previous and next kernel"], ["t", "theme"], ["n and N", "code: next hottest, the one before"],
   ["/", "code: search; Enter and Shift+Enter go through the hits"], ["f", "code: fold or unfold the loop at hand"],
   ["arrows, Page, Home, End", "code: move"], ["+ and -", "timeline: zoom"], ["arrows", "timeline: pan"], ["0", "timeline: all of it"],
+  ["n and N", "timeline: next longest gap, the one before"], ["/", "timeline: search; Enter and Shift+Enter go through what is found"], ["m", "timeline: select what is in view, or nothing"],
 ];
 
 function help(): void {
@@ -104,14 +105,17 @@ function show(data: Data): void {
   page = build(data);
   const app = document.getElementById("app")!;
   clear(app);
-  app.className = page.wide ? "wide" : "";
+  app.className = page.wide ? "wide" : page.broad ? "broad" : "";
   app.append(header(data), page.element, h("footer", {}, `kscope ${data.analysis.kscope}. This file makes no requests.`));
   theme();
-  page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "file", "fold"]));
+  page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "s0", "s1", "file", "fold"]));
 }
 
-/** On paper every suggestion is open: nothing can be clicked there. */
+/** On paper every suggestion is open, since nothing can be clicked there, and the colours are those of light. */
 function paper(): void {
+  const root = document.documentElement, chosen = root.dataset.theme ?? "";
+  root.dataset.theme = "light";
+  addEventListener("afterprint", () => { root.dataset.theme = chosen; }, { once: true });
   const shut = [...document.querySelectorAll<HTMLDetailsElement>("details.opportunity:not([open])")];
   for (const one of shut) one.open = true;
   addEventListener("afterprint", () => { for (const one of shut) one.open = false; }, { once: true });

@@ -331,15 +331,8 @@ export interface OccupancyStep {
   registers: number; blocks: number; warps: number;
 }
 
-export interface OperatorFigures {
-  name: string; count: number; own_us: number; total_us: number; share: number; host_us: number; callers: string[];
-  roofline: OperatorRoofline | null;
-}
-
-export interface OperatorRoofline {
-  known: number; flop: number; bytes: number; flops_per_s: number; bytes_per_s: number; precision: string;
-  peak_flops_per_s: number | null; peak_bytes_per_s: number; pct_of_roof: number; bounded_by: string; headroom: number;
-  tf32_speedup: number | null;
+export interface OperatorTree {
+  name: number[]; parent: number[]; count: number[]; ns: number[]; own: number[]; gpu: number[]; left_out?: number;
 }
 
 export interface OwnPlace {
@@ -396,10 +389,6 @@ export interface Proof {
 export interface RankFigures {
   rank: number; input: string; span_us: number; step_us: number | null; computing_pct: number; sending_pct: number;
   waiting_pct: number; copying_pct: number; idle_pct: number; awaited_us: number; clock_us: number;
-}
-
-export interface RecordingFigures {
-  options: string[]; python_calls: number; us: number; pct: number;
 }
 
 export interface RegimeShare {
@@ -504,8 +493,7 @@ export interface TimelineAnalysis {
   devices: DeviceUse[]; steps: StepFigures | null; launches: LaunchFigures | null; copies: CopyFigures[];
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; compiled: CompiledFigures | null;
   kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
-  to_profile: KernelToProfile[]; rank: number | null; operators: OperatorFigures[]; waits: WaitFigures[];
-  recording: RecordingFigures | null;
+  to_profile: KernelToProfile[]; rank: number | null;
 }
 
 export interface TimelineCoverage {
@@ -516,13 +504,13 @@ export interface TimelineCoverage {
 
 export interface TimelineDetail {
   index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
-  gaps: GapRow[]; steps?: number[]; merged_ns?: number;
+  gaps: GapRow[]; steps?: number[]; merged_ns?: number; operators?: OperatorTree;
 }
 
 export interface TimelinePair {
   before: TimelineAnalysis; after: TimelineAnalysis; per: string; speedup: number | null; sentence: string;
   fixed: string[]; new: string[]; remaining: string[]; changes: Change[]; unknown: string[]; low: number | null;
-  high: number | null; promises: Promise[]; kernels: Change[]; operators: Change[];
+  high: number | null; promises: Promise[]; kernels: Change[];
 }
 
 export interface TopKernel {
@@ -543,11 +531,6 @@ export interface Verdict {
   regime: "compute" | "memory" | "overhead" | "unknown";
   limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown";
   confidence: number; sentence: string; headline: string; reason: string; contrast: string; next: string; body: string;
-}
-
-export interface WaitFigures {
-  call: string; device: number | null; stream: number | null; on: string; count: number; us: number; idle_us: number;
-  main: boolean; said_by: string;
 }
 
 export interface WaitView {

@@ -2,6 +2,7 @@
 
 import { h, styled } from "./dom";
 import { base, compact, dims, fine, short, si, time } from "./format";
+import { operatorTree } from "./operators";
 import { canvasTimeline } from "./tracks";
 import { badge, bar, kernelLink, scrolling, section, sentence, silent, suggestions, tile } from "./parts";
 import type { Page } from "./main";
@@ -24,6 +25,7 @@ export function timelinePage(data: Data, t: Timeline, detail: TimelineDetail | u
   charts.append(figures(t));
   const top = kernels(data, t);
   if (top) charts.append(top);
+  if (tracks && detail?.operators) charts.append(operatorTree(detail.operators, detail.names, detail.high - detail.low, (name) => tracks.show(name)));
   page.append(charts);
   if (t.coverage.notes.length) {
     const list = h("ul");
@@ -148,6 +150,6 @@ function kernels(data: Data, t: Timeline): HTMLElement | null {
       `Show all ${t.top_kernels.length}`);
     card.append(more);
   }
-  card.classList.add("full");
+  card.classList.add("full", "long");
   return card;
 }

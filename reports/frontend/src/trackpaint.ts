@@ -2,13 +2,14 @@
 
 import { styled } from "./dom";
 import { time } from "./format";
-import { AXIS, LABEL, after, type Hit, type Track } from "./trackrows";
+import { drawLinks, type Links } from "./tracklinks";
+import { AXIS, LABEL, after, fitLabels, fitted, type Hit, type Track } from "./trackrows";
 import type { TimelineDetail } from "./types";
 
 export interface Palette { ink: string; dim: string; line: string; card: string; window: string; accent: string; light: string; causes: string[] }
 export interface View {
   detail: TimelineDetail; tracks: Track[]; height: number; from: number; to: number; scrollY: number;
-  hover: Hit | null; pinned: Hit | null; palette: Palette;
+  hover: Hit | null; pinned: Hit | null; links: Links; hues: number[]; marked: [number, number] | null; palette: Palette;
 }
 
 /** The colours of the page's theme. */
@@ -25,6 +26,11 @@ export function hue(name: string): number {
   return hash % 360;
 }
 
+/** The hue of a name, numbers left out, worked out once. */
+function hueOf(v: View, index: number, name: string): number {
+  return v.hues[index] ??= hue(name.replace(/\d+/g, ""));
+}
+
 function X(v: View, t: number, width: number): number {
   return LABEL + (t - v.from) / (v.to - v.from) * (width - LABEL - 8);
 }
@@ -32,6 +38,7 @@ function X(v: View, t: number, width: number): number {
 /** Everything: `width` and `shown` are the canvas in CSS pixels. */
 export function draw(v: View, canvas: HTMLCanvasElement, width: number, shown: number): void {
   const ratio = devicePixelRatio || 1;
+  fitLabels(width);
   canvas.width = width * ratio;
   canvas.height = shown * ratio;
   styled(canvas, { width: `${width}px`, height: `${shown}px` });
@@ -54,18 +61,33 @@ export function draw(v: View, canvas: HTMLCanvasElement, width: number, shown: n
     c.fillRect(x, AXIS, 1, v.height);
   }
   for (const t of v.tracks) if (t.y + t.height - v.scrollY > AXIS && t.y - v.scrollY < shown) drawTrack(v, c, t, width);
+  drawLinks(v, c, width);
   c.restore();
   drawAxis(v, c, width);
+  if (v.marked) drawMarked(v, c, width, shown);
+}
+
+/** The part that is selected, between two lines. */
+function drawMarked(v: View, c: CanvasRenderingContext2D, width: number, shown: number): void {
+  const [x0, x1] = v.marked!.map((t) => Math.max(LABEL, Math.min(width, X(v, t, width))));
+  c.save();
+  c.globalAlpha = 0.14;
+  c.fillStyle = v.palette.accent;
+  c.fillRect(x0, AXIS - 8, x1 - x0, shown);
+  c.restore();
+  c.fillStyle = v.palette.accent;
+  for (const x of [x0, x1]) c.fillRect(x - 0.5, AXIS - 8, 1, shown);
 }
 
 function drawTrack(v: View, c: CanvasRenderingContext2D, t: Track, width: number): void {
-  const first = Math.max(0, after(t.end, v.from) - 1), stop = after(t.start, v.to);
+  const scale = (v.to - v.from) / (width - LABEL - 8), first = Math.max(0, after(t.end, v.from) - 1), stop = after(t.start, v.to);
   let edge = -1;
   for (let i = first; i < stop; i++) {
+    if (edge >= LABEL) i = Math.max(i, after(t.end, v.from + (edge + 0.5 - LABEL) * scale, i));  // many in one pixel: the first stands for them
+    if (i >= stop) break;
     const x0 = Math.max(LABEL, X(v, t.start[i], width)), x1 = Math.min(width - 8, X(v, t.end[i], width));
     if (x1 < LABEL) continue;
     const w = Math.max(x1 - x0, 0.6);
-    if (x1 < edge + 0.5 && w < 1) continue;  // many in one pixel: the first stands for them
     edge = x1;
     const name = v.detail.names[t.name[i]] ?? "";
     const on = (v.hover?.track === t && v.hover.index === i) || (v.pinned?.track === t && v.pinned.index === i);
@@ -73,7 +95,7 @@ function drawTrack(v: View, c: CanvasRenderingContext2D, t: Track, width: number
       c.fillStyle = v.palette.causes[t.name[i]] ?? v.palette.dim;
     } else {
       const merged = t.count && t.count[i] > 1;
-      c.fillStyle = merged ? v.palette.dim : `hsl(${hue(name.replace(/\d+/g, ""))} ${t.kind === "ops" ? 55 : 32}% ${v.palette.light})`;
+      c.fillStyle = merged ? v.palette.dim : `hsl(${hueOf(v, t.name[i], name)} ${t.kind === "ops" ? 55 : 32}% ${v.palette.light})`;
     }
     c.fillRect(x0, t.y, w, t.height);
     if (on) { c.strokeStyle = v.palette.ink; c.lineWidth = 1.5; c.strokeRect(x0, t.y + 0.75, w, t.height - 1.5); }
@@ -87,8 +109,7 @@ function drawTrack(v: View, c: CanvasRenderingContext2D, t: Track, width: number
   c.fillStyle = v.palette.card;
   c.fillRect(0, t.y - 2, LABEL - 6, t.height + 4);
   c.fillStyle = v.palette.dim;
-  const label = t.label ?? t.title;
-  c.fillText(label.length > 27 ? label.slice(0, 26) + "\u2026" : label, 4, t.y + t.height / 2 + 0.5);
+  c.fillText(fitted(t.label ?? t.title), 4, t.y + t.height / 2 + 0.5);
 }
 
 function drawAxis(v: View, c: CanvasRenderingContext2D, width: number): void {
@@ -114,28 +135,42 @@ function tick(v: View, ns: number, step: number): string {
   return `${(ns / scale).toFixed(digits)} ${unit}`;
 }
 
-/** The whole recording in one line, its gaps, and a frame around what is shown. */
-export function drawOverview(v: View, overviewBar: HTMLCanvasElement, width: number): void {
-  const ratio = devicePixelRatio || 1, tall = 22;
+/** The whole recording in one line, its gaps, and a frame around what is shown. `gaps` keeps the line as it was drawn. */
+export function drawOverview(v: View, overviewBar: HTMLCanvasElement, width: number, gaps: { key: string; picture: HTMLCanvasElement }): void {
+  const ratio = devicePixelRatio || 1, tall = 22, key = `${width} ${ratio} ${v.palette.ink}`;
   overviewBar.width = width * ratio;
   overviewBar.height = tall * ratio;
   styled(overviewBar, { width: `${width}px`, height: `${tall}px` });
+  if (gaps.key !== key) {
+    gaps.key = key;
+    drawGaps(v, gaps.picture, width, tall, ratio);
+  }
   const c = overviewBar.getContext("2d")!;
+  c.drawImage(gaps.picture, 0, 0);
   c.scale(ratio, ratio);
   const x = (t: number) => LABEL + t / Math.max(v.detail.end, 1) * (width - LABEL - 8);
+  c.strokeStyle = v.palette.accent;
+  c.lineWidth = 2;
+  c.strokeRect(Math.max(LABEL, x(v.from)) + 1, 1, Math.max(3, x(v.to) - x(v.from) - 2), tall - 2);
+}
+
+function drawGaps(v: View, picture: HTMLCanvasElement, width: number, tall: number, ratio: number): void {
+  picture.width = width * ratio;
+  picture.height = tall * ratio;
+  const c = picture.getContext("2d")!;
+  c.scale(ratio, ratio);
+  const scale = Math.max(v.detail.end, 1) / (width - LABEL - 8), x = (t: number) => LABEL + t / scale;
   c.fillStyle = v.palette.line;
   c.fillRect(LABEL, 0, width - LABEL - 8, tall);
   for (const t of v.tracks) {
     if (t.kind !== "gaps") continue;
     for (let i = 0, edge = -1; i < t.start.length; i++) {
+      if (edge >= LABEL) i = Math.max(i, after(t.end, (edge + 0.5 - LABEL) * scale, i));
+      if (i >= t.start.length) break;
       const x0 = x(t.start[i]), x1 = x(t.end[i]);
-      if (x1 - x0 < 0.4 && x1 < edge + 0.5) continue;
       edge = x1;
       c.fillStyle = v.palette.causes[t.name[i]] ?? v.palette.dim;
       c.fillRect(x0, 4, Math.max(0.5, x1 - x0), tall - 8);
     }
   }
-  c.strokeStyle = v.palette.accent;
-  c.lineWidth = 2;
-  c.strokeRect(Math.max(LABEL, x(v.from)) + 1, 1, Math.max(3, x(v.to) - x(v.from) - 2), tall - 2);
 }

@@ -2,10 +2,26 @@
 
 import type { Row, TimelineDetail } from "./types";
 
-export interface Track { title: string; kind: string; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; y: number; height: number; label?: string }
+export interface Track { title: string; kind: string; device: number; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; call?: Float64Array; y: number; height: number; label?: string }
 export interface Hit { track: Track; index: number }
 
-export const LABEL = 168, AXIS = 24;
+export const AXIS = 24;
+const WIDE = 168, NARROW = 104;
+/** Pixels at the left that names of rows have. */
+export let LABEL = WIDE;
+
+/** Give names of rows the room that a width allows. */
+export function fitLabels(width: number): void {
+  LABEL = width < 520 ? NARROW : WIDE;
+}
+
+/** A row's name in the room that it has. */
+export function fitted(label: string): string {
+  if (LABEL === WIDE) return label.length > 27 ? label.slice(0, 26) + "\u2026" : label;
+  const text = label.replace("host thread", "thread").replace(" operators", " ops").replace("CUDA API", "API").replace(/ (kernels|copies)$/, "");
+  return text.length > 17 ? text.slice(0, 16) + "\u2026" : text;
+}
+
 const ROWS: Record<string, number> = { ops: 26, gaps: 14, ranges: 18, operators: 16, calls: 18 };
 
 function absolute(delta: number[]): Float64Array {
@@ -18,12 +34,13 @@ function absolute(delta: number[]): Float64Array {
 function track(row: Row): Track {
   const start = absolute(row.start);
   const end = start.map((s, i) => s + row.length[i]);
-  return { title: row.title, kind: row.kind, start, end, name: row.name, count: row.count?.length ? row.count : undefined, y: 0, height: ROWS[row.kind] ?? 18 };
+  return { title: row.title, kind: row.kind, device: row.device ?? -1, start, end, name: row.name, count: row.count?.length ? row.count : undefined,
+    call: row.call?.length ? absolute(row.call) : undefined, y: 0, height: ROWS[row.kind] ?? 18 };
 }
 
-/** First index whose value is above t. */
-export function after(values: Float64Array, t: number): number {
-  let [low, high] = [0, values.length];
+/** First index, from `low` on, whose value is above t. */
+export function after(values: Float64Array, t: number, low = 0): number {
+  let high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (values[middle] <= t) low = middle + 1; else high = middle;
@@ -36,7 +53,7 @@ export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: numb
   const tracks: Track[] = [];
   const gapTracks = new Map(detail.gaps.map((g) => {
     const start = absolute(g.start);
-    return [g.device, { title: `GPU ${g.device} idle`, kind: "gaps", start, end: start.map((s, i) => s + g.length[i]), name: g.cause, y: 0, height: ROWS.gaps } as Track];
+    return [g.device, { title: `GPU ${g.device} idle`, kind: "gaps", device: g.device, start, end: start.map((s, i) => s + g.length[i]), name: g.cause, y: 0, height: ROWS.gaps } as Track];
   }));
   const seen = new Set<number>();
   for (const row of detail.rows) {
@@ -77,16 +94,48 @@ export function longestGaps(tracks: Track[], most: number): Hit[] {
   return all.sort((a, b) => length(b) - length(a)).slice(0, most);
 }
 
-/** What carries a word in its name, in the order of time: operations of devices and what hosts did. */
-export function named(tracks: Track[], names: string[], needle: string): Hit[] {
-  const wanted = needle.toLowerCase(), ids = new Set<number>();
-  names.forEach((name, i) => { if (name.toLowerCase().includes(wanted)) ids.add(i); });
-  const out: Hit[] = [];
-  for (const t of tracks) {
-    if (t.kind === "gaps") continue;
-    for (let index = 0; index < t.start.length; index++) if (ids.has(t.name[index])) out.push({ track: t, index });
+/** What carries a word in its name, in the order of time: operations of devices and what hosts did. Rows are in order
+ * already, so they are merged; of a hit there is a row and a place, no object, since there can be 100,000. */
+export class Found {
+  readonly rows: Uint16Array;
+  readonly at: Uint32Array;
+  readonly ns: number;
+
+  constructor(private readonly tracks: Track[], names: string[], needle: string) {
+    const wanted = needle.toLowerCase(), ids = Uint8Array.from(names, (name) => needle && name.toLowerCase().includes(wanted) ? 1 : 0);
+    const lists: { row: number; track: Track; found: Uint32Array; next: number }[] = [];
+    let total = 0, ns = 0;
+    tracks.forEach((track, row) => {
+      if (track.kind === "gaps") return;
+      const found = new Uint32Array(track.start.length);
+      let n = 0;
+      for (let i = 0; i < found.length; i++) {
+        if (!ids[track.name[i]]) continue;
+        found[n++] = i;
+        ns += track.end[i] - track.start[i];
+      }
+      if (n) lists.push({ row, track, found: found.subarray(0, n), next: 0 });
+      total += n;
+    });
+    this.ns = ns;
+    this.rows = new Uint16Array(total);
+    this.at = new Uint32Array(total);
+    for (let k = 0; k < total; k++) {
+      let first = null, start = Infinity;
+      for (const list of lists) {
+        if (list.next < list.found.length && list.track.start[list.found[list.next]] < start) {
+          first = list;
+          start = list.track.start[list.found[list.next]];
+        }
+      }
+      this.rows[k] = first!.row;
+      this.at[k] = first!.found[first!.next++];
+    }
   }
-  return out.sort((a, b) => a.track.start[a.index] - b.track.start[b.index]);
+
+  hit(k: number): Hit {
+    return { track: this.tracks[this.rows[k]], index: this.at[k] };
+  }
 }
 
 export interface Sum { name: string; count: number; ns: number }
@@ -106,4 +155,69 @@ export function sums(tracks: Track[], names: string[], from: number, to: number)
     }
   }
   return { rows: [...by.values()].sort((a, b) => b.ns - a.ns), count, ns };
+}
+
+export interface StreamSum extends Sum { idle: number; whole: number; beside: { title: string; name: string; ns: number } | null }
+
+/** How busy each stream was between two times: its operations follow one another, so their times add. idle: of the rest;
+ * whole: of that, with all of the device idle; beside: what another stream of the device ran longest meanwhile. */
+export function rowSums(tracks: Track[], names: string[], from: number, to: number): StreamSum[] {
+  const streams = tracks.filter((t) => t.kind === "ops");
+  return streams.map((t) => {
+    const { count, ns } = sums([t], names, from, to), free = freeOf(t, from, to);
+    const gaps = tracks.find((g) => g.kind === "gaps" && g.device === t.device);
+    let beside: StreamSum["beside"] = null;
+    for (const other of streams) {
+      if (other === t || other.device !== t.device) continue;
+      for (const [name, longest] of shared(free, other)) {
+        if (longest > (beside?.ns ?? 0)) beside = { title: other.title, name: names[name], ns: longest };
+      }
+    }
+    const whole = gaps ? [...shared(free, gaps).values()].reduce((sum, one) => sum + one, 0) : 0;
+    return { name: t.title, count, ns, idle: free.reduce((sum, [a, b]) => sum + b - a, 0), whole, beside };
+  });
+}
+
+/** When a row has nothing between two times. */
+function freeOf(t: Track, from: number, to: number): [number, number][] {
+  const out: [number, number][] = [];
+  let at = from;
+  for (let i = Math.max(0, after(t.end, from)); i < t.start.length && t.start[i] < to; i++) {
+    if (t.start[i] > at) out.push([at, t.start[i]]);
+    at = Math.max(at, t.end[i]);
+  }
+  if (at < to) out.push([at, to]);
+  return out;
+}
+
+/** How long another row was busy in these times, by name. Both are in order. */
+function shared(times: [number, number][], other: Track): Map<number, number> {
+  const by = new Map<number, number>();
+  let i = times.length ? Math.max(0, after(other.end, times[0][0])) : 0;
+  for (const [a, b] of times) {
+    while (i < other.start.length && other.end[i] <= a) i++;
+    for (let k = i; k < other.start.length && other.start[k] < b; k++) {
+      const part = Math.min(other.end[k], b) - Math.max(other.start[k], a);
+      if (part > 0) by.set(other.name[k], (by.get(other.name[k]) ?? 0) + part);
+    }
+  }
+  return by;
+}
+
+/** How long devices idled between two times, by device and cause, longest first. */
+export function idleSums(tracks: Track[], from: number, to: number): { device: string; cause: number; count: number; ns: number }[] {
+  const out: { device: string; cause: number; count: number; ns: number }[] = [];
+  for (const t of tracks) {
+    if (t.kind !== "gaps") continue;
+    const by = new Map<number, { device: string; cause: number; count: number; ns: number }>();
+    for (let i = Math.max(0, after(t.end, from)); i < t.start.length && t.start[i] < to; i++) {
+      const part = Math.min(t.end[i], to) - Math.max(t.start[i], from);
+      if (part <= 0) continue;
+      const row = by.get(t.name[i]) ?? { device: t.title.replace(/ idle$/, ""), cause: t.name[i], count: 0, ns: 0 };
+      row.count += 1; row.ns += part;
+      by.set(t.name[i], row);
+    }
+    out.push(...by.values());
+  }
+  return out.sort((a, b) => b.ns - a.ns);
 }

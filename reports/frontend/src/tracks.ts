@@ -1,20 +1,23 @@
 // The timeline: a canvas with a row for each stream and host thread, gaps coloured by cause, zoom and pan.
 
 import { debounce, h, styled } from "./dom";
-import { compact, fine, time } from "./format";
-import { scrolling, section } from "./parts";
+import { time } from "./format";
+import { section } from "./parts";
 import { go, state } from "./state";
 import { draw, drawOverview, palette, type View } from "./trackpaint";
-import { AXIS, LABEL, hitAt, laidOut, longestGaps, named, sums, type Hit } from "./trackrows";
+import { Links } from "./tracklinks";
+import { AXIS, LABEL, hitAt, laidOut, Found, longestGaps, type Hit } from "./trackrows";
+import { sumTables } from "./tracksums";
 import type { Data, TimelineDetail } from "./types";
 
-export interface Tracks { element: HTMLElement; update: (changed: Set<string>) => void; key: (e: KeyboardEvent) => boolean; close: () => void }
+export interface Tracks { element: HTMLElement; update: (changed: Set<string>) => void; key: (e: KeyboardEvent) => boolean; close: () => void; show: (name: string) => void }
 
 const GAPS = 200;
+const PAPER = 760;  // about what A4 and Letter have between their margins, in CSS pixels; the picture fills the width
 
 export function canvasTimeline(data: Data, detail: TimelineDetail): Tracks {
   const made = new CanvasTimeline(data, detail);
-  return { element: made.element, update: (changed) => made.update(changed), key: (e) => made.key(e), close: () => made.close() };
+  return { element: made.element, update: (changed) => made.update(changed), key: (e) => made.key(e), close: () => made.close(), show: (name) => made.show(name) };
 }
 
 class CanvasTimeline {
@@ -28,17 +31,19 @@ class CanvasTimeline {
   private readonly watch: ResizeObserver;
   private readonly summary = h("div", { class: "sums" });
   private readonly search = h("input", { type: "search", placeholder: "Search operations", "aria-label": "search the timeline" });
-  private found: Hit[] = [];
+  private found: Found | null = null;
+  private readonly gaps = { key: "", picture: h("canvas") };
   private foundAt = -1;
   private pending = 0;
   private gapAt = -1;
   private ranked: Hit[] | null = null;
-  private drag: { x: number; y: number; from: number; to: number; scroll: number; moved: boolean } | null = null;
+  private drag: { x: number; y: number; from: number; to: number; scroll: number; moved: boolean; marking: number | null } | null = null;
 
   constructor(private readonly data: Data, private readonly detail: TimelineDetail) {
     const { tracks, height } = laidOut(detail);
-    this.v = { detail, tracks, height, from: 0, to: Math.max(detail.end, 1), scrollY: 0, hover: null, pinned: null, palette: palette(detail.causes) };
-    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${tracks.length} rows. Plus and minus zoom, arrows pan, 0 shows all.` });
+    this.v = { detail, tracks, height, from: 0, to: Math.max(detail.end, 1), scrollY: 0, hover: null, pinned: null, links: new Links(tracks), hues: [], marked: null,
+      palette: palette(detail.causes) };
+    this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${tracks.length} rows. Plus and minus zoom, arrows pan, 0 shows all, m selects what is in view.` });
     this.holder = styled(h("div", { class: "timeline" }, this.canvas, this.tip), { height: `${Math.min(height, 560)}px` });
     this.listen();
     this.listenOverview();
@@ -53,6 +58,11 @@ class CanvasTimeline {
   }
 
   update(changed: Set<string>): void {
+    if (changed.has("s0") || changed.has("s1")) {
+      const { s0, s1 } = state(), [a, b] = [Number(s0 ?? NaN), Number(s1 ?? NaN)];
+      const wanted = a < b ? [a, b] as [number, number] : null;
+      if (wanted?.join() !== this.v.marked?.join()) { this.v.marked = wanted; this.sumUp(); }
+    }
     if (changed.has("t0") || changed.has("t1")) {
       const { t0, t1 } = state();
       const wanted: [number, number] = [t0 ? Number(t0) : 0, t1 ? Number(t1) : this.detail.end];
@@ -70,6 +80,9 @@ class CanvasTimeline {
     else if (e.key === "0") this.set(0, this.detail.end);
     else if (e.key === "n") this.nextGap(1);
     else if (e.key === "N") this.nextGap(-1);
+    else if (e.key === "m") this.mark(this.v.marked ? null : [from, to]);
+    else if (e.key === "Escape" && this.v.marked) this.mark(null);
+    else if (e.key === "/") this.search.focus();
     else if (e.key === "ArrowLeft") this.set(from - span * 0.15, to - span * 0.15);
     else if (e.key === "ArrowRight") this.set(from + span * 0.15, to + span * 0.15);
     else if (document.activeElement === this.canvas && e.key === "ArrowDown") this.scroll(this.v.scrollY + 40);
@@ -89,11 +102,16 @@ class CanvasTimeline {
   private readonly paper = () => {
     this.shown = [this.v.from, this.v.to];
     Object.assign(this.v, { from: 0, to: Math.max(this.detail.end, 1), scrollY: 0 });
-    styled(this.holder, { height: `${this.v.height}px` });
-    this.draw();
+    this.v.palette = palette(this.detail.causes);
+    this.v.hover = this.v.pinned = null;
+    draw(this.v, this.canvas, PAPER, this.v.height);
+    styled(this.canvas, { width: "100%", height: "auto" });
+    styled(this.holder, { height: "auto" });
   };
   private readonly screen = () => {
     if (this.shown) Object.assign(this.v, { from: this.shown[0], to: this.shown[1] });
+    this.shown = null;
+    this.v.palette = palette(this.detail.causes);
     styled(this.holder, { height: `${Math.min(this.v.height, 560)}px` });
     this.later();
   };
@@ -101,32 +119,42 @@ class CanvasTimeline {
   /** Names that hold a word: the first is shown, Enter goes on. */
   private find(): void {
     const needle = this.search.value.trim();
-    this.found = needle ? named(this.v.tracks, this.detail.names, needle) : [];
+    this.found = needle ? new Found(this.v.tracks, this.detail.names, needle) : null;
     this.foundAt = -1;
-    const ns = this.found.reduce((sum, { track: t, index: i }) => sum + t.end[i] - t.start[i], 0);
-    this.readout.textContent = needle ? `${this.found.length.toLocaleString("en-US")} found, ${time(ns / 1e3)} together` : "";
+    this.readout.textContent = this.found ? `${this.found.at.length.toLocaleString("en-US")} found, ${time(this.found.ns / 1e3)} together` : "";
   }
 
   private nextFound(step: number): void {
-    if (!this.found.length) return;
-    this.foundAt = (this.foundAt + step + this.found.length) % this.found.length;
-    const hit = this.v.pinned = this.found[this.foundAt];
+    const count = this.found?.at.length ?? 0;
+    if (!this.found || !count) return;
+    this.foundAt = this.foundAt < 0 && step < 0 ? count - 1 : (this.foundAt + step + count) % count;
+    const hit = this.v.pinned = this.found.hit(this.foundAt);
     const [a, b] = [hit.track.start[hit.index], hit.track.end[hit.index]], pad = (b - a) * 2 + 2000;
     this.set(a - pad, b + pad);
     this.scroll(Math.max(0, hit.track.y - this.holder.clientHeight / 2));
-    this.readout.textContent = `${this.foundAt + 1} of ${this.found.length.toLocaleString("en-US")}: ${this.describe(hit).join(", ")}`;
+    this.readout.textContent = `${this.foundAt + 1} of ${count.toLocaleString("en-US")}: ${this.describe(hit).join(", ")}`;
   }
 
-  /** What devices did in the part that is in view. */
+  /** Search for a name, and go to where it is first. */
+  show(name: string): void {
+    this.search.value = name;
+    this.find();
+    this.nextFound(1);
+    this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Select a part, whose sums are shown instead of those in view. */
+  private mark(part: [number, number] | null): void {
+    this.v.marked = part;
+    go({ s0: part ? String(Math.round(part[0])) : "", s1: part ? String(Math.round(part[1])) : "" });
+    this.later();
+    this.sumUp();
+  }
+
+  /** What devices did in the part that is selected, else in view. */
   private readonly sumUp = debounce(150, () => {
-    const { from, to } = this.v, all = sums(this.v.tracks, this.detail.names, from, to);
-    const body = h("tbody");
-    for (const row of all.rows.slice(0, 8)) {
-      body.append(h("tr", {}, h("td", { class: "num" }, fine(row.ns / Math.max(all.ns, 1))), h("td", { class: "num" }, time(row.ns / 1e3)),
-        h("td", { class: "num" }, row.count.toLocaleString("en-US")), h("th", { scope: "row", title: row.name }, compact(row.name))));
-    }
-    const says = `In view, ${time((to - from) / 1e3)}: ${all.count.toLocaleString("en-US")} operations of ${all.rows.length} names, ${time(all.ns / 1e3)} together`;
-    this.summary.replaceChildren(h("p", { class: "note" }, says), scrolling(h("table", { class: "small" }, body), "what is in view, by name"));
+    const { marked, tracks } = this.v, [from, to] = marked ?? [this.v.from, this.v.to];
+    this.summary.replaceChildren(...sumTables(tracks, this.detail.names, from, to, marked !== null, (i) => this.cause(i)));
   });
 
   private readonly later = (): void => {
@@ -138,9 +166,9 @@ class CanvasTimeline {
 
   private draw(): void {
     const width = this.holder.clientWidth;
-    if (!width) return;
+    if (!width || this.shown) return;  // paper has its own picture
     draw(this.v, this.canvas, width, this.holder.clientHeight);
-    drawOverview(this.v, this.overview, width);
+    drawOverview(this.v, this.overview, width, this.gaps);
   }
 
   private set(a: number, b: number): void {
@@ -168,6 +196,12 @@ class CanvasTimeline {
     return (this.v.to - this.v.from) / (this.holder.clientWidth - LABEL - 8);
   }
 
+  /** The time under the pointer. */
+  private at(event: MouseEvent): number {
+    const px = event.clientX - this.canvas.getBoundingClientRect().left;
+    return Math.max(this.v.from, Math.min(this.v.to, this.v.from + (px - LABEL) * this.scale()));
+  }
+
   private hit(event: MouseEvent): Hit | null {
     const box = this.canvas.getBoundingClientRect();
     const px = event.clientX - box.left, py = event.clientY - box.top + this.v.scrollY;
@@ -180,7 +214,17 @@ class CanvasTimeline {
     const length = time((t.end[i] - t.start[i]) / 1e3), at = time(t.start[i] / 1e3);
     if (t.kind === "gaps") return [this.cause(t.name[i]), `idle for ${length}, from ${at}`];
     const many = t.count && t.count[i] > 1 ? `${t.count[i]} operations merged` : this.detail.names[t.name[i]];
-    return [many, `${length}, from ${at}, ${t.title}`];
+    return [many, `${length}, from ${at}, ${t.title}`, ...this.tied({ track: t, index: i })];
+  }
+
+  /** What launched an operation, or what a call launched. */
+  private tied(hit: Hit): string[] {
+    const call = this.v.links.callOf(hit), name = (one: Hit) => this.detail.names[one.track.name[one.index]];
+    if (call) return [`launched ${time((hit.track.start[hit.index] - call.track.start[call.index]) / 1e3)} before by ${name(call)}, ${call.track.title}`];
+    const ops = this.v.links.opsOf(hit);
+    if (!ops.length) return [];
+    const after = time((ops[0].track.start[ops[0].index] - hit.track.start[hit.index]) / 1e3);
+    return [ops.length === 1 ? `launches ${name(ops[0])}, which starts ${after} later` : `launches ${ops.length} operations, the first ${after} later`];
   }
 
   private cause(index: number): string {
@@ -212,12 +256,13 @@ class CanvasTimeline {
   private listen(): void {
     const { canvas, v } = this;
     canvas.addEventListener("pointerdown", (e) => {
-      this.drag = { x: e.clientX, y: e.clientY, from: v.from, to: v.to, scroll: v.scrollY, moved: false };
+      this.drag = { x: e.clientX, y: e.clientY, from: v.from, to: v.to, scroll: v.scrollY, moved: false, marking: e.shiftKey ? this.at(e) : null };
       canvas.setPointerCapture(e.pointerId);
       canvas.focus({ preventScroll: true });
     });
     canvas.addEventListener("pointermove", (e) => this.move(e));
     canvas.addEventListener("pointerup", (e) => {
+      if (this.drag?.marking != null && v.marked) this.mark(v.marked);
       if (this.drag && !this.drag.moved) { v.pinned = this.hit(e); this.later(); }
       this.drag = null;
     });
@@ -237,6 +282,13 @@ class CanvasTimeline {
       const moved = e.clientX - drag.x;
       if (Math.abs(moved) + Math.abs(e.clientY - drag.y) > 3) drag.moved = true;
       if (!drag.moved) return;
+      if (drag.marking !== null) {
+        const now = this.at(e);
+        v.marked = [Math.min(drag.marking, now), Math.max(drag.marking, now)];
+        this.later();
+        this.sumUp();
+        return;
+      }
       const ns = moved / (this.holder.clientWidth - LABEL - 8) * (drag.to - drag.from);
       this.scroll(drag.scroll - (e.clientY - drag.y));
       this.set(drag.from - ns, drag.to - ns);
@@ -279,13 +331,14 @@ class CanvasTimeline {
     const button = (text: string, run: () => void, title = "") => h("button", { type: "button", onclick: run, title }, text);
     const bar = h("div", { class: "toolbar" }, button("\u2212", () => this.zoom(1.6), "zoom out (-)"), button("+", () => this.zoom(0.6), "zoom in (+)"),
       button("All", () => this.set(0, detail.end), "0"), button("Window", () => this.set(detail.low, detail.high), "what the verdict is about"),
-      button("Next longest gap", () => this.nextGap(1), "n"), this.search, this.readout);
+      button("Next longest gap", () => this.nextGap(1), "n"),
+      button("Select view", () => this.mark(this.v.marked ? null : [this.v.from, this.v.to]), "m: the sums below are of what is selected"), this.search, this.readout);
     const legend = h("p", { class: "legend" });
     for (const i of new Set(detail.gaps.flatMap((g) => g.cause))) {
       legend.append(h("span", {}, h("span", { class: `swatch g-${detail.causes[i]}` }), this.cause(i)));
     }
     const merged = detail.merged_ns ? ` Neighbours shorter than ${time(detail.merged_ns / 1e3)} are drawn as one.` : "";
-    const card = section("Timeline", `drag to pan; click, then scroll to zoom (or Ctrl and scroll); double click to fill.${merged}`,
+    const card = section("Timeline", `drag to pan; click, then scroll to zoom (or Ctrl and scroll); double click to fill; Shift and drag to select. Arrows lead from a launch to what it launched.${merged}`,
       bar, this.overview, this.holder, legend, this.summary);
     card.classList.add("timeline-card");
     return card;

@@ -1,0 +1,1 @@
+"""The pages of this repository as one web site (`make docs`)."""
