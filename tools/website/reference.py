@@ -20,9 +20,11 @@ they return are the [values](values.md) that the JSON has.
       filters: ['!^_']
 """
 PARTS = (
-    ("kscope.model.contract.analysis", "An analysis"), ("kscope.model.contract.findings", "Findings"), ("kscope.model.contract.fixes", "Changes"),
+    ("kscope.model.contract.analysis", "An analysis"), ("kscope.model.contract.findings", "Findings"),
+    ("kscope.model.contract.fixes", "Changes"),
     ("kscope.model.contract.comparison", "A comparison"), ("kscope.model.contract.programs", "Machine code"),
-    ("kscope.model.contract.joined", "A recording with kernel reports"), ("kscope.model.contract.job", "Jobs of several ranks"),
+    ("kscope.model.contract.joined", "A recording with kernel reports"),
+    ("kscope.model.contract.job", "Jobs of several ranks"),
     ("kscope.model.raw_metrics", "Raw metrics"), ("kscope.model.trace", "Records of warps"),
     ("kscope.model.contract.detail", "What charts and listings show"),
 )  # fmt: skip
