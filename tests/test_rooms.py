@@ -28,17 +28,14 @@ LENGTHY = {
     "kscope/cli/diagnose/analyze.py:analyze": "the options and the help of a command",
     "kscope/cli/machine/run.py:run": "the options and the help of a command",
     "kscope/cli/diagnose/sass.py:sass": "the options and the help of a command",
-    "kscope/rules/memory/redundant_memory_traffic.py:check": "two diagnoses in one rule: to be split",
 }
 
 
 TANGLED: dict[str, dict[str, int]] = {
     "rules: with their split into one diagnosis each": {
-        "rules/compute/serialized_wgmma.py:_between_groups": 34,
         "rules/latency/low_occupancy.py:check": 22,
         "rules/memory/narrow_global_access.py:_coarsened": 25,
         "rules/memory/narrow_global_access.py:check": 30,
-        "rules/memory/redundant_memory_traffic.py:check": 40,
     },
     "text of operands parsed again: with operands as values": {
         "features/lanes/affine.py:_evaluate": 26,
