@@ -45,7 +45,6 @@ TANGLED: dict[str, dict[str, int]] = {
         "features/sass/branches.py:targets_of": 24,
         "features/views/annotations.py:_branch": 24,
         "isa/operand_shapes.py:_arithmetic": 26,
-        "isa/purpose.py:_tma": 21,
         "parsers/sass/instructions.py:_destinations": 24,
         "parsers/sass/listing.py:parse_listing": 22,
     },
