@@ -32,11 +32,6 @@ LENGTHY = {
 
 
 TANGLED: dict[str, dict[str, int]] = {
-    "rules: with their split into one diagnosis each": {
-        "rules/latency/low_occupancy.py:check": 22,
-        "rules/memory/narrow_global_access.py:_coarsened": 25,
-        "rules/memory/narrow_global_access.py:check": 30,
-    },
     "text of operands parsed again: with operands as values": {
         "features/lanes/affine.py:_evaluate": 26,
         "features/patterns/math_functions.py:_power": 29,
