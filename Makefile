@@ -6,11 +6,12 @@ STAMP := .venv/.installed
 REPORT := fixtures/h200/bank_conflict.slow/report.ncu-rep.xz
 PYTEST_ARGS ?=
 FUZZ_ARGS ?=
+SENSITIVITY_ARGS ?=
 FIELD ?= .field
 HALF ?= learn
 
 .PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook docs eval field \
-	validate bench clean
+	sensitivity validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
@@ -29,6 +30,8 @@ help:
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make field     the same on public programs: HECBENCH=checkout GPA=checkout capture them on a machine with a GPU;"
 	@echo "               FIELD=folder keeps the reports (.field), HALF=learn or judged"
+	@echo "make sensitivity  what each constant of kscope/arch/estimates.toml moves on the captures; SENSITIVITY_ARGS=--all: on"
+	@echo "               all of them, --code: constants of modules too"
 	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
 	@echo "make bench     speed and memory against a bare ncu_report script"
 	@echo "make clean     remove .venv and caches"
@@ -92,6 +95,10 @@ field: $(STAMP)
 	@if [ -n "$(HECBENCH)$(GPA)" ]; then $(BIN)/python tools/field/capture.py "$(FIELD)" --half "$(HALF)" \
 		$(if $(HECBENCH),--hecbench "$(HECBENCH)") $(if $(GPA),--rodinia "$(GPA)"); fi
 	@$(BIN)/python tools/field/judge.py "$(FIELD)" --half "$(HALF)"
+
+# Some minutes on two idle cores, with --all ten.
+sensitivity: $(STAMP)
+	@$(BIN)/python tools/sensitivity.py $(SENSITIVITY_ARGS)
 
 validate: $(STAMP)
 	@$(BIN)/python tools/validate_ws.py --out reports/warp_specialization.md

@@ -28,18 +28,10 @@ LENGTHY = {
     "kscope/cli/diagnose/analyze.py:analyze": "the options and the help of a command",
     "kscope/cli/machine/run.py:run": "the options and the help of a command",
     "kscope/cli/diagnose/sass.py:sass": "the options and the help of a command",
-    "kscope/rules/memory/redundant_memory_traffic.py:check": "two diagnoses in one rule: to be split",
 }
 
 
 TANGLED: dict[str, dict[str, int]] = {
-    "rules: with their split into one diagnosis each": {
-        "rules/compute/serialized_wgmma.py:_between_groups": 34,
-        "rules/latency/low_occupancy.py:check": 22,
-        "rules/memory/narrow_global_access.py:_coarsened": 25,
-        "rules/memory/narrow_global_access.py:check": 30,
-        "rules/memory/redundant_memory_traffic.py:check": 40,
-    },
     "text of operands parsed again: with operands as values": {
         "features/lanes/affine.py:_evaluate": 26,
         "features/patterns/math_functions.py:_power": 29,
@@ -48,7 +40,6 @@ TANGLED: dict[str, dict[str, int]] = {
         "features/sass/branches.py:targets_of": 24,
         "features/views/annotations.py:_branch": 24,
         "isa/operand_shapes.py:_arithmetic": 26,
-        "isa/purpose.py:_tma": 21,
         "parsers/sass/instructions.py:_destinations": 24,
         "parsers/sass/listing.py:parse_listing": 22,
     },

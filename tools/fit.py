@@ -44,9 +44,9 @@ VALUES: dict[str, tuple[float, ...]] = {
     "estimates.rise": (1.0, 1.15, 1.35, 1.6),
     "kscope.rules.latency.warp_divergence.LEFT": (0.0, 0.05, 0.1, 0.15),
     "kscope.rules.latency.exposed_memory_latency.AHEAD": (2.0, 3.0, 4.0, 6.0, 8.0),
-    "kscope.engine.verdict.regime.FULL": (0.7, 0.75, 0.8, 0.85, 0.9),
-    "kscope.engine.verdict.regime.USED": (0.5, 0.55, 0.6, 0.65, 0.7),
-    "kscope.engine.verdict.regime.IDLE": (0.7, 0.75, 0.8, 0.85, 0.9),
+    "estimates.full_unit": (0.7, 0.75, 0.8, 0.85, 0.9),
+    "estimates.used_unit": (0.5, 0.55, 0.6, 0.65, 0.7),
+    "estimates.idle_sms": (0.7, 0.75, 0.8, 0.85, 0.9),
 }
 INSIDE = 0.9  # of the known gains should lie in the promised range: of those first met fewer did (first_sight.toml)
 SEEN = 0.85  # of peak, from which a unit was seen near its limit and its attainable rate counts as measured

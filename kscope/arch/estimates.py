@@ -23,6 +23,27 @@ class Constants(Struct, frozen=True):
     low: float
     start: float
     starts: float
+    queueing: float
+    others_left: float
+    floor_left: float
+    more_overlap: float
+    more_balance: float
+    arithmetic: float
+    mostly_outside: float
+    full_unit: float
+    used_unit: float
+    idle_sms: float
+    as_full: float
+    waits_lead: float
+    even_work: float
+    fixed_at_least: float
+    primed: float
+    waits_for_data: float
+    tensor_at_work: float
+    producer_makes: float
+    waits_clear: float
+    waits_name: float
+    few_blocks: float
 
 
 def constants() -> Constants:

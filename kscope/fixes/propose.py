@@ -16,7 +16,7 @@ MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": ("lane_mapping:fixes", "vectors:fixes"), "MEM102": ("vectors:fixes",),
     "MEM103": ("tile.conflicts:fixes",),
-    "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",), "MEM106": ("qualifiers:fixes",),
+    "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",), "MEM116": ("qualifiers:fixes",),
     "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",), "CMP204": ("math_functions:fixes",),
     "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",), "LAT301": ("launch:fixes",),
     "GRD404": ("launch:blocks", "triton:programs"), "LAT307": ("triton:stages",), "ASY504": ("triton:stages",),

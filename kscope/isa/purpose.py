@@ -13,7 +13,7 @@ import struct
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from kscope.isa.families import by_opcode
+from kscope.isa.families import by_opcode, family
 from kscope.isa.operand_shapes import mma_shape, shape_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ _SCOPES = {"CTA": "block", "GPU": "GPU", "SYS": "system", "CGA": "cluster", "VC"
 _UTC_KIND = by_opcode("tcgen05_kind")
 _ELEMENT = by_opcode("matrix", "element")
 _PLAIN = by_opcode("words")
+_TILE, _BULK, _TCGEN05 = (by_opcode(f"{what}_words") for what in ("tile", "bulk", "tcgen05"))
+_OPERATIONS = ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR")
 _TYPES = ("F16", "BF16", "TF32", "F32", "F64", "S8", "U8", "S4", "U4", "S32", "E4M3", "E5M2", "E2M1", "E3M2", "E2M3")
 _DIMENSION = re.compile(r"^[1-5]D$")
 
@@ -112,13 +114,13 @@ def _words(name: str, opcode: str, mods: tuple[str, ...]) -> str:
 
 
 def _with_modifier(opcode: str, mods: tuple[str, ...]) -> str:
-    if opcode in ("WARPGROUP", "WARPGROUPSET"):
+    if opcode in family("group_order"):
         return {"ARRIVE": "wgmma.fence", "DEPBAR": "wgmma.wait_group"}.get(mods[0] if mods else "", "")
     if opcode == "BRA" and "DIV" in mods:
         return "taken where lanes have diverged"
     if opcode == "WARPSYNC" and "COLLECTIVE" in mods:
         return "shuffle of a diverged warp"
-    if opcode in ("LDSM", "STSM"):
+    if opcode in family("matrix_move"):
         count = next((m for m in reversed(mods) if m in ("1", "2", "4")), "1")
         return f"{count} 8x8 {'matrix' if count == '1' else 'matrices'}" + (", transposed" if "MT88" in mods else "")
     if opcode == "MUFU":
@@ -134,27 +136,21 @@ def _tma(opcode: str, mods: tuple[str, ...]) -> str:
     rank = next((m for m in mods if _DIMENSION.match(m)), "")
     tile = f"{rank} " + ("im2col tile" if "IM2COL" in mods else "tile")
     more = ", multicast" if "MULTICAST" in mods else ""
-    if opcode == "UTMALDG":
-        return f"TMA load of a {tile}{more}, completes on an mbarrier"
-    if opcode == "UTMASTG":
-        return f"TMA store of a {tile}, completes with its bulk group"
-    if opcode == "UTMAREDG":
-        operation = next((m for m in mods if m in ("ADD", "MIN", "MAX", "INC", "DEC", "AND", "OR", "XOR")), "")
-        return f"TMA reduction{f' ({operation.lower()})' if operation else ''} of a {tile}: shared into global"
-    if opcode == "UTMAPF":
-        return f"TMA prefetch of a {tile} into L2"
+    if opcode in _TILE:
+        operation = next((f" ({m.lower()})" for m in mods if m in _OPERATIONS), "")
+        return str(_TILE[opcode].format(tile=tile, more=more, operation=operation))
     if opcode == "UTMACCTL":
         return "prefetches the tensor map" if "PF" in mods else "invalidates the tensor map" if "IV" in mods else ""
-    if opcode == "UBLKPF":
-        return "bulk prefetch into L2"
-    what = "bulk reduction" if opcode == "UBLKRED" else "bulk copy"
+    what = _BULK.get(opcode)
+    if what is None:
+        return str(_PLAIN.get(opcode, ""))
     if mods[:2] == ("S", "G"):
         return f"{what}{more}, global to shared, completes on an mbarrier"
     if mods[:2] == ("G", "S"):
         return f"{what}, shared to global, completes with its bulk group"
     if mods[:2] == ("S", "S"):
         return f"{what}, shared to another block's shared, completes on an mbarrier"
-    return what if opcode in ("UBLKCP", "UBLKRED") else _PLAIN.get(opcode, "")
+    return str(what)
 
 
 def _mbarrier(mods: tuple[str, ...]) -> str:
@@ -175,14 +171,10 @@ def _tcgen05(name: str, opcode: str, mods: tuple[str, ...]) -> str:
     pair = ", both blocks of a pair" if "2CTA" in mods else ""
     if opcode in _UTC_KIND:
         return f"tcgen05.mma {_UTC_KIND[opcode]}{pair}: result in tensor memory, shape in idesc"
-    if opcode == "UTCBAR":
-        return f"tcgen05.commit: its mbarrier completes with the MMAs before{pair}"
-    if opcode == "UTCCP":
-        return f"tcgen05.cp: shared to tensor memory{pair}"
+    if opcode in _TCGEN05:
+        return str(_TCGEN05[opcode].format(pair=pair))
     if opcode == "UTCATOMSWS":
         return "tcgen05.alloc" if "FIND_AND_SET" in mods else "tcgen05.dealloc" if "AND" in mods else ""
-    if opcode == "UTCSHIFT":
-        return "tcgen05.shift"
     if opcode == "LDTM":
         return f"tcgen05.ld: {shape_of(name).dests[0]} columns of tensor memory"
     return f"tcgen05.st: {shape_of(name).source} columns of tensor memory" if opcode == "STTM" else ""

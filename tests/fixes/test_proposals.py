@@ -30,7 +30,7 @@ def change(kernel: KernelAnalysis, code: str) -> Fix:
         ("fir64.rounded", "CMP206", "FUSED ? fmaf(v, fir_w[k], a[j]) : fmaf(v, fir_w[k], a[j])"),
         ("int_division.slow", "CMP205", "int n, Divider c, Divider h, Divider w)"),
         ("swap_heads.division", "CMP205", "h = i / D / S % H, b = i / D / S / H;"),
-        ("nearest.debug", "MEM106", "const float* c,"),
+        ("nearest.debug", "MEM116", "const float* c,"),
         ("lut256.constant", "MEM111", "__shared__ float lut_c_shared[256];"),
         ("nf4.constant", "MEM111", "u = nf4_codes_shared[a]; v = nf4_codes_shared[b];"),
         ("local_array.slow", "MEM105", "s += lut_columns[(v & 63) * 128 + threadIdx.x];"),

@@ -93,7 +93,7 @@ CASES = {
         ("local_array.fast", "spill.slow", "spill.fast", *STREAMING),
     ),
     "MEM106": On(
-        ("softmax_rows.threepass", "triton_softmax.passes", "nearest.debug", "autocorr.lag_by_lag"),
+        ("softmax_rows.threepass", "triton_softmax.passes", "autocorr.lag_by_lag"),
         (
             "softmax_rows.registers",
             "triton_softmax.once",
@@ -132,7 +132,6 @@ CASES = {
             "gemm_f32.coalesced",
             "gemm_f32.shared",
             "gemm_f32.reg1d",
-            "hgemm.wmma_padded",
         ),
         (
             "trace3d.block1024",
@@ -161,6 +160,11 @@ CASES = {
     "MEM115": On(
         ("gather.records", "list_walk.four"),
         ("gather_rows.header4", "gather_rows.header128", "list_walk.serial", "embed_grad.runs", *STREAMING),
+    ),
+    "MEM116": On(("nearest.debug",), ("nearest.plain", "publish.fence_each", "bank_conflict.slow", *STREAMING)),
+    "MEM117": On(
+        ("hgemm.wmma_padded", "mma_ring.wait_three", "proj_out.fragments"),
+        ("gemm_bf16.wgmma", "ws_gemm.best", "triton_matmul.stage4", "sgemm.tiled", *STREAMING),
     ),
     "CMP201": On(
         ("qk.float", "sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d", "hgemm.packed", "gemm_bf16.ffma"),
@@ -217,6 +221,10 @@ CASES = {
     ),
     "CMP212": On(
         ("build.debug",), ("build.optimised", "nearest.debug", "spill.slow", "divergence.slow", *STREAMING)
+    ),
+    "CMP213": On(
+        ("ws_gemm.n128_stages3", "ws_gemm.one_group_stages2"),
+        ("ws_gemm.best", "wgmma_flight.each", "tensor_loop.wgmma", "wgmma_gemm.unspecialised", *STREAMING),
     ),
     "LAT301": On(("occupancy_smem.slow",), ("occupancy_smem.fast", "tail_effect.slow", *STREAMING)),
     "LAT302": On(

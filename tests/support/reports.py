@@ -15,16 +15,22 @@ from kscope.rules.registry import rule
 from tests.support import captures, patches
 
 FIXTURES = patches.FIXTURES / "h200"
+DIALS = patches.FIXTURES / "dials"
 
 
-def fixture(case: str, folder: Path = FIXTURES, which: str = "report") -> Path:
+def folder_of(case: str) -> Path:
+    """Captures of one kernel lie in h200; those of a pipeline with a dial turned, whose names are others, in dials."""
+    return FIXTURES if (FIXTURES / case).exists() or not (DIALS / case).exists() else DIALS
+
+
+def fixture(case: str, folder: Path | None = None, which: str = "report") -> Path:
     """A case's report, e.g. of `bank_conflict.slow`: as it is packed, or plain where it is kept as a difference."""
-    return patches.report(f"{folder.name}/{case}/{which}")
+    return patches.report(f"{(folder or folder_of(case)).name}/{case}/{which}")
 
 
 def plain(case: str) -> bytes:
     """The bytes of a case's report, unpacked."""
-    return patches.plain(f"{FIXTURES.name}/{case}/report")
+    return patches.plain(f"{folder_of(case).name}/{case}/report")
 
 
 def parts(data: bytes) -> tuple[bytes, list[tuple[Block, bytes]]]:

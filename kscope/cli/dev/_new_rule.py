@@ -151,7 +151,7 @@ def _family(code: str) -> tuple[str, str]:
         )
     if not re.fullmatch(r"[A-Z]{3}\d{3}", code) or code[:3] not in FAMILIES:
         known = ", ".join(FAMILIES)
-        raise _refused(f"{code!r} is no code of a rule", f"one of {known} and three digits, such as MEM116")
+        raise _refused(f"{code!r} is no code of a rule", f"one of {known} and three digits, such as MEM118")
     return FAMILIES[code[:3]]
 
 

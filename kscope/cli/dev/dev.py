@@ -24,7 +24,7 @@ def dev() -> None:
 def new_rule(code: str, slug: str, counters: bool, root: Path) -> None:
     """Write the file of a new rule and enter it where rules are listed.
 
-    CODE is a family and a free number (MEM116), SLUG its name (streaming-stores); neither ever changes again.
+    CODE is a family and a free number (MEM118), SLUG its name (streaming-stores); neither ever changes again.
     """
     from kscope.cli.dev._new_rule import plan, todo
 

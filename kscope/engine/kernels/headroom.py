@@ -57,7 +57,7 @@ def _roofs(facts: Facts) -> tuple[float, str] | None:
     roof = facts.counters.roofline
     loads = [_memory_roof(facts)] if "dram" in facts.counters.units else []
     if roof is not None:
-        loads += [(c.flops / c.peak / 0.95, f"{c.precision} peak") for c in roof.ceilings]
+        loads += [(c.flops / c.peak / facts.constants.arithmetic, f"{c.precision} peak") for c in roof.ceilings]
     # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
     work = ("fp64", "xu", "tensor") if roof is not None and roof.ceilings else ("alu", "xu", "issue")
     for name in work:

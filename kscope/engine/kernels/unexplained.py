@@ -25,15 +25,15 @@ EXPLAINS: dict[str, tuple[str, ...]] = {
     "tex_throttle": ("MEM",),
     "short_scoreboard": ("MEM", "CMP", "LAT303", "LAT304", "LAT307", *SLOW_OR_FEW),
     "mio_throttle": ("MEM", "CMP", "LAT304", "LAT307"),
-    "barrier": ("LAT304", "LAT307", "LAT309", "CMP209", "GRD403", "ASY"),
+    "barrier": ("LAT304", "LAT307", "LAT309", "CMP209", "CMP213", "GRD403", "ASY"),
     "wait": ("CMP", "LAT303", "LAT305", *SLOW_OR_FEW),
-    "math_pipe_throttle": ("CMP", "LAT305", "MEM112"),
+    "math_pipe_throttle": ("CMP", "LAT305", "MEM112", "MEM117"),
     "branch_resolving": ("LAT305", "CMP204", "CMP205", *SLOW_OR_FEW),
     "no_instructions": ("LAT306", *SLOW_OR_FEW),
     "imc_miss": ("MEM111",),
     "membar": ("LAT308", "MEM109"),
     "dispatch_stall": ("CMP210", "CMP2"),
-    "warpgroup_arrive": ("CMP209", "ASY"),
+    "warpgroup_arrive": ("CMP209", "CMP213", "ASY"),
 }
 """Codes (or their beginnings) of the rules whose findings say why warps wait for this reason. Judged: what each rule's
 evidence is about."""

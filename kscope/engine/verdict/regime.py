@@ -8,6 +8,8 @@ In this order, because each step explains the time left by the one before:
 5. nothing is: what the warps wait for, memory latency counting as memory, dependencies and issue as compute,
    barriers as overhead (`waits`);
 6. and where that was not collected either, what else is there (`leaning`).
+
+How full, idle or long is in kscope/arch/estimates.toml.
 """
 
 from __future__ import annotations
@@ -24,18 +26,7 @@ from kscope.model.units import counted, percent
 
 __all__ = ["Regimen", "decide"]
 
-FULL = 0.80  # load of a unit (share of what is attainable) from which it is the limit
-USED = 0.60  # load from which it is the likely limit when nothing else explains the time
-LEADS = 0.35  # of warp time in one wait for memory, from which it outweighs a unit that is used but not full (judged)
-EVEN = 1.2  # busiest SM over the mean, below which the work is even and the idle time is start and drain
-AT_LEAST = 0.2  # the same where the timeline has too few bins and only bounds are known
-PRIMED = 0.3  # share of the time in fill and drain, from which they are what a specialised kernel spends it on
-WAITED = 0.1  # share of the time that its unit waits for data, from which that names the regime
-AT_WORK = 0.7  # of what the tensor pipe attains, from which it names the regime whatever its consumers wait for.
-# Between a fused attention kernel at 0.76, 13 % of its time waiting, and our own rings of two and three stages at 0.66
 FLOATS = frozenset({"fp32", "fp32_fma", "fp16", "fp64"})
-MAKES = 0.2  # of a producer's instructions; producers that only copy have 0.00 to 0.01 (ws_gemm, ws_proj, tma_scale)
-IDLE = 0.80  # mean share of the time an SM has work, below which the launch shape is the limit
 
 
 def decide(facts: Facts) -> Regimen:
@@ -59,17 +50,17 @@ def _known(facts: Facts) -> float:
 
 def _decide(facts: Facts) -> Regimen:
     launch, unit = facts.counters.launch, _limiting(facts)
-    if launch.cycles and launch.outside > 0.5:
+    if launch.cycles and launch.outside > facts.constants.mostly_outside:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
     pipeline = _by_pipeline(facts)
-    full = unit is not None and unit.load >= FULL
+    full = unit is not None and unit.load >= facts.constants.full_unit
     held = unit is not None and full and unit.name != "tensor" and facts.specialized.held_up(unit.name)
     if pipeline is not None and not held:
         return pipeline
     if unit is not None and full:
-        return _by_unit(facts, unit, 0.95 if unit.named >= USED else 0.75)
-    if launch.cycles and launch.active < IDLE:
+        return _by_unit(facts, unit, 0.95 if unit.named >= facts.constants.used_unit else 0.75)
+    if launch.cycles and launch.active < facts.constants.idle_sms:
         shape = _by_shape(facts)
         if shape is not None:
             return shape
@@ -78,7 +69,7 @@ def _decide(facts: Facts) -> Regimen:
 
 def _by_used(facts: Facts, unit: Unit | None) -> Regimen | None:
     """A unit that is well used, where nothing else explains the time."""
-    if unit is None or unit.load < USED or _latency_leads(facts, unit):
+    if unit is None or unit.load < facts.constants.used_unit or _latency_leads(facts, unit):
         return None
     return _by_unit(facts, unit, 0.75 if facts.counters.collected.units else UNSEEN)
 
@@ -91,7 +82,7 @@ def _latency_leads(facts: Facts, unit: Unit) -> bool:
         return False
     reason, share = stalls.waiting()[0]
     busy = stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall")
-    return reason in ("long_scoreboard", "lg_throttle") and share >= LEADS and share > busy
+    return reason in ("long_scoreboard", "lg_throttle") and share >= facts.constants.waits_lead and share > busy
 
 
 def _by_pipeline(facts: Facts) -> Regimen | None:
@@ -103,11 +94,11 @@ def _by_pipeline(facts: Facts) -> Regimen | None:
         return None
     loss, ph = sp.loss, sp.phases
     fixed = loss.fill + loss.drain
-    if not sp.resolved and sp.fixed_at_least < AT_LEAST:
+    if not sp.resolved and sp.fixed_at_least < facts.constants.fixed_at_least:
         return None
     name = {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}[ph.unit]
     at = f"{name} {percent(ph.level)} busy while it runs"
-    if fixed > PRIMED and (fixed > loss.steady or not sp.resolved):
+    if fixed > facts.constants.primed and (fixed > loss.steady or not sp.resolved):
         text = f"{at}, after {ph.fill:.1f} us of fill and before {ph.drain:.1f} us of drain"
         return Regimen("overhead", "pipeline_fill", 0.85, text)
     rest = [f"fill and drain {percent(fixed)}"] if fixed > 0.01 else []
@@ -133,8 +124,8 @@ def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
     if sp is None or sp.loss is None or sp.phases is None:
         return None
     loss, ph = sp.loss, sp.phases
-    idle = ph.unit != "tensor" or ph.level < AT_WORK * ph.attainable
-    if idle and loss.data > WAITED and loss.data > loss.epilogue + loss.loop + loss.pipe:
+    idle = ph.unit != "tensor" or ph.level < facts.constants.tensor_at_work * ph.attainable
+    if idle and loss.data > facts.constants.waits_for_data and loss.data > loss.epilogue + loss.loop + loss.pipe:
         if _producer_computes(facts):  # what is waited for is made, not fetched
             return Regimen("compute", "dependency_latency", 0.7, text)
         return Regimen("memory", "memory_latency", 0.85, text)
@@ -151,16 +142,18 @@ def _producer_computes(facts: Facts) -> bool:
         return False
     members = {i for role in sp.roles.producers for i in role.members}
     made = [i for i in members if code.classes[i].kind & FLOATS]
-    return bool(members) and total(code.executed, made) >= MAKES * total(code.executed, members)
+    least = facts.constants.producer_makes * total(code.executed, members)
+    return bool(members) and total(code.executed, made) >= least
 
 
 def _limiting(facts: Facts) -> Unit | None:
     """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, device memory is
     the cause."""
     unit, dram, tensor = facts.counters.busiest, facts.counters.units.get("dram"), facts.counters.units.get("tensor")
-    if unit is not None and tensor is not None and unit.load < FULL and tensor.load > 0.9 * unit.load:
+    c = facts.constants
+    if unit is not None and tensor is not None and unit.load < c.full_unit and tensor.load > c.as_full * unit.load:
         return tensor  # what feeds the products is about as busy as they are: they are the work
-    if unit is not None and dram is not None and unit.name == "l2" and dram.load > 0.9 * unit.load:
+    if unit is not None and dram is not None and unit.name == "l2" and dram.load > c.as_full * unit.load:
         return dram
     return unit
 
@@ -204,7 +197,7 @@ def _by_shape(facts: Facts) -> Regimen | None:
         return Regimen("overhead", "small_grid", 0.9, text)
     if launch.waves > 1 and launch.tail_gain > 1.1:
         return Regimen("overhead", "tail", 0.85, f"{launch.waves:.2f} waves of blocks; {busy}")
-    if launch.imbalance < EVEN:
+    if launch.imbalance < facts.constants.even_work:
         text = f"blocks start and drain for {percent(1 - launch.active)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.6, text)
     if launch.even:

@@ -11,7 +11,6 @@ from kscope.model.units import counted
 
 UNSEEN = 0.5
 """Confidence at most, where what is seen cannot be held against the units: a full one would overrule it."""
-FEW = 0.5  # blocks over SMs, below which most of the chip stands idle whatever the warps wait for
 SHARED = "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
 
 
@@ -53,7 +52,9 @@ def shared_share(facts: Facts) -> float | None:
 def few_blocks(facts: Facts) -> Regimen | None:
     """Fewer blocks than half of the SMs, where nothing says how long SMs had work: most of the chip had none."""
     launch = facts.counters.launch
-    if "SM activity" in facts.counters.collected.parts or not launch.known or launch.blocks > FEW * launch.sms:
+    if "SM activity" in facts.counters.collected.parts or not launch.known:
+        return None
+    if launch.blocks > facts.constants.few_blocks * launch.sms:
         return None
     blocks = f"{counted(launch.blocks, 'block')} for {launch.sms} SMs"
     return Regimen("overhead", "small_grid", UNSEEN, f"{blocks}; how long SMs have work was not collected")

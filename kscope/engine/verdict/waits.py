@@ -7,11 +7,7 @@ from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Limiter, Regime
 from kscope.model.units import percent
 
-TOLD = 0.01  # share of warp time, below which the second wait is noise
-CLEAR = 0.2
-"""Share of warp time by which the first group of waits leads the second, below which two explanations are equally good;
-asked for only where no unit's utilisation decides between them. Judged on tools/partial.py: of the regimes that waits
-alone tell wrong, half lead by less, and a tenth of those that they tell right."""
+TOLD = 0.01  # share of warp time, below which the second wait is not worth a word
 MANY = 8  # waves, from which the last one is no reason for empty slots: an eighth of the time at most
 WORKING = 0.95  # of the time in which SMs have work, so that uneven work is no reason either
 EMPTY = 0.6
@@ -39,7 +35,7 @@ def by_waits(facts: Facts) -> Regimen | None:
     (share, regime), (second, _) = sorted(shares, reverse=True)[:2]
     if mio and (abs(memory - compute) < mio or mio > share):  # shared memory, or special functions: it would decide
         return unknown(f"{reason}, and whether that is shared memory was not collected")
-    if not known.units and share - second < CLEAR * total:
+    if not known.units and share - second < facts.constants.waits_clear * total:
         return unknown(f"{reason}: no group of waits leads")
     confidence = min(0.9, 0.4 + 0.5 * share / total)
     if not known.units or _may_be_covered(facts):
@@ -114,7 +110,7 @@ def _memory_wait(facts: Facts, shared: float) -> Limiter:
     stalls, code = facts.counters.stalls, facts.code
     if code is not None and any(code.samples):
         atomics = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
-        if code.blamed_share(atomics) > 0.3:
+        if code.blamed_share(atomics) > facts.constants.waits_name:
             return "atomics"
     if shared > stalls.of("long_scoreboard", "lg_throttle"):
         return "shared_memory"
@@ -125,7 +121,7 @@ def _compute_wait(facts: Facts) -> Limiter:
     stalls = facts.counters.stalls
     if lanes(facts) < 16:
         return "divergence"
-    if _wgmma_waits(facts) > 0.3:
+    if _wgmma_waits(facts) > facts.constants.waits_name:
         return "tensor_pipe"
     if stalls.of("no_instructions") > stalls.of("wait", "math_pipe_throttle"):
         return "instruction_fetch"

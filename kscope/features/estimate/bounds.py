@@ -147,7 +147,7 @@ class Bounds(Struct, frozen=True):
         saturated = self.saturation(full)
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
             touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
-        queueing = saturated * max(0.5, posted) * min(1.0, 2 * touched)
+        queueing = saturated * max(self.constants.queueing, posted) * min(1.0, 2 * touched)
         outside = self.launch.outside
         inside = 1.0 - outside
         residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
@@ -158,8 +158,8 @@ class Bounds(Struct, frozen=True):
         before = self.together(1.0, min(1.0, self.next_limit({})[0]), self.floor)
         after = self.behind(max(self.together(residual, load, floor) / before, min(1.0, load)), scale)
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
-        left = outside + inside * (1 - touched) * (1 - queueing) * 0.3
-        hardest = max(load * self.constants.yields, left, 0.7 * floor, 1e-4)
+        left = outside + inside * (1 - touched) * (1 - queueing) * self.constants.others_left
+        hardest = max(load * self.constants.yields, left, self.constants.floor_left * floor, 1e-4)
         return self._promise(after, hardest, cap, queued=queued)
 
     def saturation(self, load: float) -> float:
@@ -195,7 +195,8 @@ class Bounds(Struct, frozen=True):
         if outside + start > max(load, waited, chain):
             cap = LAUNCH
         after = self.behind(after, scale or {})
-        hardest = max(load * self.constants.yields, 1 / (factor * 1.25), outside + start, 0.7 * chain)
+        c = self.constants
+        hardest = max(load * c.yields, 1 / (factor * c.more_overlap), outside + start, c.floor_left * chain)
         return self._promise(after, hardest, cap, queued=queued)
 
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
@@ -204,7 +205,8 @@ class Bounds(Struct, frozen=True):
         load, name = self.next_limit(scale or {})
         after = max(1 / factor, load if load > 1 / factor else 0.0)
         cap = name if load > 1 / factor else cap
-        return self._promise(min(1.0, after), max(load * self.constants.yields, 1 / (factor * 1.15)), cap, 1.0)
+        hardest = max(load * self.constants.yields, 1 / (factor * self.constants.more_balance))
+        return self._promise(min(1.0, after), hardest, cap, 1.0)
 
     def spread(self, fixed: Estimate, factor: float, scale: Scale) -> Estimate:
         """A repair together with `factor` times as many SMs at work: the product, as far as the units allow. scale:

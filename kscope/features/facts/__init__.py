@@ -12,6 +12,7 @@ facts.profile       code and counters: excess over the ideal, demands of a set o
 facts.specialized   roles and waits of warp-specialised kernels
 facts.chip          what the chip has: instructions, tensor cores
 facts.estimate      what a fix gains: relieve, overlap, balance, regain, latency floor
+facts.constants     the figures that estimates and verdicts rest on, each with its source
 
 The types that these hand out, and the words that rules share with them, are importable from here as well: a rule
 imports nothing else from `kscope.features`.
@@ -22,7 +23,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kscope.arch.estimates import constants
+from kscope.arch.estimates import Constants, constants
 from kscope.features.counters.occupancy import Occupancy
 from kscope.features.counters.packing import Packing
 from kscope.features.counters.product_tile import SQUARE
@@ -91,6 +92,11 @@ class Facts:
         return CounterFacts(self.kernel, self.code)
 
     @cached_property
+    def constants(self) -> Constants:
+        """How limits add up, when a unit is full: kscope/arch/estimates.toml."""
+        return constants()
+
+    @cached_property
     def chip(self) -> ChipFacts:
         """What the chip has that advice could name."""
         return ChipFacts(self.kernel.device.sm, self.kernel.device.name)
@@ -127,7 +133,7 @@ class Facts:
         floor = latency_path(code, c.launch, c.traffic) if code is not None else None
         held = c.occupancy
         resident = held.achieved / held.theoretical if held is not None and held.achieved and held.theoretical else 1.0
-        return Estimates(c.units, c.stalls, c.launch, floor, constants(), resident, c.traffic, code)
+        return Estimates(c.units, c.stalls, c.launch, floor, self.constants, resident, c.traffic, code)
 
     @property
     def _listing(self) -> Code:

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 
 from kscope.features.sass.cfg import calls_made
 from kscope.features.sass.listing import Listing, Structure, once_per_code
+from kscope.isa.families import family
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
@@ -31,16 +32,14 @@ class Function(Struct, frozen=True):
     advice: str
 
 
-_POLYNOMIAL = frozenset(
-    "FFMA FMUL FADD FSEL SEL LOP3 I2FP IADD3 VIADD ISETP FSETP F2I SHF MUFU IMAD".split()
-)
+_POLYNOMIAL = family("polynomial_step")
 FUNCTIONS = {
     f.name: f
     for f in (
-        Function("division", 3, 6, frozenset({"FFMA"}), "__fdividef(a, b), or a multiplication by the reciprocal"),
-        Function("reciprocal", 2, 4, frozenset({"FFMA", "FADD", "LOP3", "ISETP"}), "__fdividef(1, x)"),
-        Function("square root", 3, 3, frozenset({"FMUL", "FFMA", "ISETP"}), "x * rsqrtf(x); rsqrtf where it divides"),
-        Function("exp", 4, 2, frozenset({"MUFU", "FMUL"}), "__expf, or exp2f with the factor folded in"),
+        Function("division", 3, 6, family("division_step"), "__fdividef(a, b), or a multiplication by the reciprocal"),
+        Function("reciprocal", 2, 4, family("reciprocal_step"), "__fdividef(1, x)"),
+        Function("square root", 3, 3, family("root_step"), "x * rsqrtf(x); rsqrtf where it divides"),
+        Function("exp", 4, 2, family("exponential_step"), "__expf, or exp2f with the factor folded in"),
         Function("log", 3, 16, _POLYNOMIAL, "__logf"),
         Function("sin or cos", 2, 16, _POLYNOMIAL, "__sinf, __cosf where arguments are small"),
         Function("tanh", 2, 8, _POLYNOMIAL, "the tanh.approx.f32 instruction (11 bits)"),
@@ -133,7 +132,7 @@ def _adds(value: int) -> Callable[[Instruction], bool]:
     def same(operand: Operand) -> bool:
         return operand.kind == "integer" and (operand.value - value) % (1 << 32) == 0
 
-    return lambda ins: ins.opcode in ("IADD3", "VIADD", "IADD") and any(map(same, ins.operands))
+    return lambda ins: ins.opcode in family("integer_sum") and any(map(same, ins.operands))
 
 
 _ANCHORS: tuple[tuple[Callable[[Instruction], bool], str, int], ...] = (

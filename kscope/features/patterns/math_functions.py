@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kscope.features.sass.listing import Listing, Structure, once_per_code
-from kscope.isa.families import family, listed
+from kscope.isa.families import by_opcode, family, listed
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
 
@@ -18,7 +18,7 @@ SIGNATURES = (0.63661977, 1.4426950, 0.69314718, 2.8853901, 16777216.0)
 SAME = 1e-7  # relative: what a float and its printed digits differ by
 EXP2, LOG2 = 0.0013391353422775864601, -0x3F3504F3
 """What powf alone holds: a coefficient of its 2^x, and the bits of sqrt(1/2) by which it splits its base."""
-PAIRS = {"FMUL": "FADD", "DMUL": "DADD", "HMUL2": "HADD2"}
+PAIRS: dict[str, str] = by_opcode("unfused_add")
 CONVERSIONS = listed("format_change")
 DOUBLE = family("double")
 STEPS = 40  # instructions that a value of converted floats is followed through

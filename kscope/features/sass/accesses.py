@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from kscope.isa.families import family
 from kscope.model.operand import Base, Operand, memory_operand
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from kscope.model.program import Instruction, Program
 
 STACK = (Base(1),)  # R1 by the ABI
+LOCAL = family("local_access")
 _WIDTHS = frozenset({"U8", "S8", "U16", "S16", "32", "64", "96", "128", "256"})
 
 
@@ -61,7 +63,7 @@ def width_name(ins: Instruction, op: OpClass) -> str:
     if op.pipe == "tma":
         rank = [m for m in ins.mods if m[:1].isdigit() and m.endswith("D")]
         return ".".join([ins.opcode, *rank])
-    if ins.opcode in ("LDSM", "STSM"):
+    if ins.opcode in family("matrix_move"):
         return f"{ins.opcode}.x{op.bytes // 4}"
     if ins.opcode in ("LDTM", "STTM"):
         return f"{ins.opcode}.x{op.bytes // 4}"
@@ -97,12 +99,12 @@ def saves(program: Program) -> frozenset[int]:
         return frozenset()
     slots: dict[Operand | None, list[Instruction]] = {}
     for ins in program.instructions:
-        if ins.opcode in ("LDL", "STL") and ins.operands:
+        if ins.opcode in LOCAL and ins.operands:
             slots.setdefault(memory_operand(ins.operands), []).append(ins)
     out: set[int] = set()
     for group in slots.values():
         registers = {(o.kind, o.register) for ins in group for o in ins.operands if o.kind != "memory"}
-        kept = len(registers) == 1 and {ins.opcode for ins in group} == {"LDL", "STL"}
+        kept = len(registers) == 1 and {ins.opcode for ins in group} == LOCAL
         if kept and fixed_slot(group[0]) and not any(ins.pc in program.spills for ins in group):
             out.update(ins.index for ins in group)
     return frozenset(out)

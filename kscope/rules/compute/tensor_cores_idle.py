@@ -65,11 +65,12 @@ CUDA C++ Programming Guide, Warp Matrix Functions; tensor peaks from the report 
 from __future__ import annotations
 
 from kscope.features.facts import ChipFacts, Code, Facts, FmaLoop, between, total, up_to
+from kscope.isa.families import by_opcode
 from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 FRAGMENTS = 3 / 32  # bytes a multiply-add that a warp loads for 64 x 32 outputs: (64 + 32) x 2 / (64 x 32)
-BY_OPCODE = {"FFMA": "fp32", "FFMA2": "fp32", "HFMA2": "fp16", "DFMA": "fp64"}
+BY_OPCODE: dict[str, str] = by_opcode("precision")
 
 
 def inputs(chip: ChipFacts) -> str:

@@ -56,7 +56,7 @@ Volkov, "Better Performance at Lower Occupancy", GTC 2010; CUDA C++ Best Practic
 from __future__ import annotations
 
 from kscope.features.facts import Facts, Occupancy
-from kscope.model.contract.analysis import Remedy
+from kscope.model.contract.analysis import Location, Remedy
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
@@ -80,11 +80,9 @@ class LowOccupancy(CounterRule):
             return Missing(f"occupancy limits or warp states were not collected; profile with {self.collect}")
         if facts.specialized.asynchronous:
             return PASSED  # asynchronous units work without resident warps: occupancy says little
-        code = facts.code
-        if occ.theoretical > LOW * occ.maximum or launch.waves < 1:
+        # Blocks too small to fill the slots are GRD404's.
+        if occ.theoretical > LOW * occ.maximum or launch.waves < 1 or "blocks" in occ.limiters:
             return PASSED
-        if "blocks" in occ.limiters:
-            return PASSED  # blocks too small to fill the slots: GRD404 says so
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
         target = self._target(facts, occ, unused=unused)
         factor = target / max(1, occ.theoretical)
@@ -96,9 +94,9 @@ class LowOccupancy(CounterRule):
         if estimate.speedup < 1.05:
             return PASSED
         names = " and ".join(occ.limiters)
-        fullest = facts.counters.busiest
         verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
         reserve = " It is reserved but no instruction touches it." if unused else ""
+        fullest = facts.counters.busiest
         return self.finding(
             title=f"{names.capitalize()} {verb[0]} an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
@@ -113,13 +111,17 @@ class LowOccupancy(CounterRule):
                 measured(facts, "sm__warps_active.avg.pct_of_peak_sustained_active", "achieved"),
                 derived("warp time spent waiting", waiting, "", "long and short scoreboard, wait, barrier, drain"),
             ],
-            locations=code.locations(code.hottest(range(len(code)))[:2]) if code is not None else [],
+            locations=self._hottest(facts),
             estimate=estimate,
             remedies=[Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers")],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
             confidence=0.9 if unused or occ.theoretical <= 0.15 * occ.maximum else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
+
+    def _hottest(self, facts: Facts) -> list[Location]:
+        code = facts.code
+        return code.locations(code.hottest(range(len(code)))[:2]) if code is not None else []
 
     def _shared_untouched(self, facts: Facts) -> bool:
         """Shared memory is reserved, yet no executed instruction reads or writes it."""

@@ -29,10 +29,6 @@ After:
     for (k) { ra[i] = as[k][ty*8+i]; rb[j] = bs[k][tx*8+j];        // 16 loads,
               acc[i][j] += ra[i] * rb[j]; }                        // 64 FMAs
 
-Products on tensor cores read L2 the same way: the bytes that a block asks for fall with the sides of its tile. Where
-L2 is the limit, take a larger tile (128 x 128, then 128 x 256), or share tiles between the blocks of a cluster
-(multicast).
-
 ## In SASS
 
 One result a thread: a load or more for each `FFMA`. A tile of results: 16 bytes a load, 64 `FFMA` on four of them.
@@ -66,17 +62,16 @@ Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel".
 
 from __future__ import annotations
 
-from kscope.features.facts import SQUARE, Code, Demand, Facts, FmaLoop, up_to
+from kscope.features.facts import Code, Facts, FmaLoop, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
-from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
+from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 SIDE = 8  # results of a register tile in either direction: 2 / 8 loaded words an FMA
 REGISTERS = 255  # a thread can have
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
-BUSY = 0.75  # load of L2 from which the tiles of a tensor-core product are too small for it
 
 
 class LowDataReuse(ProfiledRule):
@@ -89,7 +84,7 @@ class LowDataReuse(ProfiledRule):
     def check(self, facts: Facts, code: Code) -> Outcome:
         loops = wasteful(facts, code)
         if not loops:
-            return self._tiles(facts, code)
+            return PASSED
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
         if share < 0.1:
@@ -137,39 +132,6 @@ class LowDataReuse(ProfiledRule):
             return SIDE
         words = 2 if loop.opcode == "DFMA" else 1
         return SIDE if facts.kernel.launch.registers + SIDE * SIDE * words <= REGISTERS else SIDE // 2
-
-    def _tiles(self, facts: Facts, code: Code) -> Outcome:
-        """Products on tensor cores whose tiles ask L2 for more than it delivers in the time of the products."""
-        units, now = facts.counters.units, facts.counters.product_tile
-        l2, tensor = units.get("l2"), units.get("tensor")
-        if l2 is None or tensor is None or now is None or l2.load < BUSY or tensor.load > 0.9 * l2.load:
-            return PASSED
-        if now.kept > 0.9 or facts.counters.l2_passes or not facts.specialized.held_up("l2"):
-            return PASSED
-        loads = code.where(
-            lambda ins, op: op.pipe == "tma" or (op.space == "global" and op.access in ("load", "async_copy"))
-        )
-        waiting = facts.counters.stalls.of("long_scoreboard", "barrier")
-        scale: dict[Demand, float] = dict.fromkeys(("l2_sectors", "l2_requests", "dram_bytes"), now.kept)
-        return self.finding(
-            title="Product tiles ask L2 for too many bytes",
-            why=(
-                f"{now.intensity:.0f} operations for each byte from L2: what tiles of {now.side:.0f} x {now.side:.0f} "
-                f"have. L2 is {percent(l2.busy)} busy, the tensor pipe {percent(tensor.busy)}; tiles of "
-                f"{'128 x 128' if now.better == SQUARE else '128 x 256'} ask for {percent(now.kept)} of the bytes."
-            ),
-            fix="a larger tile a block: 128 x 128, then 128 x 256 with two consumer warpgroups; clusters that "
-            "multicast tiles; an order of blocks that shares them in L2",
-            evidence=[
-                derived("operations a byte from L2", now.intensity, "", "tensor operations over bytes asked for"),
-                derived("side of such a tile", now.side, "", "harmonic mean of both sides"),
-                measured(facts, l2.parts[0].metric),
-            ],
-            locations=code.locations(code.ran(loads)),
-            estimate=facts.estimate.relieve(waiting, now.kept, scale, latency=now.kept),
-            pulls=["+tile", "+shared memory"],
-            confidence=0.75,
-        )
 
     def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float) -> Estimate:
         """Gain if `ratio` of these loads is left."""

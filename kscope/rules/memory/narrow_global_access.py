@@ -69,17 +69,28 @@ Access".
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
 from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.wide_accesses import candidates, padded, streams, wavefronts_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
+
+if TYPE_CHECKING:
+    from kscope.features.facts import Merge
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
 FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
+ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
+
+
+def _not_fatter(facts: Facts) -> list[Remedy]:
+    return [Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
 
 
 class NarrowGlobalAccess(ProfiledRule):
@@ -93,11 +104,10 @@ class NarrowGlobalAccess(ProfiledRule):
         groups, narrow = candidates(facts, code)
         grouped = {i for g in groups for i in g.members}
         members = sorted(grouped | set(narrow))
-        if not len(members) or total(code.executed, members) == 0:
-            return PASSED
         before = total(code.executed, members)
-        merged = sum(float(code.executed[g.members[0]]) for g in groups)
-        kept = merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
+        if not before:
+            return PASSED
+        kept = self._kept(code, groups, narrow)
         ratio = max(kept / before, 1 / 8)
         share = code.blamed_share(members)
         coarse = self._coarsened(facts, code, members, ratio)
@@ -114,25 +124,19 @@ class NarrowGlobalAccess(ProfiledRule):
         if fewer:
             scale["blocks"] = ratio
         estimate = facts.estimate.relieve(share, left, scale, latency=left, hides=True)
-        fatter = coarse is not None and coarse.speedup > estimate.speedup
-        if coarse is not None and fatter:
+        if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
         wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         threes = {i for g in padded(facts, set()) for i in g.members}
-        proven = 2 * total(code.executed, sorted(grouped)) > before
+        proven = width < 4 or 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
-                f"{adjacent}. {percent(share)} of all samples wait for them."
-                + (
-                    " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
-                    if fatter
-                    else ""
-                )
+                f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
             fix=f"{PAD if first in threes else ''}{FIX}; {FATTER}",
             evidence=[
@@ -142,11 +146,15 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            remedies=[Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
-            if fewer and left > ratio else [],
+            remedies=_not_fatter(facts) if fewer and left > ratio else [],
             pulls=["-threads"] if fewer or fatter else [],
-            confidence=0.85 if proven or width < 4 else 0.6 if streams(code, before) else 0.4,
+            confidence=0.85 if proven else 0.6 if streams(code, before) else 0.4,
         )
+
+    def _kept(self, code: Code, groups: Sequence[Merge], narrow: Collection[int]) -> float:
+        """Accesses that move the same bytes where each is as wide as it can be."""
+        merged = sum(float(code.executed[g.members[0]]) for g in groups)
+        return merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)
 
     def _left(
         self, facts: Facts, code: Code, narrow: list[int], before: float, ratio: float
@@ -171,24 +179,32 @@ class NarrowGlobalAccess(ProfiledRule):
         if times < 2 or any(code.executed[i] > 0 and loop is not None for i, loop in enumerate(code.cfg.loop_of)):
             return None
         element = set(facts.patterns.values_of(stores))
-        values = {p for i in [*stores, *element] for ps in code.defuse.sources(i).values() for p in ps}
-        narrow = code.where(lambda ins, op: op.space == "global" and op.access == "load" and 0 < op.bytes < 4)
-        loads = set(narrow) & values  # each leaves an instruction that takes its element out of a wider register
+        values = self._values_behind(code, [*stores, *element])
+        loads = self._narrow_loads(code) & values  # each leaves an instruction that takes its element out of a register
         moved = {*members, *loads}
         once = [i for i in range(len(code)) if code.executed[i] > 0 and i not in moved and i not in element]
         kept, wide = facts.profile.demands_after(once, 1 / times), facts.profile.demands_after(sorted(moved), ratio)
         scale = {d: max(0.0, kept.get(d, 1.0) + wide.get(d, 1.0) - 1) for d in kept.keys() | wide.keys()}
         scale["blocks"] = 1 / times
         scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
-        # Taking an element out of a wide register is an instruction of the integer pipe, unless a conversion, which
-        # picks its byte or half itself (I2F.U8.B1, PRMT), is the first to read it.
-        taken = total(code.executed, [i for i in sorted(loads) if not self._converted(code, i)])
-        every = code.issued_by_pipe.get("alu", 0.0)
-        scale["alu"] = scale.get("alu", 1.0) + (taken / every if every else 0.0)
+        scale["alu"] = scale.get("alu", 1.0) + self._taken_out(code, loads)
         scale |= {"l2_requests": max(1 / times, max(code.classes[i].bytes for i in stores) / 4)}
         working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
         waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
         return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+
+    def _values_behind(self, code: Code, members: Sequence[int]) -> set[int]:
+        return {p for i in members for ps in code.defuse.sources(i).values() for p in ps}
+
+    def _narrow_loads(self, code: Code) -> set[int]:
+        return set(code.where(lambda ins, op: op.space == "global" and op.access == "load" and 0 < op.bytes < 4))
+
+    def _taken_out(self, code: Code, loads: Collection[int]) -> float:
+        """Taking an element out of a wide register is an instruction of the integer pipe, unless a conversion, which
+        picks its byte or half itself (I2F.U8.B1, PRMT), is the first to read it. As a share of that pipe's now."""
+        taken = total(code.executed, [i for i in sorted(loads) if not self._converted(code, i)])
+        every = code.issued_by_pipe.get("alu", 0.0)
+        return taken / every if every else 0.0
 
     def _converted(self, code: Code, load: int) -> bool:
         """Whether all readers of a narrow load would take their element out of a wide register themselves; a shift by

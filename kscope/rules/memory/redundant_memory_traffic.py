@@ -7,14 +7,10 @@ dimension is repeated by every block along it; so is nearly all of a window that
 neighbours' windows start a few bytes further (lags, offsets). A second loop over the same pointer passes over the data
 again. Device traffic far above the distinct bytes is redundant.
 
-Strong loads (`volatile`, `ld.relaxed`, `ld.cg`: `LDG.STRONG`) of bytes that all blocks share are named too, where the
-kernel has no fence, atomic or strong store and does not poll.
-
 ## Why it costs time
 
 Re-read data costs bandwidth as if it were new unless it is still in a cache. When blocks that share data run far
-apart in time, L2 has dropped it, and device memory serves it again. L1 is not coherent and may not answer a strong
-load: each is a trip to L2, and the compiler neither merges volatile loads nor moves them up.
+apart in time, L2 has dropped it, and device memory serves it again.
 
 ## Evidence
 
@@ -64,7 +60,6 @@ After (capture softmax_rows.registers):
 
 ## When it is wrong
 
-Strong loads are right where the host or another kernel writes the data meanwhile; the report does not show those.
 Kernels of bulk copies, whose sizes the code does not tell, are skipped.
 The distinct bytes are inferred from the grid, not from the arrays' sizes. Indirect addresses (gathers) are skipped.
 
@@ -76,16 +71,46 @@ Triton tutorial 03 (grouped ordering); CUDA C++ Programming Guide, L2 persistenc
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
+
+from msgspec import Struct
 
 from kscope.features.facts import Code, Demand, Facts
 from kscope.isa.families import family
-from kscope.model.contract.analysis import Finding
 from kscope.rules.base import PASSED, Missing, Outcome, ProfiledRule, derived, measured, percent
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
 BULK = family("bulk_read")
+Passes = dict[str, dict[int | None, float]]
+"""Pointer -> loop -> bytes that one pass of it loads."""
 BUSY = 0.4  # load of device memory below which its bytes are not what costs time
-WAITED = 0.1  # share of the samples behind strong loads from which they are worth a word
+
+
+class Covered(Struct, frozen=True):
+    """What the loads cover, in bytes: each once (`distinct`) and all (`asked`). repeated: loads of what another block
+    or loop reads too; again: there are passes over the same data; windows: neighbouring blocks' windows overlap."""
+
+    distinct: float
+    asked: float
+    repeated: list[int]
+    again: bool
+    windows: bool
+
+    @property
+    def fix(self) -> str:
+        if self.again:
+            return "keep the data in registers or shared memory between passes, or fuse the passes (online algorithms)"
+        if self.windows:
+            return "let one block do what blocks with overlapping windows do, so that each value is loaded once for all"
+        return "larger tiles in shared memory; grouped or Hilbert block order; clusters; L2 persistence"
+
+
+def _once(passes: Passes, own: Collection[str]) -> tuple[float, bool]:
+    """Distinct bytes without those of the kernel's own results, and whether there are several passes over any. Loops of
+    about the same size are passes; a much smaller one is the remainder of an unrolled one."""
+    rounds = {p: sum(size > max(loops.values()) / 2 for size in loops.values()) for p, loops in passes.items()}
+    distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p] and p not in own)
+    return distinct, any(n > 1 for n in rounds.values())
 
 
 class RedundantMemoryTraffic(ProfiledRule):
@@ -98,52 +123,20 @@ class RedundantMemoryTraffic(ProfiledRule):
     collect = "--section MemoryWorkloadAnalysis"
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        launch = facts.kernel.launch
         read = facts.kernel.metrics["dram__bytes_read.sum"]
         if "dram" not in facts.counters.units:
             return Missing("device-memory utilisation was not collected; profile with --section SpeedOfLight")
-        if (past := self._past_l1(facts, code)) is not None:
-            return past
         if facts.counters.units["dram"].load < BUSY:
             return PASSED
-        used = {axis: n for axis, n in zip("xyz", launch.grid, strict=True) if n > 1}
-        loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
         if code.ran(code.where(lambda ins, op: ins.opcode in BULK)):
             return PASSED  # how much a bulk copy brings stands in a register, not in the code
-        # Bytes by pointer and loop: the loads of one loop cover different elements (unrolling), another loop over the
-        # same pointer passes over them again.
-        passes: dict[str, dict[int | None, float]] = {}
-        asked = 0.0
-        repeated = []
-        sizes = {i: (code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in code.ran(loads)}
-        axes = {i: facts.addresses.grid_dimensions(i) for i in sizes}
-        direct = {i: size for i, size in sizes.items() if axes[i] is not None}
-        windows = facts.lanes.strides.windows(direct, used) if used else {}
-        for i, size in sizes.items():
-            asked += size
-            reached = axes[i]
-            known = reached if reached is not None else used
-            times = windows.get(i) or math.prod(n for axis, n in used.items() if axis not in known)
-            based = facts.addresses.pointer(i) or f"unknown {i}"
-            loops = passes.setdefault(based, {})
-            loop = code.cfg.loop_of[i]
-            # The remainder of an unrolled loop goes on where that one stopped: one pass.
-            others = (other for other in loops if other is not None and other != loop)
-            loop = next((other for other in others if facts.addresses.continues(i, other)), loop)
-            loops[loop] = loops.get(loop, 0.0) + size / times
-            if times > 1 or len(loops) > 1:
-                repeated.append(i)
-        # Loops of about the same size are passes; a much smaller one is the remainder of an unrolled one.
-        rounds = {p: sum(size > max(loops.values()) / 2 for size in loops.values()) for p, loops in passes.items()}
-        own = self._written_first(facts, code, loads)
-        distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p] and p not in own)
-        again = any(n > 1 for n in rounds.values()) or bool(own)
-        if not repeated or not distinct or read < WORTH * distinct:
+        seen = self._covered(facts, code)
+        distinct = seen.distinct
+        if not seen.repeated or not distinct or read < WORTH * distinct:
             return PASSED
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
         kept = (distinct + written) / (read + written)
-        share = code.blamed_share(repeated)
-        fewer = max(kept, distinct / asked)
+        fewer = max(kept, distinct / seen.asked)
         scale: dict[Demand, float] = {"dram_bytes": kept, "l2_sectors": fewer, "l2_requests": fewer}
         return self.finding(
             why=(
@@ -151,53 +144,48 @@ class RedundantMemoryTraffic(ProfiledRule):
                 f"{read / 1e6:,.0f} MB: {read / distinct:.1f} times. L2 hit rate "
                 f"{percent(facts.counters.traffic.l2_hit or 0.0)}."
             ),
-            fix="keep the data in registers or shared memory between passes, or fuse the passes (online algorithms)"
-            if again
-            else "let one block do what blocks with overlapping windows do, so that each value is loaded once for all"
-            if windows
-            else "larger tiles in shared memory; grouped or Hilbert block order; clusters; L2 persistence",
+            fix=seen.fix,
             evidence=[
                 measured(facts, "dram__bytes_read.sum"),
                 derived("distinct bytes", distinct, "byte", "loads over the dimensions that their address ignores"),
-                derived("bytes asked for", asked, "byte", "by all global loads"),
+                derived("bytes asked for", seen.asked, "byte", "by all global loads"),
                 measured(facts, "lts__t_sector_hit_rate.pct"),
             ],
-            locations=code.locations(repeated),
-            estimate=facts.estimate.relieve(share, kept, scale),
+            locations=code.locations(seen.repeated),
+            estimate=facts.estimate.relieve(code.blamed_share(seen.repeated), kept, scale),
             confidence=0.6,
         )
 
-    def _past_l1(self, facts: Facts, code: Code) -> Finding | None:
-        """Loads that L1 may not answer though it could: all blocks read the same, and nobody writes it."""
-        loads = facts.patterns.strong_loads_shared_by_blocks(facts.kernel.launch)
-        share = code.blamed_share(loads, "long_scoreboard", "lg_throttle")
-        if share < WAITED:
-            return None
-        kept = facts.patterns.l1_over_l2_latency
-        sectors = 1 - facts.profile.sectors_share(loads) * (1 - 1 / facts.counters.launch.warps_per_block)
-        return self.finding(
-            title="Loads of data that all blocks share may not use L1",
-            why=(
-                f"{percent(share)} of all samples wait for {code[loads[0]].name}: a strong load (volatile, "
-                "ld.relaxed, ld.cg) goes to L2 each time and is neither merged nor moved up. All blocks read the same "
-                "few bytes, and the kernel neither fences nor counts nor publishes: a plain load would find them in L1."
-            ),
-            fix="drop volatile (or the cache operator): const T* __restrict__, __ldg; volatile is for flags that "
-            "somebody else writes meanwhile",
-            evidence=[
-                derived("samples behind strong loads", share, "", "long_scoreboard, lg_throttle, blamed on the loads"),
-                derived("strong loads", len(loads), "inst", "LDG.STRONG, addresses without the block index"),
-                derived("latency left", kept, "", "unloaded latency of L1 over L2 (kscope/arch/latency.toml)"),
-            ],
-            locations=code.locations(loads),
-            estimate=facts.estimate.relieve(
-                share,
-                kept,
-                {"l2_sectors": sectors, "l2_requests": sectors},
-                latency=facts.estimate.floor_without(loads, kept),
-            ),
-            confidence=0.75,
-        )
+    def _covered(self, facts: Facts, code: Code) -> Covered:
+        """Bytes by pointer and loop: the loads of one loop cover different elements (unrolling), another loop over the
+        same pointer passes over them again."""
+        used = {axis: n for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
+        loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
+        passes: Passes = {}
+        repeated = []
+        sizes = {i: (code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in code.ran(loads)}
+        axes = {i: facts.addresses.grid_dimensions(i) for i in sizes}
+        direct = {i: size for i, size in sizes.items() if axes[i] is not None}
+        windows = facts.lanes.strides.windows(direct, used) if used else {}
+        for i, size in sizes.items():
+            reached = axes[i]
+            known = reached if reached is not None else used
+            times = windows.get(i) or math.prod(n for axis, n in used.items() if axis not in known)
+            loops = passes.setdefault(facts.addresses.pointer(i) or f"unknown {i}", {})
+            loop = self._pass_of(facts, code, i, loops)
+            loops[loop] = loops.get(loop, 0.0) + size / times
+            if times > 1 or len(loops) > 1:
+                repeated.append(i)
+        own = self._written_first(facts, code, loads)
+        distinct, again = _once(passes, own)
+        return Covered(distinct, sum(sizes.values()), repeated, again or bool(own), bool(windows))
+
+    def _pass_of(self, facts: Facts, code: Code, load: int, loops: Mapping[int | None, float]) -> int | None:
+        """The loop that a load belongs to. The remainder of an unrolled loop goes on where that one stopped: one
+        pass."""
+        own = code.cfg.loop_of[load]
+        others = (other for other in loops if other is not None and other != own)
+        return next((other for other in others if facts.addresses.continues(load, other)), own)
 
     def _written_first(self, facts: Facts, code: Code, loads: list[int]) -> set[str]:
         """Arrays that the kernel stores to before it loads from them: their loads only fetch its own results back."""

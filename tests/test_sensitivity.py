@@ -1,0 +1,54 @@
+"""tools/sensitivity.py: constants are replaced for a while, wherever they are known, and what that moves is seen."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from kscope.arch.estimates import constants
+from kscope.features.counters import traffic
+from kscope.features.facts import SECTOR
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
+
+import sensitivity
+
+CASES = ("bank_conflict.slow", "tail_effect.slow")
+
+
+def test_what_a_constant_moves_is_seen() -> None:
+    settings = [("estimates.low", 0.8), ("estimates.idle_sms", 0.2), ("estimates.few_blocks", 0.25)]
+    low, idle, few = sensitivity.moves(CASES, settings)
+    assert low.gains == ["bank_conflict.slow", "tail_effect.slow"] and low.verdict == []
+    assert idle.verdict == ["tail_effect.slow"] and idle.gains == []
+    assert few == sensitivity.Moves()
+    page = sensitivity.page(settings, [low, idle, few], 2)
+    assert "Move nothing on these 2 captures: few_blocks." in page
+
+
+def test_a_constant_is_put_back() -> None:
+    now = constants().smooth
+    with sensitivity.using("estimates.smooth", 9.0):
+        assert constants().smooth == 9.0
+    assert constants().smooth == now
+
+
+def test_modules_that_imported_a_constant_have_the_other_value_too() -> None:
+    facts = sys.modules["kscope.features.facts"]
+    with sensitivity.using("kscope.features.counters.traffic.SECTOR", 64):
+        assert (traffic.SECTOR, facts.SECTOR) == (64, 64)
+    assert (traffic.SECTOR, facts.SECTOR) == (32, 32) and SECTOR == 32
+
+
+def test_values_keep_their_order_and_their_kind() -> None:
+    near, at = constants().near, constants().at
+    assert all(v < at for v in sensitivity.tried("estimates.near"))
+    assert all(v > near for v in sensitivity.tried("estimates.at"))
+    assert sensitivity.tried("kscope.features.counters.traffic.SECTOR") == [16, 64]
+    assert sensitivity.tried("estimates.as_full") == [0.9 * 3 / 4, 1.0]
+    assert sensitivity.tried("estimates.start") == [500.0, 2000.0]
+
+
+def test_constants_of_modules_are_found() -> None:
+    found = list(sensitivity.named())
+    assert "kscope.rules.memory.sector_promotion.MORE" in found and len(found) == len(set(found)) > 100
