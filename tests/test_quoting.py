@@ -22,6 +22,7 @@ FILES = sorted(p for p in REPORTS.rglob("*.py") if p.name not in {"escape.py", *
 OUTPUTS = [
     ("markdown/page.py", "render"), ("llm/page.py", "render"), ("markdown/diff.py", "render"),
     ("html/page.py", "render"), ("html/page.py", "render_diff"), ("html/page.py", "render_programs"),
+    ("versions/markdown.py", "render"), ("versions/page.py", "render"), ("versions/trend.py", "as_page"),
     ("html/page.py", "render_sass_diff"), ("notebook.py", "repr_html"), ("sarif.py", "_message"),
 ]  # fmt: skip
 """Where marked-up text leaves. On a terminal Page.line is the guard; JSON leaves through jsonv1.encode."""

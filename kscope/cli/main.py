@@ -20,7 +20,7 @@ COMMANDS = {
     "arch": "Show a chip: peaks, bandwidths, limits, latencies, instructions, each with its source.",
     "bench": "Check a kernel against a reference, look for cheats, time it beside a baseline.",
     "checklist": "Show what can be tried on a kernel, from easiest to hardest, with its state.",
-    "diff": "Compare two versions: what a change did, kernel by kernel, and whether the promise held.",
+    "diff": "Compare versions: what a change did, kernel by kernel, and whether the promise held.",
     "doctor": "Show which tools, versions and permissions are here, and what each missing one costs.",
     "explain": "Print the page of a rule: what it sees, why it costs, how to fix it.",
     "fix": "Print the change that a finding asks for: code, conditions, proof, worth.",

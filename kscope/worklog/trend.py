@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated
 
+import msgspec
 from msgspec import Meta
 
 from kscope.model.contract.analysis import Frozen
@@ -31,7 +32,7 @@ class Figure(Frozen, frozen=True, kw_only=True):
     """One figure over the versions; null where a report does not hold it."""
 
     name: str
-    unit: str
+    measure: Annotated[str, Meta(description="unit of the values")] = msgspec.field(name="unit")
     values: list[float | None]
     moved: Annotated[bool, Meta(description="by 2 % or more, or there in some versions only")]
 
@@ -70,7 +71,7 @@ def trend(entries: Sequence[Entry], kscope: str) -> Trend:
             for e in entries
         ],
         figures=[
-            Figure(name=name, unit=unit, values=values, moved=_moved(values)) for name, unit, values in rows
+            Figure(name=name, measure=unit, values=values, moved=_moved(values)) for name, unit, values in rows
             if any(value is not None for value in values)
         ],
     )  # fmt: skip

@@ -67,16 +67,10 @@ def diff(
     if output:
         _output.check_target(output, list(paths), force=force)
     if len(paths) > 2:
-        from kscope.cli.diagnose import _versions
-
-        found, last, whole = _versions.compared(paths, kernel, by_hand)
-        text = _versions.rendered(
-            found, format_, to_file=output is not None, verbose=verbose, no_color=no_color
-        )
-        _written(text, output, force=force)
-        if fail_if_slower is None:
-            return 0
-        return _judged([last, whole], fail_if_slower, allow_unmatched=allow_unmatched)
+        return _several(
+            paths, kernel, format_, output, by_hand, fail_if_slower, force=force, verbose=verbose, no_color=no_color,
+            allow_unmatched=allow_unmatched,
+        )  # fmt: skip
     before, after = paths
 
     from kscope.cli.diagnose._sass_diff import is_code
@@ -95,6 +89,21 @@ def diff(
         text = _rendered(comparison, format_, to_file=output is not None, verbose=verbose, no_color=no_color)
     _written(text, output, force=force)
     return 0 if fail_if_slower is None else _judged([comparison], fail_if_slower, allow_unmatched=allow_unmatched)
+
+
+def _several(
+    paths: Sequence[str], kernel: str | None, format_: str | None, output: Path | None, rules: Sequence[Rule],
+    fail_if_slower: float | None, *, force: bool, verbose: bool, no_color: bool, allow_unmatched: bool,
+) -> int:  # fmt: skip
+    """More than two versions; the last is judged against the one before and against the first."""
+    from kscope.cli.diagnose import _versions
+
+    found, last, whole = _versions.compared(paths, kernel, rules)
+    text = _versions.rendered(found, format_, to_file=output is not None, verbose=verbose, no_color=no_color)
+    _written(text, output, force=force)
+    if fail_if_slower is None:
+        return 0
+    return _judged([last, whole], fail_if_slower, allow_unmatched=allow_unmatched)
 
 
 def _written(text: str, output: Path | None, *, force: bool) -> None:

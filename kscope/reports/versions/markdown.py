@@ -23,10 +23,10 @@ def render(found: Versions) -> str:
     for line in found.lines:
         rows = [
             [str(s.version), words.time(s.time_us), ratio(s.on_first), ratio(s.on_before), prose(limit(s)), moved(s),
-             s.next or ""]
+             prose(s.next or "")]
             for s in line.standings
         ]  # fmt: skip
         parts += [f"## {code(words.shorten(line.name, 100))}", table(HEAD, rows, (1, 2, 3))]
     parts.append(bullets(prose(note) for note in found.notes))
-    parts.append(bullets(f"not read: {code(s.input)}: {prose(s.message)}" for s in found.skipped))
+    parts.append(bullets(f"not read: {code(s.input)}: {code(s.message)}" for s in found.skipped))
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -19,7 +19,8 @@ STYLE = """
 :root { color-scheme: light; --ink: #171a21; --dim: #5a6172; --line: #dfe2e9; --page: #f5f6f8; --card: #fff;
   --bar: #7c8594; --best: #1b7a3d; --good: #1b7a3d; --bad: #b3161d; }
 @media screen and (prefers-color-scheme: dark) { :root { --ink: #e7e9ee; --dim: #a3aabb; --line: #313644;
-  --page: #12141a; --card: #1a1d25; color-scheme: dark; --bar: #8c95a6; --best: #74cf92; --good: #74cf92; --bad: #ff8a8a; } }
+  --page: #12141a; --card: #1a1d25; color-scheme: dark; --bar: #8c95a6;
+  --best: #74cf92; --good: #74cf92; --bad: #ff8a8a; } }
 body { font: 14px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--page); max-width: 1180px;
   margin: 0 auto; padding: 12px 20px 24px; }
 h1 { font-size: 19px; } h2 { font: 600 15px/1.4 ui-monospace, monospace; overflow-wrap: anywhere; margin: 0 0 8px; }

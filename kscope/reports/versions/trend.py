@@ -55,15 +55,15 @@ def value(figure: Figure, index: int) -> str:
     number = figure.values[index]
     if number is None:
         return "-"
-    if figure.unit == "us":
+    if figure.measure == "us":
         return words.time(number)
-    if figure.unit == "x":
+    if figure.measure == "x":
         return words.times(number)
-    if figure.unit in ("FLOP/s", "B/s", "B"):
-        return words.si(number, figure.unit)
+    if figure.measure in ("FLOP/s", "B/s", "B"):
+        return words.si(number, figure.measure)
     if abs(number) >= 1e6:  # sectors, cycles: their name says what is counted
         return words.si(number, "")
-    return f"{words.number(number)} {figure.unit}".rstrip()
+    return f"{words.number(number)} {figure.measure}".rstrip()
 
 
 def change(figure: Figure) -> str:
@@ -71,7 +71,7 @@ def change(figure: Figure) -> str:
     first, last = figure.values[0], figure.values[-1]
     if first is None or last is None or not figure.moved:
         return ""
-    if figure.unit == "%":
+    if figure.measure == "%":
         return f"{last - first:+.0f} points"
     return f"{last / first:.3g} times" if first else ""
 
@@ -80,7 +80,7 @@ def as_csv(trend: Trend) -> str:
     """A row a version, a column a figure with its unit."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    units = [f"{f.name} ({f.unit})" if f.unit else f.name for f in trend.figures]
+    units = [f"{f.name} ({f.measure})" if f.measure else f.name for f in trend.figures]
     writer.writerow(["version", "message", "added", "status", "limiter", *units])
     for i, v in enumerate(trend.versions):
         rest = ["" if f.values[i] is None else f.values[i] for f in trend.figures]

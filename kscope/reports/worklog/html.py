@@ -23,7 +23,8 @@ table { border-collapse: collapse; width: 100%; } th, td { padding: .25rem .6rem
 pre { background: #f4f5f8; padding: .6rem; overflow-x: auto; font-size: 13px; line-height: 1.35; }
 .plus { color: #1b7a3d; } .minus { color: #b3261e; } .number { font-size: 1.6rem; font-weight: 700; }
 svg { width: 100%; height: auto; } text { font: 13px system-ui, sans-serif; fill: #171a21; }
-@media screen and (prefers-color-scheme: dark) { body { color: #e7e9ee; background: #14161b; } pre { background: #1e2128; }
+@media screen and (prefers-color-scheme: dark) { body { color: #e7e9ee; background: #14161b; }
+  pre { background: #1e2128; }
   .aside, .dim { color: #a3a9b8; } .plus { color: #66c98a; } .minus { color: #ff8a80; } text { fill: #e7e9ee; }
   th, td { border-color: #333845; } }
 """
