@@ -151,6 +151,15 @@ class Timelines(Struct, frozen=True):
         return _arrays(self.by_name, "float64")
 
 
+class TimedSamples(Struct, frozen=True):
+    """Warp samples with time stamps: ns from the first sample (ascending), byte offset of the instruction from the
+    kernel's entry, and what the warp waited for, a value each a sample."""
+
+    times: Sequence[int]
+    offsets: Sequence[int]
+    reasons: Sequence[str]
+
+
 class Charts(Struct, frozen=True):
     """What only charts show, of reports read for them. occupancy[resource]: values of the resource, and the warps an SM
     holds from each of them on. series[metric]: PM-sampled, ns from its own first sample, and values."""
@@ -183,6 +192,7 @@ class Kernel(Struct, frozen=True):
     program: Program | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     timelines: Timelines | None = None
+    timed: TimedSamples | None = None
     charts: Charts | None = None
     nvtx: tuple[str, ...] = ()
     nvidia: tuple[NvidiaRule, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kscope.model.faults import in_words, show_traceback
-from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
+from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, TimedSamples, Timelines
 from kscope.model.program import Program
 from kscope.parsers.sass.instructions import parse_program
 
@@ -48,6 +48,7 @@ def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
         program=program,
         sources=raw["sources"],
         timelines=_timelines(raw),
+        timed=_timed(raw),
         charts=_charts(raw),
         nvtx=tuple(raw["nvtx"]),
         nvidia=tuple(NvidiaRule(*r) for r in raw["nvidia"]),
@@ -93,6 +94,14 @@ def _timelines(raw: Raw) -> Timelines | None:
         {name: t for name, (t, _) in series.items()},
         {name: array("d", values) for name, (_, values) in series.items()},
     )
+
+
+def _timed(raw: Raw) -> TimedSamples | None:
+    found = raw.get("timed")
+    if not found:
+        return None
+    times, pcs, numbers, names = found
+    return TimedSamples(list(times), [pc - raw["entry"] for pc in pcs], [names[n] for n in numbers])
 
 
 def _charts(raw: Raw) -> Charts | None:

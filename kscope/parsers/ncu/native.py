@@ -19,6 +19,7 @@ from kscope.model.quoted import quoted
 from kscope.parsers.ncu.metric_values import Unreadable, direct_calls
 from kscope.parsers.ncu.old_names import STALLS, per_pc, stall_columns, today
 from kscope.parsers.ncu.raw_metrics import described
+from kscope.parsers.ncu.timed import timed
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
@@ -88,11 +89,11 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         "demangled": part("demangled name", lambda: action.name(action.NameBase_DEMANGLED), ""),
         "mangled": mangled, "metrics": metrics, "entry": entry,
         "workload": WORKLOADS.get(part("workload type", lambda: action.workload_type(), 0), "kernel"),
-        "pcs": pcs,
-        "counters": counters,
+        "pcs": pcs, "counters": counters,
         "rows": rows,
         "opcodes": part("opcode counts", lambda: _opcodes(action), {}),
         "timelines": part("timelines", lambda: _timelines(action), {}) if want.timelines and _works_ahead(rows) else {},
+        "timed": part("warp samples", lambda: timed(action), None) if want.timelines and _works_ahead(rows) else None,
         "charts": part("chart data", lambda: _charts(action), {}) if want.charts else {},
         "nvtx": part("NVTX ranges", lambda: _nvtx(action), []),
         "nvidia": part("NVIDIA's rule results", lambda: _nvidia(action), []) if want.nvidia else [],
