@@ -34,6 +34,7 @@ from kscope.model.fixes import Condition, Edit, Fix, Proof
 from kscope.model.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
 from kscope.model.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.next_step import NextStep
+from kscope.model.nvidia import NvidiaFinding
 from kscope.model.problem import ProblemFit
 from kscope.model.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.specialization import WarpSpecialization
@@ -105,14 +106,6 @@ class Utilization(Frozen):
     unit: str
     pct: float
     metric: str
-
-
-class NvidiaFinding(Frozen):
-    rule: str
-    title: str
-    message: str
-    speedup_pct: float | None
-    type: Literal["global", "local", ""]
 
 
 class HotInstruction(Frozen):

@@ -94,6 +94,14 @@ class Launch(Struct, frozen=True):
         return -(-self.threads // 32)
 
 
+class NvidiaTable(Struct, frozen=True):
+    """A table of a rule's result: cells as text, a list a row."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+
+
 class NvidiaRule(Struct, frozen=True):
     """A finding of Nsight Compute's own rules, kept beside ours."""
 
@@ -102,6 +110,7 @@ class NvidiaRule(Struct, frozen=True):
     message: str
     speedup_pct: float | None
     kind: str  # "global" | "local" | ""
+    tables: tuple[NvidiaTable, ...] = ()
 
 
 class Counters(Struct, frozen=True):

@@ -7,7 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kscope.model.faults import in_words, show_traceback
-from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, TimedSamples, Timelines
+from kscope.model.kernel import (
+    Charts,
+    Counters,
+    Device,
+    Kernel,
+    Launch,
+    Metrics,
+    NvidiaRule,
+    NvidiaTable,
+    TimedSamples,
+    Timelines,
+)
 from kscope.model.program import Program
 from kscope.parsers.sass.instructions import parse_program
 
@@ -51,7 +62,10 @@ def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
         timed=_timed(raw),
         charts=_charts(raw),
         nvtx=tuple(raw["nvtx"]),
-        nvidia=tuple(NvidiaRule(*r) for r in raw["nvidia"]),
+        nvidia=tuple(
+            NvidiaRule(rule, title, message, pct, kind, tuple(NvidiaTable(*t) for t in tables))
+            for rule, title, message, pct, kind, tables in raw["nvidia"]
+        ),
         sections=tuple(raw["sections"]),
         notes=tuple(notes),
         tool_version=raw.get("tool_version"),
