@@ -150,7 +150,7 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
     said = of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
-    return without_advice(facts.chip, without_threads(facts.kernel, said))
+    return without_advice(facts.chip, without_threads(facts.kernel.tile, said))
 
 
 def _notes(facts: Facts, findings: list[Finding], library: LibraryKernel | None, *, every: bool) -> list[str]:
