@@ -3,8 +3,8 @@
     python tools/golden.py [--check] [FOLDER]
 
 - CASE.json: the Analysis, shortened to what a review can read: numbers to three significant digits, paths relative to
-  the repository, the first entries of long lists (FIRST), the beginnings of NVIDIA's messages. It leaves out what
-  changes with every rule that is added: which rules passed, which could not be checked.
+  the repository, the first entries of long lists (FIRST), the beginnings of NVIDIA's messages. It leaves out
+  their tables and what changes with every rule that is added: which rules passed, which could not be checked.
 - rules/CODE.txt: what one rule says of all captures, a line each: `fires 1.10x CASE` with the promised speed-up (`-` if
   none), its severity, or `n/a CASE WHY`, or `error CASE WHAT`. Of captures without a line it found nothing.
 - CASE.txt: the whole text, of LAYOUTS only.
@@ -142,6 +142,7 @@ def shortened(value: Any) -> Any:
             out = {key: v for key, v in out.items() if key not in PARTS}
         out |= {key: out[key][:count] for key, count in FIRST.items() if key in out}
         for entry in out.get("nvidia", ()):
+            entry.pop("tables", None)
             if len(entry["message"]) > MESSAGE:
                 entry["message"] = entry["message"][:MESSAGE] + "…"
         return out

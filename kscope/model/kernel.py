@@ -94,6 +94,14 @@ class Launch(Struct, frozen=True):
         return -(-self.threads // 32)
 
 
+class NvidiaTable(Struct, frozen=True):
+    """A table of a rule's result: cells as text, a list a row."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+
+
 class NvidiaRule(Struct, frozen=True):
     """A finding of Nsight Compute's own rules, kept beside ours."""
 
@@ -102,6 +110,7 @@ class NvidiaRule(Struct, frozen=True):
     message: str
     speedup_pct: float | None
     kind: str  # "global" | "local" | ""
+    tables: tuple[NvidiaTable, ...] = ()
 
 
 class Counters(Struct, frozen=True):
@@ -151,6 +160,15 @@ class Timelines(Struct, frozen=True):
         return _arrays(self.by_name, "float64")
 
 
+class TimedSamples(Struct, frozen=True):
+    """Warp samples with time stamps: ns from the first sample (ascending), byte offset of the instruction from the
+    kernel's entry, and what the warp waited for, a value each a sample."""
+
+    times: Sequence[int]
+    offsets: Sequence[int]
+    reasons: Sequence[str]
+
+
 class Charts(Struct, frozen=True):
     """What only charts show, of reports read for them. occupancy[resource]: values of the resource, and the warps an SM
     holds from each of them on. series[metric]: PM-sampled, ns from its own first sample, and values."""
@@ -183,6 +201,7 @@ class Kernel(Struct, frozen=True):
     program: Program | None = None
     sources: Mapping[str, str] = field(default_factory=dict)
     timelines: Timelines | None = None
+    timed: TimedSamples | None = None
     charts: Charts | None = None
     nvtx: tuple[str, ...] = ()
     nvidia: tuple[NvidiaRule, ...] = ()

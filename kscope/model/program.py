@@ -102,7 +102,8 @@ class Program(Struct, frozen=True):
     `sm` is the target (90 for sm_90), `arch` its full name (`sm_90a`, empty where unknown). `entry` is False for a
     device function. `branches` maps the pc of an indirect branch to the pcs that it may go to, `spills` are the pcs
     of loads and stores that the compiler marks as spills, `symbols` the (pc, name) of functions inside the code.
-    `marks_spills`: whether the compiler is one that marks them, so that what has no mark is none.
+    `marks_spills`: whether the compiler is one that marks them, so that what has no mark is none. `tile`: made from
+    tile IR (cuTile), whose source has no threads.
     """
 
     name: str
@@ -116,6 +117,7 @@ class Program(Struct, frozen=True):
     symbols: tuple[tuple[int, str], ...] = ()
     demangled: str = ""
     marks_spills: bool = False
+    tile: bool = False
 
     def __len__(self) -> int:
         return len(self.instructions)

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from kscope.engine.findings.fitting import fitting
 from kscope.engine.findings.outcomes import Outcomes, judged
+from kscope.engine.kernels.tiles import without_threads
 from kscope.features.facts import ChipFacts, CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.model.contract.analysis import Finding
@@ -23,6 +24,7 @@ def lint(code: Listing, codes: Collection[str] | None = None) -> Outcomes:
     chosen = (one for one in all_lints() if codes is None or one.of.code in codes)
     facts = CodeFacts(code)
     said = judged(((one.of.code, partial(one().check, facts, code)) for one in chosen), _gravest_first)
+    said = without_threads(code.program.tile, said)
     return structs.replace(said, findings=fitting(said.findings, ChipFacts(code.program.sm)))
 
 

@@ -40,6 +40,7 @@ from kscope.model.contract.analysis import (
 from kscope.model.contract.specialization import WarpSpecialization
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel
+from kscope.model.nvidia import NvidiaTable
 from kscope.rules.base import Rule
 from kscope.rules.registry import all_rules
 
@@ -124,9 +125,12 @@ def _launch(kernel: Kernel) -> LaunchInfo:
 
 def _nvidia(kernel: Kernel) -> list[NvidiaFinding]:
     return [
-        NvidiaFinding(rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind)  # type: ignore[arg-type]
+        NvidiaFinding(
+            rule=n.rule, title=n.title, message=n.message, speedup_pct=n.speedup_pct, type=n.kind,  # type: ignore[arg-type]
+            tables=[NvidiaTable(title=t.title, headers=t.headers, rows=t.rows) for t in n.tables] or UNSET,
+        )
         for n in kernel.nvidia
-    ]
+    ]  # fmt: skip
 
 
 def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind:
@@ -146,7 +150,7 @@ def _said(facts: Facts, codes: Collection[str] | None) -> Outcomes:
         if issubclass(rule, Rule) and (codes is None or rule.code in codes)
     )
     said = of_this_build(judged(checks, lambda findings: ranked(weighed(facts, findings))))
-    return without_advice(facts.chip, without_threads(facts.kernel, said))
+    return without_advice(facts.chip, without_threads(facts.kernel.tile, said))
 
 
 def _notes(facts: Facts, findings: list[Finding], library: LibraryKernel | None, *, every: bool) -> list[str]:

@@ -31,7 +31,7 @@ def warp_specialization(facts: Facts) -> WarpSpecialization | None:
     return WarpSpecialization(
         roles=[_role(sp, t) for t in sp.times],
         timeline=_phases(facts, sp),
-        tier="B" if sp.tier == "B" else "C",
+        tier=sp.tier,
         stages=sp.waits.stages,
         stage_bytes=sp.waits.stage_bytes,
         tiles_per_block=round(sp.tiles, 2),

@@ -140,13 +140,18 @@ class Affine:
             if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and (bits := sources[1].shift) is not None:
                 first = self._of(ins, sources[0], depth)
                 return first.times(1 << bits) if first else None
-            if op == "PRMT" and len(sources) == 3 and sources[1].equals(0x654):
-                return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
-            if op in _LOGIC and (mask := _mask(sources)) is not None:
-                if _first_of_pair(mask):
-                    return self._of(ins, sources[0], depth)  # the same address in the first block of a pair
-                return Sum(0, {f"{register}@{ins.index}": mask & -mask})  # a multiple of the mask's lowest bit
+            return self._changed(ins, op, sources, register, depth)
         return None
+
+    def _changed(self, ins: Instruction, op: str, sources: list[Operand], register: int, depth: int) -> Sum | None:
+        """An address with some of its bytes or bits put in or masked off."""
+        if op == "PRMT" and len(sources) == 3 and sources[1].equals(0x654):
+            return self._of(ins, sources[2], depth)  # the same address in another block of the cluster
+        if op not in _LOGIC or (mask := _mask(sources)) is None:
+            return None
+        if _first_of_pair(mask):
+            return self._of(ins, sources[0], depth)  # the same address in the first block of a pair
+        return Sum(0, {f"{register}@{ins.index}": mask & -mask})  # a multiple of the mask's lowest bit
 
     def _multiply(self, ins: Instruction, sources: list[Operand], depth: int) -> Sum | None:
         if "WIDE" in ins.mods or len(sources) < 3:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kscope.features.profile.calibration import Samples, calibrated
 from kscope.features.sass.columns import total
 from kscope.features.specialized.phases import SERIES, Activity, Phases, phases, plateau_of
 from kscope.features.specialized.roles import PRODUCTS, STORES, Role, Roles
+from kscope.features.specialized.timed import Timed, timed_of
 from kscope.features.specialized.wait_sites import Wait, Waits
 
 if TYPE_CHECKING:
     from kscope.features.counters.units import Unit
     from kscope.features.profile.code import Code
 
+Tier = Literal["A", "B", "C"]
 AGAIN = 1.5  # tiles a block, below which, and blocks an SM, above which every tile starts a pipeline of its own
 WAITING = ("long_scoreboard", "short_scoreboard", "barrier", "warpgroup_arrive", "membar", "sleeping")
 """Reasons that count as waiting at a wait site that does more than wait."""
@@ -36,8 +38,15 @@ class Pipeline:
         return calibrated(self.code)
 
     @property
-    def tier(self) -> str:
+    def tier(self) -> Tier:
+        """A: samples with time stamps; B: timelines; C: neither."""
+        if self.timed is not None:
+            return "A"
         return "B" if self.activity is not None and self.phases is not None else "C"
+
+    @cached_property
+    def timed(self) -> Timed | None:
+        return timed_of(self.code, self.code.kernel.timed, self.activity, self.phases)
 
     @cached_property
     def products(self) -> bool:
@@ -192,10 +201,14 @@ class Pipeline:
         return mean * alive / (SCHEDULERS * most), mean * alive / (SCHEDULERS * fewest)
 
 
+def only_waits(sp: Pipeline, wait: Wait) -> bool:
+    """Whether every sample at a site is a wait, for whatever reason."""
+    return sp.code[wait.index].opcode in PRODUCTS or wait.kind == "mbarrier"
+
+
 def waiting_at(sp: Pipeline, wait: Wait) -> float:
     """Samples that wait at a site. A product waits for its pipe in whatever queue it stands."""
-    code = sp.code
-    if code[wait.index].opcode in PRODUCTS or wait.kind == "mbarrier":
+    if only_waits(sp, wait):
         return total(sp.samples.all, wait.members | wait.beside)
     return sum(total(column, wait.members) for reason, column in sp.samples.stall.items() if reason in WAITING)
 

@@ -14,8 +14,9 @@ from msgspec import Struct
 
 from kscope.features.sass.columns import total
 from kscope.features.specialized.coverage import NOTHING, Share, covered, exactly
-from kscope.features.specialized.pipeline import WAITING, Pipeline, key_of, reaching, waiting_at
+from kscope.features.specialized.pipeline import WAITING, Pipeline, key_of, only_waits, reaching, waiting_at
 from kscope.features.specialized.roles import PRODUCTS, Role
+from kscope.features.specialized.timed import sites
 from kscope.features.specialized.wait_sites import Wait
 
 if TYPE_CHECKING:
@@ -223,7 +224,21 @@ def _covers(sp: Pipeline, role: Role, groups: Mapping[str, float], steady: float
         else:
             busy = most if key in ("data", "memory") else works
             out[key] = covered(share, busy, points[key], within=steady)
+        if (known := _known(sp, role, key)) is not None:
+            out[key] = known.scaled(share)
     return out
+
+
+def _known(sp: Pipeline, role: Role, key: str) -> Share | None:
+    """What of a group of waits is covered, as samples with time stamps tell."""
+    if sp.timed is None or sp.activity is None:
+        return None
+    units = (sp.unit, "dram", "l2") if key in ("data", "memory") else (sp.unit,)
+    lines = {u: sp.activity.lines[u].values for u in units if u in sp.activity.lines}
+    unit = max(lines, key=sp.works, default=None)
+    mine = [w for w in sp.waits.of(role.name) if key_of(w) == key]
+    found = sites(((w.members | w.beside, only_waits(sp, w)) for w in mine), WAITING)
+    return sp.timed.overlap(role.members, found, lines[unit], sp.works(unit)) if unit is not None else None
 
 
 def _retries(sites: Iterable[Wait]) -> dict[str, tuple[float, float]]:

@@ -38,6 +38,7 @@ from kscope.model.contract.problem import ProblemFit
 from kscope.model.contract.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.contract.specialization import WarpSpecialization
 from kscope.model.contract.timeline_analysis import TimelineAnalysis
+from kscope.model.nvidia import NvidiaFinding
 
 __all__ = [
     "SCHEMA", "Analysis", "Bounded", "CommunicationFigures", "Condition", "DeviceInfo", "Edit", "Estimate", "Evidence",
@@ -105,14 +106,6 @@ class Utilization(Frozen):
     unit: str
     pct: float
     metric: str
-
-
-class NvidiaFinding(Frozen):
-    rule: str
-    title: str
-    message: str
-    speedup_pct: float | None
-    type: Literal["global", "local", ""]
 
 
 class HotInstruction(Frozen):

@@ -31,6 +31,9 @@ _MAX_THREADS, _FRAME, _MIN_STACK, _PARAM_SIZE, _MAXREG, _REGCOUNT, _BRANCHES, _B
 )  # fmt: skip
 _SPILL = 1  # kind of an annotation: SpillRefill
 _TARGET = re.compile(r"-arch[ =](sm_\d+[af]?)")
+TILE = ".nv.tileir"
+"""Sections that `tileiras` (CUDA 13.1 on) leaves: .nv.tileir.debug_line and .nv.tileir.debug_txt, lines and text of the
+tile IR. Lines of the source lie in .debug_line, as of every compiler. Seen in cubins of cuTile 1.7, CUDA 13.5."""
 _RELEASE = re.compile(r"release [\d.]+, V([\d.]+)")
 
 
@@ -60,7 +63,7 @@ class Function(Struct, frozen=True):
 
 class Image(Struct, frozen=True):
     """One cubin. `arch` is its target as precisely as the image tells (`sm_90a`), `abi` 7 or 8, `relocatable` True for
-    an object of separate compilation (-rdc)."""
+    an object of separate compilation (-rdc); `tile` for a tile program."""
 
     sm: int
     arch: str
@@ -68,6 +71,7 @@ class Image(Struct, frozen=True):
     relocatable: bool
     toolkit: str | None
     functions: tuple[Function, ...]
+    tile: bool = False
 
     @property
     def marks_spills(self) -> bool:
@@ -112,7 +116,8 @@ def _read(elf: ELFFile, data: bytes) -> Image:
     suffix = "a" if abi < 8 and elf["e_flags"] & 0x800 else ""
     arch = match[1] if match and match[1].rstrip("af") == f"sm_{sm}" else f"sm_{sm}{suffix}"
     functions = tuple(_functions(sections))
-    return Image(sm, arch, abi, elf["e_type"] == "ET_REL", toolkit, functions)
+    tile = any(s.name.startswith(TILE) for s in sections)
+    return Image(sm, arch, abi, elf["e_type"] == "ET_REL", toolkit, functions, tile)
 
 
 def _provenance(sections: list[Any]) -> tuple[str, str | None]:

@@ -192,7 +192,7 @@ def _program(image: elf.Image, function: elf.Function, texts: list[str]) -> Prog
         instructions.append(ins)
     return Program(
         function.name, image.sm, tuple(instructions), image.arch, function.entry, function.resources, function.branches,
-        function.spills, function.symbols, demangle(function.name), image.marks_spills,
+        function.spills, function.symbols, demangle(function.name), image.marks_spills, image.tile,
     )  # fmt: skip
 
 

@@ -7,7 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kscope.model.faults import in_words, show_traceback
-from kscope.model.kernel import Charts, Counters, Device, Kernel, Launch, Metrics, NvidiaRule, Timelines
+from kscope.model.kernel import (
+    Charts,
+    Counters,
+    Device,
+    Kernel,
+    Launch,
+    Metrics,
+    NvidiaRule,
+    NvidiaTable,
+    TimedSamples,
+    Timelines,
+)
 from kscope.model.program import Program
 from kscope.parsers.sass.instructions import parse_program
 
@@ -48,9 +59,13 @@ def to_kernel(raw: Raw, path: str, parse: Parse = parse_program) -> Kernel:
         program=program,
         sources=raw["sources"],
         timelines=_timelines(raw),
+        timed=_timed(raw),
         charts=_charts(raw),
         nvtx=tuple(raw["nvtx"]),
-        nvidia=tuple(NvidiaRule(*r) for r in raw["nvidia"]),
+        nvidia=tuple(
+            NvidiaRule(rule, title, message, pct, kind, tuple(NvidiaTable(*t) for t in tables))
+            for rule, title, message, pct, kind, tables in raw["nvidia"]
+        ),
         sections=tuple(raw["sections"]),
         notes=tuple(notes),
         tool_version=raw.get("tool_version"),
@@ -93,6 +108,14 @@ def _timelines(raw: Raw) -> Timelines | None:
         {name: t for name, (t, _) in series.items()},
         {name: array("d", values) for name, (_, values) in series.items()},
     )
+
+
+def _timed(raw: Raw) -> TimedSamples | None:
+    found = raw.get("timed")
+    if not found:
+        return None
+    times, pcs, numbers, names = found
+    return TimedSamples(list(times), [pc - raw["entry"] for pc in pcs], [names[n] for n in numbers])
 
 
 def _charts(raw: Raw) -> Charts | None:

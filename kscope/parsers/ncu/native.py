@@ -17,8 +17,10 @@ from kscope.model.errors import KscopeError
 from kscope.model.metric_names import is_read
 from kscope.model.quoted import quoted
 from kscope.parsers.ncu.metric_values import Unreadable, direct_calls
+from kscope.parsers.ncu.nvidia_rules import rules
 from kscope.parsers.ncu.old_names import STALLS, per_pc, stall_columns, today
 from kscope.parsers.ncu.raw_metrics import described
+from kscope.parsers.ncu.timed import timed
 
 TYPE_CHECKING = False  # the typing module itself takes 9 ms
 if TYPE_CHECKING:
@@ -47,7 +49,6 @@ PER_PC = (
 )
 WORKLOADS = {0: "kernel", 1: "range", 2: "cmdlist", 3: "graph", 4: "subgrid"}  # IAction.WorkloadType_*
 ADDRESS = re.compile(r"0x[0-9a-f]{9,16}\b")
-MARKUP = re.compile(r"@(?:section|url|source):([^:@]*)(?::[^@]*)?@")
 SERIES_STARTS = ("TPC.", "SM_A.", "SM_B.", "SM_C.", "LTS.", "FBSP.", "pmsampling:", "warpsampling:")
 SERIES = (
     "sm__cycles_active.avg", "sm__pipe_tensor_cycles_active", "sm__pipe_tc_cycles_active", "sm__mem_tensor_cycles",
@@ -88,14 +89,14 @@ def extract(action: Any, index: int, want: Want, cache: SassCache | None = None)
         "demangled": part("demangled name", lambda: action.name(action.NameBase_DEMANGLED), ""),
         "mangled": mangled, "metrics": metrics, "entry": entry,
         "workload": WORKLOADS.get(part("workload type", lambda: action.workload_type(), 0), "kernel"),
-        "pcs": pcs,
-        "counters": counters,
+        "pcs": pcs, "counters": counters,
         "rows": rows,
         "opcodes": part("opcode counts", lambda: _opcodes(action), {}),
         "timelines": part("timelines", lambda: _timelines(action), {}) if want.timelines and _works_ahead(rows) else {},
+        "timed": part("warp samples", lambda: timed(action), None) if want.timelines and _works_ahead(rows) else None,
         "charts": part("chart data", lambda: _charts(action), {}) if want.charts else {},
         "nvtx": part("NVTX ranges", lambda: _nvtx(action), []),
-        "nvidia": part("NVIDIA's rule results", lambda: _nvidia(action), []) if want.nvidia else [],
+        "nvidia": part("NVIDIA's rule results", lambda: rules(action), []) if want.nvidia else [],
         "sections": part("sections", lambda: [s.identifier() for s in action.sections()], []),
         "described": part("metrics", lambda: described(action, want), (0, [])),
         "notes": notes,
@@ -283,17 +284,3 @@ def _nvtx(action: Any) -> list[str]:
         domain = state.domain_by_id(key)
         names += [str(r) for r in domain.push_pop_ranges()] + [str(r) for r in domain.start_end_ranges()]
     return names
-
-
-def _nvidia(action: Any) -> list[tuple[str, str, str, float | None, str]]:
-    """NVIDIA's own findings: (rule, title, message, estimated speed-up in percent, global | local)."""
-    out = []
-    for r in action.rule_results_as_dicts():
-        message = r.get("rule_message") or {}
-        speedup = r.get("speedup_estimation") or {}
-        text = MARKUP.sub(r"\1", message.get("message", ""))
-        if text or speedup:
-            kind = {1: "local", 2: "global"}.get(int(speedup.get("type", 0)), "")  # ncu_report.SpeedupType
-            pct = float(speedup["speedup"]) if speedup else None
-            out.append((r["rule_identifier"], message.get("title", "") or r.get("name", ""), text, pct, kind))
-    return out

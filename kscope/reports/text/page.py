@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
+
 from kscope.model.errors import one_line
 from kscope.reports import next_step, words
 from kscope.reports.phrases import hot
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kscope.model.contract.analysis import Analysis, KernelAnalysis, Roofline
+    from kscope.model.nvidia import NvidiaFinding
     from kscope.reports import Options
 
 UNITS_SHOWN = 6
 STALLS_SHOWN = 6
 NVIDIA_SHOWN = 5
+NVIDIA_ROWS = 5  # of a table of its rules
 TABLE_ROWS = 20
 DETAILED = 3
 NAMED = 24  # columns that a name needs beside the figures to be told from others
@@ -264,6 +268,14 @@ def _silent(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         page.paragraph(one_line(error.message), lead=(f"  {error.code} failed  ", "critical"), indent=4)
 
 
+def _tables(page: Page, item: NvidiaFinding) -> None:
+    """The tables of a rule's result: a line a row, its cells in the order of the headers."""
+    for table in () if item.tables is UNSET else item.tables:
+        page.line((f"          {one_line(table.title)}: {' | '.join(map(one_line, table.headers))}", "dim"))
+        for row in table.rows[:NVIDIA_ROWS]:
+            page.line((f"          {' | '.join(map(one_line, row))}", "dim"))
+
+
 def _nvidia(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
     """NVIDIA's own findings, largest promise first, folded to a line each."""
     if not kernel.nvidia:
@@ -278,6 +290,7 @@ def _nvidia(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
         lead = f"  {gain:>6}  {one_line(item.rule)}  "
         if verbose:
             page.paragraph(text, lead=(clip(lead, page.width // 2), ""), indent=10, style="dim")
+            _tables(page, item)
         else:
             page.line(lead, (text, "dim"))
     if left := len(ranked) - len(kept):
