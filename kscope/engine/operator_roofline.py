@@ -70,6 +70,25 @@ def rooflines(view: TimelineView) -> dict[int, OperatorRoofline]:
     return {name: one for name, one in made.items() if one is not None}
 
 
+def single_precision(view: TimelineView) -> float | None:
+    """Share of the GPU's time in matrix products of FP32 operands, which half the width (autocast) would run faster:
+    by the operators' arguments; None where these are not recorded."""
+    timeline, found = view.timeline, view.operators
+    if timeline.input is None or not found.own.any():
+        return None
+    given = timeline.input[found.active]
+    rows = np.flatnonzero((found.own > 0) & (given > 0))
+    key, index = distinct(combined(timeline.operators.name[found.active][rows], given[rows]))
+    times = np.bincount(index, weights=found.own[rows], minlength=len(key)).tolist()
+    whole = int(found.own.sum()) + sum(time for _, time in found.without.values())
+    wide = 0.0
+    for at, time in zip(rows[np.unique(index, return_index=True)[1]].tolist(), times, strict=True):
+        name = timeline.names[int(timeline.operators.name[found.active[at]])]
+        needs = work(name, timeline.inputs[int(given[at]) - 1])
+        wide += time if needs is not None and needs.precision == "fp32" else 0.0
+    return min(wide / whole, 1.0)
+
+
 def _own(view: TimelineView) -> Mapping[int, float]:
     names, index = distinct(view.timeline.operators.name[view.operators.active])
     time = np.bincount(index, weights=view.operators.own, minlength=len(names))
