@@ -33,6 +33,7 @@ CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
 BIG_KERNELS, BIG_BYTES = 28, 140e6
 RATIO, MEMORY_RATIO, HELP_MS, HTML_RATIO = 1.5, 1.0, 150.0, 1.25
 SPEED_OF_HTA, MEMORY_OF_HTA, UNION_TIMES = 1 / 8, 1 / 4, 1.5
+NVTX_TIMES, EPOCH_TIMES, EPOCH_BYTES = 7.0, 1.15, 150e6  # measured: 6.0 times the query, 1.0 times the plain trace
 
 BARE = """
 import sys, ncu_report
@@ -126,6 +127,16 @@ class Bench:
         run(union, cache)  # the file is in memory for both
         self.compare(what, "SQL", kscope(export), union, cache, UNION_TIMES, None, max(3, self.rounds))
         export.unlink()
+        what = f"nsys export, {bench_timelines.big_nvtx_export(export) / 1e6:.0f} MB, 3 million NVTX ranges"
+        run(union, cache)
+        self.compare(what, "SQL", kscope(export), union, cache, NVTX_TIMES, None, max(3, self.rounds))
+        export.unlink()
+        bench_timelines.big_trace(trace, EPOCH_BYTES)
+        epoch = self.folder / "epoch.json"
+        what = f"torch trace, {bench_timelines.epoch_trace(trace, epoch) / 1e6:.0f} MB, absolute times"
+        self.compare(what, "relative times", kscope(epoch), kscope(trace), cache, EPOCH_TIMES, None)
+        trace.unlink()
+        epoch.unlink()
 
     def compare(
         self, what: str, who: str, ours: list[str], theirs: list[str], cache: Path, times: float, memory: float | None,

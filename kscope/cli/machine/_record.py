@@ -149,21 +149,14 @@ def _nsys(command: list[str], plan: Plan) -> Recorded:
 
 
 def _ncu(command: list[str], plan: Plan) -> Recorded:
-    ncu = _tool("ncu", "reads the counters of single kernels")
+    ncu = ncu_here()
     _needs_gpu()
     who = _probe._permission(_probe.DRIVER / "params", os.geteuid() if hasattr(os, "geteuid") else 0)
     if who.detail == "restricted to root":
         raise _no_counters()
-    listed, _ = _probe._ask(ncu, "--list-sections")
-    log = plan.out.with_name(f"{plan.out.stem}.ncu.log")
-    flags = [
-        "--set", "full", *(["--section", SECTIONS] if SECTIONS in listed else []), "--import-source", "yes",
-        "--target-processes", "all", "--launch-skip", str(plan.skip), "--launch-count", str(plan.launches),
-        *(["--kernel-name", f"regex:{plan.kernel}"] if plan.kernel else []), "--log-file", str(log.absolute()),
-        "-o", str(plan.out.absolute().with_suffix("")), *plan.extra,
-    ]  # fmt: skip
+    log = _log(plan)
     try:
-        status = run([ncu, *flags, *command])
+        status = run(ncu_command(ncu, command, plan))
         said = log.read_text("utf-8", "replace") if log.is_file() else ""
     finally:
         log.unlink(missing_ok=True)
@@ -177,6 +170,26 @@ def _ncu(command: list[str], plan: Plan) -> Recorded:
     code = re.search(r"application returned an error code \((-?\d+)\)", said)
     limit = f"at most {plan.launches} launches" + (f" after {plan.skip}" if plan.skip else "")
     return Recorded(plan.out, int(code[1]) if code else status, limit)
+
+
+def _log(plan: Plan) -> Path:
+    return plan.out.with_name(f"{plan.out.stem}.ncu.log")
+
+
+def ncu_here() -> str:
+    """The path of ncu. Raises KscopeError (4)."""
+    return _tool("ncu", "reads the counters of single kernels")
+
+
+def ncu_command(ncu: str, command: list[str], plan: Plan) -> list[str]:
+    """The command line that profiles what a plan asks for. Launches are counted among those of its kernel."""
+    listed, _ = _probe._ask(ncu, "--list-sections")
+    return [
+        ncu, "--set", "full", *(["--section", SECTIONS] if SECTIONS in listed else []), "--import-source", "yes",
+        "--target-processes", "all", "--launch-skip", str(plan.skip), "--launch-count", str(plan.launches),
+        *(["--kernel-name", f"regex:{plan.kernel}"] if plan.kernel else []),
+        "--log-file", str(_log(plan).absolute()), "-o", str(plan.out.absolute().with_suffix("")), *plan.extra, *command,
+    ]  # fmt: skip
 
 
 def _tool(name: str, does: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,59 @@ from kscope.cli.diagnose.analyze import FORMATS, _detail
 from kscope.cli.shared import _gate
 from kscope.cli.shared._options import check_regex, format_of
 
+if TYPE_CHECKING:
+    from kscope.cli.machine._record import Plan, Recorded
+
 TOOLS = ("torch", "nsys", "ncu")
+
+
+def _recorded(
+    tool: str, command: list[str], plan: Plan, trace: Path | None, kept: Path | None, deep: bool
+) -> Recorded:
+    """A new recording, or the one that is there."""
+    from kscope.cli.machine import _record
+    from kscope.cli.shared import _output
+
+    if trace is not None:
+        return _record.Recorded(trace, 0, "recorded before")
+    if deep:
+        _record.ncu_here()  # or nobody need wait for the timeline
+    found = _record.record(tool, command, plan)
+    said = f"recorded to {kept}" if kept else "recorded (--record FILE keeps it)"
+    _output.say(f"kscope: {said} with {tool}: {found.what}")
+    return found
+
+
+def _check_deep(deep: bool, trace: Path | None, dry_run: bool, tool: str | None) -> None:
+    """Raises click.UsageError."""
+    if (trace is not None or dry_run) and not deep:
+        raise click.UsageError("--trace and --dry-run are for --deep.")
+    if dry_run and trace is None:
+        raise click.UsageError("--dry-run needs --trace FILE: what is worth a profile is seen in a recording.")
+    if deep and tool == "ncu":
+        raise click.UsageError("--deep begins with a timeline: --tool torch or --tool nsys.")
+
+
+def _check_record(record: Path | None, tool: str, *, force: bool) -> None:
+    """Raises click.BadParameter for a recording that the tool does not write."""
+    from kscope.cli.machine import _record
+    from kscope.cli.shared import _output
+
+    if record is None:
+        return
+    if not record.name.endswith(_record.SUFFIXES[tool]):
+        raise click.BadParameter(f"{tool} writes {' or '.join(_record.SUFFIXES[tool])}", param_hint="--record")
+    _output.check_target(record, (), force=force, option="--record")
+
+
+def _words(options: str) -> tuple[str, ...]:
+    """The words of an option's text. Raises click.BadParameter."""
+    import shlex
+
+    try:
+        return tuple(shlex.split(options))
+    except ValueError as e:
+        raise click.BadParameter(str(e), param_hint="--options") from None
 
 
 @click.command(context_settings={"allow_interspersed_args": False})
@@ -41,6 +94,11 @@ TOOLS = ("torch", "nsys", "ncu")
               help="ncu: launches before the first one to profile.")
 @click.option("--launches", metavar="N", type=click.IntRange(min=1), default=50, show_default=True,
               help="ncu: launches to profile.")
+@click.option("--deep", is_flag=True,
+              help="Then profile the few launches that matter with ncu, one run of the program each, and join them.")
+@click.option("--trace", metavar="FILE", type=click.Path(path_type=Path),
+              help="--deep: take this recording of the program instead of a new one.")
+@click.option("--dry-run", is_flag=True, help="--deep --trace: print the commands that would run, and run nothing.")
 @click.option("--options", metavar="TEXT", default="", help="More options for nsys or ncu, as one word.")
 @click.option("--fail-on", metavar="RULE|SEVERITY|GAIN", multiple=True, help="As in kscope analyze.")
 @click.option("--baseline", metavar="FILE", type=click.Path(path_type=Path), help="As in kscope analyze.")
@@ -49,7 +107,8 @@ TOOLS = ("torch", "nsys", "ncu")
 def run(
     command: tuple[str, ...], tool: str | None, record: Path | None, output: Path | None, format_: str | None,
     force: bool, warmup: int, steps: int, after: float, seconds: float, whole: bool, stop: bool, kernel: str | None,
-    skip: int, launches: int, options: str, fail_on: tuple[str, ...], baseline: Path | None,
+    skip: int, launches: int, deep: bool, trace: Path | None, dry_run: bool, options: str, fail_on: tuple[str, ...],
+    baseline: Path | None,
     verbose: bool, no_color: bool,
 ) -> int:  # fmt: skip
     """Record a program with what the rules need, then diagnose it.
@@ -59,11 +118,13 @@ def run(
     \b
     kscope run -- python train.py --epochs 1       # steps 4 to 8, by its optimizer
     kscope run --tool ncu --kernel gemm -- ./app   # counters of up to 50 launches
+    kscope run --deep -- python train.py           # timeline first, then the kernels that matter
 
     Exit status: 0 recorded and analysed, 1 --fail-on was met, 2 wrong usage, 3 nothing was recorded or the program
     failed (what it did until then is analysed) or --fail-on could not look, 4 a tool, a GPU or a permission is missing.
     """
     check_regex(kernel, "--kernel")
+    _check_deep(deep, trace, dry_run, tool)
     stdout = str(output) == "-"
     output = None if stdout else output
     format_ = format_ or format_of(output, FORMATS)
@@ -71,8 +132,8 @@ def run(
         raise click.UsageError(f"--format {format_} needs -o FILE (or -o -): standard output is the program's.")
     gate = _gate.Gate(fail_on, baseline)
 
-    import shlex
 
+    from kscope.cli import _deep
     from kscope.cli.machine import _record
     from kscope.cli.shared import _output
     from kscope.model.errors import EXIT_INPUT, KscopeError
@@ -80,15 +141,8 @@ def run(
     if output:
         _output.check_target(output, (), force=force)
     tool = tool or _record.default_tool(list(command))
-    if record is not None:
-        if not record.name.endswith(_record.SUFFIXES[tool]):
-            kinds = " or ".join(_record.SUFFIXES[tool])
-            raise click.BadParameter(f"{tool} writes {kinds}", param_hint="--record")
-        _output.check_target(record, (), force=force, option="--record")
-    try:
-        extra = tuple(shlex.split(options))
-    except ValueError as e:
-        raise click.BadParameter(str(e), param_hint="--options") from None
+    _check_record(record, tool, force=force)
+    extra = _words(options)
 
     from kscope.engine.run import analyze_paths
     from kscope.reports import Options, render
@@ -100,12 +154,13 @@ def run(
             out=target, force=force, extra=extra, kernel=kernel, launches=launches, skip=skip, warmup=warmup,
             steps=steps, after=after, seconds=seconds, whole=whole, stop=stop,
         )  # fmt: skip
-        found = _record.record(tool, list(command), plan)
-        kept = f"recorded to {record}" if record else "recorded (--record FILE keeps it)"
-        _output.say(f"kscope: {kept} with {tool}: {found.what}")
+        if dry_run and trace is not None:
+            return _deep.show(trace, list(command), plan, record)
+        found = _recorded(tool, list(command), plan, trace, record, deep)
         detail = _detail(draws=format_ == "html")
         try:
-            analysis = analyze_paths([found.path], detail=detail)
+            analysis = analyze_paths([found.path], detail=None if deep else detail)
+            analysis = _deep.deeper(analysis, found.path, list(command), plan, detail) if deep else analysis
         except KscopeError as e:
             if found.status:
                 _output.say(f"kscope: the program ended with {_record.ending(found.status)}")

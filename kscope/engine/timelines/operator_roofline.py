@@ -41,23 +41,24 @@ class _Sums(Struct):
 def rooflines(view: TimelineView) -> dict[int, OperatorRoofline]:
     """By the index of an operator's name. Empty without sizes, or for a device that is not in the table."""
     timeline, found = view.timeline, view.operators
-    names = sorted(set(timeline.devices.values()))
-    chip = of_device(names[0]) if len(names) == 1 else None
+    devices = sorted(set(timeline.devices.values()))
+    chip = of_device(devices[0]) if len(devices) == 1 else None
     if timeline.input is None or chip is None:
         return {}
     roof = roofs(chip)
-    rows = np.flatnonzero((found.own > 0) & (timeline.input > 0))
+    names, given = timeline.operators.name[found.active], timeline.input[found.active]
+    rows = np.flatnonzero((found.own > 0) & (given > 0))
     if not len(rows):
         return {}
-    key, index = distinct(combined(timeline.operators.name[rows], timeline.input[rows]))
+    key, index = distinct(combined(names[rows], given[rows]))
     counts = np.bincount(index, minlength=len(key)).tolist()
     times = np.bincount(index, weights=found.own[rows], minlength=len(key)).tolist()
     examples = rows[np.unique(index, return_index=True)[1]].tolist()
     sums: dict[int, _Sums] = {}
     how: dict[int, str] = {}
     for row, count, time in zip(examples, counts, times, strict=True):
-        name = int(timeline.operators.name[row])
-        needs = work(timeline.names[name], timeline.inputs[int(timeline.input[row]) - 1])
+        name = int(names[row])
+        needs = work(timeline.names[name], timeline.inputs[int(given[row]) - 1])
         if needs is None:
             continue
         if name not in how:
@@ -69,8 +70,27 @@ def rooflines(view: TimelineView) -> dict[int, OperatorRoofline]:
     return {name: one for name, one in made.items() if one is not None}
 
 
+def single_precision(view: TimelineView) -> float | None:
+    """Share of the GPU's time in matrix products of FP32 operands, which half the width (autocast) would run faster:
+    by the operators' arguments; None where these are not recorded."""
+    timeline, found = view.timeline, view.operators
+    if timeline.input is None or not found.own.any():
+        return None
+    given = timeline.input[found.active]
+    rows = np.flatnonzero((found.own > 0) & (given > 0))
+    key, index = distinct(combined(timeline.operators.name[found.active][rows], given[rows]))
+    times = np.bincount(index, weights=found.own[rows], minlength=len(key)).tolist()
+    whole = int(found.own.sum()) + sum(time for _, time in found.without.values())
+    wide = 0.0
+    for at, time in zip(rows[np.unique(index, return_index=True)[1]].tolist(), times, strict=True):
+        name = timeline.names[int(timeline.operators.name[found.active[at]])]
+        needs = work(name, timeline.inputs[int(given[at]) - 1])
+        wide += time if needs is not None and needs.precision == "fp32" else 0.0
+    return min(wide / whole, 1.0)
+
+
 def _own(view: TimelineView) -> Mapping[int, float]:
-    names, index = distinct(view.timeline.operators.name)
+    names, index = distinct(view.timeline.operators.name[view.operators.active])
     time = np.bincount(index, weights=view.operators.own, minlength=len(names))
     return dict(zip(names.tolist(), time.tolist(), strict=True))
 
@@ -79,7 +99,7 @@ def _single(view: TimelineView, name: int) -> str:
     """The units that products of floats ran on, by the names of the kernels: fp32, else tf32."""
     timeline, of = view.timeline, view.operators.of_op
     mine = np.flatnonzero(of >= 0)
-    mine = mine[timeline.operators.name[of[mine]] == name]
+    mine = mine[timeline.operators.name[view.operators.active[of[mine]]] == name]
     time: dict[bool, int] = {True: 0, False: 0}
     kernels, index = distinct(timeline.ops.name[mine])
     spent: Column = np.bincount(index, weights=(timeline.ops.end - timeline.ops.start)[mine], minlength=len(kernels))

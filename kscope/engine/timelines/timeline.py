@@ -9,6 +9,7 @@ import numpy as np
 
 from kscope.engine.findings.outcomes import judged
 from kscope.engine.timelines import empty
+from kscope.engine.timelines.operator_roofline import single_precision
 from kscope.engine.timelines.timeline_operators import operators
 from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
@@ -66,6 +67,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         findings=said.findings,
         top_kernels=[_clean(k) for k in view.kernels],
         operators=operators(view),
+        single_precision_pct=None if (wide := single_precision(view)) is None else round(100 * wide, 3),
         waits=_waits(view),
         recording=_recording(view),
         devices=_devices(view),

@@ -21,11 +21,11 @@ def operators(view: TimelineView) -> list[OperatorFigures]:
     found, names = view.operators, view.timeline.names
     if not len(view.timeline.operators) or not found.own.any():
         return []
-    spans = view.timeline.operators
+    spans, active = view.timeline.operators, found.active
     whole = int(found.own.sum()) + sum(time for _, time in found.without.values())
-    numbers, index = distinct(spans.name)
+    numbers, index = distinct(spans.name[active])
     at_work = found.total > 0
-    parts = found.own, found.total * _outermost(found, index), at_work, (spans.end - spans.start) * at_work
+    parts = found.own, found.total * _outermost(found, index), at_work, (spans.end - spans.start)[active] * at_work
     own, total, count, host = (np.bincount(index, weights=w, minlength=len(numbers)).tolist() for w in parts)
     roof = rooflines(view)
     out = [
@@ -58,7 +58,7 @@ def _outermost(found: Operators, index: Column) -> Column:
 def _callers(view: TimelineView, index: Column, which: int) -> list[str]:
     found, spans = view.operators, view.timeline.operators
     rows = np.flatnonzero((index == which) & (found.parent >= 0) & (found.total > 0))
-    around, of = distinct(spans.name[found.parent[rows]])
+    around, of = distinct(spans.name[found.active[found.parent[rows]]])
     time = np.bincount(of, weights=found.total[rows], minlength=len(around))
     best = np.argsort(-time, kind="stable")[:_CALLERS]
     return [one_line(view.timeline.names[int(around[i])])[:200] for i in best]

@@ -57,3 +57,7 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []
     waits: Annotated[list[WaitFigures], Meta(description="whom the host and the streams wait for")] = []
     recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None
+    single_precision_pct: Annotated[
+        float | None,
+        Meta(description="of the GPU's time, in products of FP32 matrices, which autocast could shorten; null unknown"),
+    ] = None

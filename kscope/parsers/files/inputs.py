@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -27,6 +28,7 @@ _LAYERS = 3  # report.ncu-repz.xz is two
 _PACKED = ("", ".gz", ".xz", ".zst")
 _SUFFIXES = tuple(s + z for s in (".ncu-rep", ".ncu-repz") for z in _PACKED)
 _TIMELINES = (*(s + z for s in (".sqlite", ".json") for z in _PACKED), ".nsys-rep", ".qdrep")
+_CONTROL = re.compile("[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")  # what no text holds: neither space nor an escape sequence
 _PARQUET = ("StringIds.", "CUPTI_ACTIVITY_KIND_")
 _READS = (
     "this version reads Nsight Compute reports (.ncu-rep, .ncu-repz), Nsight Systems exports (.sqlite, or a "
@@ -74,7 +76,7 @@ def sniff(head: bytes) -> str:
         if e.start < len(head) - 4 and start not in (b"{", b"["):  # in JSON names may hold any bytes
             return "unknown"
         text = head.decode("utf-8", "replace")  # or the head ends within a character
-    if any(c < " " and c not in "\t\n\r\f\x1b" for c in text):
+    if _CONTROL.search(text):
         return "unknown"
     return "json" if start in (b"{", b"[") else "text"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kscope.model.columns import Column, by_start, column, constant, in_order, is_constant, renumbered, taken
+from kscope.model.columns import Column, by_start, column, constant, distinct, in_order, is_constant, renumbered, taken
 from kscope.model.errors import KscopeError, one_line
 from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, Timeline, spans
 from kscope.parsers.files.inputs import open_input
@@ -137,6 +137,8 @@ class _Reader:
         there = self.tables.has("NVTX_EVENTS")
         if not {"start", "end", "eventType", "globalTid"} <= there:
             return _spans(np.zeros((0, 5), dtype=np.int64)), _spans(np.zeros((0, 5), dtype=np.int64))
+        if (labels := self._labelled("textId" if "textId" in there else "")) is not None:
+            return labels
         raw = self.tables.columns("NVTX_EVENTS", ("start", "end", "eventType", "globalTid"), "end")
         kept = np.isin(raw["eventType"], _RANGES)
         start, end, thread = (raw[name][kept] for name in ("start", "end", "globalTid"))
@@ -148,6 +150,33 @@ class _Reader:
         data = np.stack([start, end, titles >> 1, titles & 1, self.thread(thread)], axis=1)
         ranges, operators = (data[data[:, 3] == operator] for operator in (0, 1))
         return _spans(ranges), _spans(operators)
+
+    def _labelled(self, registered: str) -> tuple[Spans, Spans] | None:
+        """The same from the pages of the file, each different text once; None where sqlite3 has to read it.
+        registered: the column of texts that are named by an id, "" without."""
+        wanted = ("start", "end", "eventType", "globalTid", *([registered] if registered else []))
+        found = self.tables.labelled("NVTX_EVENTS", wanted, "text", "end")
+        if found is None:
+            return None
+        start, end = (found.columns[i].astype(np.int64, copy=False) for i in (0, 1))
+        kind, thread = found.columns[2], found.columns[3]
+        own = found.label >= 0
+        titles = np.array([self._titled(text.decode("utf-8", "replace"), cut) for text, cut in found.texts] or [0])
+        title: Column = titles[found.label]
+        if not own.all():
+            ids = found.columns[4] if registered else constant(0, len(own))
+            title[~own] = renumbered(column(ids[~own]), lambda each: [self._title(i or None) for i in each.tolist()])
+        kept = (kind == _RANGES[0]) | (kind == _RANGES[1])
+        for _, tid in sorted((int((thread == tid).argmax()), tid) for tid in distinct(thread[kept])[0].tolist()):
+            self.threads[tid]  # numbered as they come
+        end, thread = _not_before(end, start), self.thread(thread)
+        out = []
+        for operator in (0, 1):
+            mine = kept & (title & 1 == operator)
+            name = (title[mine] >> 1).astype(np.int32)
+            parts = {"start": start[mine], "end": end[mine], "name": name, "thread": taken(thread, mine)}
+            out.append(Spans(**by_start(parts)))
+        return out[0], out[1]
 
     def _titles(self, texts: list[str]) -> NDArray[np.int64]:
         """Of each NVTX range, in the order of the rows: twice the index of its name, one more for an operator. texts:
@@ -161,7 +190,10 @@ class _Reader:
     def _title(self, said: str | int | None) -> int:
         title = "" if said is None else self.strings.get(said, "") if isinstance(said, int) else str(said)
         plain = _OP_ID.sub("", title)
-        return 2 * self.names[one_line(plain)] + (plain != title or plain.startswith("aten::"))
+        return self._titled(plain, plain != title)
+
+    def _titled(self, plain: str, cut: bool) -> int:
+        return 2 * self.names[one_line(plain)] + (cut or plain.startswith("aten::"))
 
     def overheads(self) -> dict[int, Spans]:
         """By kind: 0 the profiler's own, 1 loading of code by the program, 2 full queue."""

@@ -17,6 +17,7 @@ import numpy as np
 
 from kscope.model.columns import Column, constant, even
 from kscope.model.errors import KscopeError, one_line
+from kscope.parsers.timeline.sqlite_labels import Labelled, labelled
 from kscope.parsers.timeline.sqlite_pages import Pages, Unusual
 
 _ROWS = 1_000
@@ -187,6 +188,23 @@ class Tables:
             parts.append(flat.reshape(len(rows), len(chosen)))
         data = np.concatenate(parts) if parts else np.zeros((0, len(chosen)), dtype=np.int64)
         return [np.ascontiguousarray(data[:, i]) for i in range(len(chosen))]
+
+    def labelled(self, table: str, wanted: Sequence[str], text: str, known: str) -> Labelled | None:
+        """Columns and texts of a table from the pages of the file, the columns by their place in `wanted`; None where
+        sqlite3 has to read them."""
+        if self.pages is None or table not in self.roots:
+            return None
+        about = list(self.db.execute(f'PRAGMA table_xinfo("{table}")'))
+        names = [name for _, name, *_ in about]
+        row_ids = {name for _, name, _, _, _, key, _ in about if key}
+        if any(hidden for *_, hidden in about) or not {*wanted, text, known} <= set(names) or row_ids & {*wanted, text}:
+            return None
+        places = [names.index(name) for name in wanted]
+        try:
+            found = labelled(self.pages, self.roots[table], places, names.index(text), names.index(known))
+        except (Unusual, OSError):
+            return None
+        return Labelled({i: found.columns[place] for i, place in enumerate(places)}, found.label, found.texts)
 
     def titles(self, table: str, texts: Sequence[str], kinds: Sequence[int]) -> Iterator[list[Any]]:
         """Of the ranges of a table that have an end and are of these kinds, in the order of `columns`, the first of the

@@ -26,13 +26,13 @@ _MAGIC = b"SQLite format 3\0"
 _HEAD = struct.Struct(">16sH2xB3xII60xI4x")  # magic, page size, bytes unused in each, changes, pages, changes then
 _INTERIOR, _LEAF = 5, 13  # kinds of pages of tables with row ids
 _DEEPEST = 20
-_AT_ONCE = 2 << 20  # bytes of pages that are decoded together: they and what is made of them stay in the caches
+AT_ONCE = 2 << 20  # bytes of pages that are decoded together: they and what is made of them stay in the caches
 _ROOM = 1.1  # for more rows than the pages so far let expect
 _WINDOW = 64  # bytes of a record that are gathered together
-_SPARE = 256  # bytes behind the last page: what is gathered may reach beyond a record
+SPARE = 256  # bytes behind the last page: what is gathered may reach beyond a record
 _MORE = 0x80  # this byte of a varint is not its last
 _MORES = np.uint64(0x8080808080808080)
-_SURELY_LOCAL = 35  # a record that leaves so much of its page free is on this page as a whole
+SURELY_LOCAL = 35  # a record that leaves so much of its page free is on this page as a whole
 
 _WIDTH = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0, *((t - 12) // 2 for t in range(12, 128))], dtype=np.int64)
 """Bytes of a value by its serial type. 0 is NULL, 1 to 6 are integers, 7 a real, 8 and 9 the numbers 0 and 1, 10 and 11
@@ -76,14 +76,14 @@ class Pages:
         """Columns of the table at page `root` by their places in its records, NULL as 0, without the rows in which one
         of the places `known` is NULL. A column is as narrow as its values allow, 32 or 64 bits, and one of one value
         takes no memory: none may be written to."""
-        leaves = self._leaves(root)
-        step = max(_AT_ONCE // self.size, 1)
-        columns = [_Column() for _ in places]
-        buffer = np.zeros(step * self.size + _SPARE, dtype=np.uint8)
+        leaves = self.leaves_of(root)
+        step = max(AT_ONCE // self.size, 1)
+        columns = [GrowingColumn() for _ in places]
+        buffer = np.zeros(step * self.size + SPARE, dtype=np.uint8)
         for first in range(0, len(leaves), step):
             some = leaves[first : first + step]
-            self._load(some, buffer)
-            cells, ends = self._cells(buffer, len(some))
+            self.load(some, buffer)
+            cells, ends = self.cells(buffer, len(some))
             if not len(cells):
                 continue
             count, values = _decode(buffer, cells, ends, self.usable, places, known)
@@ -92,7 +92,7 @@ class Pages:
                 one.add(value, count, likely)
         return [one.values() for one in columns]
 
-    def _load(self, numbers: Integers, buffer: Bytes) -> None:
+    def load(self, numbers: Integers, buffer: Bytes) -> None:
         """The pages of these numbers, one behind the other."""
         if int(numbers.min()) < 1 or int(numbers.max()) > self.count:
             raise Unusual("a page that is not there")
@@ -106,16 +106,16 @@ class Pages:
                     raise Unusual("the file ends early")
                 part = part[done:]
 
-    def _leaves(self, root: int) -> Integers:
+    def leaves_of(self, root: int) -> Integers:
         """Numbers of a table's leaf pages in the order of its rows."""
         level = np.array([root], dtype=np.int64)
         one = np.zeros(self.size, dtype=np.uint8)
         for _ in range(_DEEPEST):
-            self._load(level[:1], one)  # all pages of a level are of one kind
+            self.load(level[:1], one)  # all pages of a level are of one kind
             if one[0] == _LEAF and root != 1:
                 return level
-            buffer = np.zeros(len(level) * self.size + _SPARE, dtype=np.uint8)
-            self._load(level, buffer)
+            buffer = np.zeros(len(level) * self.size + SPARE, dtype=np.uint8)
+            self.load(level, buffer)
             pages = buffer[: len(level) * self.size].reshape(-1, self.size)
             if root == 1 or (pages[:, 0] != _INTERIOR).any():
                 raise Unusual("no table with row ids")
@@ -123,7 +123,7 @@ class Pages:
             at = np.where(there, pointers, 8)  # what follows the last cell is the right-most child's number
             at = np.append(at, np.full((len(level), 1), 8), axis=1) + np.arange(len(level))[:, None] * self.size
             there = np.append(there, np.ones((len(level), 1), dtype=bool), axis=1)
-            level = _windows(buffer, ">u4")[at[there]].astype(np.int64)
+            level = windows(buffer, ">u4")[at[there]].astype(np.int64)
             if len(level) > self.count:
                 break
         raise Unusual("a tree that does not end")
@@ -140,7 +140,7 @@ class Pages:
             raise Unusual("a cell outside its page")
         return raw, there
 
-    def _cells(self, buffer: Bytes, count: int) -> tuple[Integers, Integers]:
+    def cells(self, buffer: Bytes, count: int) -> tuple[Integers, Integers]:
         """Offsets of the cells of `count` leaf pages, and of the ends of their pages."""
         pages = buffer[: count * self.size].reshape(-1, self.size)
         if (pages[:, 0] != _LEAF).any():
@@ -150,7 +150,7 @@ class Pages:
         return (pointers + begin)[there], np.repeat(begin[:, 0] + self.usable, there.sum(axis=1))
 
 
-def _windows(buffer: Bytes, dtype: str) -> NDArray[np.void]:
+def windows(buffer: Bytes, dtype: str) -> NDArray[np.void]:
     """Views of the bytes at every offset, to be indexed with offsets."""
     item = np.dtype(dtype)
     return np.ndarray((len(buffer) - item.itemsize + 1,), dtype=item, buffer=buffer, strides=(1,))
@@ -160,15 +160,15 @@ def _gather(buffer: Bytes, at: Integers, width: int) -> Bytes:
     """The `width` bytes at each offset, a row each."""
     if int(at.max()) + width > len(buffer):
         raise Unusual("a record outside its page")
-    return _windows(buffer, f"V{width}")[at].view(np.uint8).reshape(len(at), width)
+    return windows(buffer, f"V{width}")[at].view(np.uint8).reshape(len(at), width)
 
 
 def _decode(
     buffer: Bytes, cells: Integers, ends: Integers, usable: int, places: Sequence[int], known: Sequence[int]
 ) -> tuple[int, list[Values]]:
     """(rows, values of each place) of the cells at these offsets."""
-    size, at = _records(buffer, cells)
-    if int(size.max()) > usable - _SURELY_LOCAL:
+    size, at = records(buffer, cells)
+    if int(size.max()) > usable - SURELY_LOCAL:
         raise Unusual("overflow pages")
     stop = at + size
     if (stop > ends).any():
@@ -198,7 +198,7 @@ def _decode(
     return int(keep.sum()), [v if isinstance(v, int) else v[keep] for v in (values[p] for p in places)]
 
 
-def _records(buffer: Bytes, cells: Integers) -> tuple[Integers, Integers]:
+def records(buffer: Bytes, cells: Integers) -> tuple[Integers, Integers]:
     """(sizes, offsets) of the records in the cells at these offsets: a cell begins with the size and the row id."""
     lead = _gather(buffer, cells, 8)
     sizes = lead[:, 0].astype(np.int64)
@@ -271,7 +271,7 @@ def _type(values: Values) -> np.dtype[Any]:
     return values.dtype
 
 
-class _Column:
+class GrowingColumn:
     """A column that grows, without memory as long as all its values are the same."""
 
     def __init__(self) -> None:

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import lzma
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -227,6 +228,69 @@ def stand_in(
     monkeypatch.setattr(_probe, "DRIVER", folder / "none")
     monkeypatch.setattr(_record, "gpu_here", lambda: True)
     return _record.record(tool, [str(program)], _record.Plan(folder / f"r{suffix}"))
+
+
+def _ncu(folder: Path, monkeypatch: pytest.MonkeyPatch, report: Path, writes: bool = True) -> Path:
+    """A stand-in for ncu that keeps its command line in `said`, and copies a report."""
+    script = folder / "ncu"
+    script.write_text(
+        f"#!{sys.executable}\nimport shutil, sys\n"
+        "if '--list-sections' in sys.argv: sys.exit(0)\n"
+        f"open({str(folder / 'said')!r}, 'a').write(repr(sys.argv[1:]) + chr(10))\n"
+        f"if {writes}: shutil.copy({str(report)!r}, sys.argv[sys.argv.index('-o') + 1] + '.ncu-rep')\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    return folder / "said"
+
+
+def test_the_commands_that_a_recording_asks_for() -> None:
+    """Of the longest kernels each a launch of the third step; nothing where the time goes elsewhere."""
+    command = ("--", "./app", "two words")
+    done = kscope("run", "--deep", "--trace", traces.path("md"), "--dry-run", *command)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    words = shlex.split(line)
+    assert words[words.index("--kernel-name") + 1] == "regex:^forces$" and words[-2:] == ["./app", "two words"]
+    assert words[words.index("--launch-count") + 1] == "1"
+    analyzed = json.loads(kscope("analyze", traces.path("md"), "--format", "json").stdout)
+    (kernel,) = analyzed["timelines"][0]["to_profile"]
+    assert words[words.index("--launch-skip") + 1] == str(kernel["skip"])
+    done = kscope("run", "--deep", "--trace", traces.path("launch_bound"), "--dry-run", *command)
+    assert done.returncode == 0 and not done.stdout and "no kernel is worth a profile" in done.stderr
+
+
+@pytest.mark.parametrize("options", ["--dry-run", "--trace t", "--deep --dry-run", "--deep --tool ncu"])
+def test_deep_options_that_make_no_sense(options: str) -> None:
+    assert kscope("run", *options.split(), "--", "./app").returncode == 2
+
+
+@posix
+@pytest.mark.parametrize("writes", [True, False])
+def test_profiles_what_matters_and_joins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool
+) -> None:
+    """The stand-in gives the counters of other kernels: what is tested is which launches are asked for, that their
+    reports are read beside the recording, and that one that fails is said."""
+    from kscope.cli import _deep
+    from kscope.cli.machine import _probe
+    from kscope.engine.run import analyze_paths
+
+    report = tmp_path / "real"
+    report.write_bytes(plain("multi_kernels"))
+    said = _ncu(tmp_path, monkeypatch, report, writes)
+    monkeypatch.setattr(_record, "gpu_here", lambda: True)
+    monkeypatch.setattr(_probe, "DRIVER", tmp_path / "none")
+    trace = traces.path("gpu_bound")
+    analysis = analyze_paths([trace])
+    assert len(analysis.timelines[0].to_profile) == 3
+    found = _deep.deeper(analysis, trace, ["true"], _record.Plan(tmp_path / "r.json"), None)
+    lines = [eval(line) for line in said.read_text().splitlines()]
+    asked = [(a[a.index("--kernel-name") + 1], int(a[a.index("--launch-skip") + 1]), a[-1]) for a in lines]
+    assert [skip for _, skip, _ in asked] == [k.skip for k in analysis.timelines[0].to_profile]
+    assert len({name for name, _, _ in asked}) == 3 and all(program == "true" for *_, program in asked)
+    assert bool(found.kernels) is writes
+    assert found.timelines[0].input == str(trace)
 
 
 @torch

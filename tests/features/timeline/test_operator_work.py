@@ -102,6 +102,7 @@ def test_a_product_against_the_peak_of_its_precision(tmp_path: Path) -> None:
     """4096^3 products: 137.4 GFLOP. In 200 us 687 TFLOP/s, of 989 published, 1071 at the highest clock."""
     roof = _product(tmp_path, "nvjet_sm90_hsh", 200, "c10::Half").roofline
     assert roof is not None and roof.known == 1 and roof.precision == "fp16" and roof.bounded_by == "fp16"
+    assert analyze_paths([tmp_path / "t.json"]).timelines[0].single_precision_pct == 0
     assert roof.flop == 20 * 2 * 4096**3 and roof.flops_per_s == pytest.approx(687.2e12, rel=1e-3)
     assert roof.pct_of_roof == pytest.approx(64.2, abs=0.1) and roof.tf32_speedup is None
     text = render("text", analyze_paths([tmp_path / "t.json"]), Options(width=200))
@@ -115,6 +116,8 @@ def test_single_precision_by_the_name_of_its_kernel(tmp_path: Path) -> None:
     assert own.tf32_speedup is not None and 4 < own.tf32_speedup < 10
     text = render("text", analyze_paths([tmp_path / "t.json"]), Options(width=200))
     assert "TF32 (float32_matmul_precision) is up to" in text
+    [one] = analyze_paths([tmp_path / "t.json"]).timelines
+    assert one.single_precision_pct == 100
     tensor = _product(tmp_path, "sm80_xmma_gemm_f32f32_tf32f32_f32", 600, F32).roofline
     assert tensor is not None and tensor.precision == "tf32" and tensor.tf32_speedup is None
 
@@ -139,6 +142,7 @@ def test_sizes_survive_events_that_are_no_sound_json(tmp_path: Path) -> None:
 def test_what_was_recorded_beyond_events_is_named(tmp_path: Path) -> None:
     events = [e for i in range(40) for e in launch(i + 1, 10.0 * i, 10.0 * i + 8, 5)]
     calm = analyze_paths([traces.trace(tmp_path, events)]).timelines[0]
+    assert calm.single_precision_pct is None
     assert calm.recording is not None and calm.recording.options == [] and calm.recording.us > 0
     assert not [n for n in calm.coverage.notes if "recorded with" in n]
     events.append(event("python_function", "train.py(3): step", 1, 300))

@@ -47,7 +47,8 @@ def test_the_innermost_interval_and_the_one_around_it_by_brute_force() -> None:
 
         times = np.arange(81)
         assert nested.innermost(times).tolist() == [inner(int(t), spans) for t in times]
-        assert nested.parents().tolist() == [inner(s, spans[:i]) for i, (s, _) in enumerate(spans)]
+        around = nested.parents(np.arange(len(spans)) + 100)
+        assert around.tolist() == [inner(s, spans[:i]) for i, (s, _) in enumerate(spans)]
 
 
 def _trace(extra: int = 0) -> list[dict[str, Any]]:

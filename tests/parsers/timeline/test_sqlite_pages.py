@@ -144,7 +144,7 @@ def test_equals_sqlite(database: tuple[int, int, list[list[Any]], list[int], lis
         path = Path(folder, "t.sqlite")
         made(path, size, reserved, rows, ids, gone)
         if narrow:
-            patch.setattr(sqlite_pages, "_AT_ONCE", 1)  # a page at a time
+            patch.setattr(sqlite_pages, "AT_ONCE", 1)  # a page at a time
         for known in ([], ["b"], ["a", "c"]):
             try:
                 found = from_pages(path, "t", names, known)
@@ -240,3 +240,36 @@ def test_schemas_that_records_do_not_show(what: str, tmp_path: Path) -> None:
     db.close()
     ops = nsys.read(path).ops
     assert ops.start.tolist() == [5, 6] and ops.end.tolist() == [9, 1 << 40] and ops.device.tolist() == [1, 2]
+
+
+def test_texts_of_ranges_from_pages_are_those_that_sqlite_gives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of all lengths, with and without an op id, commas, letters of several bytes, none at all, and registered ones."""
+    random = np.random.default_rng(11)
+    words = ["aten::mm", "step", "ünï,cödé, ", "op_id = ", ", op_id = 7", ", seq = 3, op_id = 9", "x" * 30, ", ",
+             "y" * 90, "void k<int, 3, true>(float*, int)", ", op_id", ", seq =", "autograd::engine::evaluate: A"]
+    rows: list[tuple[Any, ...]] = []
+    for i in range(4000):
+        text = "".join(random.choice(words, random.integers(0, 6))) + (f", op_id = {i}" if i % 3 else "")
+        shown, registered = (None, 5) if i % 50 == 0 else (None, None) if i % 77 == 0 else (text, None)
+        end = None if i % 31 == 0 else 20 * i + int(random.integers(0, 400))
+        rows.append((20 * i, end, 59 if i % 41 else 34, shown, 1 << 24 | 7 + i % 3, registered))
+    columns = "start", "end", "eventType", "text", "globalTid", "textId"
+    path = traces.database(tmp_path, {
+        "StringIds": ("id INTEGER PRIMARY KEY, value TEXT", [(5, "registered, op_id = 1")]),
+        "NVTX_EVENTS": (", ".join(f"{c} INTEGER" if c != "text" else "text TEXT" for c in columns), rows),
+        "CUPTI_ACTIVITY_KIND_KERNEL": ("start INTEGER, end INTEGER", [(1, 2)]),
+    })  # fmt: skip
+    slow = without_pages(path)
+
+    def told(read: Timeline, what: str) -> list[tuple[Any, ...]]:
+        found = getattr(read, what)
+        return list(zip(found.start.tolist(), found.end.tolist(), [read.names[n] for n in found.name],
+                        found.thread.tolist(), strict=True))  # fmt: skip
+
+    monkeypatch.setattr(Tables, "titles", None)  # no text is read by sqlite3
+    quick = nsys.read(path)
+    assert len(slow.operators) > 1000 and len(slow.ranges) > 500
+    for what in ("operators", "ranges"):
+        assert told(quick, what) == told(slow, what)

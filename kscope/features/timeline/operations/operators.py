@@ -4,14 +4,13 @@ when its call was issued (Kineto's `cpu_op`, emit_nvtx's ranges). Times in ns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 
+from kscope.features.timeline.operations.intervals import places
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, constant
-from kscope.model.timeline import Timeline
+from kscope.model.columns import Column, column, constant, distinct
 
 GRAPHS, NONE = "(CUDA graph)", "(no operator)"
 """What operations belong to that no operator issued: replays of graphs, and others."""
@@ -21,11 +20,12 @@ class Nesting:
     """Intervals of one thread, sorted by start, as a call stack. rows: their places in the table they are of."""
 
     def __init__(self, start: Column, end: Column, rows: Column) -> None:
-        # of those that begin together the longest is the outermost
-        order = np.lexsort((-end, start))
-        self.start, self.end, self.rows = start[order], end[order], rows[order]
-        self.depth = np.arange(len(start)) - np.searchsorted(np.sort(end), self.start, side="right")
-        self.depth += self._empty_before()
+        if bool((start[1:] <= start[:-1]).any()):  # of those that begin together the longest is the outermost
+            order = np.lexsort((-end, start))
+            start, end, rows = start[order], end[order], rows[order]
+        self.start, self.end, self.rows = start, end, rows
+        self._ends = np.sort(end, kind="stable")
+        self.depth = np.arange(len(start)) - places(self._ends, start, side="right") + self._empty_before()
         self._levels: dict[int, Column] = {}
 
     def _empty_before(self) -> Column:
@@ -35,8 +35,8 @@ class Nesting:
         if not empty.any():
             return np.zeros(len(self.start), dtype=np.int64)
         first = np.searchsorted(self.start, self.start, side="left")
-        at_start = np.searchsorted(np.sort(self.end[empty]), self.start, side="right")
-        at_start -= np.searchsorted(np.sort(self.end[empty]), self.start, side="left")
+        ends = np.sort(self.end[empty])
+        at_start = np.searchsorted(ends, self.start, side="right") - np.searchsorted(ends, self.start, side="left")
         upto = np.append(0, np.cumsum(empty))
         passed: Column = upto[np.arange(len(self.start))] - upto[first]
         return at_start - passed
@@ -49,12 +49,17 @@ class Nesting:
     def innermost(self, t: Column) -> Column:
         """Row of the innermost interval that is open at each time, -1 where none is."""
         begun = np.searchsorted(self.start, t, side="right")
-        open_ = begun - np.searchsorted(np.sort(self.end), t, side="left")
+        open_ = begun - np.searchsorted(self._ends, t, side="left")
         return self._at(begun, open_ - 1, t)
 
-    def parents(self) -> Column:
-        """Row of the interval around each, in the order of `rows`; -1 for the outermost."""
-        return self._at(np.arange(len(self.start)), self.depth - 1, self.start)
+    def parents(self, rows: Column) -> Column:
+        """Row of the interval around each of these rows (in order); -1 for the outermost."""
+        at = np.searchsorted(self.start, self.start[:0])  # an empty column of places
+        if len(rows):
+            order = np.argsort(self.rows, kind="stable") if bool((np.diff(self.rows) < 0).any()) else slice(None)
+            at = np.searchsorted(self.rows[order], rows)
+            at = at if isinstance(order, slice) else order[at]
+        return self._at(at, self.depth[at] - 1, self.start[at])
 
     def _at(self, begun: Column, depth: Column, t: Column) -> Column:
         """The last of the first `begun` intervals at a depth; outwards where that one is over (intervals that overlap
@@ -73,42 +78,59 @@ class Nesting:
 
 
 class Operators:
-    """The operators of a recording, one row each as in Timeline.operators."""
+    """The operators of a recording that issued something, and those around them. `active`: their rows in
+    Timeline.operators, in order; other columns have a value for each of these."""
 
     def __init__(self, facts: TimelineFacts) -> None:
         self.facts = facts
 
-    def _threads(self) -> Iterator[tuple[int, Nesting]]:
-        found: Timeline = self.facts.timeline
-        spans = found.operators
-        for thread in np.unique(spans.thread).tolist():
-            rows = np.flatnonzero(spans.thread == thread)
-            yield thread, Nesting(spans.start[rows], spans.end[rows], rows)
-
     @cached_property
-    def _nested(self) -> tuple[Column, Column]:
-        """(parent of each operator, operator of each call that launched something), -1 for none."""
-        timeline, issuers = self.facts.timeline, np.unique(self.facts.call_of)
-        calls = timeline.calls
-        issuers = issuers[issuers >= 0]
-        parent = np.full(len(timeline.operators), -1, dtype=np.int64)
-        of_call = np.full(len(calls), -1, dtype=np.int64)
-        for thread, nesting in self._threads():
-            parent[nesting.rows] = nesting.parents()
+    def _nested(self) -> tuple[Column, Column, Column]:
+        """(active, parent of each as a place among them or -1, operator of each call that launched something or -1)."""
+        timeline = self.facts.timeline
+        spans, calls, call_of = timeline.operators, timeline.calls, self.facts.call_of
+        issues = np.zeros(len(calls), dtype=bool)
+        issues[call_of[call_of >= 0]] = True
+        issuers = np.flatnonzero(issues)
+        of_call = np.full(len(calls), -1, dtype=np.int32)
+        active, around = [column([])], [column([])]
+        for thread in distinct(spans.thread)[0].tolist() if len(spans) else []:
             mine = issuers[calls.thread[issuers] == thread]
+            if not len(mine):
+                continue
+            rows = np.flatnonzero(spans.thread == thread)
+            nesting = Nesting(spans.start[rows], spans.end[rows], rows)
             of_call[mine] = nesting.innermost(calls.start[mine])
-        return parent, of_call
+            hit = np.zeros(len(spans) + 1, dtype=bool)  # the last one is what -1 means
+            hit[of_call[mine]] = True
+            outer = np.flatnonzero(hit[:-1])
+            while len(outer := outer[outer >= 0]):  # as often as the stack is deep
+                parents = nesting.parents(outer)
+                active.append(outer)
+                around.append(parents)
+                outer = np.setdiff1d(parents, np.concatenate(active))
+        every, first = np.unique(np.concatenate(active), return_index=True)
+        parent = np.concatenate(around)[first]
+        place = np.minimum(np.searchsorted(every, parent), len(every) - 1) if len(every) else parent
+        return every, np.where(parent >= 0, place, -1), of_call
+
+    @property
+    def active(self) -> Column:
+        return self._nested[0]
 
     @property
     def parent(self) -> Column:
-        """Row of the operator around each, -1 for the outermost."""
-        return self._nested[0]
+        """Place in `active` of the operator around each, -1 for the outermost."""
+        return self._nested[1]
 
     @cached_property
     def of_op(self) -> Column:
-        """Row of the operator that issued each GPU operation, -1 where none did."""
-        call, of_call = self.facts.call_of, self._nested[1]
-        return np.where(call >= 0, of_call[call], -1) if len(of_call) else constant(-1, len(call))
+        """Place in `active` of the operator that issued each GPU operation, -1 where none did."""
+        call, of_call = self.facts.call_of, self._nested[2]
+        if not len(of_call):
+            return constant(-1, len(call))
+        row = np.where(call >= 0, of_call[call], -1)
+        return np.where(row >= 0, np.searchsorted(self.active, row), -1)
 
     @cached_property
     def _in_window(self) -> Column:
@@ -120,7 +142,7 @@ class Operators:
         """GPU time of what each operator issued itself in the window."""
         ops, rows = self.facts.timeline.ops, self._in_window
         rows = rows[self.of_op[rows] >= 0]
-        out = np.zeros(len(self.parent), dtype=np.int64)
+        out = np.zeros(len(self.active), dtype=np.int64)
         np.add.at(out, self.of_op[rows], (ops.end - ops.start)[rows])
         return out
 
@@ -129,7 +151,7 @@ class Operators:
         """The same with what is inside of it."""
         out, parent = self.own.copy(), self.parent
         depth = np.zeros(len(parent), dtype=np.int64)
-        at = parent.copy()
+        at = parent
         while (at >= 0).any():  # as often as the stack is deep
             depth[at >= 0] += 1
             at = np.where(at >= 0, parent[at], -1)
