@@ -54,7 +54,7 @@ scales = st.dictionaries(st.sampled_from(DEMANDS), share)
 
 
 def check(e: Estimate) -> None:
-    assert 1 <= e.low <= e.speedup <= e.high
+    assert 1 - constants().cost <= e.low <= e.speedup <= e.high
     assert e.capped_by and e.kind == "modelled"
 
 
