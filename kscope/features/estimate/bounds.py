@@ -23,8 +23,8 @@ flight only makes the queue longer, and warps that are freed of other work join 
 low and high: low assumes that a part of the saving comes true (`low`), and that the rewrite costs something itself
 (`cost`), which tells where it saves little: then the low end lies below 1; high that only a cap resists, that the
 rewrite relieves the capping unit a little too (`yields`), and that it brings what was not counted (`rise`). The
-constants, and how each was chosen, are in kscope/arch/estimates.toml and passed in; `tools/fit.py` chooses those that are fitted
-again, and says how they hold on a family of kernels that was left out.
+constants, and how each was chosen, are in kscope/arch/estimates.toml and passed in; `tools/fit.py` chooses those that
+are fitted again, and says how they hold on a family of kernels that was left out.
 """
 
 from __future__ import annotations
