@@ -21,6 +21,7 @@ class Constants(Struct, frozen=True):
     yields: float
     rise: float
     low: float
+    cost: float
     start: float
     starts: float
     queueing: float

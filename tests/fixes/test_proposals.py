@@ -37,7 +37,7 @@ def change(kernel: KernelAnalysis, code: str) -> Fix:
         ("dct8.capped", "MEM104", "__launch_bounds__(128, 4)"),
         ("ssm.sixteen_blocks", "MEM104", "__launch_bounds__(128, 7)"),
         ("gemm_f32.naive", "MEM101", "int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;"),
-        ("ldg32_l2.slow", "MEM101", "reinterpret_cast<const float4*>(&x[i])->w"),
+        ("ldg32_l2.slow", "MEM102", "reinterpret_cast<const float4*>(&x[i])->w"),
     ],
 )  # fmt: skip
 def test_captures_get_the_measured_line_or_one_as_good(

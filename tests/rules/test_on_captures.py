@@ -42,7 +42,6 @@ CASES = {
             "csr.thread",
             "uncoalesced.slow",
             "sgemm.naive",
-            "ldg32_l2.slow",
             "particles.aos",
             "row_stats.thread",
             "triton_rowsum.down",

@@ -18,7 +18,6 @@ CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIX
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
-    "gather.records": "labelled as full device memory, which takes 57 % of its peak from random sectors",
 }
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {

@@ -20,10 +20,11 @@ Both know the queue at L2 and device memory (`queue`), by Little's law: warps in
 how long a load takes. Where that is several times what it takes on an idle device, and the memory is busy, more in
 flight only makes the queue longer, and warps that are freed of other work join it: what a fix leaves there, stays.
 
-low and high: low assumes that a part of the saving comes true (`low`); high that only a cap resists, that the rewrite
-relieves the capping unit a little too (`yields`), and that it brings what was not counted (`rise`). The constants, and
-how each was chosen, are in kscope/arch/estimates.toml and passed in; `tools/fit.py` chooses those that are fitted
-again, and says how they hold on a family of kernels that was left out.
+low and high: low assumes that a part of the saving comes true (`low`), and that the rewrite costs something itself
+(`cost`), which tells where it saves little: then the low end lies below 1; high that only a cap resists, that the
+rewrite relieves the capping unit a little too (`yields`), and that it brings what was not counted (`rise`). The
+constants, and how each was chosen, are in kscope/arch/estimates.toml and passed in; `tools/fit.py` chooses those that
+are fitted again, and says how they hold on a family of kernels that was left out.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ class Bounds(Struct, frozen=True):
         it."""
         after = min(1.0, max(after, 1e-4))
         point = 1 / after
-        low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after))
+        low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after) + self.constants.cost * after)
         high = max(point, 1 / min(1.0, hardest)) * min(self.constants.rise if rise is None else rise, point)
         return Estimate(
             speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled"

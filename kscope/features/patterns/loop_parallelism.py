@@ -195,7 +195,7 @@ def _renewed(code: Listing, number: int, ring: set[int], inside: set[int]) -> bo
 
 def _index(code: Listing, ring: set[int], inside: set[int]) -> bool:
     """A counter, a pointer, the phase of a stage: few integer instructions that no loaded data enter."""
-    if len(ring) > INDEX:
+    if len(ring) > INDEX or any(_quotient(code, i) for i in ring):
         return False
     for i in ring:
         op = code.classes[i]
@@ -216,7 +216,14 @@ def _divisible(code: Listing, ring: set[int]) -> bool:
         return False
     if all(code[i].opcode in _CHOICES for i in able):
         return True
+    if any(_quotient(code, i) for i in able):
+        return False
     return all(code[i].opcode in _SUMS | _PRODUCTS and _linear(code, i, ring) for i in able)
+
+
+def _quotient(code: Listing, i: int) -> bool:
+    """The upper half of a product: a quotient, which is neither a counter nor the sum of its parts' quotients."""
+    return "HI" in code[i].mods and code[i].opcode in _PRODUCTS
 
 
 def _moves(code: Listing, i: int) -> bool:

@@ -36,27 +36,31 @@ class Idle(Struct, frozen=True):
 def idle(code: Code, warps: int) -> Idle | None:
     """warps: of the launch. None without counts of lanes, where no access hangs on the block, or where warps that make
     none may still serve others."""
-    passed = code.column(PASSED)
-    if passed is None or not warps or not any(code.threads):
-        return None
-    touching = code.ran(code.where(lambda ins, op: op.access is not None and op.space in ("global", "generic")))
-    found = {i: address_origins(code, i) for i in touching}
-    if any(origins is None for origins in found.values()):
-        return None
-    work = [i for i, origins in found.items() if origins and origins & OWN]
-    here = [share / warps for share in _entered(code)]
-    taking = {i: here[i] * min(1.0, passed[i] / code.threads[i]) for i in work if code.threads[i]}
+    here = [share / warps for share in _entered(code)] if warps else []
+    taking = _taking(code, here)
     if not taking:
         return None
     working = min(1.0, max(taking.values()))
     members = tuple(i for i, share in enumerate(here) if share > working * 1.5)
-    if any(_hands_on(code, i, set(work)) for i in members):
+    if any(_hands_on(code, i, set(taking)) for i in members):
         return None
     # Of the warps at an instruction, those beyond the ones that have data have none.
-    without = [max(0.0, 1 - working / share) if share > 0 else 0.0 for share in here]
     every = total(code.samples)
-    held = sum(s * w for s, w in zip(code.samples, without, strict=True)) / every if every else 0.0
-    return Idle(working, held, members, tuple(i for i in taking if taking[i] >= working / 2))
+    lost = sum(s * max(0.0, 1 - working / share) for s, share in zip(code.samples, here, strict=True) if share > 0)
+    return Idle(working, lost / every if every else 0.0, members, tuple(i for i in taking if taking[i] >= working / 2))
+
+
+def _taking(code: Code, here: list[float]) -> dict[int, float]:
+    """Share of the warps that make each access to data of their block; empty where that cannot be told."""
+    passed = code.column(PASSED)
+    if passed is None or not here or not any(code.threads):
+        return {}
+    touching = code.ran(code.where(lambda ins, op: op.access is not None and op.space in ("global", "generic")))
+    found = {i: address_origins(code, i) for i in touching}
+    if any(origins is None for origins in found.values()):
+        return {}
+    work = [i for i, origins in found.items() if origins and origins & OWN]
+    return {i: here[i] * min(1.0, passed[i] / code.threads[i]) for i in work if code.threads[i]}
 
 
 def _entered(code: Code) -> list[float]:

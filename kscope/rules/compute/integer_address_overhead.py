@@ -59,7 +59,9 @@ After (capture int_division.fast):
 ## When it is wrong
 
 When memory limits, the integer work hides behind it: the estimate is capped by the busy unit. Integer arithmetic whose
-result is stored (a hash, a cipher, packed bits) is the kernel's work, not its overhead: that is left to CMP208.
+result is stored (a hash, a cipher, packed bits) is the kernel's work, not its overhead: that is left to CMP208. A
+remainder that is divided again in the next round (a power modulo n) has no running index: only a reduction by a kept
+reciprocal is left, which on 64 bits is about as long (a public prime test gained nothing by it).
 
 ## Source
 
@@ -73,6 +75,9 @@ from kscope.isa.opcodes import OpClass
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 REPLACED = 0.15  # instructions of a strength-reduced index over those of the division sequence
+REDUCED = 0.6  # the same of a product reduced by a kept reciprocal: 6 of 23 on 32 bits, more than all on 64 (measured)
+INDICES = "constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals"
+MODULUS = "Montgomery's form or one reciprocal a modulus, where 32 bits suffice; several numbers a thread side by side"
 MOSTLY = 0.55  # of all that is issued, from which index arithmetic is what the kernel does
 FULL = 0.7  # load of the issue slots, from which they are what runs short
 HOISTED = 0.7  # of index arithmetic that stays when what does not change is hoisted out of the loop
@@ -97,7 +102,9 @@ class IntegerAddressOverhead(ProfiledRule):
             # A slot that nobody else wants costs nothing: where issue is not full, time is where warps stand.
             slots = code.issue_share(gone) * facts.estimate.saturation(issuing)
             share = max(slots, total(code.samples, gone) / max(1.0, total(code.samples)))
-            scale = facts.profile.demands_after(gone, REPLACED)
+            chained = total(code.executed, self._chained(facts, code, seeds)) > MOSTLY * divisions
+            kept = REDUCED if chained else REPLACED
+            scale = facts.profile.demands_after(gone, kept)
             return self.finding(
                 title=f"Run-time integer division takes {percent(issue)} of the instructions",
                 why=(
@@ -105,7 +112,7 @@ class IntegerAddressOverhead(ProfiledRule):
                     f"{total(code.executed, members):,.0f} instructions; integer work is {percent(share_int)} of all "
                     "that is issued."
                 ),
-                fix="constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals",
+                fix=MODULUS if chained else INDICES,
                 evidence=[
                     derived("division sequences executed", divisions, "inst", "I2F, MUFU.RCP, F2I, IMAD.HI"),
                     derived("instructions in them", total(code.executed, members), "inst", "def-use cone"),
@@ -113,9 +120,9 @@ class IntegerAddressOverhead(ProfiledRule):
                 ],
                 locations=code.locations(seeds),
                 estimate=facts.estimate.relieve(
-                    share, REPLACED, scale, latency=facts.estimate.floor_without(gone, REPLACED)
+                    share, kept, scale, latency=facts.estimate.floor_without(gone, kept)
                 ),
-                confidence=0.85,
+                confidence=0.4 if chained else 0.85,
             )
         if share_int < MOSTLY or issuing < FULL:
             return PASSED
@@ -139,6 +146,18 @@ class IntegerAddressOverhead(ProfiledRule):
             estimate=facts.estimate.relieve(share, HOISTED, facts.profile.demands_after(around, HOISTED)),
             confidence=0.4,
         )
+
+
+    def _chained(self, facts: Facts, code: Code, seeds: list[int]) -> list[int]:
+        """Divisions whose result is divided again in the next round of their loop: a power modulo n, a generator of
+        random numbers. No running index stands for these."""
+        out = []
+        for loop in {code.cfg.loop_of[i] for i in seeds} - {None}:
+            assert loop is not None
+            ring = set(facts.patterns.chained(loop))
+            here = [i for i in seeds if code.cfg.loop_of[i] == loop]
+            out += [i for i in here if not ring.isdisjoint(facts.patterns.same_computation([i]))]
+        return out
 
 
 def whole(op: OpClass) -> bool:

@@ -61,8 +61,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kscope.features.facts import Demand, Facts, Idle, Packing, between
-from kscope.model.contract.analysis import Estimate, Finding, Remedy
+from kscope.features.facts import Demand, Facts, Packing, between
+from kscope.model.contract.analysis import Estimate, Remedy
+from kscope.rules._shared.idle_warps import FILL, without_data
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
 LEAST = 1.05  # gain below which another block size is not worth a word
@@ -73,7 +74,6 @@ SMALL = 128  # threads, up to which a block can grow rather than its threads do 
 MANY = 2.0  # waves from which blocks follow each other
 IDLE = 0.5  # of the lanes, from which a block that should stay as it is wants a word
 WASTED = 0.03  # of the lanes, from which a partial warp counts
-HALF = 0.5  # of the warps with data, up to which those without are more than a last block's rest
 APART = 1.5  # times as long that a warp's path becomes, from which its lanes go different ways
 ISSUED: tuple[Demand, ...] = (
     "instructions", "fma", "fmaheavy", "alu", "xu", "fp64", "branches", "constants", "lsu_instructions",
@@ -98,11 +98,12 @@ class BlockSize(CounterRule):
     collect = "--section LaunchStats"
 
     def check(self, facts: Facts) -> Outcome:
-        idle = facts.profile.idle_threads(facts.counters.launch.warps) if facts.code is not None else None
-        if idle is not None and idle.working <= HALF and not facts.specialized.asynchronous:
-            empty = self._empty(facts, idle)
-            if empty is not None:
-                return empty
+        empty = without_data(facts)
+        if empty is not None and empty.estimate.speedup >= LEAST:
+            return self.finding(
+                title=empty.title, why=empty.why, fix=FILL, evidence=empty.evidence, locations=empty.locations,
+                estimate=empty.estimate, confidence=0.85,
+            )  # fmt: skip
         launch, occ = facts.counters.launch, facts.counters.occupancy
         threads = facts.kernel.launch.threads
         wasted = 1 - threads / (32 * launch.warps_per_block)
@@ -133,34 +134,6 @@ class BlockSize(CounterRule):
             estimate=best.estimate,
             remedies=[] if pays else [Remedy(step=fix, applies=False, why=against)],
             confidence=0.7 if threads > 1 else 0.4,
-        )
-
-    def _empty(self, facts: Facts, idle: Idle) -> Finding | None:
-        """Warps without data: what they execute and start goes, and where blocks follow each other the places that
-        they hold go to warps that have some."""
-        launch = facts.counters.launch
-        scale = facts.profile.demands_after(idle.members, idle.working)
-        scale["blocks"] = idle.working
-        places = 1 / max(1 - idle.held, idle.working) if launch.waves >= 1 else 1.0
-        estimate = facts.estimate.overlap(places, scale)
-        if estimate.speedup < LEAST or facts.code is None:
-            return None
-        return self.finding(
-            title=f"{percent(1 - idle.working)} of the warps have no data to work on",
-            why=(
-                f"Of {counted(launch.warps, 'warp')} launched, {percent(idle.working)} touch data of their block. The "
-                f"others hand nothing on, and take {percent(idle.held)} of all samples: places on an SM until their "
-                "block ends, starts and issue slots."
-            ),
-            fix="as many items a block as it has threads for, or smaller blocks; launch no block without data",
-            evidence=[
-                measured(facts, "launch__block_size"),
-                derived("warps with data", idle.working, "", "executions of accesses that hang on the block, a warp"),
-                derived("samples of warps without data", idle.held, "", "warp samples by executions"),
-            ],
-            locations=facts.code.locations(idle.places),
-            estimate=estimate,
-            confidence=0.85,
         )
 
     def _words(self, facts: Facts, threads: int, wasted: float, *, started: bool) -> tuple[str | None, str]:

@@ -106,9 +106,15 @@ class WarpDivergence(ProfiledRule):
                 measured(facts, "smsp__sass_average_branch_targets_threads_uniform.pct"),
             ],
             locations=code.locations(places, 3, weight=split) + code.locations(narrow, 2),
-            estimate=facts.estimate.relieve(max(samples, issue), kept, scale, latency=kept),
+            estimate=facts.estimate.relieve(
+                max(samples, issue * facts.estimate.saturation(self._issuing(facts))), kept, scale, latency=kept
+            ),
             confidence=0.85 if issue > 0.3 else 0.6,
         )
+
+    def _issuing(self, facts: Facts) -> float:
+        """Load of the issue slots: where they are not full, time is where warps stand."""
+        return facts.counters.units["issue"].load if "issue" in facts.counters.units else 1.0
 
     def _memory(self, facts: Facts, code: Code, narrow: list[int]) -> float:
         """Samples there that memory keeps waiting: fuller warps ask for the same bytes, which take their time as far

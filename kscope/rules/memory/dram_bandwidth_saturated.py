@@ -2,7 +2,9 @@
 
 ## What it does
 
-Says that the kernel is at the memory roof: its access pattern is not the problem, its bytes are.
+Says that the kernel is at the memory roof: its access pattern is not the problem, its bytes are. Below the roof too,
+where loads take several times as long as on an idle device and device memory is the fullest unit: it has a queue, so it
+gives no more for such a mix of reads, writes and places.
 
 ## Why it costs time
 
@@ -12,7 +14,7 @@ same bytes pass faster.
 ## Evidence
 
 `gpu__dram_throughput` (or `dram__throughput`) against what streaming kernels attain on such a chip, bytes read and
-written.
+written; what loads wait (samples, warps an SM holds) against their unloaded latency, by Little's law.
 
 ## Fix
 

@@ -12,7 +12,7 @@ kernels spend the time between them, not in them.
 
 ## Evidence
 
-Duration, the share of its cycles in which no SM had work, instructions executed.
+Duration, the share of its cycles in which no SM had work, and the cycles that one load and one store keep an SM busy.
 
 ## Fix
 

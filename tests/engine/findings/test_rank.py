@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from kscope.arch.estimates import constants
 from kscope.engine.findings.rank import PAYS, ranked, severity
 from kscope.model.contract.analysis import Estimate, Finding, KernelAnalysis, Location, Severity
 from tests.support import reports
@@ -96,7 +97,7 @@ def test_on_captures(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> N
     assert levels == sorted(levels), "what pays nothing comes last"
     for f in k.findings:
         if f.estimate is not None:
-            assert 1 <= f.estimate.low <= f.estimate.speedup <= f.estimate.high
+            assert 1 - constants().cost <= f.estimate.low <= f.estimate.speedup <= f.estimate.high
             assert f.severity == severity(f) or f.order.startswith("set aside")
         assert f.why and f.fix and f.evidence and set(f.overlaps) <= set(codes) - {f.code}
     accounted = codes + k.passed + [n.code for n in k.not_applicable]

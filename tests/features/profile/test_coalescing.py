@@ -46,3 +46,11 @@ def test_not_counted(facts: GetFacts, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code is not None
     monkeypatch.setattr(type(code), "column", lambda self, name: None)
     assert contiguous(code) == [] and not any(compact(code, i) for i in range(len(code)))
+
+
+@pytest.mark.parametrize(("case", "dense"), [("ldg32_l2.slow", True), ("particles.aos", False)])
+def test_pieces_of_one_structure(case: str, dense: bool, facts: GetFacts) -> None:
+    """Four words of 16 bytes a lane fill their sectors together; two fields of a larger structure do not."""
+    known = facts(case)
+    found = [g for g in known.lanes.mergeable if g.sure]
+    assert any(known.profile.compact_together(g.members, g.bytes) for g in found) == dense

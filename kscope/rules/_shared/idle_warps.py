@@ -1,0 +1,50 @@
+"""Launches most of whose warps have no data: what GRD404 says of them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from kscope.features.facts import Facts
+from kscope.model.contract.analysis import Estimate, Evidence, Location
+from kscope.rules.base import counted, derived, measured, percent
+
+HALF = 0.5  # of the warps with data, up to which those without are more than a last block's rest
+FILL = "as many items a block as it has threads for, or smaller blocks; launch no block without data"
+
+
+class Empty(Struct, frozen=True):
+    """The parts of a finding."""
+
+    title: str
+    why: str
+    evidence: list[Evidence]
+    locations: list[Location]
+    estimate: Estimate
+
+
+def without_data(facts: Facts) -> Empty | None:
+    """None where half the warps or more touch data, where that cannot be told, or where roles share the work. What
+    warps without data execute and start goes, and where blocks follow each other the places that they hold go to warps
+    that have some."""
+    code, launch = facts.code, facts.counters.launch
+    idle = facts.profile.idle_threads(launch.warps) if code is not None else None
+    if code is None or idle is None or idle.working > HALF or facts.specialized.asynchronous:
+        return None
+    scale = facts.profile.demands_after(idle.members, idle.working)
+    scale["blocks"] = idle.working
+    places = 1 / max(1 - idle.held, idle.working) if launch.waves >= 1 else 1.0
+    return Empty(
+        title=f"{percent(1 - idle.working)} of the warps have no data to work on",
+        why=(
+            f"Of {counted(launch.warps, 'warp')} launched, {percent(idle.working)} touch data of their block. The "
+            f"others hand nothing on, and take {percent(idle.held)} of all samples: places on an SM until their block "
+            "ends, starts and issue slots."
+        ),
+        evidence=[
+            measured(facts, "launch__block_size"),
+            derived("warps with data", idle.working, "", "executions of accesses that hang on the block, a warp"),
+            derived("samples of warps without data", idle.held, "", "warp samples by executions"),
+        ],
+        locations=code.locations(idle.places),
+        estimate=facts.estimate.overlap(places, scale),
+    )

@@ -1,0 +1,78 @@
+"""Warps without data, on captures and on captures whose counts say that most warps skip the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.model.contract.analysis import Finding
+from kscope.model.kernel import Counters, Kernel
+from kscope.rules.registry import rule
+
+GetFacts = Callable[[str], Facts]
+COUNTS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
+WORKING = (
+    "nucleus.walk", "barrier.slow", "scan1m.oneblock", "signal_max.one", "rotors.all_sites", "julia.block6x6",
+    "csr.warp", "atomics.fast", "narrow_loads.slow", "sum_roof.tree",
+)  # fmt: skip
+"""Trees, scans by few threads, lanes that leave, rows a warp: all their warps touch data."""
+
+
+def scaled(known: Facts, columns: tuple[str, ...], members: set[int], factor: float) -> Kernel:
+    """The kernel with these counts of these instructions times `factor`."""
+    kernel, code = known.kernel, known.code
+    assert code is not None and kernel.counters is not None
+    pcs = {code[i].pc for i in members}
+    by_name = dict(kernel.counters.by_name)
+    for name in columns:
+        by_name[name] = [
+            value * factor if pc in pcs else value
+            for pc, value in zip(kernel.counters.offsets, by_name[name], strict=True)
+        ]
+    return msgspec.structs.replace(kernel, counters=Counters(kernel.counters.offsets, by_name))
+
+
+@pytest.mark.parametrize("case", WORKING)
+def test_silent_where_all_warps_have_data(case: str, facts: GetFacts) -> None:
+    idle = facts(case).profile.idle_threads(facts(case).counters.launch.warps)
+    assert idle is None or idle.working > 0.9
+
+
+def test_roles_are_no_idle_warps(facts: GetFacts) -> None:
+    """One warp of three groups copies: the others compute on what it brings."""
+    known = facts("ws_gemm.best")
+    idle = known.profile.idle_threads(known.counters.launch.warps)
+    assert idle is not None and idle.working == pytest.approx(2 / 3, abs=0.01)
+    assert not isinstance(rule("GRD404")().run(known), Finding)  # type: ignore[attr-defined]
+
+
+def test_warps_that_leave_at_once(facts: GetFacts) -> None:
+    """Seven of eight warps jump over everything behind the first guard; their part of the samples before it is lost."""
+    known = facts("narrow_loads.slow")
+    code = known.code
+    assert code is not None
+    guard = next(i for i in range(len(code)) if code[i].opcode == "EXIT" and code[i].guard is not None)
+    changed = Facts(scaled(known, COUNTS, set(range(guard + 1, len(code))), 1 / 8))
+    idle = changed.profile.idle_threads(changed.counters.launch.warps)
+    assert idle is not None and idle.working == pytest.approx(1 / 8)
+    assert set(idle.members) == set(code.ran(range(guard + 1)))
+    before = sum(code.samples[: guard + 1]) / sum(code.samples)
+    assert idle.held == pytest.approx(before * 7 / 8)
+
+
+def test_accesses_whose_guard_is_off(facts: GetFacts) -> None:
+    """All warps run through, but only one of four makes its accesses: three quarters of all places are held in vain."""
+    known = facts("narrow_loads.slow")
+    code = known.code
+    assert code is not None
+    accesses = set(code.where(lambda ins, op: op.space == "global" and op.access is not None))
+    changed = Facts(scaled(known, COUNTS[2:], accesses, 1 / 4))
+    idle = changed.profile.idle_threads(changed.counters.launch.warps)
+    assert idle is not None and idle.working == pytest.approx(0.25, abs=0.01)
+    assert idle.held == pytest.approx(0.75, abs=0.05)
+    said = rule("GRD404")().run(changed)  # type: ignore[attr-defined]
+    assert isinstance(said, Finding) and "no data" in said.title
+    assert said.estimate is not None and 1.5 < said.estimate.speedup <= 4
