@@ -133,8 +133,7 @@ def run(
     gate = _gate.Gate(fail_on, baseline)
 
 
-    from kscope.cli import _deep
-    from kscope.cli.machine import _record
+    from kscope.cli.machine import _deep, _record
     from kscope.cli.shared import _output
     from kscope.model.errors import EXIT_INPUT, KscopeError
 

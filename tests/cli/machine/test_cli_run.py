@@ -272,8 +272,7 @@ def test_profiles_what_matters_and_joins(
 ) -> None:
     """The stand-in gives the counters of other kernels: what is tested is which launches are asked for, that their
     reports are read beside the recording, and that one that fails is said."""
-    from kscope.cli import _deep
-    from kscope.cli.machine import _probe
+    from kscope.cli.machine import _deep, _probe
     from kscope.engine.run import analyze_paths
 
     report = tmp_path / "real"
