@@ -68,7 +68,7 @@ def main() -> int:
                       f"{given.reports / wall * 3600:8,.0f} reports an hour, {peak:.0f} MB", flush=True)  # fmt: skip
         again = ingest(fleet, data, 2)[0]
     one, two = (statistics.median(wall for wall, _, _ in times[jobs]) for jobs in (1, 2))
-    print(f"two processes against one: {one / two:.2f}x (>= {LEAST}x); a second ingest: {again:.1f} s (<= {AGAIN_S} s); "
+    print(f"two processes against one: {one / two:.2f}x (>= {LEAST}x); second ingest: {again:.1f} s (<= {AGAIN_S} s); "
           f"datasets {'equal' if len(made) == 1 else 'DIFFER'}")  # fmt: skip
     return int(given.strict and (one / two < LEAST or again > AGAIN_S or len(made) != 1))
 
