@@ -101,6 +101,24 @@ def test_no_noise(case: str) -> None:
     assert len(headings) == len(set(headings))
 
 
+def test_what_a_rewrite_needs_to_know_of_the_measurement() -> None:
+    """Caches, once; whom an instruction waits for, once; what a loop computes again and again, at its place."""
+    text = pack("csr.thread", 20_000)
+    assert "- caches: emptied before it ran" in text and "Whether caches were emptied" not in text
+    awaited = [line for line in text.splitlines() if "; waits for the LDG at" in line]
+    assert awaited and not any(re.search(r"; waits for [0-9a-f]{4}\b", line) for line in awaited)
+    loops = analysed("sgemm.blocktile2d")[1].kernels[0].loops
+    listed = pack("sgemm.blocktile2d", 20_000)
+    same = re.finditer(r"^.{5} ([0-9a-f]{4}) .*the same in every round", listed, re.M)
+    marked = {int(found[1], 16) for found in same}
+    assert marked and marked == {pc for loop in loops for pc in loop.same}
+    import msgspec
+
+    analysis, detail = analysed("csr.thread")
+    bare = Detail(kernels=[msgspec.structs.replace(detail.kernels[0], caches="")])
+    assert "Whether caches were emptied" in render("llm", analysis, Options(budget=20_000, detail=bare))
+
+
 def test_reasons_never_hang_in_the_air() -> None:
     for budget in range(150, 900, 50):
         text = pack("bank_conflict.slow", budget)

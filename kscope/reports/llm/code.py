@@ -3,6 +3,7 @@ causes, whole loops annotated, loops with what a round is made of."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 LEAST = 0.01
 """Share of samples below which a line or instruction is noise."""
 AROUND = 2  # source lines shown before and after a hot one
-LINE = 160  # characters of a line
+LINE = 240  # characters of a line: a kernel's head with its parameters
+_AWAITED = re.compile(r"waits for [0-9a-f]{4}\b")
 
 
 def hot(kernel: KernelAnalysis, base: int, heading: str) -> list[Block]:
@@ -136,13 +138,21 @@ def listing(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, head
         if any(o.start <= loop.start and loop.end <= o.end for o in detail.loops[:rank]):
             continue  # within one that is shown
         lines = []
+        steady = {pc for o in detail.loops if loop.start <= o.start and o.end <= loop.end for pc in o.same}
         for i in range(index[loop.start], index[loop.end] + 1):
             share = code.samples[i] / whole
             told = words.percent(share) if share >= LEAST else ""
             marks = " ".join(hottest.covering(kernel, code.pcs[i]))
             cause = causes.get(i, "") if share >= LEAST else ""
-            beside = "; ".join(part for part in (marks, cause, *notes.get(i, [])) if part)
+            same = "the same in every round" if code.pcs[i] in steady else ""
+            beside = "; ".join(part for part in (marks, cause, same, *_apart(notes.get(i, []), cause)) if part)
             lines.append(f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else ""))
         text = f"Loop {loop.number}, whole:\n{fence(lines, 'sass')}"
         out.append(Block(base + 18 + rank, "whole loops", heading, text))
     return out
+
+
+def _apart(notes: Sequence[str], cause: str) -> list[str]:
+    """Notes of an instruction, but for whom it waits for where its cause has named them."""
+    parts = [part for note in notes for part in note.split("; ")]
+    return [part for part in parts if not (cause.startswith("waits for the ") and _AWAITED.match(part))]
