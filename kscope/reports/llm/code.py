@@ -127,28 +127,38 @@ def listing(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, head
     code = detail.code if detail is not None else None
     if code is None or detail is None:
         return []
-    whole = sum(code.samples) or 1
-    notes: dict[int, list[str]] = {}
-    for i, text in code.notes:
-        notes.setdefault(i, []).append(text)
-    causes = {i: text for i, text, _ in code.causes}
     index = {pc: i for i, pc in enumerate(code.pcs)}
+    whole = sum(code.samples) or 1
+    beside = _beside(kernel, code, {pc for loop in detail.loops for pc in loop.same})
     out = []
     for rank, loop in enumerate(detail.loops):
         if any(o.start <= loop.start and loop.end <= o.end for o in detail.loops[:rank]):
             continue  # within one that is shown
-        lines = []
-        steady = {pc for o in detail.loops if loop.start <= o.start and o.end <= loop.end for pc in o.same}
-        for i in range(index[loop.start], index[loop.end] + 1):
-            share = code.samples[i] / whole
-            told = words.percent(share) if share >= LEAST else ""
-            marks = " ".join(hottest.covering(kernel, code.pcs[i]))
-            cause = causes.get(i, "") if share >= LEAST else ""
-            same = "the same in every round" if code.pcs[i] in steady else ""
-            beside = "; ".join(part for part in (marks, cause, same, *_apart(notes.get(i, []), cause)) if part)
-            lines.append(f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else ""))
+        lines = [_instruction(code, i, beside[i], whole) for i in range(index[loop.start], index[loop.end] + 1)]
         text = f"Loop {loop.number}, whole:\n{fence(lines, 'sass')}"
         out.append(Block(base + 18 + rank, "whole loops", heading, text))
+    return out
+
+
+def _instruction(code: CodeDetail, i: int, beside: str, whole: float) -> str:
+    share = code.samples[i] / whole
+    told = words.percent(share) if share >= LEAST else ""
+    return f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else "")
+
+
+def _beside(kernel: KernelAnalysis, code: CodeDetail, steady: set[int]) -> list[str]:
+    """What is to be said of each instruction: findings, its cause where it has samples, notes."""
+    least = LEAST * (sum(code.samples) or 1)
+    notes: dict[int, list[str]] = {}
+    for i, text in code.notes:
+        notes.setdefault(i, []).append(text)
+    causes = {i: text for i, text, _ in code.causes if code.samples[i] >= least}
+    out = []
+    for i, pc in enumerate(code.pcs):
+        cause = causes.get(i, "")
+        same = "the same in every round" if pc in steady else ""
+        told = (" ".join(hottest.covering(kernel, pc)), cause, same, *_apart(notes.get(i, []), cause))
+        out.append("; ".join(part for part in told if part))
     return out
 
 
