@@ -1,6 +1,6 @@
 """Speed and memory of `kscope analyze --format json` against a bare script that reads every metric value once.
 
-    python tools/bench.py [--rounds N] [--strict] [--instances] [--only kernels|timelines|sass] [--cubin FILE]
+    python tools/bench.py [--rounds N] [--strict] [--instances] [--only kernels|big|timelines|sass] [--cubin FILE]
 
 Both sides run alternately as fresh processes; times are medians, memory is the sum over the process tree. "cold" gives
 kscope an empty cache each run, "warm" the cache of an earlier run. --instances lets the bare script read every
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,7 @@ from tools import bench_sass, bench_timelines  # noqa: E402
 CASES = ("bank_conflict.slow", "spill.slow", "sgemm.blocktile2d")
 BIG_KERNELS, BIG_BYTES = 28, 140e6
 RATIO, MEMORY_RATIO, HELP_MS, HTML_RATIO = 1.5, 1.0, 150.0, 1.25
+BIG_RATIO = {"cold": 3.0, "warm": 2.0}
 SPEED_OF_HTA, MEMORY_OF_HTA, UNION_TIMES = 1 / 8, 1 / 4, 1.5
 NVTX_TIMES, EPOCH_TIMES, EPOCH_BYTES = 7.0, 1.15, 150e6  # measured: 6.0 times the query, 1.0 times the plain trace
 
@@ -70,8 +72,8 @@ class Bench:
         self.missed += not ok
         print(f"{what:42} {ours:>9} {bare:>9} {value:>7}  {target:9} {'ok' if ok else 'MISS'}", flush=True)
 
-    def speed(self, what: str, report: Path, rounds: int) -> None:
-        """Rows "cold" and "warm": the bare script, cold and warm kscope in turn."""
+    def speed(self, what: str, report: Path, rounds: int, most: Mapping[str, float]) -> None:
+        """Rows "cold" and "warm": the bare script, cold and warm kscope in turn. most: the targets."""
         ours: dict[str, list[float]] = {"cold": [], "warm": []}
         bare: list[float] = []
         cache = self.folder / "cache"
@@ -87,7 +89,8 @@ class Bench:
         for state, times in ours.items():
             median = statistics.median(times)
             ratio = median / base
-            self.row(f"{what}, {state}", ms(median), ms(base), f"{ratio:.2f}x", f"<= {RATIO}x", ratio <= RATIO)
+            limit = most[state]
+            self.row(f"{what}, {state}", ms(median), ms(base), f"{ratio:.2f}x", f"<= {limit}x", ratio <= limit)
 
     def memory(self, what: str, report: Path, rounds: int) -> None:
         """Rows of the process trees' peaks: summed proportional set sizes, and the largest single process."""
@@ -277,11 +280,16 @@ def kernels(bench: Bench, rounds: int) -> None:
     for case in CASES:
         report = bench.folder / f"{case}.ncu-rep"
         report.write_bytes(plain(case))
-        bench.speed(case, report, rounds)
+        bench.speed(case, report, rounds, {"cold": RATIO, "warm": RATIO})
         bench.html(case, report, rounds)
+    big(bench, rounds)
+
+
+def big(bench: Bench, rounds: int) -> None:
+    """The rows of a report of many kernels."""
     report = bench.folder / "big.ncu-rep"
     what = f"{BIG_KERNELS} kernels, {big_report(report) / 1e6:.0f} MB"
-    bench.speed(what, report, max(2, rounds // 3))
+    bench.speed(what, report, max(2, rounds // 3), BIG_RATIO)
     bench.html(what, report, max(2, rounds // 3))
     if os.path.exists("/proc/self/smaps_rollup"):
         bench.memory(what, report, 2)
@@ -292,7 +300,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="runs of each side on one kernel (default 7)")
     parser.add_argument("--strict", action="store_true", help="exit 1 when a target is missed")
     parser.add_argument("--instances", action="store_true", help="the bare script reads all instances too")
-    parser.add_argument("--only", choices=("kernels", "timelines", "sass"), help="only these rows")
+    parser.add_argument("--only", choices=("kernels", "big", "timelines", "sass"), help="only these rows")
     parser.add_argument("--cubin", type=Path, help="a large cubin for the rows about machine code")
     args = parser.parse_args()
     print(f"{'':42} {'kscope':>9} {'bare':>9} {'ratio':>7}  target")
@@ -301,6 +309,8 @@ def main() -> int:
         try:
             if args.only in (None, "kernels"):
                 kernels(bench, args.rounds)
+            if args.only == "big":
+                big(bench, args.rounds)
             if args.only in (None, "timelines"):
                 bench.timelines()
             if args.only in (None, "sass"):

@@ -64,6 +64,7 @@ def _of_folders(url: str) -> dict[str, str]:
 def _local(path: Path, faults: Faults) -> Iterator[Source]:
     if not path.exists():
         raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path")
+    path = Path(os.path.abspath(path))  # one input, whichever way it was named and from where
     if not path.is_dir():
         yield from _file(path, faults)
         return

@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from kscope.model.contract.analysis import (
     DeviceInfo,
+    Estimate,
     Finding,
     Frozen,
     Headroom,
@@ -21,6 +22,7 @@ from kscope.model.contract.analysis import (
     Verdict,
 )
 from kscope.model.contract.comparison import Change, Promise
+from kscope.model.contract.fixes import Checked, Condition, Proof
 
 
 class Absent(Frozen):
@@ -176,6 +178,36 @@ class CompareAnswer(Page):
     only_after: list[str]
     notes: list[str]
     skipped: list[SkippedInput]
+
+
+class FixRow(Frozen):
+    """A change of one kernel. lines: the code as a diff, functions to add first; empty where `refused` says why there
+    is none. proof: what was computed before and after it. price: of the kernel's time, if only this were done."""
+
+    kernel: str
+    code: str
+    rule: str
+    why: str
+    kind: str
+    title: str
+    lines: list[str]
+    conditions: list[Condition]
+    proof: list[Proof]
+    costs: list[str]
+    price: Estimate | None
+    refused: str
+
+
+class FixesAnswer(Page):
+    rows: list[FixRow]
+    absent: list[Absent] = []
+
+
+class CheckedAnswer(Page):
+    """Whether the new version's code has each change, and what it brought beside what was promised."""
+
+    rows: list[Checked]
+    notes: list[str] = []
 
 
 class LevelRow(Frozen):

@@ -75,6 +75,28 @@ class Compare(Arguments):
     limit: Limit = 20
 
 
+Rule = Annotated[str, Meta(max_length=100, description="only changes of this rule, such as MEM103")]
+
+
+class ProposeFix(Arguments):
+    path: File
+    key: Annotated[
+        str, Meta(max_length=400, description="of a kernel; of a binary, the function's name; empty: of all")
+    ] = ""
+    code: Rule = ""
+    offset: Offset = 0
+    limit: Limit = 5
+
+
+class CheckFix(Arguments):
+    before: File
+    after: File
+    name: Part = ""
+    code: Rule = ""
+    offset: Offset = 0
+    limit: Limit = 20
+
+
 class Napkin(Arguments):
     problem: Annotated[Words, Meta(min_length=1)]
     chip: Annotated[str, Meta(max_length=60, description="of `kscope arch`, e.g. h100, h200, a100")] = "h100"

@@ -11,6 +11,7 @@ from kscope.mcp import answers, arguments
 from kscope.mcp.code import code
 from kscope.mcp.desk import Desk
 from kscope.mcp.keys import find, finding_key, kernel_keys
+from kscope.mcp.mending import check_fix, propose_fix
 from kscope.mcp.metrics import metrics
 from kscope.mcp.pages import having, page
 from kscope.mcp.roots import SCANNED
@@ -181,5 +182,5 @@ def napkin(desk: Desk, asked: arguments.Napkin) -> answers.NapkinAnswer:
 
 RUN: dict[str, Callable[[Desk, Any], Any]] = {
     "list_inputs": list_inputs, "diagnose": diagnose, "kernel": kernel, "code": code, "metrics": metrics,
-    "explain": explain, "compare": compare, "napkin": napkin,
+    "explain": explain, "compare": compare, "napkin": napkin, "propose_fix": propose_fix, "check_fix": check_fix,
 }  # fmt: skip

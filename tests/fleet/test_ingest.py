@@ -93,6 +93,8 @@ def test_nothing_is_ingested_twice(fleet: Path, whole: Path, tmp_path: Path) -> 
     done = put([str(copy)], data)
     assert (done.new, done.copies) == (0, 1)
     assert put([str(copy)], data).known == 1
+    named_otherwise = os.path.relpath(fleet)
+    assert not os.path.isabs(named_otherwise) and put([named_otherwise], data).known == GOOD + BAD
     assert len(rows(data, "SELECT * FROM kernels")) == GOOD
 
 

@@ -64,6 +64,7 @@ CALLS = {
     "list_inputs": {}, "diagnose": {"path": SLOW}, "kernel": {"path": SLOW}, "code": {"path": SLOW},
     "metrics": {"path": SLOW, "contains": "bank conflicts"}, "explain": {"code": "MEM103"},
     "compare": {"before": SLOW, "after": FAST}, "napkin": {"problem": "gemm 4096 4096 4096 bf16", "measured": "400us"},
+    "propose_fix": {"path": SLOW}, "check_fix": {"before": SLOW, "after": FAST},
 }  # fmt: skip
 
 
@@ -107,6 +108,25 @@ def test_what_an_agent_needs_is_there(session: Session) -> None:
     (pair,) = session.ask("compare", before=SLOW, after=FAST)["pairs"]
     assert "MEM103" in pair["fixed"] and pair["promises"][0]["outcome"] == "inside"
     assert session.ask("metrics", path=SLOW, key=row["key"], contains="dram__bytes_read.sum")["total"] >= 1
+
+
+def test_changes_are_proposed_and_looked_for(session: Session) -> None:
+    key = key_of(session, SLOW)
+    found = session.ask("propose_fix", path=SLOW, key=key, code="MEM103")
+    first = found["rows"][0]
+    assert first["kernel"] == key and first["code"] == "MEM103" and first["refused"] == ""
+    assert first["lines"] and all(line[:1] in "+-@" for line in first["lines"]) and first["price"]["speedup"] > 1.5
+    assert any(line[:3] in ("+  ", "-  ") for line in first["lines"]), "indented, as it is to be pasted"
+    (row,) = first["proof"][:1]
+    assert row["after"] < row["before"] and {c["state"] for c in first["conditions"]} <= {"proved", "assumed", "check"}
+    (checked,) = session.ask("check_fix", before=SLOW, after=FAST, code="MEM103")["rows"]
+    assert checked["has"] == "yes" and checked["kept"] is True and checked["delivered"] > 1.5
+    (same,) = session.ask("check_fix", before=SLOW, after=SLOW, code="MEM103")["rows"]
+    assert same["has"] == "no"
+    none = session.ask("propose_fix", path=FAST)
+    assert none["rows"] == [] and "no finding here" in none["absent"][0]["what"]
+    assert session.ask("propose_fix", path=BINARY, key="split_divide")["total"] >= 0
+    assert "no function" in session.refused("propose_fix", path=BINARY, key="nobody")
 
 
 def test_machine_code_and_timelines(session: Session) -> None:
@@ -196,7 +216,11 @@ def test_paths(path: object, why: str, session: Session) -> None:
         ("napkin", {"problem": "gemm 1 2"}), ("napkin", {"problem": "gemm 1e999 1 1"}),
         ("napkin", {"problem": "reduce 1", "measured": "nan"}), ("napkin", {"problem": "reduce 64M", "chip": "x"}),
         ("diagnose", {"path": SLOW, "problem": "(a+)+$"}), ("compare", {"before": SLOW, "after": "/etc/passwd"}),
-        ("no_such_tool\x1b[31m" * 50, {}),
+        ("no_such_tool\x1b[31m" * 50, {}), ("propose_fix", {"path": SLOW, "key": "no-such"}),
+        ("propose_fix", {"path": SLOW, "code": "NOPE1"}), ("propose_fix", {"path": TRACE, "key": "x"}),
+        ("propose_fix", {"path": "/etc/passwd"}), ("check_fix", {"before": TRACE, "after": FAST}),
+        ("check_fix", {"before": SLOW, "after": "../outside/secret.ncu-rep.xz"}),
+        ("check_fix", {"before": SLOW, "after": FAST, "name": "(a+)+$" * 60}),
     ],
 )  # fmt: skip
 def test_arguments(name: str, arguments: dict[str, object], session: Session) -> None:
@@ -249,6 +273,29 @@ def test_a_large_report_stays_within_its_caps(folder: Path, report: Callable[[st
         assert not result.is_error and len(result.content[0].text) < BUDGET + 20_000  # type: ignore[union-attr]
         found = result.structured_content
         assert found["total"] == 4 and {k["launches"] for k in found["kernels"]} == {10}, "identical launches are one"
+
+
+@pytest.mark.slow
+def test_a_report_of_140_mb_stays_within_its_caps(folder: Path) -> None:
+    """Every tool that reads it, asked for as much as it gives."""
+    from tests.support.reports import plain
+
+    names = ("spill.slow", "bank_conflict.slow", "local_array.slow", "uncoalesced.slow")  # of one program
+    size = sum(len(plain(name)) for name in names)
+    many = [fixture(names[i % len(names)]) for i in range(len(names) * -(-140_000_000 // size))]
+    (folder.parent / "huge").mkdir()
+    assert join_reports(many, folder.parent / "huge" / "huge.ncu-rep") >= 140_000_000
+    with serving(folder.parent / "huge") as session:
+        found = session.ask("diagnose", path="huge.ncu-rep", limit=200)
+        assert found["total"] == len(names) and sum(k["launches"] for k in found["kernels"]) == len(many)
+        for key in (row["key"] for row in found["kernels"]):
+            about = {"path": "huge.ncu-rep", "key": key}
+            for tool, more in (
+                ("kernel", {}), ("code", {"limit": 200}), ("metrics", {"limit": 200}), ("propose_fix", {"limit": 200}),
+            ):  # fmt: skip
+                result = session.call(tool, **about, **more)
+                assert not result.is_error, result.content
+                assert len(result.content[0].text.encode()) <= LARGEST  # type: ignore[union-attr]
 
 
 def test_print_config_starts_a_server(folder: Path) -> None:

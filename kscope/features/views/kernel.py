@@ -13,7 +13,7 @@ CLOCKS = {"SM": "smsp__cycles_elapsed.avg.per_second", "L2": "lts__cycles_elapse
           "device memory": "dram__cycles_elapsed.avg.per_second"}  # fmt: skip
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from kscope.model.contract.analysis import Finding
 
@@ -32,4 +32,10 @@ def kernel_detail(
         code=code_detail(facts, report),
         loops=loop_facts(facts.code) if facts.code is not None else [],
         clocks={name: hz for name, metric in CLOCKS.items() if (hz := facts.kernel.metrics.get(metric))},
+        caches=_caches(facts.kernel.recorded),
     )
+
+
+def _caches(recorded: Mapping[str, str]) -> str:
+    """By the profiler's command line, where the report has it: it empties them unless told otherwise."""
+    return "" if not recorded else "emptied" if recorded.get("cache-control", "all") == "all" else "kept"

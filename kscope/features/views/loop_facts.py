@@ -49,6 +49,7 @@ def _facts(code: Code, loop: Loop, number: int, share: float, rounds: float, hea
         line=ins.line or 0, share=round(share, 4), rounds=rounds,
         trips=round(rounds / entries, 1) if entries else None, mix={p: round(n, 2) for p, n in mix.items()},
         invariant={p: round(n, 2) for p, n in same.items()},
+        same=[code[i].pc for i in sorted(fixed) if code.executed[i]],
     )  # fmt: skip
 
 

@@ -182,7 +182,7 @@ class CodeDetail(Part, frozen=True, kw_only=True):
 class LoopFacts(Part, frozen=True, kw_only=True):
     """A loop with its counts. share: of all samples; rounds: of all warps; trips: rounds each time that it is entered
     (None where the code does not tell); mix: warp instructions a round by pipe, inner loops included; invariant: those
-    of them that compute the same in every round."""
+    of them that compute the same in every round; same: their pcs."""
 
     number: int
     start: int
@@ -195,10 +195,12 @@ class LoopFacts(Part, frozen=True, kw_only=True):
     trips: float | None
     mix: dict[str, float]
     invariant: dict[str, float]
+    same: list[int] = []
 
 
 class KernelDetail(Part, frozen=True, kw_only=True):
-    """The detail of one entry of `Analysis.kernels`, by its id. clocks: Hz while it was measured, by domain."""
+    """The detail of one entry of `Analysis.kernels`, by its id. clocks: Hz while it was measured, by domain. caches:
+    what the profiler did to them before ("emptied", "kept"), empty where the report does not say."""
 
     id: str
     roofs: Roofs | None = None
@@ -208,6 +210,7 @@ class KernelDetail(Part, frozen=True, kw_only=True):
     code: CodeDetail | None = None
     loops: list[LoopFacts] = []
     clocks: dict[str, float] = {}
+    caches: str = ""
 
 
 class Row(Part, frozen=True, kw_only=True):

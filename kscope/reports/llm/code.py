@@ -3,6 +3,7 @@ causes, whole loops annotated, loops with what a round is made of."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 LEAST = 0.01
 """Share of samples below which a line or instruction is noise."""
 AROUND = 2  # source lines shown before and after a hot one
-LINE = 160  # characters of a line
+LINE = 240  # characters of a line: a kernel's head with its parameters
+_AWAITED = re.compile(r"waits for [0-9a-f]{4}\b")
 
 
 def hot(kernel: KernelAnalysis, base: int, heading: str) -> list[Block]:
@@ -125,24 +127,42 @@ def listing(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, head
     code = detail.code if detail is not None else None
     if code is None or detail is None:
         return []
-    whole = sum(code.samples) or 1
-    notes: dict[int, list[str]] = {}
-    for i, text in code.notes:
-        notes.setdefault(i, []).append(text)
-    causes = {i: text for i, text, _ in code.causes}
     index = {pc: i for i, pc in enumerate(code.pcs)}
+    whole = sum(code.samples) or 1
+    beside = _beside(kernel, code, {pc for loop in detail.loops for pc in loop.same})
     out = []
     for rank, loop in enumerate(detail.loops):
         if any(o.start <= loop.start and loop.end <= o.end for o in detail.loops[:rank]):
             continue  # within one that is shown
-        lines = []
-        for i in range(index[loop.start], index[loop.end] + 1):
-            share = code.samples[i] / whole
-            told = words.percent(share) if share >= LEAST else ""
-            marks = " ".join(hottest.covering(kernel, code.pcs[i]))
-            cause = causes.get(i, "") if share >= LEAST else ""
-            beside = "; ".join(part for part in (marks, cause, *notes.get(i, [])) if part)
-            lines.append(f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else ""))
+        lines = [_instruction(code, i, beside[i], whole) for i in range(index[loop.start], index[loop.end] + 1)]
         text = f"Loop {loop.number}, whole:\n{fence(lines, 'sass')}"
         out.append(Block(base + 18 + rank, "whole loops", heading, text))
     return out
+
+
+def _instruction(code: CodeDetail, i: int, beside: str, whole: float) -> str:
+    share = code.samples[i] / whole
+    told = words.percent(share) if share >= LEAST else ""
+    return f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else "")
+
+
+def _beside(kernel: KernelAnalysis, code: CodeDetail, steady: set[int]) -> list[str]:
+    """What is to be said of each instruction: findings, its cause where it has samples, notes."""
+    least = LEAST * (sum(code.samples) or 1)
+    notes: dict[int, list[str]] = {}
+    for i, text in code.notes:
+        notes.setdefault(i, []).append(text)
+    causes = {i: text for i, text, _ in code.causes if code.samples[i] >= least}
+    out = []
+    for i, pc in enumerate(code.pcs):
+        cause = causes.get(i, "")
+        same = "the same in every round" if pc in steady else ""
+        told = (" ".join(hottest.covering(kernel, pc)), cause, same, *_apart(notes.get(i, []), cause))
+        out.append("; ".join(part for part in told if part))
+    return out
+
+
+def _apart(notes: Sequence[str], cause: str) -> list[str]:
+    """Notes of an instruction, but for whom it waits for where its cause has named them."""
+    parts = [part for note in notes for part in note.split("; ")]
+    return [part for part in parts if not (cause.startswith("waits for the ") and _AWAITED.match(part))]

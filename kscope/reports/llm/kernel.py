@@ -27,6 +27,8 @@ CLOSE_PCT = 30
 """A second unit at least this busy is worth a remark."""
 LEAST = 0.01
 """Share below which a figure is noise."""
+CACHES = {"emptied": "emptied before it ran: what it reads came from device memory first",
+          "kept": "as the work before left them"}  # fmt: skip
 WAYS = {"kernel": "the kernel", "l1": "L1", "l2": "L2", "shared": "shared memory", "global": "global", "local": "local",
         "dram": "device memory", "sysmem": "system memory", "peer": "peer memory", "tma": "TMA", "copy": "cp.async",
         "texture": "texture"}  # fmt: skip
@@ -138,6 +140,11 @@ def _about(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, index
     if detail.clocks:
         told = ", ".join(f"{name} {words.si(hz, 'Hz')}" for name, hz in detail.clocks.items())
         blocks.append(Block(base + 13, "clocks", heading, f"- clocks while measured: {told}"))
+    if detail.caches:
+        blocks.append(Block(base + 13, "caches", heading, f"- caches: {CACHES[detail.caches]}"))
+    if (launch := kernel.launch).shared_dynamic:
+        told = f"{launch.shared_static:,} B in arrays of the code, {launch.shared_dynamic:,} B asked for by the launch"
+        blocks.append(Block(base + 13, "shared memory", heading, f"- shared memory of a block: {told}"))
     if detail.code is not None and (widths := _widths(detail)):
         blocks.append(Block(base + 9, "access widths", heading, f"- accesses a lane: {widths}"))
     return blocks
@@ -197,8 +204,9 @@ def _unknown(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, ind
     for note in kernel.notes:
         blocks.append(Block(base + 14, "notes", heading, f"- {said(note, 300)}"))
     if detail is not None:
-        text = "- Whether caches were flushed before is not in the report (ncu does, unless --cache-control none)."
-        blocks.append(Block(base + 16, "notes", heading, text))
+        if not detail.caches:
+            text = "- Whether caches were emptied before is not in the report (ncu does, unless --cache-control none)."
+            blocks.append(Block(base + 16, "notes", heading, text))
         if not kernel.problem:
             text = "- The bytes and FLOP that the problem itself needs: --problem tells (`kscope napkin`)."
             blocks.append(Block(base + 16, "notes", heading, text))

@@ -216,7 +216,7 @@ export interface KernelAnalysis {
 
 export interface KernelDetail {
   id: string; roofs?: Roofs; memory?: MemoryChart; occupancy?: OccupancyDetail; pm?: PmDetail; code?: CodeDetail;
-  loops?: LoopFacts[]; clocks?: Record<string, number>;
+  loops?: LoopFacts[]; clocks?: Record<string, number>; caches?: string;
 }
 
 export interface KernelPair {
@@ -273,7 +273,7 @@ export interface LoopDetail {
 
 export interface LoopFacts {
   number: number; start: number; end: number; depth: number; file: string; line: number; share: number; rounds: number;
-  trips: number | null; mix: Record<string, number>; invariant: Record<string, number>;
+  trips: number | null; mix: Record<string, number>; invariant: Record<string, number>; same?: number[];
 }
 
 export interface LoopView {
