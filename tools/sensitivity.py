@@ -4,7 +4,8 @@
 
 Constants are the keys of kscope/arch/estimates.toml; with `--code` also the named numbers at the head of modules of
 features, rules and engine/verdict (`PART.NAME = 0.3`). Shares of 1 are tried at 3/4 and 4/3, other values at half and
-double; a pair that must not cross (ORDER) does not. Captures are a third of fixtures/h200, or all with `--all`. A row
+double; a pair that must not cross (ORDER) does not. Captures are a third of fixtures/h200 and fixtures/dials, or all
+with `--all`. A row
 says on how many of them the verdict (regime, limiter), the first suggestion, the list of findings with their
 severities, and a promise (by more than 2 %) changes, and names some. A constant that moves nothing is held by nothing:
 it is not needed, or a capture is.
@@ -63,7 +64,8 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="PART", help="constants whose name holds this")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
-    cases = reports.cases() if args.all else reports.cases()[::SAMPLE]
+    dials = sorted(path.name for path in reports.DIALS.iterdir() if path.is_dir())
+    cases = tuple(dict.fromkeys((*reports.cases(), *dials)))[:: 1 if args.all else SAMPLE]
     names = [f"{TABLE}.{key}" for key in table(TABLE)] + (list(named()) if args.code else [])
     settings = [(name, v) for name in names if args.only in name for v in tried(name)]
     start = time.monotonic()
@@ -161,7 +163,7 @@ def moves(cases: Sequence[str], settings: Sequence[tuple[str, float]]) -> list[M
 
 
 def kernel_of(case: str) -> Kernel:
-    with open_input(reports.fixture(case, reports.FIXTURES)) as path:
+    with open_input(reports.fixture(case)) as path:
         return next(iter(read_kernels(path)))
 
 
