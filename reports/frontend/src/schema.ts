@@ -315,6 +315,11 @@ export interface NotApplicable {
 
 export interface NvidiaFinding {
   rule: string; title: string; message: string; speedup_pct: number | null; type: "" | "global" | "local";
+  tables: NvidiaTable[];
+}
+
+export interface NvidiaTable {
+  title: string; headers: string[]; rows: string[][];
 }
 
 export interface Occupancy {
@@ -329,6 +334,17 @@ export interface OccupancyDetail {
 
 export interface OccupancyStep {
   registers: number; blocks: number; warps: number;
+}
+
+export interface OperatorFigures {
+  name: string; count: number; own_us: number; total_us: number; share: number; host_us: number; callers: string[];
+  roofline: OperatorRoofline | null;
+}
+
+export interface OperatorRoofline {
+  known: number; flop: number; bytes: number; flops_per_s: number; bytes_per_s: number; precision: string;
+  peak_flops_per_s: number | null; peak_bytes_per_s: number; pct_of_roof: number; bounded_by: string; headroom: number;
+  tf32_speedup: number | null;
 }
 
 export interface OperatorTree {
@@ -389,6 +405,10 @@ export interface Proof {
 export interface RankFigures {
   rank: number; input: string; span_us: number; step_us: number | null; computing_pct: number; sending_pct: number;
   waiting_pct: number; copying_pct: number; idle_pct: number; awaited_us: number; clock_us: number;
+}
+
+export interface RecordingFigures {
+  options: string[]; python_calls: number; us: number; pct: number;
 }
 
 export interface RegimeShare {
@@ -493,7 +513,8 @@ export interface TimelineAnalysis {
   devices: DeviceUse[]; steps: StepFigures | null; launches: LaunchFigures | null; copies: CopyFigures[];
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; compiled: CompiledFigures | null;
   kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
-  to_profile: KernelToProfile[]; rank: number | null;
+  to_profile: KernelToProfile[]; rank: number | null; operators: OperatorFigures[]; waits: WaitFigures[];
+  recording: RecordingFigures | null; single_precision_pct: number | null;
 }
 
 export interface TimelineCoverage {
@@ -510,7 +531,7 @@ export interface TimelineDetail {
 export interface TimelinePair {
   before: TimelineAnalysis; after: TimelineAnalysis; per: string; speedup: number | null; sentence: string;
   fixed: string[]; new: string[]; remaining: string[]; changes: Change[]; unknown: string[]; low: number | null;
-  high: number | null; promises: Promise[]; kernels: Change[];
+  high: number | null; promises: Promise[]; kernels: Change[]; operators: Change[];
 }
 
 export interface TopKernel {
@@ -531,6 +552,11 @@ export interface Verdict {
   regime: "compute" | "memory" | "overhead" | "unknown";
   limiter: "atomics" | "barrier" | "communication" | "dependency_latency" | "divergence" | "dram_bandwidth" | "fp32_pipe" | "fp64_pipe" | "host" | "imbalance" | "instruction_fetch" | "instruction_issue" | "integer_pipe" | "l1_throughput" | "l2_bandwidth" | "launch" | "memory_latency" | "pipeline_fill" | "shared_memory" | "small_grid" | "special_function" | "synchronization" | "tail" | "tensor_pipe" | "transfer" | "unknown";
   confidence: number; sentence: string; headline: string; reason: string; contrast: string; next: string; body: string;
+}
+
+export interface WaitFigures {
+  call: string; device: number | null; stream: number | null; on: string; count: number; us: number; idle_us: number;
+  main: boolean; said_by: string;
 }
 
 export interface WaitView {
