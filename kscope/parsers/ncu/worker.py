@@ -75,7 +75,11 @@ class Reader:
             # -P: not what a file in the current folder calls itself
             arguments = [sys.executable, "-P", "-m", "kscope.parsers.ncu.worker", self._path, str(first)]
             arguments.append(json.dumps(vars(self._want)))
-            self._process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            mine, _, number = self._path.rpartition("/")  # what was unpacked is a file without a name
+            kept = [int(number)] if mine == "/proc/self/fd" else []
+            self._process = subprocess.Popen(
+                arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, pass_fds=kept
+            )  # fmt: skip
             assert self._process.stdout is not None
             self._pid, self._pipe = self._process.pid, self._process.stdout
 

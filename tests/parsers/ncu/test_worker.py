@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from kscope.parsers.ncu.worker import Reader, Skipped, Want
-from tests.support.reports import plain
+from tests.support.reports import fixture, plain
 
 
 def read(path: Path, want: Want) -> list[dict[str, Any]]:
@@ -38,14 +38,16 @@ import sys, ncu_report
 action = ncu_report.load_report(sys.argv[1])[0][0]
 print(action.sass_by_pc(action.metric_by_name("launch__function_pcs").as_uint64(0)))  # disassembles
 import kscope
-(kernel,) = kscope.analyze(sys.argv[1]).kernels
+(kernel,) = kscope.analyze(sys.argv[2]).kernels
 print("diagnosed", kernel.verdict.regime)
 """
 
 
-def test_beside_nvidias_library_at_work(report: Callable[[str], Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_beside_nvidias_library_at_work(packed: bool, report: Callable[[str], Path], tmp_path: Path) -> None:
     """A notebook that has disassembled with ncu_report keeps its lock, for which a fork would wait."""
-    command = [sys.executable, "-c", BUSY, str(report("bank_conflict.slow"))]
+    path = report("bank_conflict.slow")
+    command = [sys.executable, "-c", BUSY, str(path), str(fixture("bank_conflict.slow") if packed else path)]
     quick = {**os.environ, "KSCOPE_CACHE_DIR": str(tmp_path)}
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=quick)
     assert "diagnosed memory" in done.stdout, done.stderr
