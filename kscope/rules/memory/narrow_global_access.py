@@ -58,8 +58,7 @@ After (capture narrow_loads.fast):
 ## When it is wrong
 
 The base must be 16-byte aligned and the length a multiple (or a scalar tail handled). More bytes a thread means more
-registers and fewer threads: on small problems that can empty SMs. A thread with one access outside loops
-gains only as the launch takes fewer waves.
+registers and fewer threads: small problems may empty SMs. One access a thread gains only by fewer waves.
 
 ## Source
 
@@ -207,8 +206,7 @@ class NarrowGlobalAccess(ProfiledRule):
         return taken / every if every else 0.0
 
     def _converted(self, code: Code, load: int) -> bool:
-        """Whether all readers of a narrow load would take their element out of a wide register themselves; a shift by
-        16 bits makes a float of a BF16 in either half."""
+        """Whether all readers take their element out of a wide register themselves; a shift makes a BF16 a float."""
         readers = [i for i in code.defuse.consumers(load) if code.executed[i] > 0]
         return all(
             "conversion" in code.classes[i].kind or code[i].opcode in PICKS

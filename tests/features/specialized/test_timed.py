@@ -17,6 +17,7 @@ from kscope.features.specialized.specialization import Specialization
 from kscope.model.kernel import Kernel, TimedSamples
 from kscope.parsers.ncu.kernels import _timed
 from kscope.parsers.ncu.timed import timed
+from tests.support.apart import apart
 
 Read = Callable[[str], Kernel]
 CASE = "ws_gemm.stages2"
@@ -35,10 +36,15 @@ class Action:
         return [{"timestamp": t, "pc": pc, "stall_reason": why, "not_issued": True} for t, pc, why in self._rows]
 
 
-def test_read_in_order_from_the_first_sample() -> None:
+def reasons() -> tuple[int, int, int]:
     from ncu_report import StallReason as S
 
-    rows = [(5300, 0x1020, int(S.LONG_SCOREBOARD)), (5000, 0x1010, int(S.BARRIER)), (5100, 0x1010, int(S.INVALID))]
+    return int(S.LONG_SCOREBOARD), int(S.BARRIER), int(S.INVALID)
+
+
+def test_read_in_order_from_the_first_sample() -> None:
+    long_scoreboard, barrier, invalid = apart(reasons)
+    rows = [(5300, 0x1020, long_scoreboard), (5000, 0x1010, barrier), (5100, 0x1010, invalid)]
     found = timed(Action(rows))
     assert found is not None
     times, pcs, numbers, names = found

@@ -99,6 +99,7 @@ OTHER_TEXT = {
     "features/timeline/operations/launches.py": "names of kernels",
     "features/timeline/communication/communication.py": "names of collectives",
     "features/timeline/operations/profiling.py": "names of kernels",
+    "features/timeline/operations/operator_work.py": "names of operators",
     "features/timeline/operations/api_names.py": "names of API calls",
     "features/timeline/operations/steps.py": "names of ranges",
     "features/timeline/operations/torch_compile.py": "names of ranges",
