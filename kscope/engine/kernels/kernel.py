@@ -37,10 +37,10 @@ from kscope.model.contract.analysis import (
     Stall,
     Utilization,
 )
+from kscope.model.contract.nvidia import NvidiaTable
 from kscope.model.contract.specialization import WarpSpecialization
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel
-from kscope.model.nvidia import NvidiaTable
 from kscope.rules.base import Rule
 from kscope.rules.registry import all_rules
 

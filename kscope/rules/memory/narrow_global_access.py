@@ -77,7 +77,7 @@ from kscope.rules._shared.wide_accesses import candidates, padded, streams, wave
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 if TYPE_CHECKING:
-    from kscope.features.facts import Merge
+    from kscope.features.facts import Demand, Merge
 
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 FATTER = "fewer, fatter threads"
@@ -90,6 +90,11 @@ MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether t
 
 def _not_fatter(facts: Facts) -> list[Remedy]:
     return [Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
+
+
+def _fix(facts: Facts, first: int) -> str:
+    threes = {i for g in padded(facts, set()) for i in g.members}
+    return f"{PAD if first in threes else ''}{FIX}; {FATTER}"
 
 
 class NarrowGlobalAccess(ProfiledRule):
@@ -112,13 +117,7 @@ class NarrowGlobalAccess(ProfiledRule):
         coarse = self._coarsened(facts, code, members, ratio)
         if share < 0.05 and coarse is None:
             return PASSED
-        waves = wavefronts_left(facts, code, members)
-        if not all(facts.profile.compact(g.members[0]) for g in groups):  # lanes apart take a round a sector as before
-            waves = max(waves, ratio)
-        # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
-        widest = max(code.classes[i].bytes for i in members)
-        scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
-        scale |= {"l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
+        scale = self._demands(facts, code, groups, members, ratio)
         left, fewer = self._left(facts, code, narrow, before, ratio)
         if fewer:
             scale["blocks"] = ratio
@@ -129,7 +128,6 @@ class NarrowGlobalAccess(ProfiledRule):
         width = code.classes[first].bytes
         wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
-        threes = {i for g in padded(facts, set()) for i in g.members}
         proven = width < 4 or 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
@@ -137,7 +135,7 @@ class NarrowGlobalAccess(ProfiledRule):
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=f"{PAD if first in threes else ''}{FIX}; {FATTER}",
+            fix=_fix(facts, first),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -149,6 +147,18 @@ class NarrowGlobalAccess(ProfiledRule):
             pulls=["-threads"] if fewer or fatter else [],
             confidence=0.85 if proven else 0.6 if streams(code, before) else 0.4,
         )
+
+    def _demands(
+        self, facts: Facts, code: Code, groups: Sequence[Merge], members: list[int], ratio: float
+    ) -> dict[Demand, float]:
+        """What of each demand is left, without the blocks."""
+        waves = wavefronts_left(facts, code, members)
+        if not all(facts.profile.compact(g.members[0]) for g in groups):  # lanes apart take a round a sector as before
+            waves = max(waves, ratio)
+        # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
+        widest = max(code.classes[i].bytes for i in members)
+        scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
+        return {**scale, "l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
 
     def _kept(self, code: Code, groups: Sequence[Merge], narrow: Collection[int]) -> float:
         """Accesses that move the same bytes where each is as wide as it can be."""
