@@ -18,6 +18,7 @@ from kscope.engine.run import analyze_paths
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Analysis, KernelAnalysis, from_json, to_json
 from kscope.model.kernel import Kernel
+from kscope.parsers.files import forked
 from kscope.parsers.ncu.kernels import read_kernels
 from tests.support import browser as browsing
 from tests.support import reports
@@ -45,6 +46,15 @@ def cache_folder(shared: Path) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSCOPE_CACHE_DIR", str(folder))
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forks() -> Iterator[None]:
+    """Readers are forks of this process whatever threads other libraries have left in it: NVIDIA's is imported here at
+    most, never at work (tests.support.apart), and many tests patch what the fork then does."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(forked, "possible", lambda: hasattr(os, "fork"))
+        yield
 
 
 @contextmanager

@@ -108,4 +108,4 @@ def test_print_shows_all_of_it(visit: Callable[..., Visit]) -> None:
     assert page.locator(".timeline canvas").evaluate(f"c => {reds}.length") > 0
     assert page.locator(".timeline").evaluate("e => e.scrollHeight <= e.clientHeight")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
-    assert fragment(page)["t0"] == "20000000"
+    eventually(page, lambda: fragment(page).get("t0") == "20000000")

@@ -44,8 +44,15 @@ function digits(speedup: number): number {
   return speedup < 1.95 ? 2 : speedup < 9.95 ? 1 : 0;
 }
 
+/** Decimals as Python writes them: what lies exactly between two goes to the even one, where toFixed goes up. */
+function fixed(value: number, decimals: number): string {
+  const scaled = value * 10 ** decimals;
+  const tie = Number.isInteger(value * 8) && scaled % 1 === 0.5; // only eighths lie exactly between two of up to two decimals
+  return tie ? (2 * Math.round(scaled / 2) / 10 ** decimals).toFixed(decimals) : value.toFixed(decimals);
+}
+
 export function times(speedup: number): string {
-  return `${speedup.toFixed(digits(speedup))}\u00d7`;
+  return `${fixed(speedup, digits(speedup))}\u00d7`;
 }
 
 /** The bound of what a kernel can gain; past a hundred the figure says nothing more. */
@@ -55,7 +62,7 @@ export function headroom(bound: number): string {
 
 /** Bounds of a speed-up with its own decimals, as kscope.model.units.span writes them. */
 export function range(low: number, high: number, like: number): string {
-  return `${low.toFixed(digits(like))} \u2013 ${high.toFixed(digits(like))}`;
+  return `${fixed(low, digits(like))} \u2013 ${fixed(high, digits(like))}`;
 }
 
 export function dims(shape: number[]): string {
