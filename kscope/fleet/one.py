@@ -18,7 +18,7 @@ from msgspec import Struct
 from kscope._version import __version__
 from kscope.fleet.missing import needed
 from kscope.fleet.rows import Row, Rows, function_key, rows_of
-from kscope.fleet.sources import Source
+from kscope.fleet.sources import Source, files_of
 from kscope.model.contract.analysis import Analysis
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault
@@ -85,7 +85,7 @@ def _refusal(source: Source, content: str, what: str, error: KscopeError) -> Row
 
 @contextlib.contextmanager
 def local(source: Source) -> Iterator[str]:
-    """A file of this machine with the input's bytes, for as long as the context lasts."""
+    """A file of this machine with the input's bytes, or the folder that it is, for as long as the context lasts."""
     remote = "://" in source.path
     if not remote and not source.member:
         yield source.path
@@ -125,10 +125,16 @@ def _opened(source: Source) -> Iterator[IO[bytes]]:
 
 
 def hash_of(path: str) -> str:
+    """Of a file's bytes; of a folder of tables over their names and bytes."""
     digest = blake2b(digest_size=20)
-    with open(path, "rb") as file:
-        while piece := file.read(PIECE):
-            digest.update(piece)
+    whole = os.path.isdir(path)
+    for one in files_of(path) if whole else [path]:
+        if whole:
+            about = os.stat(one)
+            digest.update(f"{os.path.basename(one)}\0{about.st_size}\0".encode(errors="surrogateescape"))
+        with open(one, "rb") as file:
+            while piece := file.read(PIECE):
+                digest.update(piece)
     return digest.hexdigest()
 
 
@@ -136,8 +142,10 @@ def _analysed(path: str) -> tuple[Analysis, Mapping[str, Any]]:
     from kscope.fleet.seen import Seen
     from kscope.parsers.files.inputs import sniff
 
-    with open(path, "rb") as file:
-        head = file.read(PIECE)
+    head = b""
+    if not os.path.isdir(path):
+        with open(path, "rb") as file:
+            head = file.read(PIECE)
     if sniff(head) in ("elf", "fatbin"):
         from kscope.engine.code.programs import binary_analysis
         from kscope.features.sass.code_identity import code_identity

@@ -8,6 +8,7 @@ import re
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
@@ -26,8 +27,8 @@ _LABEL = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.+)")
 
 
 class Source(Struct, frozen=True):
-    """One input. path: a local file, or a URL of fsspec; member: name inside the archive at `path`. fingerprint: of
-    size and time of change. changed: time of change, seconds since 1970 UTC, None where nobody says."""
+    """One input. path: a local file, a folder of tables, or a URL of fsspec; member: name inside the archive at `path`.
+    fingerprint: of size and time of change. changed: time of change, seconds since 1970 UTC, None where nobody says."""
 
     url: str
     path: str
@@ -68,8 +69,11 @@ def _local(path: Path, faults: Faults) -> Iterator[Source]:
     if not path.is_dir():
         yield from _file(path, faults)
         return
-    below = {member for member in reports_below(path) if member.is_file()}
+    below = {member for member in reports_below(path) if member.is_file() or member.is_dir()}
     for root, folders, files in os.walk(path):
+        if Path(root) in below:  # the tables of one export
+            folders.clear()
+            continue
         folders[:] = sorted(f for f in folders if not f.startswith("."))
         below |= {Path(root, n) for n in files if n.endswith((*_BINARIES, *_TARS, ".zip")) and not n.startswith(".")}
     for member in sorted(below):
@@ -77,9 +81,12 @@ def _local(path: Path, faults: Faults) -> Iterator[Source]:
 
 
 def _file(path: Path, faults: Faults) -> Iterator[Source]:
-    """A file; of an archive its members."""
+    """A file; of an archive its members; of an export of Nsight Systems in Parquet files the folder, one input."""
     try:
         about = path.stat()
+        if path.is_dir():
+            yield _tables(path)
+            return
         mark = f"{about.st_size}-{about.st_mtime_ns}"
         one = Source(str(path), str(path), mark, about.st_size, changed=about.st_mtime)
         if path.name.endswith((*_TARS, ".zip")):
@@ -88,6 +95,19 @@ def _file(path: Path, faults: Faults) -> Iterator[Source]:
             yield one
     except Exception as error:
         faults.append((str(path), fault(path, error)))
+
+
+def _tables(folder: Path) -> Source:
+    """A folder of Parquet files. It is known by the size and time of change of each of them."""
+    about = [(file.name, file.stat()) for file in files_of(folder)]
+    mark = blake2b(repr([(name, s.st_size, s.st_mtime_ns) for name, s in about]).encode(), digest_size=16).hexdigest()
+    size = sum(s.st_size for _, s in about)
+    return Source(str(folder), str(folder), f"{size}-{mark}", size, changed=max(s.st_mtime for _, s in about))
+
+
+def files_of(folder: Path | str) -> list[Path]:
+    """The files that make a folder one input, sorted: its tables."""
+    return sorted(file for file in Path(folder).iterdir() if file.suffix == ".parquet" and file.is_file())
 
 
 def _members(archive: Source) -> list[Source]:

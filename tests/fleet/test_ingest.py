@@ -26,7 +26,8 @@ from kscope.fleet.one import Outcome, look
 from kscope.fleet.sources import Source, find
 from kscope.fleet.store import Dataset
 from kscope.model.errors import KscopeError
-from tests.support import patches, reports
+from tests.parsers.timeline.test_nsys_parquet import folder_of
+from tests.support import patches, reports, traces
 
 GOOD, BAD = 12, 2
 BATCH = 3
@@ -213,6 +214,27 @@ def test_recordings_and_binaries(tmp_path: Path) -> None:
     assert rows(tmp_path / "data", "SELECT * FROM gaps")
     programs = rows(tmp_path / "data", "SELECT * FROM programs")
     assert programs and all(len(p["code"]) == 32 and p["arch"].startswith("sm_100") for p in programs)
+
+
+@pytest.mark.parametrize("named", ["in", "in/nightly/busy_pqtdir"])
+def test_a_folder_of_tables_is_one_input(named: str, tmp_path: Path) -> None:
+    (tmp_path / "in" / "nightly").mkdir(parents=True)
+    plain = tmp_path / "busy.sqlite"
+    plain.write_bytes(traces.plain("busy"))
+    folder = folder_of(plain, tmp_path / "in" / "nightly" / "busy_pqtdir")
+    data, one = tmp_path / "data", [str(tmp_path / named)]
+    assert put(one, data, job="b").new == 1
+    (found,) = rows(data, "SELECT kind, url, bytes FROM inputs")
+    assert found["kind"] == "nsys" and found["url"] == str(folder)
+    assert found["bytes"] == sum(file.stat().st_size for file in folder.iterdir())
+    assert put([str(plain)], tmp_path / "other").new == 1
+    asked = "SELECT span_us, gpu_busy_pct, regime, sentence, operations FROM timelines"
+    assert rows(data, asked) == rows(tmp_path / "other", asked) != []
+    assert put(one, data).known == 1
+    shutil.copytree(folder, tmp_path / "copy")
+    assert put([str(tmp_path / "copy")], data).copies == 1, "equal tables elsewhere"
+    (folder / "NVTX_EVENTS.parquet").unlink()
+    assert put(one, data).new == 1, "it is another recording now"
 
 
 def test_what_cannot_be_looked_at_is_listed(fleet: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@
   const time = (us) => {
     if (us === null) return "";
     const size = Math.abs(us);
-    const [value, unit] = size >= 1e6 ? [us / 1e6, "s"] : size >= 1e3 ? [us / 1e3, "ms"] : [us, "us"];
+    const [value, unit] = size >= 1e6 ? [us / 1e6, "s"] : size >= 1e3 ? [us / 1e3, "ms"] : [us, "µs"];
     return `${value.toPrecision(3).replace(/e\+\d+$/, "")} ${unit}`;
   };
   const shown = {
