@@ -9,6 +9,8 @@ FUZZ_ARGS ?=
 SENSITIVITY_ARGS ?=
 FIELD ?= .field
 HALF ?= learn
+# Extras of pyproject.toml that .venv is made with; CI adds ray.
+EXTRAS ?= dev
 
 .PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook docs eval field \
 	sensitivity validate bench clean
@@ -120,5 +122,5 @@ $(STAMP): pyproject.toml constraints.txt
 		echo "$$found cannot make virtual environments; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; fi; \
 	echo "setting up .venv with $$($$found -c 'import platform; print("Python", platform.python_version())')" >&2; \
 	$$found -m venv --clear .venv
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[$(EXTRAS)]'
 	@touch $@
