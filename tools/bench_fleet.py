@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -29,14 +28,16 @@ LEAST, AGAIN_S = 1.8, 2.0
 
 
 def ingest(fleet: Path, data: Path, jobs: int) -> tuple[float, float, float]:
-    """(wall, processor seconds, megabytes of the largest process)."""
+    """(wall, processor seconds, megabytes of the largest process that took part)."""
     command = [sys.executable, "-m", "kscope", "fleet", "ingest", str(fleet), "--into", str(data), "--jobs", str(jobs)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": ""}
-    begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, cwd=fleet, env=environment, stdout=subprocess.DEVNULL, check=True)
-    seconds, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return seconds, spent, after.ru_maxrss / 1024
+    begin = time.perf_counter()
+    with subprocess.Popen(command, cwd=fleet, env=environment, stdout=subprocess.DEVNULL) as run:
+        _, status, used = os.wait4(run.pid, 0)  # of this run alone: RUSAGE_CHILDREN keeps the largest of all before
+        run.returncode = os.waitstatus_to_exitcode(status)
+    if run.returncode:
+        raise SystemExit(f"kscope fleet ingest ended with status {run.returncode}")
+    return time.perf_counter() - begin, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024
 
 
 def contents(data: Path) -> str:
