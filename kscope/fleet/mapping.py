@@ -64,10 +64,23 @@ def _pool(jobs: int) -> ProcessPoolExecutor:
 def _ready() -> None:
     """A process that serves: what is imported before its first input is imported once."""
     import signal
+    import threading
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent says when to stop
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     import kscope.engine.kernels.kernel
     import kscope.engine.run  # noqa: F401
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed says nothing: without this its processes would wait for the next input for ever."""
+    import multiprocessing
+    import os
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _alone(source: Source, function: Look) -> Outcome | KscopeError:

@@ -171,6 +171,32 @@ def test_a_process_that_dies_is_made_up_for(fleet: Path, tmp_path: Path) -> None
     assert mark.exists() and contents(tmp_path / "data") == contents(alone)
 
 
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="finds processes there")
+def test_a_parent_that_is_killed_leaves_no_processes(fleet: Path, tmp_path: Path) -> None:
+    words = "import sys, pathlib, kscope.fleet.ingest as i, kscope.fleet.mapping as m\n"
+    words += "if __name__ == '__main__':\n    i.ingest([sys.argv[1]], pathlib.Path(sys.argv[2]), {},"
+    words += " lambda tasks: m.by_processes(tasks, 2), lambda n, total: n and print(n, flush=True))"
+    script = tmp_path / "run.py"
+    script.write_text(words)
+    command = [sys.executable, script, str(fleet), str(tmp_path / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(patches.ROOT)}) as run:
+        assert run.stdout is not None and run.stdout.readline(), "an input is done"
+        children = [int(word) for word in Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()]
+        run.send_signal(signal.SIGKILL)
+    assert len(children) >= 2
+    until = time.monotonic() + 30
+    while (left := [pid for pid in children if _runs(pid)]) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert left == []
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def test_poison_is_refused(fleet: Path, tmp_path: Path) -> None:
     some = [str(fleet / "date=2026-06-01")]
     put(some, tmp_path / "data", lambda tasks: mapping.by_processes(tasks, 2, Deadly("gather")))
