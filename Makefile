@@ -65,7 +65,7 @@ golden: $(STAMP)
 	$(BIN)/python tools/golden_worklog.py
 
 fixtures: $(STAMP)
-	@$(BIN)/python tools/patch_fixtures.py --check
+	@$(BIN)/python tools/solid_fixtures.py --check
 
 frontend: $(STAMP)
 	$(BIN)/python tools/frontend_types.py

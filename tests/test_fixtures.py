@@ -1,4 +1,4 @@
-"""What lies in fixtures/: labels and times once, reports as differences that give the very bytes back, and its size."""
+"""What lies in fixtures/: labels and times once, reports in archives that give the very bytes back, and its size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import captures, labels, patches, reports
+from tests.support import captures, labels, patches, reports, solid
 
 TABLES = captures.tables(reports.FIXTURES)
-MEGABYTES = 12
+MEGABYTES = 10
 
 
 def test_labels_name_cases_and_times_that_are_there() -> None:
@@ -41,40 +41,87 @@ def test_labels_and_times_of_a_folder(tmp_path: Path) -> None:
     assert captures.times(found) == {"a.slow": 3.0, "a.fast": 1.5}
 
 
-def test_every_capture_has_a_report_and_a_base_that_is_whole_in_the_end() -> None:
+def test_every_capture_has_a_report() -> None:
     known = {*patches.names("h200"), *patches.names("dials")}
     assert {f"h200/{case}/report" for case in TABLES} <= known
-    assert set(patches.bases()) <= known and len(patches.bases()) > 250
-    for name in known:
+    assert len(patches.archived()) > 290 and set(patches.bases()) <= known
+    for name in known - set(patches.archived()):
         way = [name]
         while (base := patches.bases().get(way[-1])) is not None:
             assert base not in way, f"{name} is a difference from itself"
             way.append(base)
-        assert (patches.FIXTURES / f"{way[-1]}{patches.WHOLE}").is_file()
-        assert len(way) <= 8, f"{way}: so many reports are unpacked for one"
+        assert way[-1] in patches.archived() or (patches.FIXTURES / f"{way[-1]}{patches.WHOLE}").is_file()
 
 
-@pytest.mark.parametrize("name", ["h200/spill.fast/report", "dials/tma_scale.stages2/recorded"])
-def test_a_difference_is_rebuilt_once(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "dials/tma_scale.stages2/recorded"
     monkeypatch.setattr(patches, "BUILD", tmp_path)
     path = patches.report(name)
     assert path == tmp_path / f"{name}.ncu-rep" and path.read_bytes()[:4] == b"NVR\0"
     assert patches.plain(name) == path.read_bytes()
-    made = path.stat()
+    made, other = path.stat(), patches.report("dials/ws_gemm.best/report").stat()
     assert patches.report(name).stat().st_ino == made.st_ino, "it is not made again"
-    source = patches.FIXTURES / f"{name}{patches.PATCH}"
-    os.utime(path, ns=(made.st_mtime_ns, made.st_mtime_ns - 1))  # as after a checkout of another difference
+    source = patches.archived()[name]
+    os.utime(path, ns=(made.st_mtime_ns, made.st_mtime_ns - 1))  # as after a checkout of another archive
     assert patches.report(name).stat().st_mtime_ns == source.stat().st_mtime_ns
-    assert not [p for p in path.parent.iterdir() if not p.name.endswith(".ncu-rep")], "nothing half done is left"
+    assert patches.report("dials/ws_gemm.best/report").stat().st_ino == other.st_ino
+    left = [p for p in path.parents[1].rglob("*") if p.is_file() and not p.name.endswith(".ncu-rep")]
+    assert left == [], "nothing half done is left"
 
 
-def test_a_difference_says_so_when_the_base_is_another() -> None:
-    name = "h200/spill.fast/report"
-    patch = (patches.FIXTURES / f"{name}{patches.PATCH}").read_bytes()
-    base = patches.plain(patches.bases()[name])
-    assert patches.applied(patch, base) == patches.plain(name)
+def test_an_archive_gives_back_what_was_put_in() -> None:
+    """Also what is made otherwise than reports are: a metric whose instances are not of two fields, none at all."""
+    given = {name: reports.plain(name) for name in ("tile_sum.lanes", "tile_sum.elected", "ws_gemm.best")}
+    given["none"] = reports.without_kernels(given["tile_sum.lanes"])
+    metric = solid.varint(3 << 3 | 2) + b"\x02\x08\x05" + solid.varint(3 << 3 | 2) + b"\x00" + b"\x20\x07"
+    result = solid.varint(13 << 3 | 2) + solid.varint(len(metric)) + metric
+    header = b"\x10\x01\x28" + solid.varint(4 + len(result))  # one result, so many bytes
+    framed = [len(part).to_bytes(4, "little") + part for part in (header, result)]
+    given["odd"] = b"NVR\0" + bytes(4) + b"".join(framed)
+    archive = solid.packed(given)
+    assert dict(solid.unpacked(archive)) == given and solid.names(archive) == list(given)
+    assert len(archive) < sum(len(data) for data in given.values()) / 25
+    with pytest.raises(ValueError, match="not a report"):
+        solid.packed({"text": b"hello"})
+
+
+def test_an_archive_says_so_when_it_was_changed() -> None:
+    archive = bytearray(solid.packed({"one": reports.plain("tile_sum.lanes")}))
+    archive[-2000] ^= 1
+    with pytest.raises(Exception, match=r"(?i)does not give|corrupt|error|range|index"):
+        list(solid.unpacked(bytes(archive)))
+    with pytest.raises(ValueError, match="no archive"):
+        list(solid.unpacked(b"else"))
+
+
+def test_a_difference_until_it_is_in_an_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A report that came later is a difference from one in an archive, or replaces one."""
+    import zstandard
+
+    base, name = "h200/tile_sum.lanes/report", "h200/tile_sum.elected/report"
+    report, other = patches.plain(name), patches.plain(base)
+    known = zstandard.ZstdCompressionDict(other, dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    how = zstandard.ZstdCompressionParameters.from_level(3, window_log=patches.WINDOW_LOG, write_checksum=True)
+    patch = zstandard.ZstdCompressor(dict_data=known, compression_params=how).compress(report)
+    assert patches.applied(patch, other) == report
     with pytest.raises(Exception, match=r"(?i)checksum|corrupt"):
-        patches.applied(patch, base[:-1000] + bytes(1000)[::-1] + base[-1000:])
+        patches.applied(patch, other[:-1000] + bytes(1000)[::-1] + other[-1000:])
+    fixtures = tmp_path / "fixtures"
+    (fixtures / "h200/tile_sum.elected").mkdir(parents=True)
+    (fixtures / f"{name}{patches.PATCH}").write_bytes(patch)
+    (fixtures / "bases.toml").write_text(f'"{name}" = "{base}"\n')
+    monkeypatch.setattr(patches, "FIXTURES", fixtures)
+    monkeypatch.setattr(patches, "INDEX", fixtures / "bases.toml")
+    patches.bases.cache_clear()
+    patches.archived.cache_clear()
+    try:
+        assert name not in patches.archived() and base in patches.archived()
+        assert patches.names("h200").count(name) == 1 and patches._unpacked(name) == report
+    finally:
+        monkeypatch.undo()
+        patches.bases.cache_clear()
+        patches.archived.cache_clear()
+    assert patches.plain(name) == report
 
 
 def test_what_the_readme_names_is_a_whole_report() -> None:
@@ -114,4 +161,3 @@ def test_small() -> None:
         pytest.skip("not a git checkout")
     sizes = [p.stat().st_size for name in listed.stdout.split("\0") if name and (p := patches.ROOT / name).is_file()]
     assert sum(sizes) < MEGABYTES << 20
-    assert tomllib.loads(patches.INDEX.read_text(encoding="utf-8")) == patches.bases()

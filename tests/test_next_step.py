@@ -16,12 +16,11 @@ from kscope.napkin.asked import build
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
 from kscope.reports import Options, render
+from tests.support import patches
 from tests.support.edit import without_metrics
 from tests.support.labels import LABELS, PAIRS
-from tests.support.reports import FIXTURES
 
 Diagnose = Callable[[str], KernelAnalysis]
-SECTIONS = FIXTURES.parent / "sections"
 
 
 def told(kernel: KernelAnalysis) -> str:
@@ -64,7 +63,7 @@ def test_what_was_not_collected_is_to_be_measured(case: str, kernel: Callable[[s
 @pytest.mark.parametrize("collected", ["sol", "basic"])
 def test_a_report_with_few_sections_never_says_stop(collected: str) -> None:
     for case in ("row_stats.thread", "gemm_f32.vector"):
-        with open_input(SECTIONS / f"{collected}.{case}" / "report.ncu-rep.xz") as path:
+        with open_input(patches.report(f"sections/{collected}.{case}/report")) as path:
             found = analyze_kernel(next(iter(read_kernels(path))), case)
         assert found.next_step is not None and found.next_step.do in ("measure", "go_on"), found.next_step
 

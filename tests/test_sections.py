@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,10 +14,10 @@ from kscope.model.kernel import Kernel
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
 from kscope.rules.base import FAINT
+from tests.support import patches
 from tests.support.edit import without_metrics
 from tests.support.labels import LABELS
 
-SECTIONS = Path(__file__).resolve().parents[1] / "fixtures" / "sections"
 KERNELS = ("row_stats.thread", "gemm_f32.vector")
 SETS = ("sol", "basic", "counters", "detailed")
 """--section SpeedOfLight; --set basic; all sections of counters without SourceCounters; --set detailed."""
@@ -26,7 +25,7 @@ Diagnose = Callable[[str], KernelAnalysis]
 
 
 def read(name: str) -> KernelAnalysis:
-    with open_input(SECTIONS / name / "report.ncu-rep.xz") as path:
+    with open_input(patches.report(f"sections/{name}/report")) as path:
         return analyze_kernel(next(iter(read_kernels(path))), name)
 
 

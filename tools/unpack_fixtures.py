@@ -2,7 +2,7 @@
 
     python tools/unpack_fixtures.py OUT [CASE ...]      (default: all of fixtures/h200, 460 MB)
 
-It is what tools/pack_fixtures.py takes, and what scripts read that know nothing of differences between reports.
+It is what tools/pack_fixtures.py takes, and what scripts read that know nothing of the archives.
 """
 
 from __future__ import annotations

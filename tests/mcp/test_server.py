@@ -16,6 +16,7 @@ from kscope.mcp.catalogue import TOOLS
 from kscope.mcp.pages import BUDGET, LARGEST
 from kscope.mcp.tools import RUN
 from tests.mcp.serving import Session, running, serving
+from tests.support import patches
 from tests.support.reports import fixture, join_reports
 
 FIXTURES = fixture("bank_conflict.slow").parents[2]
@@ -33,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     outside.mkdir()
     for name, source in {
         SLOW: fixture("bank_conflict.slow"), FAST: fixture("bank_conflict.fast"), STATS: fixture("row_stats.thread"),
-        FEW: FIXTURES / "sections" / "sol.row_stats.thread" / "report.ncu-rep.xz",
+        FEW: patches.report("sections/sol.row_stats.thread/report"),
         BINARY: FIXTURES / "sass" / "arithmetic.sm_90a.cubin.xz", TRACE: FIXTURES / "traces" / TRACE,
     }.items():  # fmt: skip
         shutil.copy(source, root / name)

@@ -1,29 +1,36 @@
-"""Captures that are kept as what they differ by from another one, and their plain bytes.
+"""Captures that are kept in archives, or as what they differ by from another one, and their plain bytes.
 
 Most reports of fixtures/ hold what others hold too: the program with all its kernels, the layouts of NVIDIA's sections,
-names. Such a report is FIXTURES/NAME.patch.zst: a Zstandard frame whose dictionary is the plain report of another
-name, its base, which fixtures/bases.toml gives. `zstd -d --long=27 --patch-from=BASE.ncu-rep NAME.patch.zst` reads it
-just so. A base may itself be a difference; where that ends lies a whole report, NAME.ncu-rep.xz.
+names. So they stand together in archives, fixtures/solid/*.solid (tests/support/solid.py), of which the first that is
+asked for is unpacked whole into BUILD (seconds, once) and stays there. README.md and a few tests want reports as people
+have them: those are NAME.ncu-rep.xz.
 
-Made by tools/patch_fixtures.py. The plain report is put into BUILD when it is first asked for (2 ms) and stays there.
+A report that came after an archive was made may be NAME.patch.zst until tools/solid_fixtures.py is run: a Zstandard
+frame whose dictionary is the plain report of another name, its base, which fixtures/bases.toml gives.
+`zstd -d --long=27 --patch-from=BASE.ncu-rep NAME.patch.zst` reads it just so.
 """
 
 from __future__ import annotations
 
+import contextlib
 import lzma
 import os
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+from tests.support import solid
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 INDEX = FIXTURES / "bases.toml"
+ARCHIVES = FIXTURES / "solid"
 BUILD = ROOT / "build" / "fixtures"
 """Ignored by git; `make clean` takes it away."""
-WHOLE, PATCH, PLAIN = ".ncu-rep.xz", ".patch.zst", ".ncu-rep"
+WHOLE, PATCH, PLAIN, ARCHIVE = ".ncu-rep.xz", ".patch.zst", ".ncu-rep", ".solid"
 WINDOW_LOG = 27
 """Bytes that a difference may look back, as a power of two: 128 MiB, more than any two reports together."""
 
@@ -35,35 +42,75 @@ def bases() -> dict[str, str]:
     return found
 
 
+@cache
+def archived() -> dict[str, Path]:
+    """Name of each report in an archive -> the archive. What lies beside it as a file of its own is newer."""
+    found = {name: path for path in sorted(ARCHIVES.glob(f"*{ARCHIVE}")) for name in solid.names(path.read_bytes())}
+    return {name: path for name, path in found.items() if not _file(name).is_file()}
+
+
 def names(folder: str) -> tuple[str, ...]:
     """Names of the reports below a folder of fixtures/, sorted: `h200/bank_conflict.slow/report`."""
-    return tuple(sorted(_name(path) for end in (WHOLE, PATCH) for path in (FIXTURES / folder).rglob(f"*{end}")))
+    files = {_name(path) for end in (WHOLE, PATCH) for path in (FIXTURES / folder).rglob(f"*{end}")}
+    return tuple(sorted(files | {name for name in archived() if name.startswith(f"{folder}/")}))
 
 
 def report(name: str) -> Path:
-    """A file with the report that kscope reads: as it is packed, or, of a difference, the plain one in BUILD."""
-    whole = FIXTURES / f"{name}{WHOLE}"
-    return built(name) if name in bases() else whole
+    """A file with the report that kscope reads: as it is packed, or, of one that is not a file of its own, the plain
+    one in BUILD."""
+    return built(name) if name in bases() or name in archived() else FIXTURES / f"{name}{WHOLE}"
 
 
 def built(name: str) -> Path:
-    """The plain report in BUILD, put there unless it is. It has the time of the difference that it was made of."""
-    out, source = BUILD / f"{name}{PLAIN}", FIXTURES / f"{name}{PATCH if name in bases() else WHOLE}"
-    made = source.stat().st_mtime_ns
-    if not out.is_file() or out.stat().st_mtime_ns != made:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        data = _unpacked(name)
-        with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as part:  # two may build it at the same time
-            part.write(data)
-        os.chmod(part.name, 0o644)
-        os.utime(part.name, ns=(made, made))
-        os.replace(part.name, out)
+    """The plain report in BUILD, put there unless it is. It has the time of what it was made of."""
+    out, archive = BUILD / f"{name}{PLAIN}", archived().get(name)
+    made = (archive or _file(name)).stat().st_mtime_ns
+    if _is_made(out, made):
+        return out
+    if archive is None:
+        _put(out, _unpacked(name), made)
+        return out
+    with _alone(BUILD / f"{archive.stem}.lock"):  # of several that ask at the same time one unpacks it
+        if not _is_made(out, made):
+            for one, data in solid.unpacked(archive.read_bytes()):
+                if not _is_made(BUILD / f"{one}{PLAIN}", made):
+                    _put(BUILD / f"{one}{PLAIN}", data, made)
     return out
 
 
 def plain(name: str) -> bytes:
     """The bytes of a report."""
-    return built(name).read_bytes() if name in bases() else _unpacked(name)
+    return built(name).read_bytes() if name in bases() or name in archived() else _unpacked(name)
+
+
+def _file(name: str) -> Path:
+    return FIXTURES / f"{name}{PATCH if name in bases() else WHOLE}"
+
+
+def _is_made(out: Path, made: int) -> bool:
+    return out.is_file() and out.stat().st_mtime_ns == made
+
+
+def _put(out: Path, data: bytes, made: int) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as part:  # two may build it at the same time
+        part.write(data)
+    os.chmod(part.name, 0o644)
+    os.utime(part.name, ns=(made, made))
+    os.replace(part.name, out)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except ImportError:  # several do the same work then
+            pass
+        yield
 
 
 def _unpacked(name: str) -> bytes:

@@ -106,7 +106,7 @@ def _without(what: str, kernel: Kernel) -> dict[str, Any]:
 def names(collected: str) -> frozenset[str]:
     """Metric names of a set: those of its capture where there is one, else of its sections in a full report."""
     real = f"sections/{collected}.row_stats.thread/report"
-    if (patches.FIXTURES / f"{real}{patches.WHOLE}").is_file():
+    if real in patches.names("sections"):
         return apart(_every, str(patches.built(real)))
     return of_sections(*SETS[collected]) | ({"gpu__time_duration.sum"} if collected == "time" else frozenset())
 

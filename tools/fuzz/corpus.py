@@ -13,6 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from tests.support import patches
+
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
 LARGEST = 600_000  # bytes of a seed from a named folder: what takes a second to read is for the tests
@@ -70,9 +72,9 @@ def _ktrace() -> list[Seed]:
 
 
 def _ncu() -> list[Seed]:
-    sections = [Seed(f"{i}.ncu-rep", s.data) for i, s in enumerate(_unpacked("sections/*/report.ncu-rep.xz", 400_000))]
-    captures = ("bank_conflict.slow", "ws_gemm.k256")  # with code and samples, with specialised warps
-    return sections + [s for c in captures for s in _unpacked(f"h200/{c}/report.ncu-rep.xz", 2_000_000)]
+    small = [data for name in patches.names("sections") if len(data := patches.plain(name)) <= 400_000]
+    whole = [patches.plain(f"h200/{case}/report") for case in ("bank_conflict.slow", "ws_gemm.k256")]
+    return [Seed(f"{i}.ncu-rep", data) for i, data in enumerate([*small, *whole])]  # the last with specialised warps
 
 
 def _cubin() -> list[Seed]:
