@@ -29,7 +29,7 @@ from tests.support import reports, traces  # noqa: E402
 from tests.support.browser import FLAGS, chromium  # noqa: E402
 
 FOLDER = ROOT / "reports" / "gallery"
-QUALITY = 82
+QUALITY = 60
 LADDER = ("naive", "coalesced", "shared", "reg1d", "reg2d", "vector")
 VIEWS = (  # name, page, fragment, colour scheme, window, element (the window where empty)
     ("diagnosis", "bank_conflict.slow", "", "light", (1240, 860), ""),
