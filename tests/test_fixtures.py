@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import captures, labels, patches, reports, solid
+from tests.support import captures, dials, labels, patches, reports, solid, streams
 
 TABLES = captures.tables(reports.FIXTURES)
 MEGABYTES = 10
@@ -72,10 +72,11 @@ def test_an_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_archive_gives_back_what_was_put_in() -> None:
     """Also what is made otherwise than reports are: a metric whose instances are not of two fields, none at all."""
     given = {name: reports.plain(name) for name in ("tile_sum.lanes", "tile_sum.elected", "ws_gemm.best")}
+    given["dump"] = dials.plain_dump("ws_gemm.k128")
     given["none"] = reports.without_kernels(given["tile_sum.lanes"])
-    metric = solid.varint(3 << 3 | 2) + b"\x02\x08\x05" + solid.varint(3 << 3 | 2) + b"\x00" + b"\x20\x07"
-    result = solid.varint(13 << 3 | 2) + solid.varint(len(metric)) + metric
-    header = b"\x10\x01\x28" + solid.varint(4 + len(result))  # one result, so many bytes
+    metric = streams.varint(3 << 3 | 2) + b"\x02\x08\x05" + streams.varint(3 << 3 | 2) + b"\x00" + b"\x20\x07"
+    result = streams.varint(13 << 3 | 2) + streams.varint(len(metric)) + metric
+    header = b"\x10\x01\x28" + streams.varint(4 + len(result))  # one result, so many bytes
     framed = [len(part).to_bytes(4, "little") + part for part in (header, result)]
     given["odd"] = b"NVR\0" + bytes(4) + b"".join(framed)
     archive = solid.packed(given)

@@ -21,7 +21,7 @@ from kscope.rules.registry import all_rules
 from tests.support import reports
 
 ROOT = Path(__file__).resolve().parents[1]
-BYTES = 2_300_000  # of all goldens together
+BYTES = 2_000_000  # of all goldens together
 
 
 def load() -> ModuleType:

@@ -2,10 +2,11 @@
 
     python tools/solid_fixtures.py [--check]
 
-All reports of an ARCHIVE's folders but those of STAY go into it, also those that are there already, and lose the files
-that they were. It takes a minute or two, and writes the same archive from the same reports. First the PM sampler's
-series that nothing reads are taken out: all but those that the reader takes of kernels with asynchronous work, and that
-the charts of the HTML report take of CHARTED. `--check` unpacks all reports, which compares each with its checksum.
+All reports of an archive's folders but those of STAY go into it, also those that are there already, and lose the files
+that they were; so do the dumps of warps. It takes some minutes, and writes the same archives from the same captures.
+First the PM sampler's series that nothing reads are taken out of reports: all but those that the reader takes of
+kernels with asynchronous work, and that the charts of the HTML report take of CHARTED. `--check` unpacks everything,
+which compares each with its checksum.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -26,10 +27,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 from strip_sources import fields, framed, key, messages, replaced_payload, u32, varint  # noqa: E402
 
 from kscope.parsers.ncu import charts, worker  # noqa: E402
-from tests.support import patches, reports, solid  # noqa: E402
+from tests.support import dials, patches, reports, solid  # noqa: E402
 
 FOLDERS = {"h200": ("h200", "sections"), "dials": ("dials",)}
 """Archive -> folders of fixtures/ whose reports it holds."""
+DUMPS = "dumps"
+"""The archive of what warps recorded."""
+STAY_DUMP = "ws_gemm.produce_exposed"
+"""README.md names it."""
 STAY = ("h200/bank_conflict.slow/report", "h200/bank_conflict.fast/report", "h200/dram_bound.triad/report")
 """README.md and `make demo` name the first, tests of the command give it all of them as they are packed."""
 CHARTED = tuple(
@@ -50,20 +55,28 @@ def main() -> int:
     if parser.parse_args().check:
         shutil.rmtree(patches.BUILD, ignore_errors=True)
         known = [name for folders in FOLDERS.values() for folder in folders for name in patches.names(folder)]
-        print(f"{len(known)} reports, {sum(len(patches.plain(name)) for name in known) / 1e6:.0f} MB plain")
+        known += [name for name in patches.archived() if name.endswith(patches.DUMP)]
+        print(f"{len(known)} captures, {sum(len(patches.plain(name)) for name in known) / 1e6:.0f} MB plain")
         return 0
     for archive, folders in FOLDERS.items():
         every = [name for folder in folders for name in patches.names(folder) if name not in STAY]
         with ProcessPoolExecutor(os.cpu_count()) as pool:
             found = dict(zip(every, pool.map(prepared, every), strict=True))
-        data = solid.packed(found)
-        if dict(solid.unpacked(data)) != found:
-            raise SystemExit(f"{archive}: the archive does not give its reports back")
-        patches.ARCHIVES.mkdir(exist_ok=True)
-        (patches.ARCHIVES / f"{archive}{patches.ARCHIVE}").write_bytes(data)
-        forget(every)
-        print(f"{archive}: {len(every)} reports in {len(data) / 1e6:.2f} MB")
+        keep(archive, found)
+    keep(DUMPS, {f"dials/{case}/trace{patches.DUMP}": dials.plain_dump(case)
+                 for case in dials.TRACED if case != STAY_DUMP})  # fmt: skip
     return 0
+
+
+def keep(archive: str, files: Mapping[str, bytes]) -> None:
+    """Write an archive in the place of its files."""
+    data = solid.packed(files)
+    if dict(solid.unpacked(data)) != files:
+        raise SystemExit(f"{archive}: the archive does not give its files back")
+    patches.ARCHIVES.mkdir(exist_ok=True)
+    (patches.ARCHIVES / f"{archive}{patches.ARCHIVE}").write_bytes(data)
+    forget(list(files))
+    print(f"{archive}: {len(files)} in {len(data) / 1e6:.2f} MB")
 
 
 def prepared(name: str) -> bytes:
@@ -81,7 +94,7 @@ def prepared(name: str) -> bytes:
 def forget(every: Sequence[str]) -> None:
     """Remove the files of reports that are in an archive now."""
     for name in every:
-        for end in (patches.WHOLE, patches.PATCH):
+        for end in (patches.WHOLE, patches.PATCH, ".xz"):
             (patches.FIXTURES / f"{name}{end}").unlink(missing_ok=True)
     left = {name: base for name, base in patches.bases().items() if name not in set(every)}
     lines = [f'"{name}" = "{base}"\n' for name, base in sorted(left.items())]

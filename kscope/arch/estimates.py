@@ -37,9 +37,7 @@ class Constants(Struct, frozen=True):
     as_full: float
     waits_lead: float
     even_work: float
-    fixed_at_least: float
     primed: float
-    waits_for_data: float
     tensor_at_work: float
     producer_makes: float
     waits_clear: float

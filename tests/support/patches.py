@@ -31,6 +31,8 @@ ARCHIVES = FIXTURES / "solid"
 BUILD = ROOT / "build" / "fixtures"
 """Ignored by git; `make clean` takes it away."""
 WHOLE, PATCH, PLAIN, ARCHIVE = ".ncu-rep.xz", ".patch.zst", ".ncu-rep", ".solid"
+DUMP = ".ktrace"
+"""Ends the names of dumps of warps in archives, as `dials/ws_gemm.k128/trace.ktrace`; names of reports end plain."""
 WINDOW_LOG = 27
 """Bytes that a difference may look back, as a power of two: 128 MiB, more than any two reports together."""
 
@@ -44,7 +46,7 @@ def bases() -> dict[str, str]:
 
 @cache
 def archived() -> dict[str, Path]:
-    """Name of each report in an archive -> the archive. What lies beside it as a file of its own is newer."""
+    """Name of each report or dump in an archive -> the archive. What lies beside it as a file of its own is newer."""
     found = {name: path for path in sorted(ARCHIVES.glob(f"*{ARCHIVE}")) for name in solid.names(path.read_bytes())}
     return {name: path for name, path in found.items() if not _file(name).is_file()}
 
@@ -52,7 +54,7 @@ def archived() -> dict[str, Path]:
 def names(folder: str) -> tuple[str, ...]:
     """Names of the reports below a folder of fixtures/, sorted: `h200/bank_conflict.slow/report`."""
     files = {_name(path) for end in (WHOLE, PATCH) for path in (FIXTURES / folder).rglob(f"*{end}")}
-    return tuple(sorted(files | {name for name in archived() if name.startswith(f"{folder}/")}))
+    return tuple(sorted(files | {name for name in archived() if name.startswith(f"{folder}/") and not _is_dump(name)}))
 
 
 def report(name: str) -> Path:
@@ -63,7 +65,7 @@ def report(name: str) -> Path:
 
 def built(name: str) -> Path:
     """The plain report in BUILD, put there unless it is. It has the time of what it was made of."""
-    out, archive = BUILD / f"{name}{PLAIN}", archived().get(name)
+    out, archive = _place(name), archived().get(name)
     made = (archive or _file(name)).stat().st_mtime_ns
     if _is_made(out, made):
         return out
@@ -73,8 +75,8 @@ def built(name: str) -> Path:
     with _alone(BUILD / f"{archive.stem}.lock"):  # of several that ask at the same time one unpacks it
         if not _is_made(out, made):
             for one, data in solid.unpacked(archive.read_bytes()):
-                if not _is_made(BUILD / f"{one}{PLAIN}", made):
-                    _put(BUILD / f"{one}{PLAIN}", data, made)
+                if not _is_made(_place(one), made):
+                    _put(_place(one), data, made)
     return out
 
 
@@ -83,7 +85,17 @@ def plain(name: str) -> bytes:
     return built(name).read_bytes() if name in bases() or name in archived() else _unpacked(name)
 
 
+def _is_dump(name: str) -> bool:
+    return name.endswith(DUMP)
+
+
+def _place(name: str) -> Path:
+    return BUILD / (name if _is_dump(name) else f"{name}{PLAIN}")
+
+
 def _file(name: str) -> Path:
+    if _is_dump(name):
+        return FIXTURES / f"{name}.xz"
     return FIXTURES / f"{name}{PATCH if name in bases() else WHOLE}"
 
 

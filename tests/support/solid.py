@@ -1,13 +1,9 @@
-"""Many reports in one archive: what they have in common once, and their numbers by kind.
+"""Many captures in one archive: what they have in common once, and their numbers by kind.
 
-A report is a tree of protobuf messages. It is taken apart into streams, one for each place in that tree (all values of
-one field of all reports), which LZMA packs far better than the report: fields of a kind look alike. Large fields that
-several reports hold (the program, the layouts of sections) stand once. Lists of a metric by instruction or by time are
-two columns, of which the first, the instructions, mostly equals that of the metric before.
-
-An archive is MAGIC, a number that says how long the index is, the index (JSON: name and checksum of each report; name,
-filter, bytes and packed bytes of each stream) and the streams. Nothing is lost: `unpacked` gives the very
-bytes, and says so where it does not. Made by tools/solid_fixtures.py.
+A file is taken apart into streams (solid_reports.py, solid_traces.py), which LZMA packs far better than the file:
+values of a kind look alike. An archive is MAGIC, a number that says how long the index is, the index (JSON: name,
+checksum and kind of each file; name, filter, bytes and packed bytes of each stream) and the streams. Nothing is lost:
+`unpacked` gives the very bytes, and says so where it does not. Made by tools/solid_fixtures.py.
 """
 
 from __future__ import annotations
@@ -16,382 +12,73 @@ import hashlib
 import json
 import lzma
 import struct
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.support import solid_reports, solid_traces
+from tests.support.streams import Shared, Streams
 
 MAGIC = b"KSSOLID1"
+KINDS: tuple[Any, ...] = (solid_reports, solid_traces)
+"""Modules with a MAGIC, by which their files are known, a Writer and a Reader."""
 _BEST = {"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "dict_size": 64 << 20}
 FILTERS = [[{**_BEST, "lc": lc, "lp": 0, "pb": pb}] for lc, pb in ((4, 0), (0, 3))]
 """For bytes and texts; for numbers of eight bytes."""
-NUMBER, LONG, BYTES = range(3)  # wire types; 5 is four bytes
-_END = 0  # no field has this number: the end of a message
-
-Path = tuple[int, ...]
-HEADER, BODY, SOURCES = 0, 1, 2  # first step of a path: a block's header, results, sources
-INSIDE: frozenset[Path] = frozenset({
-    (HEADER,), (HEADER, 3), (HEADER, 3, 6), (HEADER, 4), (SOURCES,), (SOURCES, 8), (SOURCES, 8, 1),
-    (BODY,), (BODY, 13), (BODY, 13, 2), (BODY, 19), (BODY, 19, 3), (BODY, 19, 3, 1),
-})  # fmt: skip
-"""Fields that are messages themselves. What is one and does not stand here is bytes."""
-SHARED: frozenset[Path] = frozenset({(SOURCES, 4), (BODY, 17)})
-METRIC, INSTANCES = (BODY, 13), 3
-_IDENT, _VALUE = 0x0A, 0x12  # keys of fields 1 and 2 of an instance, both bytes
-_WHOLE, _DOUBLE = 0x28, 0x19  # keys of fields 5 (a number) and 3 (a double), of what these bytes hold
 
 
-class Streams:
-    """What is written, or read from where the last reading ended; by name."""
-
-    def __init__(self, data: Mapping[str, bytes] | None = None) -> None:
-        self.data: defaultdict[str, bytearray] = defaultdict(bytearray)
-        self.given = dict(data or {})
-        self.at: defaultdict[str, int] = defaultdict(int)
-
-    def take(self, name: str, size: int) -> bytes:
-        at = self.at[name]
-        self.at[name] = at + size
-        return self.given[name][at : at + size]
-
-    def put_number(self, name: str, value: int) -> None:
-        self.data[name] += varint(value)
-
-    def number(self, name: str) -> int:
-        value, self.at[name] = read_varint(self.given[name], self.at[name])
-        return value
-
-    def put_bytes(self, name: str, value: bytes) -> None:
-        self.put_number(name + "#", len(value))
-        self.data[name] += value
-
-    def bytes(self, name: str) -> bytes:
-        return self.take(name, self.number(name + "#"))
-
-
-class _Shared:
-    """Large fields, each once."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}
-        self.values: list[bytes] = []
-
-    def put(self, streams: Streams, name: str, value: bytes) -> None:
-        number = self.numbers.setdefault(value, len(self.numbers))
-        streams.put_number(name + "=", number)
-        if number == len(self.values):
-            self.values.append(value)
-            streams.put_bytes(name, value)
-
-    def get(self, streams: Streams, name: str) -> bytes:
-        number = streams.number(name + "=")
-        if number == len(self.values):
-            self.values.append(streams.bytes(name))
-        return self.values[number]
-
-
-def packed(reports: Mapping[str, bytes]) -> bytes:
-    """The archive of these reports, similar ones best next to each other. Raises ValueError for what is no report."""
-    streams, shared = Streams(), _Shared()
-    for data in reports.values():
-        _Writer(streams, shared).report(data)
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """The archive of these files, similar ones best next to each other. Raises ValueError for what is none of KINDS."""
+    streams, shared = Streams(), Shared()
+    known = []
+    for name, data in files.items():
+        kind = _kind(name, data)
+        KINDS[kind].Writer(streams, shared).file(data)
+        known.append((name, _checksum(data), kind))
     parts, about = [], []
     for name, data in streams.data.items():
         tries = [lzma.compress(data, lzma.FORMAT_RAW, filters=filters) for filters in FILTERS]
         best = min(range(len(tries)), key=lambda i: len(tries[i]))
         about.append((name, best, len(data), len(tries[best])))
         parts.append(tries[best])
-    known = [(name, hashlib.sha256(data).hexdigest()[:16]) for name, data in reports.items()]
-    index = json.dumps({"reports": known, "streams": about}, separators=(",", ":")).encode()
+    index = json.dumps({"files": known, "streams": about}, separators=(",", ":")).encode()
     index = lzma.compress(index, lzma.FORMAT_RAW, filters=FILTERS[0])
     return MAGIC + struct.pack("<I", len(index)) + index + b"".join(parts)
 
 
 def names(archive: bytes) -> list[str]:
-    """Names of the reports in it."""
-    return [name for name, _ in _index(archive)[0]["reports"]]
+    """Names of the files in it."""
+    return [name for name, _, _ in _index(archive)[0]["files"]]
 
 
 def unpacked(archive: bytes) -> Iterator[tuple[str, bytes]]:
-    """The reports with their names, as they were. Raises ValueError where one is not what was packed."""
+    """The files with their names, as they were. Raises ValueError where one is not what was packed."""
     index, at = _index(archive)
     given = {}
     for name, which, _, size in index["streams"]:
         given[name] = lzma.decompress(archive[at : at + size], lzma.FORMAT_RAW, filters=FILTERS[which])
         at += size
-    streams, shared = Streams(given), _Shared()
-    for name, checksum in index["reports"]:
-        data = _Reader(streams, shared).report()
-        if hashlib.sha256(data).hexdigest()[:16] != checksum:
-            raise ValueError(f"{name}: the archive does not give the report back")
+    streams, shared = Streams(given), Shared()
+    for name, checksum, kind in index["files"]:
+        data = KINDS[kind].Reader(streams, shared).file()
+        if _checksum(data) != checksum:
+            raise ValueError(f"{name}: the archive does not give the file back")
         yield name, data
 
 
-def _index(archive: bytes) -> tuple[dict[str, list[list[str]]], int]:
+def _index(archive: bytes) -> tuple[dict[str, Any], int]:
     if archive[: len(MAGIC)] != MAGIC:
-        raise ValueError("no archive of reports")
+        raise ValueError("no archive of captures")
     (size,) = struct.unpack_from("<I", archive, len(MAGIC))
     at = len(MAGIC) + 4
     return json.loads(lzma.decompress(archive[at : at + size], lzma.FORMAT_RAW, filters=FILTERS[0])), at + size
 
 
-class _Writer:
-    """Takes one report apart."""
-
-    def __init__(self, streams: Streams, shared: _Shared) -> None:
-        self.streams, self.shared = streams, shared
-        self.idents: dict[tuple[bytes, ...], int] = {}
-
-    def report(self, data: bytes) -> None:
-        """NVR, the file's header, then blocks: a header that says how long the messages after it are."""
-        if data[:4] != b"NVR\0":
-            raise ValueError("not a report")
-        at = 8 + _u32(data, 4)
-        self.streams.put_bytes("head", data[4:at])
-        while at < len(data):
-            start = at + 4
-            at = start + _u32(data, at)
-            self.streams.put_number("block", 1)
-            results, payload = self._message(data, start, at, (HEADER,))
-            kind, end = (BODY if results else SOURCES), at + payload
-            while at < end:
-                start = at + 4
-                at = start + _u32(data, at)
-                self.streams.put_number("block", 1)
-                self._message(data, start, at, (kind,))
-            self.streams.put_number("block", 0)
-        self.streams.put_number("block", 0)
-
-    def _message(self, data: bytes, at: int, end: int, path: Path) -> tuple[int, int]:
-        """Returns the numbers of its fields 2 and 5, which say of a block's header what it holds."""
-        name = _name(path)
-        found = {}
-        columns = self._columns(data, at, end) if path == METRIC else None
-        while at < end:
-            key, at = read_varint(data, at)
-            field, kind = key >> 3, key & 7
-            below = (*path, field)
-            if columns is not None and field == INSTANCES:
-                at = columns[1]
-                self.streams.put_number(name, key)
-                self._instances(columns[0])
-                continue
-            self.streams.put_number(name, key)
-            if path == METRIC and field == INSTANCES:
-                self.streams.put_number("instances", 0)
-            if kind == NUMBER:
-                value, at = read_varint(data, at)
-                found[field] = value
-                self.streams.put_number(_name(below), value)
-            elif kind == BYTES:
-                size, at = read_varint(data, at)
-                if below in INSIDE:
-                    self._message(data, at, at + size, below)
-                elif below in SHARED:
-                    self.shared.put(self.streams, _name(below), data[at : at + size])
-                else:
-                    self.streams.put_bytes(_name(below), data[at : at + size])
-                at += size
-            else:
-                size = 8 if kind == LONG else 4
-                self.streams.data[f"{_name(below)}:{size}"] += data[at : at + size]
-                at += size
-        self.streams.put_number(name, _END)
-        return found.get(2, 0), found.get(5, 0)
-
-    def _columns(self, data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, bytes]], int] | None:
-        """The instances of a metric, which follow each other: (whose, value) of each, and where they end. None where
-        one is made otherwise."""
-        out: list[tuple[bytes, bytes]] = []
-        while at < end:
-            key, start = read_varint(data, at)
-            if key == INSTANCES << 3 | BYTES:
-                size, start = read_varint(data, start)
-                if not (one := _pair(data, start, start + size)):
-                    return None
-                out.append(one)
-                at = start + size
-            elif out:
-                break
-            elif key & 7 == BYTES:
-                size, start = read_varint(data, start)
-                at = start + size
-            else:
-                at = read_varint(data, start)[1] if key & 7 == NUMBER else start + (8 if key & 7 == LONG else 4)
-        return (out, at) if out else None
-
-    def _instances(self, columns: list[tuple[bytes, bytes]]) -> None:
-        streams, idents = self.streams, tuple(ident for ident, _ in columns)
-        streams.put_number("instances", len(columns))
-        streams.put_number("idents=", self.idents.get(idents, len(self.idents)))
-        if idents not in self.idents:
-            self.idents[idents] = len(self.idents)
-            self._first(idents)
-        self._values([value for _, value in columns])
-
-    def _first(self, idents: tuple[bytes, ...]) -> None:
-        numbers = _numbers(idents)
-        self.streams.put_number("idents?", numbers is not None)
-        if numbers is None:
-            for ident in idents:
-                self.streams.put_bytes("ident", ident)
-            return
-        last = 0
-        for number in numbers:
-            step, last = number - last, number
-            self.streams.put_number("idents", step << 1 if step >= 0 else (-step << 1) - 1)
-
-    def _values(self, values: list[bytes]) -> None:
-        if _numbers(values) is not None:
-            self.streams.put_number("values?", 1)
-            self.streams.data["values"] += b"".join(value[1:] for value in values)
-            return
-        doubles = all(len(value) == 9 and value[0] == _DOUBLE for value in values)
-        self.streams.put_number("values?", 2 if doubles else 0)
-        for value in values:
-            if doubles:
-                self.streams.data["doubles"] += value[1:]
-            else:
-                self.streams.put_bytes("value", value)
+def _kind(name: str, data: bytes) -> int:
+    for number, kind in enumerate(KINDS):
+        if data.startswith(kind.MAGIC):
+            return number
+    raise ValueError(f"{name}: not a report, nor a dump of warps")
 
 
-class _Reader:
-    """Puts one report together."""
-
-    def __init__(self, streams: Streams, shared: _Shared) -> None:
-        self.streams, self.shared = streams, shared
-        self.idents: list[list[bytes]] = []
-
-    def report(self) -> bytes:
-        out = [b"NVR\0", self.streams.bytes("head")]
-        while self.streams.number("block"):
-            header, results = self._message((HEADER,))
-            out += [struct.pack("<I", len(header)), header]
-            while self.streams.number("block"):
-                message, _ = self._message((BODY if results else SOURCES,))
-                out += [struct.pack("<I", len(message)), message]
-        return b"".join(out)
-
-    def _message(self, path: Path) -> tuple[bytes, int]:
-        """The message, and the number of its field 2."""
-        streams, name, out, results = self.streams, _name(path), [], 0
-        while key := streams.number(name):
-            field, kind = key >> 3, key & 7
-            below = (*path, field)
-            if path == METRIC and field == INSTANCES and (count := streams.number("instances")):
-                out += self._instances(count)
-                continue
-            out.append(varint(key))
-            if kind == NUMBER:
-                value = streams.number(_name(below))
-                results = value if field == 2 else results
-                out.append(varint(value))
-            elif kind == BYTES:
-                if below in INSIDE:
-                    part = self._message(below)[0]
-                elif below in SHARED:
-                    part = self.shared.get(streams, _name(below))
-                else:
-                    part = streams.bytes(_name(below))
-                out += [varint(len(part)), part]
-            else:
-                size = 8 if kind == LONG else 4
-                out.append(streams.take(f"{_name(below)}:{size}", size))
-        return b"".join(out), results
-
-    def _instances(self, count: int) -> Iterator[bytes]:
-        streams = self.streams
-        number = streams.number("idents=")
-        if number == len(self.idents):
-            self.idents.append(self._first(count))
-        key = varint(INSTANCES << 3 | BYTES)
-        for ident, value in zip(self.idents[number], self._values(count), strict=True):
-            yield key + varint(len(ident) + len(value) + 1) + ident + b"\x12" + value
-
-    def _first(self, count: int) -> list[bytes]:
-        """The first columns: key, length and bytes of each."""
-        out, last = [], 0
-        if not self.streams.number("idents?"):
-            return [_framed(_IDENT, self.streams.bytes("ident")) for _ in range(count)]
-        for _ in range(count):
-            step = self.streams.number("idents")
-            last += -(step + 1 >> 1) if step & 1 else step >> 1
-            out.append(_framed(_IDENT, bytes([_WHOLE]) + varint(last)))
-        return out
-
-    def _values(self, count: int) -> Iterable[bytes]:
-        """The second columns: length and bytes of each."""
-        kind = self.streams.number("values?")
-        if kind == 2:
-            return [b"\x09\x19" + self.streams.take("doubles", 8) for _ in range(count)]
-        if kind == 0:
-            return [_framed(None, self.streams.bytes("value")) for _ in range(count)]
-        data, at, out = self.streams.given["values"], self.streams.at["values"], []
-        for _ in range(count):
-            begin = at
-            while data[at] > 127:
-                at += 1
-            at += 1
-            out.append(bytes([at - begin + 1, _WHOLE]) + data[begin:at])
-        self.streams.at["values"] = at
-        return out
-
-
-def _framed(key: int | None, value: bytes) -> bytes:
-    return (b"" if key is None else bytes([key])) + varint(len(value)) + value
-
-
-def _pair(data: bytes, at: int, end: int) -> tuple[bytes, bytes] | None:
-    """Fields 1 and 2 of an instance, where it has just these."""
-    if at >= end or data[at] != _IDENT:
-        return None
-    size, at = read_varint(data, at + 1)
-    ident, at = data[at : at + size], at + size
-    if at >= end or data[at] != _VALUE:
-        return None
-    size, at = read_varint(data, at + 1)
-    short = len(ident) + size < 120  # lengths of one byte
-    return (ident, data[at : at + size]) if at + size == end and short else None
-
-
-def _numbers(values: Iterable[bytes]) -> list[int] | None:
-    """The numbers that these are, where each is a field 5 and nothing else."""
-    out = []
-    for value in values:
-        if len(value) < 2 or value[0] != _WHOLE:
-            return None
-        number, end = read_varint(value, 1)
-        if end != len(value):
-            return None
-        out.append(number)
-    return out
-
-
-def _name(path: Path) -> str:
-    return ".".join(map(str, path))
-
-
-def _u32(data: bytes, at: int) -> int:
-    return int(struct.unpack_from("<I", data, at)[0])
-
-
-def varint(value: int) -> bytes:
-    if value < 128:
-        return _SMALL[value]
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
-
-
-_SMALL = [bytes([value]) for value in range(128)]
-
-
-def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, at
+def _checksum(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]

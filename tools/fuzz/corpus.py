@@ -13,7 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from tests.support import patches
+from tests.support import dials, patches
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = ROOT / "fixtures"
@@ -68,7 +68,8 @@ def _proton() -> list[Seed]:
 
 
 def _ktrace() -> list[Seed]:
-    return [Seed(f"{i}.ktrace", s.data) for i, s in enumerate(_unpacked("dials/*/trace.ktrace.xz", 120_000))]
+    small = [data for case in dials.TRACED if len(data := dials.plain_dump(case)) <= 120_000]
+    return [Seed(f"{i}.ktrace", data) for i, data in enumerate(small)]
 
 
 def _ncu() -> list[Seed]:

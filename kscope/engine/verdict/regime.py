@@ -87,18 +87,18 @@ def _latency_leads(facts: Facts, unit: Unit) -> bool:
 
 def _by_pipeline(facts: Facts) -> Regimen | None:
     """A specialised kernel, from the timeline of the unit that it is for rather than from what its warps wait for: the
-    plateau of the unit, and what keeps it from there. None where there is no such timeline, or memory is its unit and
-    is full."""
+    plateau of the unit, and what keeps it from there. None where there is no such timeline, where it has too few bins
+    for more than bounds, or memory is its unit and is full."""
     sp = facts.specialized.pipeline
     if sp is None or sp.loss is None or sp.phases is None:
         return None
     loss, ph = sp.loss, sp.phases
     fixed = loss.fill + loss.drain
-    if not sp.resolved and sp.fixed_at_least < facts.constants.fixed_at_least:
+    if not sp.resolved:
         return None
     name = {"tensor": "tensor pipe", "dram": "device memory", "l2": "L2"}[ph.unit]
     at = f"{name} {percent(ph.level)} busy while it runs"
-    if fixed > facts.constants.primed and (fixed > loss.steady or not sp.resolved):
+    if fixed > facts.constants.primed and fixed > loss.steady:
         text = f"{at}, after {ph.fill:.1f} us of fill and before {ph.drain:.1f} us of drain"
         return Regimen("overhead", "pipeline_fill", 0.85, text)
     rest = [f"fill and drain {percent(fixed)}"] if fixed > 0.01 else []
@@ -125,7 +125,7 @@ def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
         return None
     loss, ph = sp.loss, sp.phases
     idle = ph.unit != "tensor" or ph.level < facts.constants.tensor_at_work * ph.attainable
-    if idle and loss.data > facts.constants.waits_for_data and loss.data > loss.epilogue + loss.loop + loss.pipe:
+    if idle and loss.data > loss.epilogue + loss.loop + loss.pipe:
         if _producer_computes(facts):  # what is waited for is made, not fetched
             return Regimen("compute", "dependency_latency", 0.7, text)
         return Regimen("memory", "memory_latency", 0.85, text)

@@ -204,7 +204,6 @@ def _with(facts: Facts, level: float, data: float, producers: list[object] | Non
         loss=structs.replace(sp.loss, data=data, epilogue=0.02, loop=0.02, pipe=0.0),
         phases=structs.replace(sp.phases, level=level),
         resolved=True,
-        fixed_at_least=sp.fixed_at_least,
         roles=sp.roles if producers is None else SimpleNamespace(producers=producers),
     )
     changed = Facts(facts.kernel)

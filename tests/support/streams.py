@@ -1,0 +1,86 @@
+"""Named streams of bytes, into which files are taken apart: values of a kind stand together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+
+class Streams:
+    """What is written, or read from where the last reading ended; by name."""
+
+    def __init__(self, data: Mapping[str, bytes] | None = None) -> None:
+        self.data: defaultdict[str, bytearray] = defaultdict(bytearray)
+        self.given = dict(data or {})
+        self.at: defaultdict[str, int] = defaultdict(int)
+
+    def take(self, name: str, size: int) -> bytes:
+        at = self.at[name]
+        self.at[name] = at + size
+        return self.given[name][at : at + size]
+
+    def put_number(self, name: str, value: int) -> None:
+        self.data[name] += varint(value)
+
+    def number(self, name: str) -> int:
+        value, self.at[name] = read_varint(self.given[name], self.at[name])
+        return value
+
+    def put_bytes(self, name: str, value: bytes) -> None:
+        self.put_number(name + "#", len(value))
+        self.data[name] += value
+
+    def bytes(self, name: str) -> bytes:
+        return self.take(name, self.number(name + "#"))
+
+    def put_signed(self, name: str, value: int) -> None:
+        self.put_number(name, value << 1 if value >= 0 else (-value << 1) - 1)
+
+    def signed(self, name: str) -> int:
+        value = self.number(name)
+        return -(value + 1 >> 1) if value & 1 else value >> 1
+
+
+class Shared:
+    """Large fields, each once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[bytes, int] = {}
+        self.values: list[bytes] = []
+
+    def put(self, streams: Streams, name: str, value: bytes) -> None:
+        number = self.numbers.setdefault(value, len(self.numbers))
+        streams.put_number(name + "=", number)
+        if number == len(self.values):
+            self.values.append(value)
+            streams.put_bytes(name, value)
+
+    def get(self, streams: Streams, name: str) -> bytes:
+        number = streams.number(name + "=")
+        if number == len(self.values):
+            self.values.append(streams.bytes(name))
+        return self.values[number]
+
+
+def varint(value: int) -> bytes:
+    if value < 128:
+        return _SMALL[value]
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+_SMALL = [bytes([value]) for value in range(128)]
+
+
+def read_varint(data: bytes | bytearray, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            return value, at
