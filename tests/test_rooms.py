@@ -53,11 +53,6 @@ TANGLED: dict[str, dict[str, int]] = {
         "features/views/charts.py:pm": 24,
         "features/views/source.py:listing_detail": 28,
     },
-    "a decision, case by case": {
-        "features/profile/serial_sections.py:alone": 21,
-        "features/sass/loop_throughput.py:once_through": 21,
-        "parsers/cubin/elf.py:_functions": 24,
-    },
     "the options of a command": {"cli/machine/run.py:run": 21, "cli/diagnose/sass.py:sass": 22},
 }
 """Why -> function -> its complexity, which must not grow."""

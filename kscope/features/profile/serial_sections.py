@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from kscope.features.patterns.loop_parallelism import shareable
 from kscope.features.profile.code import Code
+from kscope.features.sass.cfg import Cfg
 from kscope.features.sass.columns import total
 
 HOT = 0.02  # share of all samples from which a loop is worth asking
@@ -37,12 +40,7 @@ def alone(code: Code) -> Alone | None:
     loop = cfg.loops[number]
     if total(code.samples, loop.instructions) < HOT * total(code.samples):
         return None
-    beside = [
-        i
-        for i in barriers
-        if (loop.parent is None and cfg.loop_of[i] is None)
-        or (loop.parent is not None and i in cfg.loops[loop.parent].instructions)
-    ]
+    beside = _beside(cfg, loop.parent, barriers)
     passed = max((float(code.executed[i]) for i in beside), default=0.0)
     if not passed:
         return None
@@ -51,3 +49,10 @@ def alone(code: Code) -> Alone | None:
     ran = total(code.executed, loop.instructions)
     lanes = total(code.threads, loop.instructions) / (32 * ran) if ran and any(code.threads) else 1.0
     return Alone(loop.instructions, min(1.0, entered / passed), min(1.0, lanes), shareable(code, number))
+
+
+def _beside(cfg: Cfg, parent: int | None, barriers: Sequence[int]) -> list[int]:
+    """Barriers in the loop around, or where there is none, those in no loop."""
+    if parent is None:
+        return [i for i in barriers if cfg.loop_of[i] is None]
+    return [i for i in barriers if i in cfg.loops[parent].instructions]

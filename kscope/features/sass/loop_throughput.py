@@ -98,15 +98,8 @@ def once_through(
     last, unconditional EXIT has in it, one round of the loops there. `sometimes` counts nothing here."""
     code = program.instructions
     ends = [cfg.block_of[i] for i, ins in enumerate(code) if ins.opcode == "EXIT" and ins.guard is None]
-    common: set[int] | None = None
-    for end in ends:
-        chain: set[int] = set()
-        at: int | None = end
-        while at is not None and at not in chain:
-            chain.add(at)
-            at = cfg.idom[at]
-        common = chain if common is None else common & chain
-    body = [i for i in range(len(code)) if cfg.block_of[i] in (common or ())]
+    common = _on_every_way(cfg, ends)
+    body = [i for i in range(len(code)) if cfg.block_of[i] in common]
     unknown = sorted({code[i].opcode for i in body if not classes[i].known})
     if unknown or not body:
         why = f"no table knows {', '.join(unknown)}" if unknown else "no way through the code is certain"
@@ -117,6 +110,19 @@ def once_through(
     found = [PipeBound(p, round(c, 2), round(c, 2)) for p, c in least.items() if p not in refused and c]
     found.sort(key=lambda b: (-b.least, b.pipe))
     return LoopBound(len(body), 0, (*found, *(PipeBound(p, 0.0, 0.0, why) for p, why in sorted(refused.items()))))
+
+
+def _on_every_way(cfg: Cfg, ends: Sequence[int]) -> set[int]:
+    """Blocks that every way from the entry to any of these blocks passes."""
+    common: set[int] | None = None
+    for end in ends:
+        chain: set[int] = set()
+        at: int | None = end
+        while at is not None and at not in chain:
+            chain.add(at)
+            at = cfg.idom[at]
+        common = chain if common is None else common & chain
+    return common or set()
 
 
 def _every_round(cfg: Cfg, loop: int) -> set[int]:

@@ -131,17 +131,8 @@ def _provenance(sections: list[Any]) -> tuple[str, str | None]:
 
 
 def _functions(sections: list[Any]) -> Iterator[Function]:
-    table = next((s for s in sections if s.name == ".symtab"), None)
-    symbols: dict[int, list[tuple[int, int, str, int]]] = {}
-    names: dict[int, str] = {}
-    for number, symbol in enumerate(table.iter_symbols() if table is not None else ()):
-        if symbol["st_info"]["type"] == "STT_FUNC":
-            at = symbol["st_shndx"]
-            names[number] = symbol.name
-            other = symbol.entry["st_other"]
-            entry = (other["local"] << 5) | other["visibility_bits"] if "visibility_bits" in other else 0
-            symbols.setdefault(at, []).append((symbol["st_value"], number, symbol.name, entry))
-    overall = _overall(sections, names)
+    symbols = _symbols(sections)
+    overall = _overall(sections, {number: name for some in symbols.values() for _, number, name, _ in some})
     shared = {s.name: s["sh_size"] for s in sections if s.name.startswith((".nv.shared.", ".nv.constant0."))}
     lines = _lines(sections)
     moved = {s["sh_info"] for s in sections if s["sh_type"] in ("SHT_REL", "SHT_RELA") and s["sh_size"]}
@@ -165,6 +156,18 @@ def _functions(sections: list[Any]) -> Iterator[Function]:
             tuple((value, other) for value, _, other, _ in inside if other != name and value < len(code)),
             lines.get(section.name), index in moved,
         )  # fmt: skip
+
+
+def _symbols(sections: list[Any]) -> dict[int, list[tuple[int, int, str, int]]]:
+    """Index of a section -> its functions: (offset, number, name, what st_other says beside visibility)."""
+    table = next((s for s in sections if s.name == ".symtab"), None)
+    out: dict[int, list[tuple[int, int, str, int]]] = {}
+    for number, symbol in enumerate(table.iter_symbols() if table is not None else ()):
+        if symbol["st_info"]["type"] == "STT_FUNC":
+            other = symbol.entry["st_other"]
+            entry = (other["local"] << 5) | other["visibility_bits"] if "visibility_bits" in other else 0
+            out.setdefault(symbol["st_shndx"], []).append((symbol["st_value"], number, symbol.name, entry))
+    return out
 
 
 def _is_entry(records: list[tuple[int, int, bytes]]) -> bool:
