@@ -5,9 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
+
 from kscope.arch.estimates import constants
+from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.features.counters import traffic
 from kscope.features.facts import SECTOR
+from tests.support import reduced
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
@@ -24,6 +28,25 @@ def test_what_a_constant_moves_is_seen() -> None:
     assert few == sensitivity.Moves()
     page = sensitivity.page(settings, [low, idle, few], 2)
     assert "Move nothing on these 2 captures: few_blocks." in page
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "collected", "case"),
+    [
+        ("few_blocks", 0.001, "memory", "gated.serial"),
+        ("few_blocks", 1000.0, "compute", "adam.step"),
+        ("waits_clear", 0.15, "states", "dwconv.one"),
+        ("waits_clear", 0.27, "source", "quotients.divided"),
+    ],
+)
+def test_what_only_reports_with_few_sections_need(name: str, other: float, collected: str, case: str) -> None:
+    def verdict() -> tuple[str, str | None]:
+        found = analyze_kernel(reduced.reduced(sensitivity.kernel_of(case), collected), case).verdict
+        return found.regime, found.limiter
+
+    now = verdict()
+    with sensitivity.using(f"estimates.{name}", other):
+        assert verdict() != now
 
 
 def test_a_constant_is_put_back() -> None:
