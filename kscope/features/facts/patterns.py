@@ -47,6 +47,11 @@ class PatternFacts:
         """Loops whose multiply-adds take loaded factors, most executed first."""
         return fma_loops.fma_loops(self._code)
 
+    @property
+    def pair_loops(self) -> tuple[FmaLoop, ...]:
+        """Loops that add up, or choose from, what another operation makes of two loaded values."""
+        return fma_loops.pair_loops(self._code)
+
     def product(self, loads: Iterable[int]) -> FmaLoop | None:
         """The loop whose sums of products take a factor from these loads, the other one loaded too."""
         return fma_loops.product(self._code, loads)
