@@ -24,8 +24,8 @@ DEEP = 16  # products added up in one chain, as deep as one tensor instruction g
 class FmaLoop(Struct, frozen=True):
     """What stands in one loop and in none of its inner ones, or in no loop. loads: indices of the loads that feed
     factors; both: whether both factors are loaded and summed up in a loop or a long chain (a product of matrices), or
-    not (a stencil, a small filter); fmas: executed warp multiply-adds; words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the code's
-    instructions; sums: whether some add up."""
+    not (a stencil, a small filter); fmas: executed warp multiply-adds; words_per_fma: 4-byte words loaded a lane over
+    multiply-adds; issue: FMA share of the code's instructions; sums: whether some add up."""
 
     loads: tuple[int, ...]
     fma_indices: tuple[int, ...]
