@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -102,13 +102,6 @@ class PatternFacts:
         """Pieces that the work of one thread can fall into; walk: where its cycles go
         (`facts.estimate.latency_floor.walk`)."""
         return loop_parallelism.pieces(self._code, walk)
-
-    def wider_blocks(self, walk: Walk, block: Sequence[int], factor: float) -> float:
-        """Share of a thread's path that is left where a block has `factor` times the threads, for the loops whose
-        rounds it deals out to them; block: its shape now."""
-        from kscope.features.patterns import dealt_rounds
-
-        return dealt_rounds.left_with(self._code, walk, dealt_rounds.dealt(self._code, block), factor)
 
     def trips(self, loop: int) -> float:
         """Rounds of a loop (its number in the flow graph) each time that it is entered."""

@@ -64,12 +64,12 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
+from kscope.rules._shared.wider_blocks import wider_blocks
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
-MOST, REGISTERS = 1024, 65536  # threads that a block can have, registers of an SM: the same on every chip from sm_50 on
 SHARED = 1.5  # threads that can share the work of one, from which splitting it is a way
 
 
@@ -92,7 +92,7 @@ class SmallGrid(CounterRule):
             return PASSED
         factor = capacity / max(1, launch.blocks)
         estimate, divided = self._shared_out(facts, factor)
-        wider, times = self._wider(facts, factor)
+        wider, times = wider_blocks(facts, factor)
         if wider is not None and wider.speedup > estimate.speedup:
             return self._widened(facts, capacity, wider, times)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
@@ -125,21 +125,7 @@ class SmallGrid(CounterRule):
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
 
-    def _wider(self, facts: Facts, factor: float) -> tuple[Estimate | None, float]:
-        """Gain where a block has more threads for the rounds that it deals out to them (i += blockDim.x), and how many
-        times more: as registers, the empty warp slots (`factor`) and the rounds allow. None where there are no such."""
-        path, launch = facts.estimate.latency_floor, facts.kernel.launch
-        if facts.code is None or path is None or launch.threads > MOST // 2:
-            return None, 1.0
-        room = REGISTERS // (max(1, launch.registers) * launch.threads)
-        times = min(MOST // launch.threads, room, int(factor))
-        if times < 2:
-            return None, 1.0
-        left = facts.patterns.wider_blocks(path.walk, launch.block, times)
-        chain = max(min(1.0, path.share), facts.estimate.waiting) * left
-        return facts.estimate.overlap(1 / left, chain=chain), times
-
-    def _widened(self, facts: Facts, capacity: int, estimate: Estimate, times: float) -> Finding:
+    def _widened(self, facts: Facts, capacity: int, estimate: Estimate, times: int) -> Finding:
         """More threads a block bring more than more blocks do."""
         launch = facts.counters.launch
         threads = facts.kernel.launch.threads
@@ -147,10 +133,10 @@ class SmallGrid(CounterRule):
             title=f"{counted(launch.blocks, 'block')} of {threads} threads where the device holds {capacity:,}",
             why=(
                 f"{launch.idle_sms} of {launch.sms} SMs get no block{self._meanwhile(facts)}. A block deals the rounds "
-                f"of its loops out to its threads: with {times:.0f} times as many it needs fewer of them, which more "
+                f"of its loops out to its threads: with {times} times as many it needs fewer of them, which more "
                 "blocks would not change."
             ),
-            fix=f"up to {times * threads:.0f} threads a block: as many as it has items, so that each does one",
+            fix=f"up to {times * threads} threads a block: as many as it has items, so that each does one",
             evidence=[
                 measured(facts, "launch__grid_size"),
                 derived("threads a block could have", times * threads, "thread", "by registers and the largest block"),

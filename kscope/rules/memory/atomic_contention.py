@@ -69,17 +69,13 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 
 from __future__ import annotations
 
-from itertools import combinations
-
 from kscope.features.facts import SECTOR, SECTORS, WAVEFRONTS, Code, Facts, total
-from kscope.model.operand import memory_operand
+from kscope.rules._shared.atomics import apart, beside, sectors_share, spaces
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
 RETRIES = frozenset({"CAST", "CAS", "SPIN"})
-LANES, WORD = 32, 4
-ALONE = 0.9  # sectors a lane from which lanes do not meet, and of those the share FETCHED from device memory from which
-FETCHED = 0.5  # no other warp had them in L2 (judged: a hash table of 512 MB has 1.0 and 1.1; reductions 0.0 to 0.4)
+LANES = 32
 MEET = 1.5  # sectors a request up to which its lanes meet in one place
 EXPLAINED = 0.3  # share of the time that latency explains, below which only the queue is left where no unit is busy
 
@@ -104,12 +100,12 @@ class AtomicContention(ProfiledRule):
         hot = facts.counters.hot_slice
         if share < 0.1 and hot is None:
             return PASSED
-        if hot is None and _apart(facts, code, atomics):
+        if hot is None and apart(facts, code, atomics):
             return self._folding(facts, code, atomics, share)
         slow = self._queueing(facts, share, hot is not None)
         executed = total(code.executed, atomics)
         kept = self._kept(facts, code, atomics)
-        sectors = 1 - _sectors(facts, atomics) * (1 - kept)
+        sectors = 1 - sectors_share(facts, atomics) * (1 - kept)
         scale = facts.profile.demands_after(members, kept)
         scale |= dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), sectors)
         scale["atomics"] = kept
@@ -145,12 +141,12 @@ class AtomicContention(ProfiledRule):
     def _folding(self, facts: Facts, code: Code, atomics: list[int], share: float) -> Outcome:
         """Atomics that meet nobody wait for device memory, not for each other: all that can go are those beside another
         one on the next word."""
-        spare = _beside(facts, code, atomics)
+        spare = beside(facts, code, atomics)
         sectors = code.column(SECTORS)
         if not spare or sectors is None:
             return PASSED
         kept = 1 - total(sectors, spare) / total(sectors, atomics)
-        left = 1 - _sectors(facts, atomics) * (1 - kept)
+        left = 1 - sectors_share(facts, atomics) * (1 - kept)
         scale = facts.profile.demands_after(spare, 0.0)
         scale |= dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), left)
         scale["atomics"] = kept
@@ -176,7 +172,7 @@ class AtomicContention(ProfiledRule):
         """What is left of the atomics. Where a warp's lanes all meet in one sector, a block's threads likely add to few
         addresses: one atomic a block. Elsewhere aggregation ends at the warp."""
         sectors = code.column(SECTORS)
-        outside, inside = _spaces(code, atomics)
+        outside, inside = spaces(code, atomics)
         if inside and not any(RETRIES & set(code[i].mods) for i in inside):
             far, near = total(code.executed, outside), total(code.executed, inside)
             return (far * AGGREGATED + near * self._elected(code, inside)) / (far + near)
@@ -192,7 +188,7 @@ class AtomicContention(ProfiledRule):
         launch, l1 = facts.counters.launch, facts.counters.units.get("l1")
         if l1 is None or not launch.cycles:
             return 0.0, ""
-        outside = _spaces(code, atomics)[0]
+        outside = spaces(code, atomics)[0]
         sectors = code.column(SECTORS) or code.threads
         met = [i for i in outside if sectors[i] * SECTOR < code.threads[i] * code.classes[i].bytes]
         rounds = total(code.executed, outside) + total(code.threads, met)
@@ -224,48 +220,3 @@ class AtomicContention(ProfiledRule):
         """No unit is busy and latency explains little: what warps wait for is the queue, wherever they stand."""
         path = facts.estimate.latency_floor
         return facts.counters.nothing_busy and path is not None and path.share < EXPLAINED
-
-
-def _apart(facts: Facts, code: Code, atomics: list[int]) -> bool:
-    """Each lane's atomic takes a sector of its own, and most of these come from device memory: a table far larger than
-    L2, at whose places nobody meets."""
-    outside, inside = _spaces(code, atomics)
-    sectors, moved = code.column(SECTORS), facts.counters.traffic.dram_bytes
-    if inside or sectors is None or moved is None:
-        return False
-    mine, every = total(sectors, outside), total(sectors)
-    brought = moved - (every - mine) * SECTOR
-    return mine > 0 and mine >= ALONE * total(code.threads, outside) and brought >= FETCHED * mine * SECTOR
-
-
-def _beside(facts: Facts, code: Code, atomics: list[int]) -> list[int]:
-    """The atomics on the word next to that of others in the same array: of two places the one less often changed."""
-    places: dict[tuple[str, int], list[int]] = {}
-    for i in atomics:
-        operand, array = memory_operand(code[i].operands), facts.addresses.pointer(i)
-        if operand is not None and array is not None:
-            places.setdefault((array, operand.value), []).append(i)
-    out = set[int]()
-    for (one, here), (other, there) in combinations(places, 2):
-        size = max(WORD, *(code.classes[i].bytes for i in (*places[one, here], *places[other, there])))
-        if one == other and 0 < abs(here - there) <= size:
-            pair = places[one, here], places[other, there]
-            out.update(min(pair, key=lambda members: total(code.executed, members)))
-    return sorted(out)
-
-
-def _spaces(code: Code, atomics: list[int]) -> tuple[list[int], list[int]]:
-    """(outside the SM, on shared memory)."""
-    inside = [i for i in atomics if code.classes[i].space == "shared"]
-    return [i for i in atomics if i not in inside], inside
-
-
-def _sectors(facts: Facts, atomics: list[int]) -> float:
-    """Share of the sectors that L2 handles which are these atomics', 0..1: as L2 counts them, a lane at a time, where
-    the report has that."""
-    m = facts.kernel.metrics
-    every = m.get("lts__t_sectors_srcunit_tex.sum")
-    counted = [m.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") for op in ("red", "atom")]
-    if not every or None in counted:
-        return facts.profile.sectors_share(atomics)
-    return min(1.0, sum(c for c in counted if c is not None) / every)

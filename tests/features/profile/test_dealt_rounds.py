@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.features.patterns.dealt_rounds import dealt, left_with
+from kscope.features.profile.dealt_rounds import dealt, left_with
 
 
 @pytest.mark.parametrize(
