@@ -64,7 +64,7 @@ def test_none_elsewhere(case: str, facts: Callable[[str], Facts]) -> None:
     [
         ("manhattan.one", "FADD", 2.0, {"global"}),  # |a - b|, both loaded
         ("centroids.each", "FADD", 2.0, {"global", "shared"}),  # (x - c)^2
-        ("manhattan.tile", "FADD", 8 / 16, {"shared"}),  # 4 + 4 words feed 4 x 4
+        ("centroids.eight", "FADD", 9 / 8, {"global", "shared"}),  # one word of the one side feeds eight of the other
     ],
 )
 def test_pairs_joined_otherwise(
