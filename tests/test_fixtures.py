@@ -14,7 +14,7 @@ import pytest
 from tests.support import captures, labels, patches, reports
 
 TABLES = captures.tables(reports.FIXTURES)
-MEGABYTES = 12
+MEGABYTES = 13
 
 
 def test_labels_name_cases_and_times_that_are_there() -> None:
