@@ -33,6 +33,7 @@ MODULES = (
     "memory.sector_promotion",
     "memory.strong_global_loads",
     "memory.small_product_tiles",
+    "memory.repeated_loads",
     "compute.tensor_cores_idle",
     "compute.legacy_tensor_path",
     "compute.accidental_fp64",

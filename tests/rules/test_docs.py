@@ -37,6 +37,7 @@ CATALOGUE = {  # codes never change and are never reused
     "MEM115": "sector-promotion",
     "MEM116": "strong-global-loads",
     "MEM117": "small-product-tiles",
+    "MEM118": "repeated-loads",
     "CMP201": "tensor-cores-idle",
     "CMP202": "legacy-tensor-path",
     "CMP203": "accidental-fp64",

@@ -131,9 +131,14 @@ CASES = {
             "gemm_f32.coalesced",
             "gemm_f32.shared",
             "gemm_f32.reg1d",
+            "centroids.each",
+            "manhattan.one",
+            "steps.one",
         ),
         (
             "trace3d.block1024",
+            "centroids.eight",
+            "steps.four",
             "sgemm.blocktile2d",
             "gemm_f32.warptile",
             "gemm_bf16.wgmma",
@@ -164,6 +169,19 @@ CASES = {
     "MEM117": On(
         ("hgemm.wmma_padded", "mma_ring.wait_three", "proj_out.fragments"),
         ("gemm_bf16.wgmma", "ws_gemm.best", "triton_matmul.stage4", "sgemm.tiled", *STREAMING),
+    ),
+    "MEM118": On(
+        ("levels.each",),
+        (
+            "levels.eight",
+            "centroids.eight",
+            "ldg32_l2.slow",
+            "softmax_rows.threepass",
+            "sgemm.naive",
+            "pairs.rows",
+            "sums.in_shared",
+            *STREAMING,
+        ),
     ),
     "CMP201": On(
         ("qk.float", "sgemm.tiled", "sgemm.naive", "sgemm.blocktile2d", "hgemm.packed", "gemm_bf16.ffma"),

@@ -16,7 +16,7 @@ overlap: a fix keeps more work in flight (occupancy, grid, independent instructi
     both add up as units do (time^p = load^p + latency^p). A p of its own, 2, was too careful: on
     relax_field, list_walk, dot_stream, decode_attention and dependency_chain it promised less than was measured.
 
-Both know the queue at L2 and device memory (`queue`), by Little's law: warps in flight over loads answered a cycle is
+All know the queue at L2 and device memory (`queue`), by Little's law: warps in flight over loads answered a cycle is
 how long a load takes. Where that is several times what it takes on an idle device, and the memory is busy, more in
 flight only makes the queue longer, and warps that are freed of other work join it: what a fix leaves there, stays.
 
@@ -204,7 +204,7 @@ class Bounds(Struct, frozen=True):
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
         what smaller pieces of work ask more of them."""
         load, name = self.next_limit(scale or {})
-        after = max(1 / factor, load if load > 1 / factor else 0.0)
+        after = self.behind(max(1 / factor, load if load > 1 / factor else 0.0), scale or {})
         cap = name if load > 1 / factor else cap
         hardest = max(load * self.constants.yields, 1 / (factor * self.constants.more_balance))
         return self._promise(min(1.0, after), hardest, cap, 1.0)

@@ -44,6 +44,7 @@ from kscope.features.patterns.accurate_math import FUNCTIONS
 from kscope.features.patterns.fma_loops import FMA_OPCODES, FmaLoop
 from kscope.features.patterns.loop_parallelism import Pieces
 from kscope.features.patterns.math_functions import CONVERSIONS, DOUBLE, PAIRS
+from kscope.features.patterns.repeated_loads import Repeated
 from kscope.features.patterns.tile_copies import Copy
 from kscope.features.profile.coalescing import WIDE
 from kscope.features.profile.code import Code
@@ -67,7 +68,7 @@ __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "ChipFacts", "Code", "CodeFacts",
     "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Listing", "Loop", "Occupancy",
-    "Packing", "Pieces", "Places", "Scale", "Unit", "between", "partly", "total", "up_to",
+    "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

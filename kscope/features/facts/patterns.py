@@ -13,12 +13,14 @@ from kscope.features.patterns import (
     local_memory,
     loop_parallelism,
     math_functions,
+    repeated_loads,
     slicing,
     strong_loads,
     tile_copies,
 )
 from kscope.features.patterns.fma_loops import FmaLoop
 from kscope.features.patterns.loop_parallelism import Pieces
+from kscope.features.patterns.repeated_loads import Repeated
 from kscope.features.patterns.tile_copies import Copy
 
 if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do without
@@ -46,6 +48,11 @@ class PatternFacts:
     def fma_loops(self) -> tuple[FmaLoop, ...]:
         """Loops whose multiply-adds take loaded factors, most executed first."""
         return fma_loops.fma_loops(self._code)
+
+    @property
+    def pair_loops(self) -> tuple[FmaLoop, ...]:
+        """Loops that add up, or choose from, what another operation makes of two loaded values."""
+        return fma_loops.pair_loops(self._code)
 
     def product(self, loads: Iterable[int]) -> FmaLoop | None:
         """The loop whose sums of products take a factor from these loads, the other one loaded too."""
@@ -143,6 +150,11 @@ class PatternFacts:
         from kscope.features.patterns.kept_in_memory import kept_in_memory
 
         return kept_in_memory(self._code)
+
+    @cached_property
+    def repeated_loads(self) -> list[Repeated]:
+        """Loads that fetch the same in each round of a loop around them."""
+        return repeated_loads.repeated_loads(self._code)
 
     # Arithmetic
 

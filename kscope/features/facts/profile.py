@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kscope.features.profile.blame import Blame
     from kscope.features.profile.code import Code
     from kscope.features.sass.columns import Column
+    from kscope.features.sass.warp_simulation import Walk
 
 
 class ProfileFacts:
@@ -38,6 +39,13 @@ class ProfileFacts:
     def sectors_share(self, members: Iterable[int]) -> float:
         """Share of the sectors that global accesses touch, 0..1; by executions where sectors were not counted."""
         return demands.sectors_share(self._code, members)
+
+    def wider_blocks(self, walk: Walk, block: Sequence[int], factor: float) -> float:
+        """Share of a thread's path (`facts.estimate.latency_floor.walk`) that is left where a block has `factor` times
+        the threads, for the loops whose rounds it deals out to them; block: its shape now."""
+        from kscope.features.profile import dealt_rounds
+
+        return dealt_rounds.left_with(self._code, walk, dealt_rounds.dealt(self._code, block), factor)
 
     def excess(self, actual: Column, ideal: Column, above: float, upto: float, least: float) -> Excess | None:
         """Instructions whose actual cost is over (1 + above) and at most (1 + upto) times the ideal; None where their

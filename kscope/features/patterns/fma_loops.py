@@ -1,4 +1,5 @@
-"""Code that looks like a matrix product or a stencil: multiply-adds whose factors come from loads."""
+"""Code that looks like a matrix product or a stencil: multiply-adds whose factors come from loads, and the same shape
+with another operation in their place: sums of differences, minima of sums, counts of bits that differ."""
 
 from __future__ import annotations
 
@@ -13,16 +14,18 @@ from kscope.isa.families import family
 
 FMA_OPCODES = family("fma")
 _UNPACKING = family("unpacking")
+_PAIRED = family("paired")
+_GATHERING = family("sum") | family("choice")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
+STEPS = 3  # instructions from a pair's operation to the sum: an absolute value, a count of bits, a conversion
 DEEP = 16  # products added up in one chain, as deep as one tensor instruction goes: fewer are a small filter
 
 
 class FmaLoop(Struct, frozen=True):
-    """One innermost loop, or the straight-line code outside loops. loads: indices of the loads that feed factors;
-    both: whether both factors are loaded and summed up in a loop or a long chain (a product of matrices), or not (a
-    stencil, a small filter); fmas: executed
-    warp multiply-adds; words_per_fma: 4-byte words loaded a lane over multiply-adds; issue: FMA share of the code's
-    instructions; sums: whether some add up."""
+    """What stands in one loop and in none of its inner ones, or in no loop. loads: indices of the loads that feed
+    factors; both: whether both factors are loaded and summed up in a loop or a long chain (a product of matrices), or
+    not (a stencil, a small filter); fmas: executed warp multiply-adds; words_per_fma: 4-byte words loaded a lane over
+    multiply-adds; issue: FMA share of the code's instructions; sums: whether some add up."""
 
     loads: tuple[int, ...]
     fma_indices: tuple[int, ...]
@@ -39,6 +42,23 @@ def fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
     """Loops (and straight-line code) whose multiply-adds take loaded factors, most executed first."""
     found = (lp for region in _regions(code.structure) for lp in _region(code, *region))
     return tuple(sorted(found, key=lambda lp: -lp.fmas))
+
+
+@once_per_code
+def pair_loops(code: Listing) -> tuple[FmaLoop, ...]:
+    """Loops that add up, or choose from, what an operation other than a multiply-add makes of two loaded values:
+    |a - b|, (a - b)^2, min(a + b), popc(a ^ b). Those that execute most of them first; `fmas` counts the operations."""
+    out = []
+    for inside, _, _ in _regions(code.structure):
+        fed = {
+            i: set().union(*factors)
+            for i in inside
+            if code[i].opcode in _PAIRED and code.executed[i] > 0
+            and len(factors := _loaded_pair(code.structure, i, inside)) == 2 and _gathered(code, i, inside)
+        }  # fmt: skip
+        if fed:
+            out.append(_loop(code, inside, fed, both=True))
+    return tuple(sorted(out, key=lambda lp: -lp.fmas))
 
 
 def product(code: Listing, members: Iterable[int]) -> FmaLoop | None:
@@ -103,9 +123,10 @@ def _chain(code: Listing, fed: dict[int, set[int]]) -> int:
 
 @once_per_code
 def _regions(code: Structure) -> list[tuple[set[int], bool, dict[int, list[set[int]]]]]:
-    """(instructions, whether they are a loop's, loads behind each loaded factor of their multiply-adds): of innermost
-    loops, and of what is in none."""
-    regions = [(set(lp.instructions), True) for lp in code.cfg.loops if lp.innermost]
+    """(instructions, whether they are an innermost loop's, loads behind each loaded factor of their multiply-adds): of
+    each loop without its inner ones (an unrolled step of a tile stands beside the loop that copies it), and of what is
+    in none."""
+    regions = [(set(code.cfg.loop_body(n)), lp.innermost) for n, lp in enumerate(code.cfg.loops)]
     regions.append(({i for i, loop in enumerate(code.cfg.loop_of) if loop is None}, False))
     return [(inside, looped, _fed(code, inside)) for inside, looped in regions]
 
@@ -159,6 +180,42 @@ def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bo
         issue=executed / every if every else 0.0,
         sums=both or _sums(code, fed),
     )
+
+
+def _loaded_pair(code: Structure, index: int, inside: set[int]) -> list[set[int]]:
+    """The loads behind both values that an operation joins; fewer than two where one is not loaded in the region, both
+    are the same register, or both come from the same load."""
+    registers = list(dict.fromkeys(r for o in code[index].operands[1:4] if (r := o.vector) is not None))
+    if len(registers) != 2:
+        return []
+    found = [_loads_behind(code, index, r, inside, DEPTH) for r in registers]
+    return found if all(found) and found[0].isdisjoint(found[1]) else []
+
+
+def _gathered(code: Listing, index: int, inside: set[int]) -> bool:
+    """What the operation makes goes into a sum or a choice that the region carries on, STEPS instructions behind."""
+    reached = {index}
+    for _ in range(STEPS):
+        reached = {c for i in reached for c in code.defuse.consumers(i) if c in inside} - {index}
+        for c in reached:
+            if code[c].opcode in _GATHERING and _carries_on(code, c, inside):
+                return True
+    return False
+
+
+def _carries_on(code: Listing, index: int, inside: set[int]) -> bool:
+    """An operand comes from the instruction itself a round before, or from one of its kind that does (unrolled)."""
+    opcode, seen, work = code[index].opcode, set[int](), [index]
+    while work:
+        i = work.pop()
+        for producers in code.defuse.sources(i).values():
+            for p in producers:
+                if p == index:
+                    return True
+                if p in inside and p not in seen and code[p].opcode == opcode:
+                    seen.add(p)
+                    work.append(p)
+    return False
 
 
 def _same_operand(code: Structure, index: int) -> bool:

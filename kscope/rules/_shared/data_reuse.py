@@ -8,13 +8,30 @@ CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
 
 def wasteful(facts: Facts, code: Code) -> list[FmaLoop]:
-    """Loops of multiply-adds that load too much for each, of data that is read more than once."""
+    """Loops of multiply-adds that load too much for each, of data that is read more than once; then those that join
+    pairs in another way (`facts.patterns.pair_loops`)."""
+    every = [(lp, _reused(facts, code, lp)) for lp in facts.patterns.fma_loops]
+    every += [(lp, _crossed(facts, code, lp)) for lp in facts.patterns.pair_loops]
     return [
         lp
-        for lp in facts.patterns.fma_loops
-        if lp.words_per_fma > 0.6 and lp.issue > 0.04 and lp.sums
-        and _reused(facts, code, lp) and not _gathered(facts, lp)
-    ]  # fmt: skip
+        for lp, reused in every
+        if reused and lp.words_per_fma > 0.6 and lp.issue > 0.04 and lp.sums and not _gathered(facts, lp)
+    ]
+
+
+def _crossed(facts: Facts, code: Code, loop: FmaLoop) -> bool:
+    """Every value of one side meets every one of the other: a load is the same for all lanes and another is not, or
+    one side lies in shared memory and the other does not, or each ignores a dimension of the grid. Neighbours (a
+    stencil, a sum of two streams) meet once."""
+    if not _reused(facts, code, loop):
+        return False
+    spaces = {code.classes[i].space for i in loop.loads}
+    alike = [isinstance(facts.lanes.addresses(i), int) for i in loop.loads]
+    if len(spaces) > 1 or (any(alike) and not all(alike)):
+        return True
+    used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
+    reached = [facts.addresses.grid_dimensions(i) for i in loop.loads]
+    return spaces != {"shared"} and len(used) > 1 and all(r is not None and used - r for r in reached)
 
 
 def _gathered(facts: Facts, loop: FmaLoop) -> bool:

@@ -17,7 +17,8 @@ Grid, blocks that fit at once (occupancy limits), mean SM activity, load of the 
 ## Fix
 
 Split the work finer: smaller tiles, more blocks over the reduction dimension (split-K, then a second pass or atomics),
-several problems in one launch.
+several problems in one launch. Where each block walks a chain of its own and deals the rounds of its loops out to its
+threads (`i += blockDim.x`), more threads a block.
 
 Before:
 
@@ -45,7 +46,8 @@ From (capture small_grid.slow):
 
 ## When it is wrong
 
-A problem that is small altogether cannot fill the device: batch it with others (OVH606). A loop that carries something
+Threads of a wider block that meet at barriers wait for more of their kind: the low end allows for it. A problem that is
+small altogether cannot fill the device: batch it with others (OVH606). A loop that carries something
 else (a loaded pointer, max(a + x, b)), or ends where its data say (a walk over a tree), is one chain however many
 blocks there are: the estimate leaves it whole, and names how many threads can share the rounds around it. Where a unit
 is already full with few blocks, the estimate shows no gain; where every SM has blocks and warps stand in line for the
@@ -61,7 +63,8 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
-from kscope.model.contract.analysis import Estimate, Remedy
+from kscope.model.contract.analysis import Estimate, Finding, Remedy
+from kscope.rules._shared.wider_blocks import wider_blocks
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
@@ -89,6 +92,9 @@ class SmallGrid(CounterRule):
             return PASSED
         factor = capacity / max(1, launch.blocks)
         estimate, divided = self._shared_out(facts, factor)
+        wider, times = wider_blocks(facts, factor)
+        if wider is not None and wider.speedup > estimate.speedup:
+            return self._widened(facts, capacity, wider, times)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
@@ -117,6 +123,27 @@ class SmallGrid(CounterRule):
             pulls=["+threads"],
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
+        )
+
+    def _widened(self, facts: Facts, capacity: int, estimate: Estimate, times: int) -> Finding:
+        """More threads a block bring more than more blocks do."""
+        launch = facts.counters.launch
+        threads = facts.kernel.launch.threads
+        return self.finding(
+            title=f"{counted(launch.blocks, 'block')} of {threads} threads where the device holds {capacity:,}",
+            why=(
+                f"{launch.idle_sms} of {launch.sms} SMs get no block{self._meanwhile(facts)}. A block deals the rounds "
+                f"of its loops out to its threads: with {times} times as many it needs fewer of them, which more "
+                "blocks would not change."
+            ),
+            fix=f"up to {times * threads} threads a block: as many as it has items, so that each does one",
+            evidence=[
+                measured(facts, "launch__grid_size"),
+                derived("threads a block could have", times * threads, "thread", "by registers and the largest block"),
+            ],
+            estimate=estimate,
+            pulls=["+threads"],
+            confidence=0.7,
         )
 
     def _chain(self, facts: Facts, divided: Pieces | None, chain: tuple[int, ...]) -> str:

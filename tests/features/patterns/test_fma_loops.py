@@ -7,11 +7,12 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.features.patterns.fma_loops import FmaLoop, fma_loops
+from kscope.features.patterns.fma_loops import FmaLoop, fma_loops, pair_loops
 from tests.support import reports
 
 PRODUCTS = (
     "sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.", "lora.fma",
+    "steps.",
 )  # fmt: skip
 CORRELATIONS = ("autocorr.", "batch4.")  # sums of products of two loaded factors too
 ELEMENTWISE = ("particles.", "affine_roof.linear")  # loaded fields multiplied one by one
@@ -56,3 +57,35 @@ def test_larger_tiles_issue_fewer_other_instructions(facts: Callable[[str], Fact
 def test_none_elsewhere(case: str, facts: Callable[[str], Facts]) -> None:
     """Streaming, reductions, stencils, chains of multiply-adds on constants: no product of two loaded factors."""
     assert loops(facts(case)) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "opcode", "words", "spaces"),
+    [
+        ("manhattan.one", "FADD", 2.0, {"global"}),  # |a - b|, both loaded
+        ("centroids.each", "FADD", 2.0, {"global", "shared"}),  # (x - c)^2
+        ("centroids.eight", "FADD", 9 / 8, {"global", "shared"}),  # one word of the one side feeds eight of the other
+    ],
+)
+def test_pairs_joined_otherwise(
+    case: str, opcode: str, words: float, spaces: set[str], facts: Callable[[str], Facts]
+) -> None:
+    code = facts(case).code
+    assert code is not None
+    loop = pair_loops(code)[0]
+    assert (loop.opcode, loop.both) == (opcode, True)
+    assert loop.words_per_fma == pytest.approx(words, rel=0.05)
+    assert {code.classes[i].space for i in loop.loads} == spaces
+
+
+@pytest.mark.parametrize("case", ["sums.in_shared", "row_stats.warp", "barrier.slow", "sgemm.tiled"])
+def test_no_pairs_elsewhere(case: str, facts: Callable[[str], Facts]) -> None:
+    """Sums of single values, reductions in shared memory, products, elementwise sums."""
+    code = facts(case).code
+    assert code is not None and not pair_loops(code)
+
+
+def test_steps_beside_a_copying_loop(facts: Callable[[str], Facts]) -> None:
+    """The unrolled steps of a product stand in the loop over tiles, which has an inner loop that copies."""
+    (loop,) = loops(facts("steps.one"))
+    assert loop.fmas == pytest.approx(1024 * 1024 * 512 / 32, rel=0.01) and loop.words_per_fma == pytest.approx(2.0)
