@@ -51,9 +51,12 @@ def test_the_split_follows_the_names_alone() -> None:
 def test_labels_and_measurements_name_what_exists() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
     slugs = {rule.slug for rule in all_rules()}
-    of, measured = {side: read(f"{side}.toml") for side in sides}, read("measured.toml")
+    of, measured = {half: read(f"{half}.toml") for half in (*sides, "judged2")}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in sides)
-    labels = of["learn"] | of["judged"]
+    later = list(of["judged2"])
+    assert later == [n for n in sides["judged"] if n in later], "further programs of the same side, in its order"
+    assert not set(later) & set(of["judged"])
+    labels = of["learn"] | of["judged"] | of["judged2"]
     assert set(measured) <= set(labels)
     for label in [*labels.values(), *(other for x in labels.values() for other in x.get("instead", {}).values())]:
         assert label["next"] and set(label["accept"]) <= slugs
@@ -113,6 +116,26 @@ def test_a_program_is_built_beside_its_neighbours_and_leaves_the_checkout_alone(
     assert program.row["command"] == "./main 7"
     assert (program.folder / "main").read_text(encoding="utf-8") == "4"
     assert [f.name for f in source.iterdir()] == ["Makefile"]
+
+
+def test_sizes_that_the_source_fixes_are_edited_in_the_copy(tmp_path: Path) -> None:
+    source = tmp_path / "suite" / "src" / "one-cuda"
+    source.mkdir(parents=True)
+    (source / "main.cu").write_text("int n = 1 << 27;", encoding="utf-8")
+    plans = {
+        "suite": {"hecbench": {"folder": "src/{name}-cuda", "build": "make"}},
+        "one": {"edits": [["main.cu", "1 << 27", "1 << 25"]], "skip": 3},
+    }
+    program = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work")
+    program.copy()
+    assert (program.folder / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 25;"
+    assert (source / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 27;"
+    assert program.skip == 3
+
+
+def test_a_later_half_is_what_its_labels_list() -> None:
+    assert capture.chosen("judged2", 3, [], {"hecbench"}) == list(read("judged2.toml"))[:3]
+    assert not capture.chosen("judged2", 3, [], {"rodinia"})
 
 
 @pytest.fixture
