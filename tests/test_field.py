@@ -170,6 +170,18 @@ def test_a_promise_for_another_cause_is_not_judged(stored: Path) -> None:
     assert row.kept() is None
 
 
+@pytest.mark.parametrize(("ratio", "said"), [(1.3, "before: none"), (0.9, "before: mine (0.90x)")])
+def test_first_suggestions_that_were_built_are_counted(stored: Path, ratio: float, said: str) -> None:
+    step = '[mine]\ncauses = ["shared-bank-conflicts"]\nratio = 2.2\n'
+    (stored / "labels" / "measured.toml").write_text(step, encoding="utf-8")
+    (stored / "labels" / "told.toml").write_text(step.replace("2.2", str(ratio)), encoding="utf-8")
+    rows, _ = judge.load(stored, "learn")
+    assert judge.first_steps(rows)[1] == f"First suggestions built: 1; slower than {said}."
+    (stored / "labels" / "told.toml").write_text(step.replace("shared-bank-conflicts", "tail-effect"), encoding="utf-8")
+    rows, _ = judge.load(stored, "learn")
+    assert rows[0].built() == 2.2, "another suggestion was built: the measured step removes the cause named first"
+
+
 def test_a_half_without_labels_is_not_analysed(stored: Path) -> None:
     with pytest.raises(SystemExit, match=r"no labels/judged\.toml"):
         judge.load(stored, "judged")
