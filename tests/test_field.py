@@ -61,6 +61,9 @@ def test_labels_and_measurements_name_what_exists() -> None:
     for label in [*labels.values(), *(other for x in labels.values() for other in x.get("instead", {}).values())]:
         assert label["next"] and set(label["accept"]) <= slugs
     assert all(label["kernel"] for label in labels.values())
+    told = read("told.toml")
+    assert set(told) <= set(labels)
+    assert all(set(row["causes"]) <= slugs and row["ratio"] > 0 for row in told.values())
     for row in measured.values():
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
