@@ -51,13 +51,19 @@ def test_the_split_follows_the_names_alone() -> None:
 def test_labels_and_measurements_name_what_exists() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
     slugs = {rule.slug for rule in all_rules()}
-    of, measured = {side: read(f"{side}.toml") for side in sides}, read("measured.toml")
+    of, measured = {half: read(f"{half}.toml") for half in (*sides, "judged2")}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in sides)
-    labels = of["learn"] | of["judged"]
+    later = list(of["judged2"])
+    assert later == [n for n in sides["judged"] if n in later], "further programs of the same side, in its order"
+    assert not set(later) & set(of["judged"])
+    labels = of["learn"] | of["judged"] | of["judged2"]
     assert set(measured) <= set(labels)
     for label in [*labels.values(), *(other for x in labels.values() for other in x.get("instead", {}).values())]:
         assert label["next"] and set(label["accept"]) <= slugs
     assert all(label["kernel"] for label in labels.values())
+    told = read("told.toml")
+    assert set(told) <= set(labels)
+    assert all(set(row["causes"]) <= slugs and row["ratio"] > 0 for row in told.values())
     for row in measured.values():
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
@@ -115,6 +121,26 @@ def test_a_program_is_built_beside_its_neighbours_and_leaves_the_checkout_alone(
     assert [f.name for f in source.iterdir()] == ["Makefile"]
 
 
+def test_sizes_that_the_source_fixes_are_edited_in_the_copy(tmp_path: Path) -> None:
+    source = tmp_path / "suite" / "src" / "one-cuda"
+    source.mkdir(parents=True)
+    (source / "main.cu").write_text("int n = 1 << 27;", encoding="utf-8")
+    plans = {
+        "suite": {"hecbench": {"folder": "src/{name}-cuda", "build": "make"}},
+        "one": {"edits": [["main.cu", "1 << 27", "1 << 25"]], "skip": 3},
+    }
+    program = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work")
+    program.copy()
+    assert (program.folder / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 25;"
+    assert (source / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 27;"
+    assert program.skip == 3
+
+
+def test_a_later_half_is_what_its_labels_list() -> None:
+    assert capture.chosen("judged2", 3, [], {"hecbench"}) == list(read("judged2.toml"))[:3]
+    assert not capture.chosen("judged2", 3, [], {"rodinia"})
+
+
 @pytest.fixture
 def stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as capture.py leaves it with one report of ours, and labels for it."""
@@ -145,6 +171,18 @@ def test_a_promise_for_another_cause_is_not_judged(stored: Path) -> None:
     (stored / "labels" / "measured.toml").write_text(step, encoding="utf-8")
     (row,), _ = judge.load(stored, "learn")
     assert row.kept() is None
+
+
+@pytest.mark.parametrize(("ratio", "said"), [(1.3, "before: none"), (0.9, "before: mine (0.90x)")])
+def test_first_suggestions_that_were_built_are_counted(stored: Path, ratio: float, said: str) -> None:
+    step = '[mine]\ncauses = ["shared-bank-conflicts"]\nratio = 2.2\n'
+    (stored / "labels" / "measured.toml").write_text(step, encoding="utf-8")
+    (stored / "labels" / "told.toml").write_text(step.replace("2.2", str(ratio)), encoding="utf-8")
+    rows, _ = judge.load(stored, "learn")
+    assert judge.first_steps(rows)[1] == f"First suggestions built: 1; slower than {said}."
+    (stored / "labels" / "told.toml").write_text(step.replace("shared-bank-conflicts", "tail-effect"), encoding="utf-8")
+    rows, _ = judge.load(stored, "learn")
+    assert rows[0].built() == 2.2, "another suggestion was built: the measured step removes the cause named first"
 
 
 def test_a_half_without_labels_is_not_analysed(stored: Path) -> None:

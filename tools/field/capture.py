@@ -33,6 +33,7 @@ from launches import hot, outcome, read_launches
 
 HERE = Path(__file__).resolve().parent
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
+SIDES = ("learn", "judged")  # of split.toml; judged2: what labels/judged2.toml lists, later programs of the judged side
 MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 to 0.2 s
 
 
@@ -48,6 +49,8 @@ class Program:
         self.folder = self.root / self.source.parent.name / self.source.name
         self.build_command = plan["build"].format(arch=arch)
         self.run_command: str | None = plan.get("run")
+        self.edits: list[list[str]] = plan.get("edits", [])
+        self.skip: int = plan.get("skip", 0)
         self.env = dict(os.environ, NVCC_APPEND_FLAGS=f"-lineinfo -arch={arch} {plan.get('flags', '')}")
         self.row: dict[str, Any] = {"program": name}
 
@@ -61,6 +64,9 @@ class Program:
                 link.symlink_to(neighbour)
         if replaced is not None:
             shutil.copytree(replaced, self.folder, dirs_exist_ok=True)
+        for name, old, new in self.edits:
+            text = (self.folder / name).read_text(encoding="utf-8", errors="replace")
+            (self.folder / name).write_text(text.replace(old, new), encoding="utf-8")
 
     def build(self) -> bool:
         if not self.source.is_dir():
@@ -156,11 +162,15 @@ def suite_of(name: str) -> str:
 
 def chosen(half: str, first: int, only: list[str], suites: Collection[str]) -> list[str]:
     """The names of these suites to measure: those named, else the first of the half and every pair of Rodinia in it."""
-    names = tomllib.loads((HERE / "split.toml").read_text(encoding="utf-8"))[half]
-    names = [n for n in names if suite_of(n) in suites]
+    sides = tomllib.loads((HERE / "split.toml").read_text(encoding="utf-8"))
+    names = [n for n in sides.get(half) or list(labels_of(half)) if suite_of(n) in suites]
     if only:
         return [n for n in names if n in only]
     return names[:first] + [n for n in names[first:] if n.startswith("rodinia/")]
+
+
+def labels_of(half: str) -> dict[str, Any]:
+    return tomllib.loads((HERE / "labels" / f"{half}.toml").read_text(encoding="utf-8"))
 
 
 def capture_all(programs: list[Program], args: argparse.Namespace, device: str) -> None:
@@ -181,13 +191,13 @@ def capture_all(programs: list[Program], args: argparse.Namespace, device: str) 
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         list(pool.map(lambda p: "check" in p.row or p.check(args.limit), built))
     print(f"checked, {deadline - time.monotonic():.0f} s left", flush=True)
-    labels = tomllib.loads((HERE / "labels" / f"{args.half}.toml").read_text("utf-8")) if args.labelled else {}
+    labels = labels_of(args.half) if args.labelled or args.half not in SIDES else {}
     for p in built:
         if time.monotonic() > deadline:
             p.row["fault"] = "no time left"
             continue
         if p.name in labels:
-            p.row |= {"function": labels[p.name]["kernel"], "skip": 0}
+            p.row |= {"function": labels[p.name]["kernel"], "skip": p.skip}
         elif "skip" not in p.row:
             p.scan(args.limit)
         if "skip" in p.row:
@@ -248,7 +258,7 @@ def main() -> None:
     parser.add_argument("reports", type=Path)
     parser.add_argument("--hecbench", type=Path, help="a checkout of zjin-lcf/HeCBench")
     parser.add_argument("--rodinia", type=Path, help="a checkout of Jokeren/GPA-Benchmark")
-    parser.add_argument("--half", choices=("learn", "judged"), default="learn")
+    parser.add_argument("--half", choices=(*SIDES, "judged2"), default="learn")
     parser.add_argument("--first", type=int, default=56, help="programs of the half, in the order of the split")
     parser.add_argument("--only", nargs="*", default=[], help="these programs of the half alone")
     parser.add_argument("--jobs", type=int, default=4, help="programs checked side by side")

@@ -6,7 +6,8 @@ REPORTS is the folder that tools/field/capture.py filled. labels/<half>.toml say
 written from the source before a report was analysed; labels/measured.toml what the step that it names brought when it
 was built, checked and timed. Figures: the cause named first and among the first three findings that are more than
 information; of the promises made for a cause that a measured step removes, the share whose [low, high] holds the
-measured gain; promises of 1.25x or more where nothing pays.
+measured gain; promises of 1.25x or more where nothing pays. Of first suggestions that were built, which made the kernel
+slower: labels/told.toml has those built as kscope words them, else the measured step counts if it removes that cause.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 import msgspec
 
 HERE = Path(__file__).resolve().parent
+SLOWER = 0.96  # two runs of one kernel differ by up to 3.5 % (those of labels/measured.toml that were timed twice)
 sys.path.insert(0, str(HERE.parent))
 
 from eval import Promise, ours, theirs  # noqa: E402 - tools/ is no package
@@ -39,6 +41,15 @@ class Row(msgspec.Struct, frozen=True):
     verdict: str
     said: list[Promise]
     nvidia: list[Promise]
+    told: dict[str, Any] = {}
+
+    def built(self) -> float | None:
+        """How many times faster the kernel was with the first suggestion; None where nobody built it."""
+        first = next((p for p in self.said if p.counts), None)
+        for step in (self.told, self.measured):
+            if first is not None and set(first.slugs) & set(step.get("causes", ())):
+                return step.get("ratio")
+        return None
 
     def first(self, said: Sequence[Promise], among: int) -> bool:
         counted = [p for p in said if p.counts][:among]
@@ -68,7 +79,8 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
     """The labelled kernels that have a report, and what is missing in words."""
-    labels, measured = read_toml(HERE / "labels" / f"{half}.toml"), read_toml(HERE / "labels" / "measured.toml")
+    labels = read_toml(HERE / "labels" / f"{half}.toml")
+    measured, told = (read_toml(HERE / "labels" / f"{name}.toml") for name in ("measured", "told"))
     if not labels:
         sys.exit(f"no labels/{half}.toml: write what the sources say before a report of this half is analysed")
     manifest = reports / "manifest.json"
@@ -90,7 +102,8 @@ def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
         kernel = next(iter(read_kernels(path)))
         analysis = analyze_kernel(kernel, program)
         verdict = f"{analysis.verdict.regime}, {analysis.verdict.limiter.replace('_', ' ')}"
-        rows.append(Row(program, label, measured.get(program, {}), verdict, ours(analysis), theirs(kernel)))
+        steps = measured.get(program, {}), told.get(program, {})
+        rows.append(Row(program, label, steps[0], verdict, ours(analysis), theirs(kernel), steps[1]))
     return rows, missing
 
 
@@ -112,6 +125,13 @@ def table(rows: Sequence[Row], half: str) -> list[str]:
         f"| Nsight Compute's rules | {share([r.first(r.nvidia, 1) for r in rows])} "
         f"| {share([r.first(r.nvidia, 3) for r in rows])} | | {share(false_n)} |",
     ]
+
+
+def first_steps(rows: Sequence[Row]) -> list[str]:
+    """What the first suggestions brought that were built, the slower ones by name."""
+    built = [(r.built(), r.program) for r in rows if r.built() is not None]
+    slower = ", ".join(f"{name} ({gain:.2f}x)" for gain, name in built if gain is not None and gain < SLOWER)
+    return ["", f"First suggestions built: {len(built)}; slower than before: {slower or 'none'}."]
 
 
 def said(promises: Sequence[Promise]) -> str:
@@ -144,11 +164,11 @@ def cases(rows: Sequence[Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--half", choices=("learn", "judged"), default="learn")
+    parser.add_argument("--half", choices=("learn", "judged", "judged2"), default="learn")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows, missing = load(args.reports, args.half)
-    figures = table(rows, args.half)
+    figures = [*table(rows, args.half), *first_steps(rows)]
     notes = ["", *(f"- left out: {m}" for m in missing)] if missing else []
     text = "\n".join(["# Kernels of the field", "", *figures, *notes, "", *cases(rows)]) + "\n"
     if args.out:
