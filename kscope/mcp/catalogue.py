@@ -33,7 +33,7 @@ TOOLS = (
          "other tools.", arguments.ListInputs, answers.Inputs),
     Tool("diagnose", "Diagnose", "What limits each kernel of a report, how much is left, what to do next and the first "
          "findings; of a timeline, what the GPU waits for; of machine code, what it proves. Kernels longest first. "
-         "With a kernel's key, everything about it: findings with evidence, places, fix and gain, units, roofline, waits.",
+         "With a kernel's key, everything about it: findings with evidence, places, fix, gain, units, roofline, waits.",
          arguments.Diagnose, answers.Diagnosis),
     Tool("code", "Source and SASS", "Instructions of one kernel with source lines, samples, what they wait for and the "
          "findings there: a page, the rows around one, or the hottest.", arguments.Code, answers.CodeAnswer),

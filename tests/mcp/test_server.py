@@ -271,7 +271,8 @@ def test_paths(path: object, why: str, session: Session) -> None:
         ("check_fix", {"before": SLOW, "after": "../outside/secret.ncu-rep.xz"}),
         ("check_fix", {"before": SLOW, "after": FAST, "name": "(a+)+$" * 60}),
         ("checklist", {"path": SLOW}), ("checklist", {"path": SLOW, "key": ""}),
-        ("checklist", {"path": TRACE, "key": "x"}), ("checklist", {"path": BINARY, "key": "split_divide"}), ("checklist", {"path": SLOW, "key": "no-such"}),
+        ("checklist", {"path": TRACE, "key": "x"}), ("checklist", {"path": BINARY, "key": "split_divide"}),
+        ("checklist", {"path": SLOW, "key": "no-such"}),
         ("checklist", {"path": "/etc/passwd", "key": "x"}),
     ],
 )  # fmt: skip
