@@ -15,6 +15,7 @@ from kscope.features.timeline.gaps.waits import Waits
 from kscope.features.timeline.operations import busy_time
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
+from kscope.features.timeline.operations.memory import Memory, memory
 from kscope.features.timeline.operations.operators import Operators
 from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
@@ -69,6 +70,11 @@ class TimelineView:
     @cached_property
     def kernels(self) -> list[TopKernel]:
         return busy_time.top_kernels(self.facts, self.causes.starved)
+
+    @cached_property
+    def memory(self) -> list[Memory]:
+        """What the framework's allocator held, by device."""
+        return memory(self.facts)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

@@ -16,6 +16,7 @@ from kscope.model.contract.timeline_figures import (
     IdleCause,
     KernelToProfile,
     LaunchFigures,
+    MemoryFigures,
     OperatorFigures,
     ProcessFigures,
     RecordingFigures,
@@ -57,6 +58,7 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []
     waits: Annotated[list[WaitFigures], Meta(description="whom the host and the streams wait for")] = []
     recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None
+    memory: Annotated[list[MemoryFigures], Meta(description="by device; empty where it was not recorded")] = []
     single_precision_pct: Annotated[
         float | None,
         Meta(description="of the GPU's time, in products of FP32 matrices, which autocast could shorten; null unknown"),

@@ -68,6 +68,20 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
         )
+    return out + _memory(timeline)
+
+
+def _memory(timeline: TimelineAnalysis) -> list[str]:
+    """What a device's memory holds at most, by whom, and what the steps leave behind."""
+    out = []
+    for one in timeline.memory:
+        held = ", ".join(f"{words.si(h.bytes, 'B')} {quoted(h.name)}" for h in one.holders[:_OPERATORS])
+        grows = f"; each step ends {words.si(one.growth_bytes, 'B')} above the one before" if one.growth_bytes else ""
+        out.append(
+            f"memory of device {one.device}: {words.si(one.peak_bytes, 'B')} at most, "
+            f"{words.si(one.reserved_bytes, 'B')} reserved ({words.si(one.holes_bytes, 'B')} in holes at the peak); "
+            f"held by {held}{grows}"
+        )
     return out
 
 

@@ -78,7 +78,7 @@ class Nesting:
         return out
 
 
-def _holding(spans: Spans, thread: int, t: Column) -> Column:
+def holding(spans: Spans, thread: int, t: Column) -> Column:
     """Rows of a thread's intervals during which one of the times `t` (sorted) is. Of millions of operators few launch
     anything, and those that hold none hold no interval that does."""
     found = []
@@ -115,7 +115,7 @@ class Operators:
             mine = issuers[calls.thread[issuers] == thread]
             if not len(mine):
                 continue
-            rows = _holding(spans, thread, calls.start[mine])
+            rows = holding(spans, thread, calls.start[mine])
             nesting = Nesting(spans.start[rows], spans.end[rows], rows)
             of_call[mine] = nesting.innermost(calls.start[mine])
             fresh = np.zeros(len(spans) + 1, dtype=bool)  # the last one is what -1 means
