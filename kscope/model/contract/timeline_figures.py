@@ -65,6 +65,28 @@ class LaunchFigures(Struct, frozen=True, kw_only=True):
     queue_full_us: Annotated[float, Meta(description="time in which the launch queue was full: the host is ahead")]
 
 
+class CriticalPart(Struct, frozen=True, kw_only=True):
+    """what: gpu (an operation), between (of a stream's operations), launch (from its call to its start), host."""
+
+    what: str
+    name: str
+    us: float
+
+
+class CriticalPathFigures(Struct, frozen=True, kw_only=True):
+    """What the end of the recording waited for, back to its beginning: the parts add up to `us`."""
+
+    us: float
+    gpu_pct: float
+    between_pct: float
+    launch_pct: float
+    host_pct: float
+    parts: Annotated[list[CriticalPart], Meta(description="by name, most time first; the longest of them")]
+    pieces: Annotated[
+        list[tuple[float, float, str]], Meta(description="begin and end from the window's beginning, us; the longest")
+    ]
+
+
 class MemoryHolder(Struct, frozen=True, kw_only=True):
     """What the allocations of one operator held at the peak."""
 
