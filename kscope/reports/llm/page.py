@@ -79,7 +79,7 @@ def render(analysis: Analysis, options: Options) -> str:
         blocks += recording.blocks(timeline, index)
     if not kernels and not analysis.timelines:
         blocks.append(Block(0, "verdicts", "", "No kernels to show."))
-    return _fit(blocks, options.budget)
+    return fitted(blocks, options.budget)
 
 
 def _overview(kernels: Sequence[KernelAnalysis]) -> list[Block]:
@@ -106,7 +106,7 @@ def _worth(kernel: KernelAnalysis) -> float:
     return words.total_us(kernel) * (0.1 + gain)
 
 
-def _fit(blocks: Sequence[Block], budget: int) -> str:
+def fitted(blocks: Sequence[Block], budget: int) -> str:
     """Blocks in the order of their value as long as they fit, smaller ones behind a larger that does not; then those
     that can say more say it. Document order is the order given."""
     order = sorted(range(len(blocks)), key=lambda i: (blocks[i].priority, i))
