@@ -86,7 +86,7 @@ from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, 
 ALWAYS = 1e9
 FULL, MORE = 0.85, 2 / 3
 """Device memory as full as CMP208 asks, and moving half as much again as the accesses need: the gain is then of bytes
-that it does not move, judged on particles.aos, where staging leaves the time as it is."""
+that it does not move. Judged on particles.aos, every sector of whose records is moved."""
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width

@@ -108,3 +108,15 @@ def test_rows_that_are_none(change: dict[str, Any], tmp_path: Path) -> None:
     events = allocations(trace, 1)[:1]
     events[0]["args"] |= change
     assert found({**trace, "traceEvents": trace["traceEvents"] + events}, tmp_path / "trace.json") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "peak", "reserved", "growth"),
+    [("steady", 311_518_720, 358_612_992, 0), ("growing", 361_857_024, 421_527_552, 1024 * 2048 * 4),
+     ("holes", 624_001_024, 939_524_096, 0)],
+)  # fmt: skip
+def test_what_torch_itself_counted(name: str, peak: int, reserved: int, growth: int) -> None:
+    """torch.cuda's own figures at the end of programs/memory.py, on an H100."""
+    (one,) = TimelineView(read(FIXTURES.parent / "traces" / "memory" / f"{name}.json.xz")).memory
+    assert (one.peak, one.reserved, one.growth) == (peak, reserved, growth)
+    assert sum(size for _, size in one.holders) == peak
