@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import lzma
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -118,6 +120,55 @@ def big_nvtx_export(out: Path, ranges: int = NVTX_RANGES, size: float = NVTX_BYT
         )  # fmt: skip
         db.execute("COMMIT")
     return out.stat().st_size
+
+
+RANKS, RANK_BYTES = 8, 100e6
+
+
+def job_of_ranks(folder: Path, ranks: int = RANKS, size: float = RANK_BYTES) -> list[Path]:
+    """A job of so many ranks, of about `size` bytes each, from the two of ddp_overlap: their steps repeated one behind
+    the other, even ranks like the first and odd ones like the second, all in one group."""
+    every = b"[" + b", ".join(b"%d" % r for r in range(ranks)) + b"]"
+    files = []
+    for source in range(2):
+        packed = TRACES / "ranks" / f"ddp_overlap.rank{source}.json.xz"
+        trace = msgspec.json.decode(lzma.decompress(packed.read_bytes()))
+        events = trace.pop("traceEvents")
+        begin = min(e["ts"] for e in events)
+        length = max(e["ts"] + e["dur"] for e in events) - begin + 100
+        most = max(e.get("args", {}).get("correlation", 0) for e in events) + 1
+        for rank in range(source, ranks, 2):
+            group = {**trace["distributedInfo"]["pg_config"][0], "pg_size": ranks, "ranks": list(range(ranks))}
+            about = {**trace["distributedInfo"], "rank": rank, "world_size": ranks, "pg_config": [group]}
+            files.append(folder / f"job.rank{rank}.json")
+            if rank > source:  # the same events under another rank
+                _under(files[-1], {**trace, "distributedInfo": about}, folder / f"job.rank{source}.json")
+                continue
+            with files[-1].open("wb") as file:
+                file.write(msgspec.json.encode({**trace, "distributedInfo": about})[:-1] + b',"traceEvents":[\n')
+                copies = 0
+                while file.tell() < size:
+                    shifted = (_later(e, copies * length, copies * most) for e in events)
+                    part = b",\n".join(map(msgspec.json.encode, shifted)).replace(b"[0, 1]", every)
+                    file.write((b",\n" if copies else b"") + part)
+                    copies += 1
+                file.write(b"\n]}")
+    return sorted(files)
+
+
+def _later(event: dict[str, Any], us: float, correlation: int) -> dict[str, Any]:
+    one = {**event, "ts": round(event["ts"] + us, 3)}
+    if "correlation" in event.get("args", {}):
+        one["args"] = {**event["args"], "correlation": event["args"]["correlation"] + correlation}
+    return one
+
+
+def _under(path: Path, head: dict[str, Any], like: Path) -> None:
+    """The events of a trace behind another head."""
+    with like.open("rb") as source, path.open("wb") as target:
+        source.readline()
+        target.write(msgspec.json.encode(head)[:-1] + b',"traceEvents":[\n')
+        shutil.copyfileobj(source, target, 1 << 20)
 
 
 def epoch_trace(plain: Path, out: Path) -> int:

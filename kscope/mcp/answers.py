@@ -23,6 +23,7 @@ from kscope.model.contract.analysis import (
 )
 from kscope.model.contract.comparison import Change, Promise
 from kscope.model.contract.fixes import Checked, Condition, Proof
+from kscope.worklog.checklist import Item
 
 
 class Absent(Frozen):
@@ -94,18 +95,20 @@ class FunctionRow(Frozen):
     findings: list[Brief]
 
 
-class Diagnosis(Page):
-    kernels: list[KernelRow] = []
-    timelines: list[TimelineRow] = []
-    functions: list[FunctionRow] = []
-    skipped: list[SkippedInput] = []
-    absent: list[Absent] = []
-
-
 class KernelAnswer(Frozen):
     key: str
     kernel: KernelAnalysis
     finding_keys: Annotated[list[str], Meta(description="of kernel.findings, in their order")]
+
+
+class Diagnosis(Page):
+    """kernel: of the key that was asked for, everything; there are no rows then."""
+
+    kernels: list[KernelRow] = []
+    kernel: KernelAnswer | None = None
+    timelines: list[TimelineRow] = []
+    functions: list[FunctionRow] = []
+    skipped: list[SkippedInput] = []
     absent: list[Absent] = []
 
 
@@ -208,6 +211,19 @@ class CheckedAnswer(Page):
 
     rows: list[Checked]
     notes: list[str] = []
+
+
+class ChecklistAnswer(Page):
+    """What can be tried on a kernel: back (set aside under another limit), applicable now with its gain, tried with the
+    result, set aside, not applicable yet and why. version: of the worklog that it follows, null without one."""
+
+    key: str
+    regime: str
+    limiter: str
+    sentence: str
+    version: int | None
+    rows: list[Item]
+    absent: list[Absent] = []
 
 
 class LevelRow(Frozen):

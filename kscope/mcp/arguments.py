@@ -30,16 +30,13 @@ class ListInputs(Arguments):
 
 class Diagnose(Arguments):
     path: File
+    key: Annotated[
+        str, Meta(max_length=400, description="of a kernel, as an answer without it gives it: that one in full")
+    ] = ""
     name: Part = ""
     problem: Words = ""
     offset: Offset = 0
     limit: Limit = 20
-
-
-class KernelOf(Arguments):
-    path: File
-    key: Key
-    problem: Words = ""
 
 
 class Code(Arguments):
@@ -95,6 +92,16 @@ class CheckFix(Arguments):
     code: Rule = ""
     offset: Offset = 0
     limit: Limit = 20
+
+
+class Checklist(Arguments):
+    path: File
+    key: Key
+    worklog: Annotated[
+        str, Meta(max_length=4096, description="a worklog.db below the server's folders: what was tried counts")
+    ] = ""
+    offset: Offset = 0
+    limit: Limit = 60
 
 
 class Napkin(Arguments):

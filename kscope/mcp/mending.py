@@ -15,7 +15,7 @@ from kscope.model.contract.fixes import Proposal
 from kscope.model.errors import KscopeError
 from kscope.reports.text.fix import patch
 
-NONE = "changes: no finding here has one that was computed; `kernel` has the fixes in words"
+NONE = "changes: no finding here has one that was computed; `diagnose` with the key has the fixes in words"
 
 
 def propose_fix(desk: Desk, asked: ProposeFix) -> FixesAnswer:

@@ -15,6 +15,7 @@ from kscope.mcp.mending import check_fix, propose_fix
 from kscope.mcp.metrics import metrics
 from kscope.mcp.pages import having, page
 from kscope.mcp.roots import SCANNED
+from kscope.mcp.trying import checklist
 from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis, NotApplicable
 
 BRIEFS = 3  # findings of a kernel that an overview names
@@ -47,6 +48,8 @@ def diagnose(desk: Desk, asked: arguments.Diagnose) -> answers.Diagnosis:
     path = desk.roots.file(asked.path)
     if desk.is_binary(path):
         return _functions(desk, asked)
+    if asked.key:
+        return _whole(desk.analysis(path, "", asked.problem), asked.key)
     analysis = desk.analysis(path, asked.name, asked.problem)
     rows = [_row(key, k) for key, k in zip(kernel_keys(analysis.kernels), analysis.kernels, strict=True)]
     kept, after = page(rows, asked.offset, asked.limit)
@@ -112,14 +115,15 @@ def _functions(desk: Desk, asked: arguments.Diagnose) -> answers.Diagnosis:
     return answers.Diagnosis(functions=kept, total=len(rows), next_offset=after, absent=[answers.Absent(what=what)])
 
 
-def kernel(desk: Desk, asked: arguments.KernelOf) -> answers.KernelAnswer:
-    analysis = desk.analysis(desk.roots.file(asked.path), "", asked.problem)
-    key, one = find(analysis.kernels, asked.key)
+def _whole(analysis: Analysis, asked: str) -> answers.Diagnosis:
+    """Everything about one kernel."""
+    key, one = find(analysis.kernels, asked)
     absent = _absent(one.not_applicable)
     absent += [answers.Absent(what=f"{e.code} failed: {e.message}", codes=[e.code]) for e in one.errors]
     if not one.hot:
         absent.append(answers.Absent(what="samples by instruction: --section SourceCounters"))
-    return answers.KernelAnswer(key=key, kernel=one, finding_keys=[finding_key(f) for f in one.findings], absent=absent)
+    whole = answers.KernelAnswer(key=key, kernel=one, finding_keys=[finding_key(f) for f in one.findings])
+    return answers.Diagnosis(kernel=whole, total=1, next_offset=None, absent=absent)
 
 
 def explain(desk: Desk, asked: arguments.Explain) -> answers.RulePage:
@@ -181,6 +185,7 @@ def napkin(desk: Desk, asked: arguments.Napkin) -> answers.NapkinAnswer:
 
 
 RUN: dict[str, Callable[[Desk, Any], Any]] = {
-    "list_inputs": list_inputs, "diagnose": diagnose, "kernel": kernel, "code": code, "metrics": metrics,
+    "list_inputs": list_inputs, "diagnose": diagnose, "code": code, "metrics": metrics,
     "explain": explain, "compare": compare, "napkin": napkin, "propose_fix": propose_fix, "check_fix": check_fix,
+    "checklist": checklist,
 }  # fmt: skip

@@ -205,6 +205,25 @@ class Recorded(Struct, frozen=True):
     python: int = 0
 
 
+class Allocations(Struct, frozen=True):
+    """What a framework's allocator did on devices: columns of equal length, sorted by time. bytes: negative for what
+    was given back. allocated, reserved: of the device, afterwards. thread: that asked, -1 unknown."""
+
+    at: Column
+    device: Column
+    bytes: Column
+    address: Column
+    allocated: Column
+    reserved: Column
+    thread: Column
+
+    def __post_init__(self) -> None:
+        even({name: getattr(self, name) for name in self.__struct_fields__})
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+
 class Timeline(Struct, frozen=True):
     """One recording. ranges: what the user named (NVTX, record_function); operators: the framework's (aten::mm);
     overhead: time that the profiler itself took; full: intervals in which the launch queue was full; sources: files of
@@ -234,6 +253,8 @@ class Timeline(Struct, frozen=True):
     recorded: Recorded = Recorded()
     thread_process: tuple[int, ...] = ()
     """The process of each thread; empty where the recording is of one."""
+    allocations: Allocations | None = None
+    """None where they were not recorded."""
 
 
 def spans(start: Any = (), end: Any = (), name: Any = (), thread: Any = ()) -> Spans:

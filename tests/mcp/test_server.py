@@ -22,6 +22,7 @@ from tests.support.reports import fixture, join_reports
 FIXTURES = fixture("bank_conflict.slow").parents[2]
 SLOW, FAST, STATS, FEW = "slow.ncu-rep.xz", "fast.ncu-rep.xz", "row_stats.ncu-rep.xz", "few.ncu-rep.xz"
 BINARY, TRACE = "arithmetic.cubin.xz", "item_loop.json.xz"
+OUTSIDE = "outside the folders of this server"
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +63,7 @@ def key_of(session: Session, path: str) -> str:
 
 
 CALLS = {
-    "list_inputs": {}, "diagnose": {"path": SLOW}, "kernel": {"path": SLOW}, "code": {"path": SLOW},
+    "list_inputs": {}, "diagnose": {"path": SLOW}, "checklist": {"path": SLOW}, "code": {"path": SLOW},
     "metrics": {"path": SLOW, "contains": "bank conflicts"}, "explain": {"code": "MEM103"},
     "compare": {"before": SLOW, "after": FAST}, "napkin": {"problem": "gemm 4096 4096 4096 bf16", "measured": "400us"},
     "propose_fix": {"path": SLOW}, "check_fix": {"before": SLOW, "after": FAST},
@@ -84,7 +85,7 @@ def test_tools_say_what_they_take_and_answer(session: Session) -> None:
 @pytest.mark.parametrize("name", CALLS)
 def test_every_answer_is_of_its_schema(name: str, session: Session) -> None:
     arguments = dict(CALLS[name])
-    if name in ("kernel", "code", "metrics"):
+    if name in ("checklist", "code", "metrics"):
         arguments["key"] = key_of(session, SLOW)
     schema = next(t for t in session.wait(session.client.list_tools()).tools if t.name == name).output_schema
     result = session.call(name, **arguments)
@@ -98,8 +99,9 @@ def test_what_an_agent_needs_is_there(session: Session) -> None:
     row = session.ask("diagnose", path=SLOW)["kernels"][0]
     assert row["next"]["do"] == "go_on" and row["next"]["code"] == "MEM103"
     assert row["findings"][0]["key"].startswith("MEM103@0x")
-    whole = session.ask("kernel", path=SLOW, key=row["key"])
-    assert whole["finding_keys"][0] == row["findings"][0]["key"]
+    whole = session.ask("diagnose", path=SLOW, key=row["key"])
+    assert whole["kernels"] == [] and whole["kernel"]["finding_keys"][0] == row["findings"][0]["key"]
+    assert whole["kernel"]["kernel"]["findings"][0]["evidence"] and whole["total"] == 1
     place = row["findings"][0]["key"].partition("@")[2]
     rows = session.ask("code", path=SLOW, key=row["key"], around=place, limit=8)["rows"]
     (here,) = [r for r in rows if r["row"] == place]
@@ -130,6 +132,53 @@ def test_changes_are_proposed_and_looked_for(session: Session) -> None:
     assert "no function" in session.refused("propose_fix", path=BINARY, key="nobody")
 
 
+LOG = "log/worklog.db"
+
+
+@pytest.fixture(scope="module")
+def kept(folder: Path) -> Path:
+    """A worklog below the folders: the slow version, then the fast one."""
+    from kscope.worklog.adding import Given, add
+    from kscope.worklog.store import Worklog
+
+    log = Worklog(folder / LOG)
+    first = add(log, folder / SLOW, Given(message="as it was"), None)
+    add(log, folder / FAST, Given(message="padded"), first)
+    return folder / LOG
+
+
+def test_what_can_be_tried(session: Session, kept: Path) -> None:
+    key = key_of(session, SLOW)
+    first = session.ask("checklist", path=SLOW, key=key)
+    by_state: dict[str, list[dict[str, object]]] = {}
+    for row in first["rows"]:
+        by_state.setdefault(row["state"], []).append(row)
+    (shared,) = [r for r in by_state["applicable"] if r["gain"] and r["gain"]["code"] == "MEM103"]
+    assert shared["gain"]["speedup"] > 2 and first["limiter"] == session.ask("diagnose", path=SLOW, key=key)["kernel"][
+        "kernel"]["verdict"]["limiter"]  # fmt: skip
+    assert by_state["not yet"] and all(row["why"] for row in first["rows"])
+    assert first["version"] is None and "worklog" in first["absent"][0]["what"]
+    assert first["rows"] == [*by_state["applicable"], *(r for r in first["rows"] if r["state"] != "applicable")]
+    # of the version after it, with what the worklog knows
+    before = sorted(path.name for path in kept.parent.iterdir())
+    after = session.ask("checklist", path=FAST, key=key_of(session, FAST), worklog=LOG)
+    assert after["version"] == 2 and after["absent"] == []
+    tried = {r["opportunity"]: r for r in after["rows"] if r["tried"]}
+    assert tried[shared["opportunity"]]["tried"][0]["version"] == 2
+    assert tried[shared["opportunity"]]["tried"][0]["speedup"] > 1.5
+    assert sorted(path.name for path in kept.parent.iterdir()) == before, "nothing is written beside it"
+    assert session.ask("checklist", path=STATS, key=key_of(session, STATS), worklog=LOG)["version"] is None
+
+
+@pytest.mark.parametrize(
+    ("worklog", "why"),
+    [("../outside/w.db", OUTSIDE), ("/etc/passwd", OUTSIDE), ("text.ncu-rep", "not a database"), (SLOW, ""),
+     ("no.db", "no such file"), ("pipe.ncu-rep", "a pipe"), ("empty.ncu-rep", "")],
+)  # fmt: skip
+def test_worklogs(worklog: str, why: str, session: Session) -> None:
+    assert why in session.refused("checklist", path=SLOW, key=key_of(session, SLOW), worklog=worklog)
+
+
 def test_machine_code_and_timelines(session: Session) -> None:
     found = session.ask("diagnose", path=BINARY, name="split_divide")
     (function,) = found["functions"]
@@ -145,8 +194,9 @@ def test_machine_code_and_timelines(session: Session) -> None:
 def test_keys_hold_in_another_capture_of_the_same_code(session: Session) -> None:
     full, few = session.ask("diagnose", path=STATS), session.ask("diagnose", path=FEW)
     key = full["kernels"][0]["key"]
-    assert few["kernels"][0]["key"] == key and session.ask("kernel", path=FEW, key=key)["key"] == key
-    assert session.ask("kernel", path=FEW, key=key.partition("@")[0])["key"] == key, "the name alone, where it is one"
+    assert few["kernels"][0]["key"] == key and session.ask("diagnose", path=FEW, key=key)["kernel"]["key"] == key
+    part = session.ask("diagnose", path=FEW, key=key.partition("@")[0])
+    assert part["kernel"]["key"] == key, "the name alone, where it is one"
 
 
 def test_what_was_not_collected_is_said(session: Session) -> None:
@@ -186,7 +236,6 @@ def test_only_what_may_be_read_is_listed(session: Session) -> None:
     assert not names & {"link.ncu-rep.xz", "secret.ncu-rep.xz", "loop.ncu-rep", "pipe.ncu-rep"}
 
 
-OUTSIDE = "outside the folders of this server"
 
 
 @pytest.mark.parametrize(
@@ -211,8 +260,8 @@ def test_paths(path: object, why: str, session: Session) -> None:
     [
         ("diagnose", {"path": SLOW, "limit": 10**9}), ("diagnose", {"path": SLOW, "limit": 0}),
         ("diagnose", {"path": SLOW, "offset": -1}), ("diagnose", {"path": SLOW, "limit": "20"}),
-        ("diagnose", {"path": SLOW, "shell": "rm"}), ("diagnose", {}), ("kernel", {"path": SLOW, "key": "no-such"}),
-        ("kernel", {"path": SLOW, "key": "(a+)+$" * 60}), ("diagnose", {"path": SLOW, "name": "(a+)+$" * 60}),
+        ("diagnose", {"path": SLOW, "shell": "rm"}), ("diagnose", {}), ("diagnose", {"path": SLOW, "key": "no-such"}),
+        ("diagnose", {"path": SLOW, "key": "(a+)+$" * 60}), ("diagnose", {"path": SLOW, "name": "(a+)+$" * 60}),
         ("code", {"path": SLOW, "key": "no-such"}), ("explain", {"code": "../../etc/passwd"}),
         ("napkin", {"problem": "gemm 1 2"}), ("napkin", {"problem": "gemm 1e999 1 1"}),
         ("napkin", {"problem": "reduce 1", "measured": "nan"}), ("napkin", {"problem": "reduce 64M", "chip": "x"}),
@@ -222,6 +271,10 @@ def test_paths(path: object, why: str, session: Session) -> None:
         ("propose_fix", {"path": "/etc/passwd"}), ("check_fix", {"before": TRACE, "after": FAST}),
         ("check_fix", {"before": SLOW, "after": "../outside/secret.ncu-rep.xz"}),
         ("check_fix", {"before": SLOW, "after": FAST, "name": "(a+)+$" * 60}),
+        ("checklist", {"path": SLOW}), ("checklist", {"path": SLOW, "key": ""}),
+        ("checklist", {"path": TRACE, "key": "x"}), ("checklist", {"path": BINARY, "key": "split_divide"}),
+        ("checklist", {"path": SLOW, "key": "no-such"}),
+        ("checklist", {"path": "/etc/passwd", "key": "x"}),
     ],
 )  # fmt: skip
 def test_arguments(name: str, arguments: dict[str, object], session: Session) -> None:

@@ -119,6 +119,56 @@ def test_what_a_rewrite_needs_to_know_of_the_measurement() -> None:
     assert "Whether caches were emptied" in render("llm", analysis, Options(budget=20_000, detail=bare))
 
 
+def shown(text: str) -> dict[int, str]:
+    """Source lines of a pack by their numbers."""
+    part = text[text.index("source (share of samples") :].split("```")[1]
+    return {int(m[1]): m[2] for m in re.finditer(r"^.{5} +(\d+) ?(.*)$", part, re.M)}
+
+
+def test_a_large_budget_holds_the_kernels_source_without_gaps() -> None:
+    lines = shown(pack("ws_gemm.stages2", 20_000))
+    code = analysed("ws_gemm.stages2")[1].kernels[0].code
+    assert code is not None
+    here = {n for f, n in zip(code.file, code.line, strict=True) if f >= 0 and code.files[f].endswith("/ws_gemm.cu")}
+    assert len(here) > 40 and here - {0} <= set(lines)
+    assert set(range(min(here - {0}), max(here) + 1)) <= set(lines), "what stands between them, too"
+
+
+@pytest.mark.parametrize("case", ["autocorr.lag_by_lag", "particles.aos", "gather_rows.header4"])
+def test_nothing_of_the_next_function_is_shown(case: str) -> None:
+    """In our fixtures that is the better version, and its name a hint."""
+    lines = shown(pack(case, 20_000))
+    assert lines[max(lines)].startswith("}") and "__global__" in " ".join(lines.values())
+    assert sum("__global__" in line for line in lines.values()) == 1
+
+
+def test_a_loop_holds_its_own_instructions_with_what_their_accesses_take() -> None:
+    text = pack("ws_gemm.stages2", 20_000)
+    first = text[re.search(r"^Loop [23], whole", text, re.M).start() :].split("```")[1]  # type: ignore[union-attr]
+    pcs = [int(m, 16) for m in re.findall(r"^.{5} ([0-9a-f]{4}) ", first, re.M)]
+    assert pcs and not any(0x2C50 <= pc <= 0x2EB0 for pc in pcs), "the producer's loop is another"
+    rows = pack("csr.thread", 20_000)
+    assert re.search(r"LDG.*; 24\.5 sectors a request, 3\.27 would do", rows)
+    most = rows.partition("Loop 2, whole (MEM101, CMP208 at most of it):")[2].split("```")[1]
+    assert "LDG" in most and "CMP208" not in most
+    assert re.search(r"STS.*4 wavefronts a request, 1 would do", pack("fft1024.padded", 20_000))
+
+
+def test_a_bound_that_no_measurement_can_miss_is_no_test_of_a_cause() -> None:
+    text = pack("gather_rows.header4", 20_000)
+    low = analysed("gather_rows.header4")[0].kernels[0].findings[0].estimate
+    assert low is not None and low.low < 1 and "have another cause" not in text
+    assert "If fixing MEM106 gives less than 1.36x" in pack("autocorr.lag_by_lag", 20_000)
+
+
+def test_work_is_told_in_all() -> None:
+    analysis, _ = analysed("sgemm.blocktile2d")
+    roof, took = analysis.kernels[0].roofline, analysis.kernels[0].duration_us
+    assert roof is not None and roof.flops_per_s is not None and took is not None
+    found = re.search(r"- done in all: ([\d.]+) GFLOP and", pack("sgemm.blocktile2d", 2000))
+    assert found and float(found[1]) == pytest.approx(roof.flops_per_s * took / 1e15, rel=0.01)
+
+
 def test_reasons_never_hang_in_the_air() -> None:
     for budget in range(150, 900, 50):
         text = pack("bank_conflict.slow", budget)

@@ -27,7 +27,7 @@ Make this faster on an NVIDIA H200 (sm_90a), CUDA 13.
 ```
 
 It is called as `{launch}`. What counts: time at {shapes}{multiple}, with caches cold and warm. Results are compared
-with a float64 reference on several distributions of data, at these sizes and others.
+with a float64 reference on several distributions of data, at these sizes and others.{aligned}
 
 {pack}## Your answer
 
@@ -39,6 +39,9 @@ STEPS = {
     "first": "", "second": "The version below has been improved once already.",
     "third": "The version below has been improved twice already.",
 }  # fmt: skip
+ALIGNED = " Arrays begin at multiples of 256 bytes."
+"""Where the task says `layouts = false`; of others a model must know that they may begin at any element."""
+UNALIGNED = " Arrays may begin at any element, not only at aligned addresses."
 LANGUAGES = {".cu": "cuda", ".py": "python", ".c": "c", ".cpp": "cpp", ".cc": "cpp"}
 
 
@@ -81,7 +84,7 @@ def prompt(trial: Trial, arm: str, budget: int = BUDGET, ncu: str = "") -> str:
         about=trial.about, step=STEPS.get(trial.step, trial.step), start=trial.start, source=trial.source.rstrip(),
         language=LANGUAGES.get(Path(trial.start).suffix, ""), launch=trial.launch or f"{trial.entry}(...)",
         shapes=" and ".join(trial.shapes), multiple=f" ({held})" if held else "", entry=trial.entry,
-        pack=ARMS[arm](trial, budget, ncu),
+        aligned=ALIGNED if trial.aligned else UNALIGNED, pack=ARMS[arm](trial, budget, ncu),
     )  # fmt: skip
 
 

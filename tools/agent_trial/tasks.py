@@ -27,7 +27,7 @@ class _Trial(Struct, forbid_unknown_fields=True):
 
 class Trial(Struct, frozen=True):
     """A task. start: the file to start from (`candidate` and `baseline` of task.toml); entry: the function that an
-    answer must define; launch, shapes, multiple: of task.toml, for the prompt."""
+    answer must define; launch, shapes, multiple, aligned (its `layouts = false`): of task.toml, for the prompt."""
 
     name: str
     folder: Path
@@ -36,6 +36,7 @@ class Trial(Struct, frozen=True):
     launch: str
     shapes: tuple[str, ...]
     multiple: dict[str, int]
+    aligned: bool
     capture: str
     step: str
     profiled: str
@@ -78,6 +79,7 @@ def _task(folder: Path) -> Trial:
         return Trial(
             name=folder.name, folder=folder, start=start, entry=function or launch.partition("(")[0].strip(),
             launch=launch, shapes=tuple(task.get("shapes", ())), multiple=dict(task.get("multiple", {})),
+            aligned=task.get("layouts") is False,
             capture=about.capture, step=about.step, profiled=about.profiled, about=about.about,
         )  # fmt: skip
     except (OSError, KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError) as error:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kscope.model.program import Cubin, Program
     from kscope.napkin.problem import Problem
 
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "llm")
 LARGEST = 2**31 - 1  # of a grid in x (CUDA C++ Programming Guide, technical specifications)
 Three = tuple[int, int, int]
 
@@ -41,7 +41,7 @@ def check(given: dict[str, Any], format_: str) -> None:
     if len(given["paths"]) != 1:
         raise click.UsageError("--time is of one kernel: name one file of machine code.")
     if format_ not in FORMATS:
-        raise click.UsageError(f"--time has the formats {' and '.join(FORMATS)}.")
+        raise click.UsageError(f"--time has the formats {', '.join(FORMATS)}.")
 
 
 def answer(given: dict[str, Any], format_: str, output: Path | None, problem: Problem | None) -> int:
@@ -50,12 +50,23 @@ def answer(given: dict[str, Any], format_: str, output: Path | None, problem: Pr
     from kscope.reports import Options, bounded, render
 
     found = analysis(given["paths"][0], given["kernel"], given["time"], given["grid"], given["block"],
-                     given["dynamic_shared"], given["chip"], problem)  # fmt: skip
+                     given["dynamic_shared"], given["chip"], problem, annotate=format_ == "llm")  # fmt: skip
+    if format_ == "llm":
+        from kscope.reports.llm import bounded as pack
+
+        text = pack.render(found, Options(budget=given["budget"]))
+        return _written(text, output, given)
     options = Options(verbose=given["verbose"])
     if not output:
         options = Options(width=_output.stdout_width(), color=_output.stdout_color(given["no_color"]),
                           unicode=_output.stdout_unicode(), verbose=given["verbose"])  # fmt: skip
     text = render("json", found) if format_ == "json" else bounded.render(found, options)
+    return _written(text, output, given)
+
+
+def _written(text: str, output: Path | None, given: dict[str, Any]) -> int:
+    from kscope.cli.shared import _output
+
     if output:
         _output.write_file(output, text, force=given["force"])
     else:
@@ -65,16 +76,16 @@ def answer(given: dict[str, Any], format_: str, output: Path | None, problem: Pr
 
 def analysis(
     path: str, kernel: str | None, time: str, grid: str, block: str, shared: int, chip: str | None,
-    problem: Problem | None,
+    problem: Problem | None, *, annotate: bool = False,
 ) -> Analysis:  # fmt: skip
-    """One function of the file with its `bounded`. Raises KscopeError."""
+    """One function of the file with its `bounded`; annotate: and with its listing. Raises KscopeError."""
     from kscope.engine.code.bounded import bounded
     from kscope.engine.code.programs import binary_analysis
     from kscope.parsers.cubin.programs import read_programs
 
     cubin, program = _only(path, read_programs(path, None, kernel), kernel)
     ran = _ran(program, _time(time), _three("--grid", grid), _three("--block", block), shared, chip, problem)
-    found = binary_analysis(path, [structs.replace(cubin, functions=(program,))], annotate=False)
+    found = binary_analysis(path, [structs.replace(cubin, functions=(program,))], annotate=annotate)
     image = found.programs[0]
     function = image.functions[0]
     bounds = bounded(program, ran, function.findings)

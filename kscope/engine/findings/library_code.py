@@ -9,6 +9,9 @@ from msgspec import structs
 from kscope.features.sass.library_code import inside_advice
 from kscope.model.contract.analysis import Finding, LibraryKernel
 
+TENSOR = "CMP201"
+"""What idles are tensor cores: sizes and layouts, that a caller can change otherwise, do not bring them."""
+
 
 def for_the_caller(findings: Iterable[Finding], library: LibraryKernel | None) -> list[Finding]:
     """In a library's kernel a fix is what the caller can change; where most of a finding's places lie in a library's
@@ -17,7 +20,8 @@ def for_the_caller(findings: Iterable[Finding], library: LibraryKernel | None) -
 
 
 def _of_library(finding: Finding, library: LibraryKernel) -> Finding:
-    return structs.replace(finding, fix=f"as its caller: {library.change}. Inside {library.library}: {finding.fix}")
+    change = library.tensor if finding.code == TENSOR and library.tensor else library.change
+    return structs.replace(finding, fix=f"as its caller: {change}. Inside {library.library}: {finding.fix}")
 
 
 def _of_header(finding: Finding) -> Finding:

@@ -25,7 +25,8 @@ def library_of(demangled: str) -> LibraryKernel | None:
         if found := pattern.search(name):
             said = {key: value for key, value in found.groupdict().items() if value}
             return LibraryKernel(
-                library=entry["library"], scheme=entry["scheme"], says=said, change=entry["change"]
+                library=entry["library"], scheme=entry["scheme"], says=said, change=entry["change"],
+                tensor=entry.get("tensor", ""),
             )  # fmt: skip
     return None
 

@@ -10,6 +10,8 @@ import numpy as np
 from kscope.engine.findings.outcomes import judged
 from kscope.engine.timelines import empty
 from kscope.engine.timelines.operator_roofline import single_precision
+from kscope.engine.timelines.timeline_critical import critical
+from kscope.engine.timelines.timeline_memory import memory
 from kscope.engine.timelines.timeline_operators import operators
 from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
@@ -76,6 +78,8 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         processes=_processes(view),
         to_profile=worth_profiling(view.facts, view.kernels, view.causes.whole / 1e3),
         copies=view.copies,
+        critical=critical(view),
+        memory=memory(view),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

@@ -22,6 +22,8 @@ from kscope.model.contract.next_step import UNHEARD
 from kscope.model.units import at_most, percent, span, times
 from kscope.rules.compute.pipe_saturated import NEAR
 
+TENSOR = "CMP201"
+"""Products that tensor cores could do: no rule promises a gain for it, since it is another precision."""
 FAR = 1.25
 """Time over what the problem's best kernels take, from which another algorithm is worth its trouble: what the ranking
 calls a major gain (engine/findings/rank.py). Judged."""
@@ -71,6 +73,8 @@ def next_step(
         return _beside_the_problem(problem, problem.headroom, roof, room)
     if roof is not None:
         why = "less work or another algorithm would have another roof: --problem tells how far the problem's floor is"
+        if any(f.code == TENSOR for f in findings):
+            why = f"tensor cores ({TENSOR}) have a higher one, where the precision allows; {why}"
         return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(roofed=True)}; {why}")
     if room is None:
         why = "no rule promises a gain, and no counter of the report says how far a roof is"

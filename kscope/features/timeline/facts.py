@@ -8,6 +8,7 @@ import numpy as np
 
 from kscope.features.timeline.communication import collectives
 from kscope.features.timeline.communication.communication import Communication
+from kscope.features.timeline.gaps.critical_path import CriticalPath, critical_path
 from kscope.features.timeline.gaps.gap_table import CAUSES, NOT_IDLE
 from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.gaps.launch_sequences import Sequences
@@ -15,6 +16,7 @@ from kscope.features.timeline.gaps.waits import Waits
 from kscope.features.timeline.operations import busy_time
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
+from kscope.features.timeline.operations.memory import Memory, memory
 from kscope.features.timeline.operations.operators import Operators
 from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
@@ -69,6 +71,17 @@ class TimelineView:
     @cached_property
     def kernels(self) -> list[TopKernel]:
         return busy_time.top_kernels(self.facts, self.causes.starved)
+
+    @cached_property
+    def critical(self) -> CriticalPath | None:
+        """What the recording's end waited for; None without operations."""
+        calls = self.causes.calls
+        return critical_path(self.facts, calls["sync"] | calls["copy"])
+
+    @cached_property
+    def memory(self) -> list[Memory]:
+        """What the framework's allocator held, by device."""
+        return memory(self.facts)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

@@ -140,6 +140,7 @@ class LibraryKernel(Frozen):
     scheme: Annotated[str, Meta(description="which of the library's ways to name kernels")]
     says: Annotated[dict[str, str], Meta(description="what the name says: m, n, k, stages, cluster, layout, ...")]
     change: Annotated[str, Meta(description="what a caller can change")]
+    tensor: Annotated[str, Meta(description="how a caller gets tensor cores for FP32; empty where not known")] = ""
 
 
 class KernelAnalysis(Frozen):

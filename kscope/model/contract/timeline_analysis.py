@@ -12,10 +12,12 @@ from kscope.model.contract.job import CommunicationFigures
 from kscope.model.contract.timeline_figures import (
     CompiledFigures,
     CopyFigures,
+    CriticalPathFigures,
     DeviceUse,
     IdleCause,
     KernelToProfile,
     LaunchFigures,
+    MemoryFigures,
     OperatorFigures,
     ProcessFigures,
     RecordingFigures,
@@ -57,6 +59,8 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     operators: Annotated[list[OperatorFigures], Meta(description="by the GPU time that they issued themselves")] = []
     waits: Annotated[list[WaitFigures], Meta(description="whom the host and the streams wait for")] = []
     recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None
+    critical: Annotated[CriticalPathFigures | None, Meta(description="null where nothing ran on a GPU")] = None
+    memory: Annotated[list[MemoryFigures], Meta(description="by device; empty where it was not recorded")] = []
     single_precision_pct: Annotated[
         float | None,
         Meta(description="of the GPU's time, in products of FP32 matrices, which autocast could shorten; null unknown"),

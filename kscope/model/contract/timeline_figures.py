@@ -65,6 +65,51 @@ class LaunchFigures(Struct, frozen=True, kw_only=True):
     queue_full_us: Annotated[float, Meta(description="time in which the launch queue was full: the host is ahead")]
 
 
+class CriticalPart(Struct, frozen=True, kw_only=True):
+    """what: gpu (an operation), between (of a stream's operations), launch (from its call to its start), host."""
+
+    what: str
+    name: str
+    us: float
+
+
+class CriticalPathFigures(Struct, frozen=True, kw_only=True):
+    """What the end of the recording waited for, back to its beginning: the parts add up to `us`."""
+
+    us: float
+    gpu_pct: float
+    between_pct: float
+    launch_pct: float
+    host_pct: float
+    parts: Annotated[list[CriticalPart], Meta(description="by name, most time first; the longest of them")]
+    pieces: Annotated[
+        list[tuple[float, float, str]], Meta(description="begin and end from the window's beginning, us; the longest")
+    ]
+
+
+class MemoryHolder(Struct, frozen=True, kw_only=True):
+    """What the allocations of one operator held at the peak."""
+
+    name: str
+    bytes: int
+
+
+class MemoryFigures(Struct, frozen=True, kw_only=True):
+    """What the framework's allocator held on one device, of recordings with `profile_memory`."""
+
+    device: int
+    peak_bytes: Annotated[int, Meta(description="allocated at most")]
+    peak_at_us: Annotated[float, Meta(description="from the beginning of the window")]
+    reserved_bytes: Annotated[int, Meta(description="reserved of the device at most")]
+    holes_bytes: Annotated[int, Meta(description="reserved and not allocated at the peak")]
+    holders: Annotated[list[MemoryHolder], Meta(description="of what is there at the peak, most first")]
+    levels_bytes: Annotated[list[int], Meta(description="allocated at the end of each step")]
+    growth_bytes: Annotated[int, Meta(description="by which each step ends above the one before; 0 if one does not")]
+    curve: Annotated[
+        list[tuple[float, int, int]], Meta(description="time in us, allocated and reserved at most, of equal parts")
+    ]
+
+
 class CopyFigures(Struct, frozen=True, kw_only=True):
     direction: str
     count: int

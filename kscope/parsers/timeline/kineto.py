@@ -29,6 +29,7 @@ from kscope.model.timeline import (
 )
 from kscope.parsers.files.stream import Stream
 from kscope.parsers.timeline._names import Interner
+from kscope.parsers.timeline.allocations import NAME, AllocationRows
 from kscope.parsers.timeline.chrome_events import CHUNK, Events
 from kscope.parsers.timeline.distributed import integer as _int
 from kscope.parsers.timeline.distributed import message_of, place_of
@@ -109,6 +110,7 @@ class _Builder:
         self.messages = Interner()
         self.inputs = OperatorInputs()
         self.memory = False
+        self.allocations = AllocationRows()
         self.python = 0
         self.odd = 0
         self.shift = 0
@@ -120,7 +122,8 @@ class _Builder:
         categories = self.categories
         for event in events:
             if event.ph != "X":
-                self.memory |= event.name == "[memory]"
+                if event.name == NAME:
+                    self._allocation(event)
                 continue
             try:
                 what = categories[event.cat]
@@ -133,6 +136,14 @@ class _Builder:
                 self._event(what, event)
             except (TypeError, ValueError, OverflowError, ArithmeticError):
                 self.odd += 1
+
+    def _allocation(self, event: Any) -> None:
+        self.memory = True
+        try:
+            start = _ns(event.ts) + self.shift
+            self.allocations.add(start, self.threads[(str(event.pid), str(event.tid))], event.args)
+        except (TypeError, ValueError, OverflowError, ArithmeticError):
+            self.odd += 1
 
     def _event(self, what: int, event: Any) -> None:
         ts, dur = event.ts, event.dur
@@ -226,7 +237,7 @@ class _Builder:
             overhead=self.overhead.spans(), full=self.full.spans(), sources=self.sources,
             awaited=Awaited(process=constant(0, len(awaited["kind"])), **awaited),
             inputs=self.inputs.decoded(), input=given if len(self.inputs) else None, recorded=self._recorded(header),
-            messages=tuple(self.messages), place=place_of(header),
+            messages=tuple(self.messages), place=place_of(header), allocations=self.allocations.sorted(),
             coverage=Coverage(
                 truncated=truncated, damaged=damaged + self.odd, gpu_rows=size > 0, api_rows=len(calls["start"]) > 0
             ),

@@ -13,18 +13,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kscope.model.columns import Column, by_start, column, constant, distinct, in_order, is_constant, renumbered, taken
+from kscope.model.columns import Column, by_start, column, constant, in_order, is_constant, renumbered, taken
 from kscope.model.errors import KscopeError, one_line
 from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, Timeline, spans
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.timeline._names import Interner
+from kscope.parsers.timeline.nsys_ranges import COLUMNS, RANGES, SortedRanges
 from kscope.parsers.timeline.nsys_recorder import recorder
 from kscope.parsers.timeline.nsys_syncs import awaited
 from kscope.parsers.timeline.nsys_tables import Tables, open_tables
 
 _CUPTI = "CUPTI_ACTIVITY_KIND_"
 _GPU_TABLES = {"KERNEL": Op.KERNEL, "MEMCPY": Op.MEMCPY, "MEMSET": Op.MEMSET, "GRAPH_TRACE": Op.GRAPH}
-_RANGES = (59, 60)  # NvtxPushPopRange, NvtxStartEndRange
 _OP_ID = re.compile(r", (?:op_id|seq) = .*$")
 _SYNCS = {1: "event synchronize", 2: "stream wait event", 3: "stream synchronize", 4: "context synchronize"}
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
@@ -140,7 +140,7 @@ class _Reader:
         if (labels := self._labelled("textId" if "textId" in there else "")) is not None:
             return labels
         raw = self.tables.columns("NVTX_EVENTS", ("start", "end", "eventType", "globalTid"), "end")
-        kept = np.isin(raw["eventType"], _RANGES)
+        kept = np.isin(raw["eventType"], RANGES)
         start, end, thread = (raw[name][kept] for name in ("start", "end", "globalTid"))
         titles = self._titles([c for c in ("text", "textId") if c in there])
         if len(titles) != len(start):
@@ -154,35 +154,15 @@ class _Reader:
     def _labelled(self, registered: str) -> tuple[Spans, Spans] | None:
         """The same from the pages of the file, each different text once; None where sqlite3 has to read it.
         registered: the column of texts that are named by an id, "" without."""
-        wanted = ("start", "end", "eventType", "globalTid", *([registered] if registered else []))
-        found = self.tables.labelled("NVTX_EVENTS", wanted, "text", "end")
-        if found is None:
-            return None
-        start, end = (found.columns[i].astype(np.int64, copy=False) for i in (0, 1))
-        kind, thread = found.columns[2], found.columns[3]
-        own = found.label >= 0
-        titles = np.array([self._titled(text.decode("utf-8", "replace"), cut) for text, cut in found.texts] or [0])
-        title: Column = titles[found.label]
-        if not own.all():
-            ids = found.columns[4] if registered else constant(0, len(own))
-            title[~own] = renumbered(column(ids[~own]), lambda each: [self._title(i or None) for i in each.tolist()])
-        kept = (kind == _RANGES[0]) | (kind == _RANGES[1])
-        for _, tid in sorted((int((thread == tid).argmax()), tid) for tid in distinct(thread[kept])[0].tolist()):
-            self.threads[tid]  # numbered as they come
-        end, thread = _not_before(end, start), self.thread(thread)
-        out = []
-        for operator in (0, 1):
-            mine = kept & (title & 1 == operator)
-            name = (title[mine] >> 1).astype(np.int32)
-            parts = {"start": start[mine], "end": end[mine], "name": name, "thread": taken(thread, mine)}
-            out.append(Spans(**by_start(parts)))
-        return out[0], out[1]
+        found = SortedRanges(self._titled, lambda i: self._title(i or None), self.threads.__getitem__)
+        wanted = (*COLUMNS, *([registered] if registered else []))
+        return found.spans() if self.tables.labelled("NVTX_EVENTS", wanted, "text", "end", found.add) else None
 
     def _titles(self, texts: list[str]) -> NDArray[np.int64]:
         """Of each NVTX range, in the order of the rows: twice the index of its name, one more for an operator. texts:
         columns of a text of its own and of a registered one. Read through sqlite3, the rest is from the pages."""
         parts = [np.zeros(0, dtype=np.int64)]
-        for said in self.tables.titles("NVTX_EVENTS", texts, _RANGES):
+        for said in self.tables.titles("NVTX_EVENTS", texts, RANGES):
             known = {one: self._title(one) for one in dict.fromkeys(said)}
             parts.append(np.fromiter(map(known.__getitem__, said), dtype=np.int64, count=len(said)))
         return np.concatenate(parts)
@@ -235,8 +215,9 @@ class _Reader:
         ranges, operators = self.nvtx()
         overhead = self.overheads()
         version, devices = self.meta()
-        both = (operators, overhead[1])
-        operators = spans(*(np.concatenate([getattr(s, f) for s in both]) for f in Spans.__struct_fields__))
+        if len(overhead[1]):
+            both = (operators, overhead[1])
+            operators = spans(*(np.concatenate([getattr(s, f) for s in both]) for f in Spans.__struct_fields__))
         tables = (*(_CUPTI + t for t in ("KERNEL", "MEMCPY", "RUNTIME")), "NVTX_EVENTS")
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,

@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -189,22 +189,26 @@ class Tables:
         data = np.concatenate(parts) if parts else np.zeros((0, len(chosen)), dtype=np.int64)
         return [np.ascontiguousarray(data[:, i]) for i in range(len(chosen))]
 
-    def labelled(self, table: str, wanted: Sequence[str], text: str, known: str) -> Labelled | None:
-        """Columns and texts of a table from the pages of the file, the columns by their place in `wanted`; None where
-        sqlite3 has to read them."""
+    def labelled(
+        self, table: str, wanted: Sequence[str], text: str, known: str, take: Callable[[Labelled], None]
+    ) -> bool:
+        """Give columns and texts of a table, from the pages of the file, to `take`, many rows at a time, the columns by
+        their place in `wanted`. False where sqlite3 has to read them: what was taken till then is worth nothing."""
         if self.pages is None or table not in self.roots:
-            return None
+            return False
         about = list(self.db.execute(f'PRAGMA table_xinfo("{table}")'))
         names = [name for _, name, *_ in about]
         row_ids = {name for _, name, _, _, _, key, _ in about if key}
         if any(hidden for *_, hidden in about) or not {*wanted, text, known} <= set(names) or row_ids & {*wanted, text}:
-            return None
+            return False
         places = [names.index(name) for name in wanted]
         try:
-            found = labelled(self.pages, self.roots[table], places, names.index(text), names.index(known))
+            for found in labelled(self.pages, self.roots[table], places, names.index(text), names.index(known)):
+                columns = {i: found.columns[place] for i, place in enumerate(places)}
+                take(Labelled(columns, found.label, found.texts, found.done))
         except (Unusual, OSError):
-            return None
-        return Labelled({i: found.columns[place] for i, place in enumerate(places)}, found.label, found.texts)
+            return False
+        return True
 
     def titles(self, table: str, texts: Sequence[str], kinds: Sequence[int]) -> Iterator[list[Any]]:
         """Of the ranges of a table that have an end and are of these kinds, in the order of `columns`, the first of the

@@ -21,7 +21,6 @@ from kscope.parsers.timeline.sqlite_pages import (
     SPARE,
     SURELY_LOCAL,
     Bytes,
-    GrowingColumn,
     Integers,
     Numbers,
     Pages,
@@ -34,35 +33,35 @@ CUTS = (b", op_id = ", b", seq = ")
 """What torch.autograd.profiler.emit_nvtx writes between the name of an operator and its numbers."""
 _WIDTH = 64  # bytes of a text that are looked at together; longer ones without a cut in them are read one by one
 _MORE = 0x80
-_ROOM = 1.1  # for more rows than the pages so far let expect
 _WORD = np.uint64(32)
+_SLOT_BITS = 14  # of the table of sums: recordings have some hundred names of operators
+_SLOT = np.uint64(64 - _SLOT_BITS)
 _Found = tuple[NDArray[np.bool_], dict[int, Numbers], Integers, Integers]
 
 
 class Labelled(Struct, frozen=True):
-    """columns: integers by their places. label: of each row the index of its text in `texts`, -1 where it has none.
-    texts: (as far as the cut, whether there was one)."""
+    """Some rows. columns: integers by their places. label: of each row the index of its text in `texts`, -1 where it
+    has none. texts: of all rows so far, (as far as the cut, whether there was one). done: share of the table."""
 
     columns: Mapping[int, Column]
     label: Column
-    texts: list[tuple[bytes, bool]]
+    texts: Sequence[tuple[bytes, bool]]
+    done: float
 
 
-def labelled(pages: Pages, root: int, places: Sequence[int], text: int, known: int) -> Labelled:
+def labelled(pages: Pages, root: int, places: Sequence[int], text: int, known: int) -> Iterator[Labelled]:
     """Columns at `places`, NULL as 0, and the texts at `text`, of the rows of the table at page `root` in which `known`
-    is not NULL. `known` and what comes before the text are integers."""
-    parts = {p: GrowingColumn() for p in places}
-    labels = GrowingColumn()
-    texts: dict[tuple[bytes, bool], int] = {}
+    is not NULL, many rows at a time. `known` and what comes before the text are integers."""
+    texts = _Texts()
     last = max(*places, text, known)
     for buffer, at, stop, done in _blocks(pages, root):
         keep, columns, begin, length = _fields(buffer, at, stop, last, places, text, known)
-        count = int(np.count_nonzero(keep))
-        likely = int((labels.size + count) / done * _ROOM)
-        for place, values in columns.items():
-            parts[place].add(values if count == len(keep) else values[keep], count, likely)
-        labels.add(_labels(buffer, begin[keep], length[keep], texts), count, likely)
-    return Labelled({p: one.values() for p, one in parts.items()}, labels.values(), list(texts))
+        if not keep.all():
+            columns = {place: values[keep] for place, values in columns.items()}
+            begin, length = begin[keep], length[keep]
+        if len(begin):
+            label = texts.labels(buffer, begin, length)
+            yield Labelled(columns, label, texts.texts, done)
 
 
 def _blocks(pages: Pages, root: int) -> Iterator[tuple[Bytes, Integers, Integers, float]]:
@@ -147,51 +146,102 @@ def _integers(buffer: Bytes, at: Integers, kind: Integers, width: Integers) -> N
     return values if most in (5, 6) or ((kind == 5) | (kind == 6)).any() else values.astype(np.int32)
 
 
-def _labels(buffer: Bytes, begin: Integers, length: Integers, texts: dict[tuple[bytes, bool], int]) -> Numbers:
-    """The number in `texts`, which grows, of each text at these offsets."""
-    out = np.full(len(begin), -1, dtype=np.int32)
-    rows = np.flatnonzero(length >= 0)
-    if not len(rows):
+class _Texts:
+    """The texts so far, and a table in which their sums are looked up; a slot holds the last text that belongs there.
+    Sums have 64 bits and factors of this process alone: two texts have the same by a chance of one in four billion."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[bytes, bool], int] = {}
+        self.texts: list[tuple[bytes, bool]] = []
+        self.sums = ~(np.arange(1 << _SLOT_BITS, dtype=np.uint64) << _SLOT)  # none: these belong into other slots
+        self.of_slot = np.zeros(1 << _SLOT_BITS, dtype=np.int32)
+
+    def labels(self, buffer: Bytes, begin: Integers, length: Integers) -> Numbers:
+        """The number of each text at these offsets; -1 where the length is."""
+        there = np.flatnonzero(length >= 0)
+        if len(there) < len(length):
+            out = np.full(len(begin), -1, dtype=np.int32)
+            if len(there):
+                out[there] = self.labels(buffer, begin[there], length[there])
+            return out
+        end, cut, sums = _summed(buffer, begin, length)
+        slot = (sums >> _SLOT).astype(np.int64)
+        out = self.of_slot[slot]
+        other = np.flatnonzero(self.sums[slot] != sums)
+        if len(other):
+            _, first, inverse = np.unique(sums[other], return_index=True, return_inverse=True)
+            numbers = np.zeros(len(first), dtype=np.int32)
+            for place in np.argsort(first).tolist():  # in the order in which they come
+                i = int(other[first[place]])
+                numbers[place] = self._number(buffer, int(begin[i]), int(end[i]), bool(cut[i]))
+                self.sums[slot[i]], self.of_slot[slot[i]] = sums[i], numbers[place]
+            out[other] = numbers[inverse]
+        for i in np.flatnonzero(end > _WIDTH).tolist():  # found by their beginnings alone
+            out[i] = self._number(buffer, int(begin[i]), int(end[i]), False)
         return out
-    begin, length = begin[rows], length[rows]
-    matrix = _gathered(buffer, begin, f"V{_WIDTH}").view(np.uint8).reshape(len(begin), _WIDTH)
-    end = _ends(buffer, matrix, begin, length)
-    cut = end < length
-    short = end <= _WIDTH
-    matrix = np.where(np.arange(_WIDTH) < np.minimum(end, _WIDTH)[:, None], matrix, np.uint8(0))
-    words = np.append(matrix.view(np.uint64), (end * 2 + cut).astype(np.uint64)[:, None], axis=1)
-    sums = ((words ^ (words >> _WORD)) * _MIX).sum(axis=1)
-    _, first, inverse = np.unique(sums, return_index=True, return_inverse=True)
-    if (words[short] != words[first[inverse]][short]).any():
-        raise Unusual("texts that cannot be told apart")
-    numbers = np.zeros(len(first), dtype=np.int32)
-    for place in np.argsort(first).tolist():  # in the order in which they come
-        i = int(first[place])
-        numbers[place] = _number(buffer, int(begin[i]), int(end[i]), bool(cut[i]), texts)
-    found = numbers[inverse]
-    for i in np.flatnonzero(~short).tolist():  # told apart by their beginnings alone
-        found[i] = _number(buffer, int(begin[i]), int(end[i]), False, texts)
-    out[rows] = found
-    return out
+
+    def _number(self, buffer: Bytes, begin: int, end: int, cut: bool) -> int:
+        said = buffer[begin : begin + end].tobytes()
+        if not cut:  # a long one may have its cut further on
+            places = [at for word in CUTS if (at := said.find(word)) >= 0]
+            said, cut = (said[: min(places)], True) if places else (said, False)
+        number = self.numbers.setdefault((said, cut), len(self.texts))
+        if number == len(self.texts):
+            self.texts.append((said, cut))
+        return number
 
 
+def _summed(buffer: Bytes, begin: Integers, length: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.uint64]]:
+    """(length before the cut, whether there is one, sum of what is before it) of each text. Eight bytes at a time, as
+    far as the first comma: behind the name of an operator that is the cut."""
+    words, twos = windows(buffer, "<u8"), windows(buffer, "<u2")
+    end, cut, sums = length.copy(), np.zeros(len(begin), dtype=bool), np.zeros(len(begin), dtype=np.uint64)
+    rows, at, rest = np.arange(len(begin)), begin, length
+    odd: list[Integers] = []
+    for number in range(_WIDTH // 8):
+        word: Any = words[at]
+        other = word ^ _COMMAS
+        comma = ~((other & _SEVENS) + _SEVENS | other | _SEVENS)  # the highest bit of each byte that is a comma
+        before = (np.bitwise_count((comma & -comma) - _ONE) >> 3).astype(np.int64)  # 8 where there is none
+        word &= _KEPT[np.minimum(before, rest)]
+        word ^= word >> _WORD
+        sums[rows] += word * _MIX[number]
+        found = np.flatnonzero((before < 8) & (before < rest))
+        where = at[found] + before[found]
+        hit = (words[where] == _LONG) & (twos[where + 8] == _REST) | (words[where] == _SHORT)
+        end[rows[found[hit]]] = number * 8 + before[found[hit]]
+        cut[rows[found[hit]]] = True
+        odd.append(rows[found[~hit]])  # a comma of the text's own
+        goes_on = np.flatnonzero((before == 8) & (rest > 8))
+        if not len(goes_on):
+            break
+        rows, at, rest = rows[goes_on], at[goes_on] + 8, rest[goes_on] - 8
+    if len(again := np.concatenate(odd)):
+        end[again], sums[again] = _past_commas(buffer, begin[again], length[again])
+        cut[again] = end[again] < length[again]
+    return end, cut, sums + (end * 2 + cut).astype(np.uint64) * _MIX[-1]
+
+
+_COMMAS, _SEVENS, _ONE = np.uint64(0x2C2C2C2C2C2C2C2C), np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(1)
+_KEPT = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)  # masks of the first n bytes
 _MIX = np.frombuffer(os.urandom(8 * (_WIDTH // 8 + 1)), dtype=np.uint64) | np.uint64(1)
 """Factors of the sums that texts are told apart by: what a file holds cannot be made for them."""
 
 
-def _number(buffer: Bytes, begin: int, end: int, cut: bool, texts: dict[tuple[bytes, bool], int]) -> int:
-    said = buffer[begin : begin + end].tobytes()
-    if not cut:  # a long one may have its cut further on
-        places = [at for word in CUTS if (at := said.find(word)) >= 0]
-        said, cut = (said[: min(places)], True) if places else (said, False)
-    return texts.setdefault((said, cut), len(texts))
+def _past_commas(buffer: Bytes, begin: Integers, length: Integers) -> tuple[Integers, NDArray[np.uint64]]:
+    """(length before the cut, sum) of texts that have commas of their own."""
+    matrix = _gathered(buffer, begin, f"V{_WIDTH}").view(np.uint8).reshape(len(begin), _WIDTH)
+    end = _ends(buffer, matrix, begin, length)
+    matrix = np.where(np.arange(_WIDTH) < np.minimum(end, _WIDTH)[:, None], matrix, np.uint8(0))
+    words = matrix.view("<u8")
+    return end, ((words ^ (words >> _WORD)) * _MIX[:-1]).sum(axis=1)
 
 
 def _ends(buffer: Bytes, matrix: Bytes, begin: Integers, length: Integers) -> Integers:
     """Length of each text before the cut."""
     end = length.copy()
     commas = matrix == ord(",")
-    eight, two = windows(buffer, ">u8"), windows(buffer, ">u2")
+    eight, two = windows(buffer, "<u8"), windows(buffer, "<u2")
     left = np.flatnonzero(commas.any(axis=1))
     while len(left):
         at = commas[left].argmax(axis=1)
@@ -206,5 +256,5 @@ def _ends(buffer: Bytes, matrix: Bytes, begin: Integers, length: Integers) -> In
     return end
 
 
-_LONG, _REST = int.from_bytes(CUTS[0][:8], "big"), int.from_bytes(CUTS[0][8:], "big")
-_SHORT = int.from_bytes(CUTS[1], "big")
+_LONG, _REST = int.from_bytes(CUTS[0][:8], "little"), int.from_bytes(CUTS[0][8:], "little")
+_SHORT = int.from_bytes(CUTS[1], "little")

@@ -4,6 +4,7 @@ causes, whole loops annotated, loops with what a round is made of."""
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from kscope.model.errors import one_line
@@ -22,6 +23,9 @@ LEAST = 0.01
 """Share of samples below which a line or instruction is noise."""
 AROUND = 2  # source lines shown before and after a hot one
 LINE = 240  # characters of a line: a kernel's head with its parameters
+LONGEST = 300  # source lines of a kernel that is shown whole where the budget is large
+MOSTLY = 0.5  # of a loop's instructions: what a finding says of more of them is said once
+TWICE = 1.5  # times what a perfect pattern needs, from which an access's traffic is told
 _AWAITED = re.compile(r"waits for [0-9a-f]{4}\b")
 
 
@@ -63,7 +67,37 @@ def source(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, headi
     for count in (3, 10, 1000):
         if lines := _excerpt(kernel, code, costs, ranked[:count], whole):
             texts.append(fence(lines))
+    if lines := _excerpt(kernel, code, costs, [*ranked, *_between(code, ranked)], whole):
+        texts.append(fence(lines))
     return [Block(base + 8, "source lines", heading, texts[0], tuple(dict.fromkeys(texts[1:])))] if texts else []
+
+
+def _between(code: CodeDetail, hot: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """All lines from the first to the last that became code, of the files with hot ones: a stretch that is longer than
+    a kernel is not meant."""
+    out = []
+    for name in dict.fromkeys(file for file, _ in hot):
+        number = code.files.index(name)
+        lines = [line for file, line in zip(code.file, code.line, strict=True) if file == number and line]
+        if max(lines) - min(lines) < LONGEST:
+            out += [(name, line) for line in range(min(lines), max(lines) + 1)]
+    return out
+
+
+def _near(text: Sequence[str], line: int) -> list[int]:
+    """A line (from 1) with those around it, but none of another function: in C++ those end with a brace that stands at
+    the beginning of its line."""
+    before, after = range(line - 1, line - AROUND - 1, -1), range(line + 1, line + AROUND + 1)
+    out = [line]
+    for n in before:
+        if not 0 < n <= len(text) or text[n - 1].startswith("}"):
+            break
+        out.append(n)
+    for n in after:
+        if n > len(text) or text[n - 2].startswith("}"):
+            break
+        out.append(n)
+    return out
 
 
 def _costs(code: CodeDetail) -> dict[tuple[str, int], int]:
@@ -89,10 +123,11 @@ def _excerpt(
     lines: list[str] = []
     for name in dict.fromkeys(file for file, _ in chosen):
         text = code.sources[name].splitlines()
-        shown = sorted({n for file, line in chosen if file == name for n in range(line - AROUND, line + AROUND + 1)})
+        lines_of = {line for file, line in chosen if file == name and 0 < line <= len(text)}
+        shown = sorted({n for line in lines_of for n in _near(text, line)})
         lines.append(f"// {words.basename(one_line(name))}")
         previous = 0
-        for n in (n for n in shown if 0 < n <= len(text)):
+        for n in shown:
             if previous and n > previous + 1:
                 lines.append("      ...")
             share = costs.get((name, n), 0) / whole
@@ -127,17 +162,46 @@ def listing(kernel: KernelAnalysis, detail: KernelDetail | None, base: int, head
     code = detail.code if detail is not None else None
     if code is None or detail is None:
         return []
-    index = {pc: i for i, pc in enumerate(code.pcs)}
-    whole = sum(code.samples) or 1
-    beside = _beside(kernel, code, {pc for loop in detail.loops for pc in loop.same})
+    beside = _beside(code, {pc for loop in detail.loops for pc in loop.same})
     out = []
     for rank, loop in enumerate(detail.loops):
         if any(o.start <= loop.start and loop.end <= o.end for o in detail.loops[:rank]):
             continue  # within one that is shown
-        lines = [_instruction(code, i, beside[i], whole) for i in range(index[loop.start], index[loop.end] + 1)]
-        text = f"Loop {loop.number}, whole:\n{fence(lines, 'sass')}"
-        out.append(Block(base + 18 + rank, "whole loops", heading, text))
+        inner = next((o for o in detail.loops[rank + 1 :] if loop.start <= o.start and o.end <= loop.end), None)
+        texts = [_whole(kernel, code, one, beside) for one in (inner, loop) if one is not None]
+        out.append(Block(base + 18 + rank, "whole loops", heading, texts[0], tuple(texts[1:])))
     return out
+
+
+def _whole(kernel: KernelAnalysis, code: CodeDetail, loop: LoopFacts, beside: Sequence[str]) -> str:
+    """The instructions of a loop, whatever lies between them; what a finding says of most of them is said once."""
+    rows = _members(code, loop)
+    codes = {i: hottest.covering(kernel, code.pcs[i]) for i in rows}
+    every = Counter(one for i in rows for one in codes[i])
+    often = [one for one, n in every.items() if n > MOSTLY * len(rows)]
+    whole, lines = sum(code.samples) or 1, []
+    for before, i in zip([rows[0] - 1, *rows], rows, strict=False):
+        if i != before + 1:
+            lines.append("      ...")
+        told = (" ".join(one for one in codes[i] if one not in often), beside[i])
+        lines.append(_instruction(code, i, "; ".join(part for part in told if part), whole))
+    most = f" ({', '.join(often)} at most of it)" if often else ""
+    return f"Loop {loop.number}, whole{most}:\n{fence(lines, 'sass')}"
+
+
+def _members(code: CodeDetail, loop: LoopFacts) -> list[int]:
+    """Indices of a loop's instructions and of those inside it; what lies between them may be of another."""
+    index = {pc: i for i, pc in enumerate(code.pcs)}
+    first, last = index[loop.start], index[loop.end]
+    inside: set[int] = set()
+    for number, one in enumerate(code.loops):
+        chain = {number}
+        while one.parent >= 0 and (one.first, one.last) != (first, last):
+            chain.add(one.parent)
+            one = code.loops[one.parent]
+        if (one.first, one.last) == (first, last):
+            inside |= chain
+    return [i for i in range(first, last + 1) if code.loop[i] in inside]
 
 
 def _instruction(code: CodeDetail, i: int, beside: str, whole: float) -> str:
@@ -146,19 +210,34 @@ def _instruction(code: CodeDetail, i: int, beside: str, whole: float) -> str:
     return f"{told:>5} {code.pcs[i]:04x} {one_line(code.sass[i])}" + (f"  ; {beside}" if beside else "")
 
 
-def _beside(kernel: KernelAnalysis, code: CodeDetail, steady: set[int]) -> list[str]:
-    """What is to be said of each instruction: findings, its cause where it has samples, notes."""
+def _beside(code: CodeDetail, steady: set[int]) -> list[str]:
+    """What is to be said of each instruction: its cause where it has samples, notes, traffic beyond its need."""
     least = LEAST * (sum(code.samples) or 1)
     notes: dict[int, list[str]] = {}
     for i, text in code.notes:
         notes.setdefault(i, []).append(text)
     causes = {i: text for i, text, _ in code.causes if code.samples[i] >= least}
+    excess = _excess(code)
     out = []
     for i, pc in enumerate(code.pcs):
         cause = causes.get(i, "")
         same = "the same in every round" if pc in steady else ""
-        told = (" ".join(hottest.covering(kernel, pc)), cause, same, *_apart(notes.get(i, []), cause))
+        told = (excess.get(i, ""), cause, same, *_apart(notes.get(i, []), cause))
         out.append("; ".join(part for part in told if part))
+    return out
+
+
+def _excess(code: CodeDetail) -> dict[int, str]:
+    """Of accesses that take more than they need: `24.5 sectors a request, 3.3 would do`."""
+    out: dict[int, str] = {}
+    for name in ("sectors", "wavefronts"):
+        flat, best = code.traffic.get(name, []), code.traffic.get(f"{name}_ideal", [])
+        ideal = dict(zip(best[::2], best[1::2], strict=True))
+        for i, count in zip(flat[::2], flat[1::2], strict=True):
+            least = ideal.get(i, 0)
+            if least and code.executed[i] and count >= TWICE * least:
+                each, would = count / code.executed[i], least / code.executed[i]
+                out[i] = f"{each:.3g} {name} a request, {would:.3g} would do"
     return out
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 KERNEL_STEP = 30
 """Each kernel further down the list by worth makes its blocks this much less important."""
 UNITS_SHOWN = 6
+WORTH_SAYING = 1.02
+"""A lower bound of a gain at least this high can be missed by a measurement."""
 CLOSE_PCT = 30
 """A second unit at least this busy is worth a remark."""
 LEAST = 0.01
@@ -98,6 +100,11 @@ def _measured(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         if roof.intensity is not None and roof.ridge is not None:
             line += f", {roof.intensity:.3g} FLOP/B (ridge {roof.ridge:.3g})"
         blocks.append(Block(base + 7, "measurements", heading, line))
+        if kernel.duration_us:
+            seconds = kernel.duration_us / 1e6
+            flop = f"{words.si(roof.flops_per_s * seconds, 'FLOP')} and " if roof.flops_per_s else ""
+            moved = f"- done in all: {flop}{words.si(roof.bytes_per_s * seconds, 'B')} of device memory's traffic"
+            blocks.append(Block(base + 8, "measurements", heading, moved))
     stalls = [s for s in sorted(kernel.stalls, key=lambda s: -s.share_adjusted) if s.share_raw >= LEAST]
     if stalls:
         listed = ", ".join(_stall(s) for s in stalls[:6])
@@ -222,7 +229,7 @@ def _changes(kernel: KernelAnalysis, base: int, index: int) -> list[Block]:
         loads = f"{said(second.unit)} is next at {second.pct:.0f} % after {said(first.unit)} at {first.pct:.0f} %"
         lines.append(f"{loads}: it takes over once the first is relieved.")
     top = next((f for f in kernel.findings if f.severity != "info" and f.estimate), None)
-    if top and top.estimate:
+    if top and top.estimate and top.estimate.low > WORTH_SAYING:
         low = words.times(top.estimate.low)
         lines.append(f"If fixing {top.code} gives less than {low}, its samples have another cause.")
     if kernel.verdict.confidence < words.UNSURE:

@@ -18,6 +18,7 @@ KINDS_SHOWN = 4
 _OPERATORS = 3  # that have a line
 _LARGE, _KNOWN = 0.1, 0.8  # share of the GPU's time from which on, and of its calls' time that must be known
 _NEAR, _FAR = 1.3, 1.5  # headroom up to which an operator is as good as good ones, and from which on it is not (judged)
+_ALL = 95.0  # percent of the critical path in operations, from which on it says no more than the kernels' times
 _WORTH = 0.02  # share of the window from which on a wait has a line
 
 
@@ -67,6 +68,33 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at "
             f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
+        )
+    return [*out, *_critical(timeline), *_memory(timeline)]
+
+
+def _critical(timeline: TimelineAnalysis) -> list[str]:
+    """What the end waited for; where nearly all of it is operations the table of kernels says the same."""
+    path = timeline.critical
+    if path is None or path.gpu_pct >= _ALL:
+        return []
+    longest = next((one for one in path.parts if one.name), None)
+    most = f"; most in {quoted(longest.name)} ({words.time(longest.us)})" if longest is not None else ""
+    return [
+        f"critical path {words.time(path.us)}: {path.gpu_pct:.0f} % operations, {path.between_pct:.0f} % between them, "
+        f"{path.launch_pct:.0f} % launches on their way, {path.host_pct:.0f} % the host{most}"
+    ]
+
+
+def _memory(timeline: TimelineAnalysis) -> list[str]:
+    """What a device's memory holds at most, by whom, and what the steps leave behind."""
+    out = []
+    for one in timeline.memory:
+        held = ", ".join(f"{words.si(h.bytes, 'B')} {quoted(h.name)}" for h in one.holders[:_OPERATORS])
+        grows = f"; each step ends {words.si(one.growth_bytes, 'B')} above the one before" if one.growth_bytes else ""
+        out.append(
+            f"memory of device {one.device}: {words.si(one.peak_bytes, 'B')} at most, "
+            f"{words.si(one.reserved_bytes, 'B')} reserved ({words.si(one.holes_bytes, 'B')} in holes at the peak); "
+            f"held by {held}{grows}"
         )
     return out
 

@@ -9,7 +9,7 @@ from kscope.model.units import counted
 
 MOST = 16  # accesses looked at, those that are waited for most
 SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows
-ROW, COLUMN, SWAPPED, PRODUCT = "row", "column", "swapped", "product"
+ROW, COLUMN, SWAPPED, PRODUCT, MOVED = "row", "column", "swapped", "product", "moved"
 WHY = {
     "": "",
     ROW: " Each lane walks a row of its own.",
@@ -23,6 +23,10 @@ FIX = {
     COLUMN: "neighbouring lanes on neighbouring columns; the long stride belongs in the loop or between warps",
     SWAPPED: "swap the thread indices: lanes along the columns of the other factor, one element of the row for all",
     PRODUCT: "stage tiles of both factors in shared memory, loaded with neighbouring lanes on neighbouring addresses",
+    MOVED: (
+        "struct of arrays where the lanes' bytes lie in records (device memory moves whole sectors: staging in shared "
+        "memory saves none of them); else neighbouring lanes on neighbouring addresses"
+    ),
     "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
 }
 

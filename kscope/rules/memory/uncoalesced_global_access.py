@@ -79,11 +79,14 @@ from kscope.features.facts import (
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
-from kscope.rules._shared.layouts import FIX, ROW, layout_of, way_of
+from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, way_of
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
+FULL, MORE = 0.85, 2 / 3
+"""Device memory as full as CMP208 asks, and moving half as much again as the accesses need: the gain is then of bytes
+that it does not move. Judged on particles.aos, every sector of whose records is moved."""
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
@@ -122,7 +125,7 @@ class UncoalescedGlobalAccess(ExcessRule):
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
                 f"samples wait for these accesses.{way.why}"
             ),
-            fix=FIX["indirect" if indirect else way.layout],
+            fix=FIX[_kind(facts, scale, way.layout, indirect=indirect)],
             evidence=compared(
                 (SECTORS, bad.every, "all global accesses"),
                 (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"), "sector", bad.share,
@@ -193,3 +196,11 @@ class UncoalescedGlobalAccess(ExcessRule):
             return best
         point = self._relieved(facts, part, self._scale(facts, code, touched, reached, part))
         return up_to(point, best)
+
+
+def _kind(facts: Facts, scale: dict[Demand, float], layout: str, *, indirect: bool) -> str:
+    """Which of FIX. MOVED where what the lanes leave out comes from device memory, and takes the time."""
+    if indirect or layout:
+        return "indirect" if indirect else layout
+    dram = facts.counters.units.get("dram")
+    return MOVED if dram is not None and dram.load >= FULL and scale["dram_bytes"] <= MORE else ""

@@ -136,5 +136,29 @@ function timelinePair(p: TimelinePair): HTMLElement {
       codes("fixed", p.fixed, "fixed"), codes("new", p.new, "major"), codes("still there", p.remaining, "minor"), codes("cannot tell", p.unknown, "info")));
   if (p.promises?.length) card.append(promises(p));
   if (p.changes.length) card.append(changes(p.changes));
+  for (const [what, rows] of [["operators", p.operators], ["kernels", p.kernels]] as [string, PairChange[]][]) {
+    if (rows.length) card.append(moved(`GPU time a ${p.per} by ${what}, most changed first`, rows));
+  }
   return card;
+}
+
+const MOVED = 15;
+
+/** Two bars a row, of one scale: what each operator or kernel took before and takes now. */
+function moved(title: string, rows: PairChange[]): HTMLElement {
+  const most = Math.max(...rows.map((r) => Math.max(r.before ?? 0, r.after ?? 0)), 1e-9);
+  const bar = (label: string, us: number | null, kind: string) => h("span", { class: "bar", role: "img", "aria-label": `${label} ${us === null ? "not there" : time(us)}` },
+    styled(h("span", { class: `fill ${kind}` }), { width: `${(us ?? 0) / most * 100}%` }));
+  const body = h("tbody");
+  for (const row of rows.slice(0, MOVED)) {
+    const better = (row.after ?? 0) <= (row.before ?? 0);
+    body.append(h("tr", {}, h("th", { scope: "row" }, compact(row.what, 60)),
+      h("td", { class: "drawn" }, bar("before", row.before, ""), bar("after", row.after, better ? "better" : "hot")),
+      h("td", { class: "num" }, figure(row.before, row.unit)), h("td", { class: `num ${better ? "good" : "bad"}` }, figure(row.after, row.unit))));
+  }
+  const head = h("thead", {}, h("tr", {}, h("th", { scope: "col" }, ""), h("th", { scope: "col" }, "before over after"),
+    h("th", { scope: "col", class: "num" }, "before"), h("th", { scope: "col", class: "num" }, "after")));
+  const left = rows.length > MOVED ? h("p", { class: "dim" }, `${rows.length - MOVED} that changed less are in the JSON`) : null;
+  return h("details", { class: "folded wide", open: true }, h("summary", {}, title),
+    scrolling(h("table", { class: "changes moved" }, head, body), title), left);
 }

@@ -82,6 +82,15 @@ export interface CopyFigures {
   overlapped_pct: number;
 }
 
+export interface CriticalPart {
+  what: string; name: string; us: number;
+}
+
+export interface CriticalPathFigures {
+  us: number; gpu_pct: number; between_pct: number; launch_pct: number; host_pct: number; parts: CriticalPart[];
+  pieces: [number, number, string][];
+}
+
 export interface Detail {
   kernels?: KernelDetail[]; timelines?: TimelineDetail[]; programs?: ProgramDetail[];
 }
@@ -254,7 +263,7 @@ export interface Level {
 }
 
 export interface LibraryKernel {
-  library: string; scheme: string; says: Record<string, string>; change: string;
+  library: string; scheme: string; says: Record<string, string>; change: string; tensor: string;
 }
 
 export interface Link {
@@ -294,6 +303,15 @@ export interface Measured {
 
 export interface MemoryChart {
   nodes: Node[]; links: Link[];
+}
+
+export interface MemoryFigures {
+  device: number; peak_bytes: number; peak_at_us: number; reserved_bytes: number; holes_bytes: number;
+  holders: MemoryHolder[]; levels_bytes: number[]; growth_bytes: number; curve: [number, number, number][];
+}
+
+export interface MemoryHolder {
+  name: string; bytes: number;
 }
 
 export interface MixRow {
@@ -514,7 +532,8 @@ export interface TimelineAnalysis {
   passed: string[]; not_applicable: NotApplicable[]; errors: RuleError[]; compiled: CompiledFigures | null;
   kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
   to_profile: KernelToProfile[]; rank: number | null; operators: OperatorFigures[]; waits: WaitFigures[];
-  recording: RecordingFigures | null; single_precision_pct: number | null;
+  recording: RecordingFigures | null; critical: CriticalPathFigures | null; memory: MemoryFigures[];
+  single_precision_pct: number | null;
 }
 
 export interface TimelineCoverage {

@@ -7,7 +7,9 @@ import time
 import pytest
 
 from kscope.arch import table
+from kscope.engine.findings.library_code import for_the_caller
 from kscope.engine.kernels.libraries import LONGEST, library_of, note
+from kscope.model.contract.analysis import Finding
 
 SEEN = {
     "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_TNT": (
@@ -43,6 +45,17 @@ def test_seen(name: str) -> None:
     assert found is not None and found.library == library and found.change
     assert says.items() <= found.says.items()
     assert note(found).startswith(f"a kernel of {library}") and "can change" in note(found)
+
+
+def test_products_in_fp32_are_told_how_to_get_tensor_cores() -> None:
+    found = library_of("sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize256x64x8_stage3_warpsize2x2x1_ffma_kernel")
+    assert found is not None and "float32_matmul_precision" in found.tensor
+    idle, other = (
+        Finding(code=code, rule="r", title="t", regime="compute-bound", fix="f") for code in ("CMP201", "CMP208")
+    )
+    told = for_the_caller([idle, other], found)
+    assert told[0].fix.startswith("as its caller: TF32") and told[0].fix.endswith("Inside cuBLAS: f")
+    assert told[1].fix.startswith("as its caller: sizes and leading")
 
 
 def test_every_scheme_was_seen() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from kscope.features.timeline.gaps.gap_table import Gaps
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.steps import NUMBER
-from kscope.model.columns import Column
+from kscope.model.columns import Column, is_constant
 
 _PLACES = 4000  # gaps that are searched for what the host was doing
 
@@ -39,7 +39,8 @@ class HostPlaces:
             middle = (found.start[mine] + found.end[mine]) // 2
             name = np.full(len(mine), -1, dtype=np.int64)
             for spans in (timeline.operators, timeline.ranges):
-                mask = spans.thread == one
+                alone = is_constant(spans.thread) and spans.thread[0] == one  # no copies of millions of rows
+                mask = slice(None) if alone else spans.thread == one
                 inner = _innermost(spans.start[mask], spans.end[mask], middle)
                 hit = (name < 0) & (inner >= 0)
                 name[hit] = spans.name[mask][inner[hit]]

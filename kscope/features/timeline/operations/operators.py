@@ -10,7 +10,8 @@ import numpy as np
 
 from kscope.features.timeline.operations.intervals import places
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, column, constant, distinct
+from kscope.model.columns import Column, blocks, column, constant, distinct, is_constant
+from kscope.model.timeline import Spans
 
 GRAPHS, NONE = "(CUDA graph)", "(no operator)"
 """What operations belong to that no operator issued: replays of graphs, and others."""
@@ -77,6 +78,22 @@ class Nesting:
         return out
 
 
+def holding(spans: Spans, thread: int, t: Column) -> Column:
+    """Rows of a thread's intervals during which one of the times `t` (sorted) is. Of millions of operators few launch
+    anything, and those that hold none hold no interval that does."""
+    found = []
+    for rows in blocks(len(spans)):
+        start, end = spans.start[rows], spans.end[rows]
+        first, last = (int(np.searchsorted(t, edge)) for edge in (start.min(), end.max() + 1))
+        near = np.append(t[first:last], np.iinfo(np.int64).max)
+        before = np.bincount(np.searchsorted(start, near, side="right"), minlength=len(start))[: len(start)]
+        held = near[np.cumsum(before)] <= end  # the first time at or after each start
+        if not is_constant(spans.thread) or spans.thread[0] != thread:
+            held &= spans.thread[rows] == thread
+        found.append(np.flatnonzero(held) + rows.start)
+    return np.concatenate(found)
+
+
 class Operators:
     """The operators of a recording that issued something, and those around them. `active`: their rows in
     Timeline.operators, in order; other columns have a value for each of these."""
@@ -98,19 +115,23 @@ class Operators:
             mine = issuers[calls.thread[issuers] == thread]
             if not len(mine):
                 continue
-            rows = np.flatnonzero(spans.thread == thread)
+            rows = holding(spans, thread, calls.start[mine])
             nesting = Nesting(spans.start[rows], spans.end[rows], rows)
             of_call[mine] = nesting.innermost(calls.start[mine])
-            hit = np.zeros(len(spans) + 1, dtype=bool)  # the last one is what -1 means
-            hit[of_call[mine]] = True
-            outer = np.flatnonzero(hit[:-1])
-            while len(outer := outer[outer >= 0]):  # as often as the stack is deep
+            fresh = np.zeros(len(spans) + 1, dtype=bool)  # the last one is what -1 means
+            fresh[of_call[mine]] = True
+            known = np.zeros(len(spans) + 1, dtype=bool)
+            known[-1] = True
+            while len(outer := np.flatnonzero(fresh & ~known)):  # as often as the stack is deep
                 parents = nesting.parents(outer)
                 active.append(outer)
                 around.append(parents)
-                outer = np.setdiff1d(parents, np.concatenate(active))
-        every, first = np.unique(np.concatenate(active), return_index=True)
-        parent = np.concatenate(around)[first]
+                known |= fresh
+                fresh[:] = False
+                fresh[parents] = True
+        joined = np.concatenate(active)
+        order = np.argsort(joined, kind="stable")
+        every, parent = joined[order], np.concatenate(around)[order]
         place = np.minimum(np.searchsorted(every, parent), len(every) - 1) if len(every) else parent
         return every, np.where(parent >= 0, place, -1), of_call
 

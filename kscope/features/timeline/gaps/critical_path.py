@@ -1,0 +1,162 @@
+"""The critical path of a recording: walked back from its end, each piece of it what the next one waited for. As in
+HolisticTraceAnalysis an operation waits for the one before it on its stream or, where that was over when it was issued,
+for the host; the host waits, where it synchronises, for the operation that ended last. What a stream or thread waits
+for of another beyond that (events between streams, threads that start one another) is not followed. Times in ns.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from kscope.features.timeline.operations.launches import TimelineFacts
+from kscope.model.columns import Column, blocks, column, combined
+
+KINDS = ("gpu", "between", "launch", "host")
+"""Operations; what passes between two of a stream; from the beginning of a launch to its operation; the host."""
+NOTHING = "(between operators)"
+AT_ONCE = 1 << 18  # operators that are looked at together: there may be millions
+
+
+class CriticalPath(Struct, frozen=True):
+    """start, end, kind (an index of KINDS): the pieces, in order, without gaps. thread: of the host's, else -1. first,
+    last: of the operations of a piece, by their places in `order`, else -1. order: operations by stream and start."""
+
+    start: Column
+    end: Column
+    kind: Column
+    thread: Column
+    first: Column
+    last: Column
+    order: Column
+
+    def time(self, kind: str) -> int:
+        mine = self.kind == KINDS.index(kind)
+        return int((self.end - self.start)[mine].sum())
+
+
+class _Streams:
+    """Operations by stream. chained: those that the stream had waiting when the one before ended."""
+
+    def __init__(self, facts: TimelineFacts) -> None:
+        ops, calls, call = facts.timeline.ops, facts.timeline.calls, facts.call_of
+        key = combined(ops.device, ops.process, ops.stream)
+        self.order = np.lexsort((ops.end, ops.start, key))
+        self.start, self.end = ops.start[self.order], ops.end[self.order]
+        of = call[self.order]
+        self.call = of
+        self.issue = np.where(of >= 0, calls.start[of] if len(calls) else 0, np.iinfo(np.int64).min)
+        same = np.append(False, key[self.order][1:] == key[self.order][:-1])
+        before = np.append(np.int64(0), self.end[:-1])
+        self.chained = same & (before >= self.issue)
+        places = np.arange(len(of))
+        self.head = np.maximum.accumulate(np.where(self.chained, 0, places))  # of each, the first of its chain
+        upto = np.append(0, np.cumsum(self.end - self.start))
+        self.busy = upto  # operations' time before each place
+        self.by_end = np.argsort(self.end, kind="stable")
+        self.ends = self.end[self.by_end]
+
+
+def critical_path(facts: TimelineFacts, blocking: NDArray[np.bool_]) -> CriticalPath | None:
+    """blocking: the API calls that wait for the GPU. None without operations."""
+    timeline, (low, _, _) = facts.timeline, facts.window
+    calls = timeline.calls
+    if not len(timeline.ops):
+        return None
+    streams = _Streams(facts)
+    waits = np.flatnonzero(blocking) if len(calls) else column([])
+    awaited = np.searchsorted(streams.ends, calls.end[waits], side="right") - 1  # the last before a wait is over
+    real = (awaited >= 0) & (streams.ends[np.maximum(awaited, 0)] > calls.start[waits])
+    waits, awaited = waits[real], awaited[real]
+    order = np.argsort(calls.end[waits], kind="stable")
+    waits, awaited = waits[order], awaited[order]
+    over = calls.end[waits]
+
+    rows: list[tuple[int, int, int, int, int, int]] = []
+    place = int(streams.by_end[-1])
+    t = int(streams.end[place])
+    if len(calls) and int(calls.end.max()) > t:
+        last = int(calls.end.argmax())
+        t, place = int(calls.end[last]), -1
+        thread = int(calls.thread[last])
+    for _ in range(2 * (len(timeline.ops) + len(over)) + 2):  # what is damaged must not go round for ever
+        if t <= low:
+            break
+        if place >= 0:  # a chain of operations, then its launch
+            head = int(streams.head[place])
+            begin, call = int(streams.start[head]), int(streams.call[head])
+            rows.append((max(begin, low), t, 0, -1, head, place))
+            t = begin
+            if call < 0 or t <= low:
+                break
+            issued = min(int(calls.start[call]), t)
+            rows.append((max(issued, low), t, 2, -1, -1, -1))
+            t, thread, place = issued, int(calls.thread[call]), -1
+            continue
+        at = int(np.searchsorted(over, t, side="right")) - 1
+        found = int(streams.by_end[awaited[at]]) if at >= 0 else -1
+        until = min(int(streams.end[found]), t) if at >= 0 else low
+        rows.append((max(until, low), t, 3, thread, -1, -1))
+        if at < 0:
+            break
+        t, place = until, found
+    return _path(rows, streams)
+
+
+def _path(rows: list[tuple[int, int, int, int, int, int]], streams: _Streams) -> CriticalPath:
+    """The pieces in order; of a chain what passes between its operations becomes a piece of its own, in one."""
+    parts: list[tuple[int, int, int, int, int, int]] = []
+    for start, end, kind, thread, first, last in reversed(rows):
+        if kind:
+            parts.append((start, end, kind, thread, first, last))
+            continue
+        busy = min(int(streams.busy[last + 1] - streams.busy[first]), end - start)
+        parts.append((start, start + busy, 0, thread, first, last))
+        parts.append((start + busy, end, 1, thread, first, last))
+    kept = [part for part in parts if part[1] > part[0]]
+    c = [column([part[i] for part in kept]) for i in range(6)]
+    return CriticalPath(c[0], c[1], c[2], c[3], c[4], c[5], streams.order)
+
+
+def kernels(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
+    """Operations on the path by name with their time, most first."""
+    mine = path.kind == 0
+    hits = np.zeros(len(path.order) + 1, dtype=np.int64)
+    np.add.at(hits, path.first[mine], 1)
+    np.add.at(hits, path.last[mine] + 1, -1)
+    ops = facts.timeline.ops
+    rows = path.order[np.cumsum(hits[:-1]) > 0]
+    time = np.bincount(ops.name[rows], weights=(ops.end - ops.start)[rows], minlength=len(facts.timeline.names))
+    return [(facts.timeline.names[i], int(time[i])) for i in np.argsort(-time, kind="stable").tolist() if time[i] > 0]
+
+
+def on_host(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
+    """The outermost operators and ranges that the host was in, on the path, with their time, most first."""
+    names, spans = facts.timeline.names, facts.timeline.operators
+    mine = path.kind == KINDS.index("host")
+    time = np.zeros(len(names) + 1)
+    for thread in np.unique(path.thread[mine]).tolist():
+        here = mine & (path.thread == thread)
+        start, end = path.start[here], path.end[here]
+        time[-1] += (end - start).sum()
+        open_ = np.iinfo(np.int64).min  # until when an operator before is open
+        for rows in blocks(len(spans), AT_ONCE):
+            own = spans.thread[rows] == thread
+            begin, until, name = (column_[rows][own] for column_ in (spans.start, spans.end, spans.name))
+            reach = np.maximum.accumulate(np.append(open_, until))
+            outer, open_ = begin >= reach[:-1], reach[-1]
+            inside = _before(start, end, until[outer]) - _before(start, end, begin[outer])
+            time[: len(names)] += np.bincount(name[outer], weights=inside, minlength=len(names))
+    time[-1] -= time[:-1].sum()
+    found = [(i, int(time[i])) for i in np.argsort(-time, kind="stable").tolist() if time[i] > 0]
+    return [(names[i] if i < len(names) else NOTHING, ns) for i, ns in found]
+
+
+def _before(start: Column, end: Column, t: Column) -> Column:
+    """Time of disjoint intervals, in order, before each of these times."""
+    upto = np.append(0, np.cumsum(end - start))
+    at = np.searchsorted(start, t, side="right")
+    last = np.maximum(at - 1, 0)
+    found: Column = upto[at] - np.where(at > 0, np.maximum(end[last] - np.maximum(t, start[last]), 0), 0)
+    return found
