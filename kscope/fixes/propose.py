@@ -17,12 +17,13 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": ("lane_mapping:fixes", "vectors:fixes", "rows:fixes", "records:fixes"),
     "MEM102": ("vectors:fixes", "neighbours:fixes", "neighbours:elements"),
     "MEM103": ("tile.conflicts:fixes",),
-    "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",), "MEM116": ("qualifiers:fixes",),
+    "MEM104": ("bounds:fixes",), "MEM105": ("unrolled:fixes", "columns:fixes"), "MEM116": ("qualifiers:fixes",),
     "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",), "CMP204": ("math_functions:fixes", "reciprocals:fixes"),
     "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",), "LAT301": ("launch:fixes", "grid:taller"),
-    "GRD404": ("launch:blocks", "triton:programs"), "LAT307": ("triton:stages",), "ASY504": ("triton:stages",),
+    "GRD404": ("launch:blocks", "triton:programs"), "LAT307": ("triton:stages", "waits:ring"), "ASY504": ("triton:stages",),
     "CMP207": ("conversions:fixes",), "CMP209": ("fences:products",), "CMP211": ("powers:fixes",),
     "LAT302": ("grid:larger",), "LAT308": ("fences:fences",), "MEM109": ("aggregate:fixes",), "MEM110": ("host:fixes",),
+    "MEM108": ("aligned:fixes",), "MEM113": ("texels:fixes",), "LAT304": ("shuffles:fixes",), "CMP212": ("build:fixes",),
     "MEM114": ("kept:fixes",), "GRD401": ("grid:larger",), "GRD402": ("grid:waves",), "GRD403": ("dealt:fixes",),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
