@@ -14,7 +14,8 @@ from kscope.model.faults import show_traceback
 
 MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
-    "MEM101": ("lane_mapping:fixes", "vectors:fixes", "rows:fixes", "records:fixes"),
+    "MEM101": ("lane_mapping:fixes", "vectors:fixes", "rows:fixes", "records:fixes",
+               "triton_tiles:along"),
     "MEM102": ("vectors:fixes", "neighbours:fixes", "neighbours:elements"),
     "MEM103": ("tile.conflicts:fixes",),
     "MEM104": ("bounds:fixes",), "MEM105": ("unrolled:fixes", "columns:fixes"), "MEM116": ("qualifiers:fixes",),
@@ -24,7 +25,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP207": ("conversions:fixes",), "CMP209": ("fences:products",), "CMP211": ("powers:fixes",),
     "LAT302": ("grid:larger",), "LAT308": ("fences:fences",), "MEM109": ("aggregate:fixes",), "MEM110": ("host:fixes",),
     "MEM108": ("aligned:fixes",), "MEM113": ("texels:fixes",), "LAT304": ("shuffles:fixes",), "CMP212": ("build:fixes",),
-    "MEM114": ("kept:fixes",), "GRD401": ("grid:larger",), "GRD402": ("grid:waves",), "GRD403": ("dealt:fixes",),
+    "MEM114": ("kept:fixes",), "GRD401": ("grid:larger", "triton_tiles:parts"), "MEM106": ("triton_tiles:whole_rows",), "GRD402": ("grid:waves",), "GRD403": ("dealt:fixes",),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 
