@@ -22,7 +22,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",), "CMP204": ("math_functions:fixes", "reciprocals:fixes"),
     "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",), "LAT301": ("launch:fixes", "grid:taller"),
     "GRD404": ("launch:blocks", "triton:programs"), "LAT307": ("triton:stages", "waits:ring"), "ASY504": ("triton:stages",),
-    "CMP207": ("conversions:fixes",), "CMP209": ("fences:products",), "CMP211": ("powers:fixes",),
+    "CMP207": ("conversions:fixes", "integer_dots:fixes"), "CMP209": ("fences:products",), "CMP211": ("powers:fixes",),
     "LAT302": ("grid:larger",), "LAT308": ("fences:fences",), "MEM109": ("aggregate:fixes",), "MEM110": ("host:fixes",),
     "MEM108": ("aligned:fixes",), "MEM113": ("texels:fixes",), "LAT304": ("shuffles:fixes",), "CMP212": ("build:fixes",),
     "MEM114": ("kept:fixes",), "GRD401": ("grid:larger", "triton_tiles:parts"), "MEM106": ("triton_tiles:whole_rows",), "GRD402": ("grid:waves",), "GRD403": ("dealt:fixes",),
