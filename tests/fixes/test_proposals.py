@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes import divisors, fused, literals, math_functions
+from kscope.fixes.compute import divisors, fused, literals, math_functions
 from kscope.fixes.given import rewrite
 from kscope.model.contract.analysis import Fix, KernelAnalysis
 

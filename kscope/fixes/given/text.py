@@ -21,7 +21,8 @@ _SUFFIX = re.compile(r"(?<=\d)[uU]?[lL]{0,2}\b")
 _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x\+blockIdx\.x\*(?P<per2>[\w.]+)$")
 _WARPS = re.compile(r"^blockIdx\.x\*(?P<per>\w+)\+threadIdx\.x/32$")
 _LOOP = re.compile(
-    r"\bfor\s*\(\s*(?P<type>[A-Za-z_][\w ]*?)\s+(?P<name>\w+)\s*=\s*(?P<start>[^;,]+);\s*(?P=name)\s*<\s*(?P<end>[^;]+);"
+    r"\bfor\s*\(\s*(?P<type>[A-Za-z_][\w ]*?)\s+(?P<name>\w+)\s*=\s*(?P<start>[^;,]+);"
+    r"\s*(?P=name)\s*<\s*(?P<end>[^;]+);"
     r"\s*(?=[^;{}]*(?:\+\+|\+=))",
     re.ASCII,
 )
@@ -96,7 +97,8 @@ def plain(expression: str, text: str = "") -> str:
     for name in set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):
         defined = re.findall(rf"\b{name}\s*=\s*([^;,=]+)[;,]", text)
         if len(defined) == 1 and not re.search(rf"\b{name}\s*(?:[-+*/]=|\+\+)", text):
-            expression = re.sub(rf"\b{name}\b(?!\s*[.(\[])", lambda m, d=defined[0]: d, expression)
+            put = defined[0].replace("\\", "")
+            expression = re.sub(rf"\b{name}\b(?!\s*[.(\[])", put, expression)
     bare = re.sub(r"\s+", "", _SUFFIX.sub("", _CAST.sub("", expression)))
     return bare
 
@@ -114,8 +116,10 @@ def loops(code: str) -> list[Loop]:
         if end is not None:
             head = (match.start(), close + 1)
             out.append(
-                Loop(match["type"], match["name"], match["start"].strip(), match["end"].strip(), step, head, (start, end))
-            )
+                Loop(
+                    match["type"], match["name"], match["start"].strip(), match["end"].strip(), step, head, (start, end)
+                )
+            )  # fmt: skip
     return out
 
 

@@ -6,6 +6,7 @@ import re
 
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, index_of, kernel_text, loops, outside, strided
+from kscope.fixes.work.launch import fixes as unused_bytes
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one
@@ -56,7 +57,7 @@ def taller(asked: Asked) -> list[Fix]:
     if launch is None or text is None or was is None or not setting.sms or launch.block[1] * launch.block[2] > 1:
         return []
     found = _over_grid(text.code)
-    if found != "blockDim.x" or not _any_size(text.code):
+    if found != "blockDim.x" or not _any_size(text.code) or unused_bytes(asked):
         return []
     bound = _BOUNDS.search(text.code)
     most = int(bound[1]) if bound is not None and bound[1].isdigit() else 1024
@@ -167,8 +168,7 @@ def _any_size(code: str) -> bool:
 
 def _size(text: Text) -> str | None:
     """The name that the size of a block has: blockDim.x, or a template parameter that is its launch bound too."""
-    index = re.search(r"\b\w+\s*=\s*([^;,]*threadIdx\.x[^;,]*blockIdx\.x[^;,]*|[^;,]*blockIdx\.x[^;,]*threadIdx\.x[^;,]*);",
-                      text.code)  # fmt: skip
+    index = re.search(r"\b\w+\s*=\s*([^;,]*\bblockIdx\.x[^;,]*);", text.code)
     if index is None or len(_POSITION.findall(text.code)) != 1:
         return None
     per = index_of(index[1], "")

@@ -73,10 +73,12 @@ def products(asked: Asked) -> list[Fix]:
     setting, code = asked.setting, asked.setting.code
     text = kernel_text(setting)
     issued = code.ran(code.where(lambda ins, op: ins.opcode.endswith("GMMA")))
-    ring = {loop for i in issued if (loop := code.cfg.loop_of[i]) is not None}
+    ring = {code.cfg.loop_of[i] for i in issued} - {None}
     if text is None or not issued or not ring:
         return []
-    writes = code.where(lambda ins, op: op.space == "shared" and op.access in ("store", "async_copy") or op.pipe == "tma")
+    writes = code.where(
+        lambda ins, op: op.pipe == "tma" or (op.space == "shared" and op.access in ("store", "async_copy"))
+    )
     overwritten = [i for i in code.ran(writes) if code.cfg.loop_of[i] in ring]
     if overwritten:
         return []

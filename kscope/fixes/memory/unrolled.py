@@ -52,11 +52,11 @@ def fixes(asked: Asked) -> list[Fix]:
     local = code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"])
     if not edits or not local:
         return []
-    lengths = sorted({c for _, c in chosen.values()})
+    counts = sorted({c for _, c in chosen.values()})
     return [
         Fix(
             kind="unroll",
-            title=f"the {len(chosen)} loops over local arrays as long as the arrays ({', '.join(map(str, lengths))})",
+            title=f"the {len(chosen)} loops over local arrays as long as the arrays ({', '.join(map(str, counts))})",
             language="cuda",
             edits=edits,
             parameters={"loops": len(chosen)},

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from kscope.features.lanes.semantics import LANES
 from kscope.features.lanes.values import Assumption, Lanes
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import kernel_text
-from kscope.fixes.lane_mapping import sectors
+from kscope.fixes.memory.lane_mapping import sectors
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LINE = 128  # bytes of a cache line, to which rows are aligned
@@ -45,10 +44,10 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="align",
             title=f"{offset} a multiple of {count}: rows start at multiples of {LINE} bytes",
             language="cuda",
-            code=f"{offset} = ({offset} + {count - 1}) / {count} * {count};  // where the rows are laid out and launched",
+            code=f"{offset} = ({offset} + {count - 1}) / {count} * {count};  // where rows are laid out and launched",
             parameters={"elements": count},
             conditions=[
-                Condition(holds=f"{offset} does nothing but move the rows", state="proved", why="its one use in the text"),
+                Condition(holds=f"{offset} does nothing but move the rows", state="proved", why="its one use"),
                 Condition(holds="whoever lays out the rows uses the same number", state="check"),
                 Condition(holds="rows are as far apart as before", state="check", why="a multiple of 128 bytes"),
             ],
@@ -72,4 +71,4 @@ def _sectors(asked: Asked, index: int, *, even: bool) -> int | None:
         address = Lanes(code, given).address(index)
         if isinstance(address, tuple):
             out.append(sectors(address, code.classes[index].bytes))
-    return max(out) if len(out) == len(SEEDS) and LANES == len(address or ()) else None  # type: ignore[arg-type]
+    return max(out) if len(out) == len(SEEDS) else None

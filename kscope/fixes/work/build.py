@@ -17,7 +17,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="build",
             title="built without -G",
             language="cuda",
-            code=f"nvcc -O3 -lineinfo -arch=sm_{code.program.sm} ...   # in place of -G: -lineinfo keeps the source lines",
+            code=f"nvcc -O3 -lineinfo -arch=sm_{code.program.sm} ...  # in place of -G; -lineinfo keeps the lines",
             conditions=[
                 Condition(holds="optimised code moves no register to itself", state="assumed", why="ptxas without -G"),
                 Condition(holds="the build takes its switches from this line", state="check"),

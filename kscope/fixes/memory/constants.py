@@ -61,11 +61,11 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape:
         f"{name}_shared{at} = {name}{at}; __syncthreads();"
     )
     edits = changed(inside, lambda text: re.sub(rf"(?<![\w.]){name}(?=\s*\[)", f"{name}_shared", text))
-    text = lines[opening - 1]
+    first = lines[opening - 1]
     if any(e.line == opening for e in edits):
         return None
-    at = text.index("{") + 1
-    edits.append(Edit(file=file, line=opening, was=text, becomes=f"{text[:at]}\n{copy}{text[at:]}"))
+    brace = first.index("{") + 1
+    edits.append(Edit(file=file, line=opening, was=first, becomes=f"{first[:brace]}\n{copy}{first[brace:]}"))
     apart, banks = _drawn(count) if len(shape) == 1 else _column(*shape)
     was, will = setting.occupancy(), setting.occupancy(more_shared=4 * count)
     fewer = was is not None and (will is None or will.blocks < was.blocks)

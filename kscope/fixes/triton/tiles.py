@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kscope.features.lanes.strides import Walks
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.triton import WARPS, is_triton
+from kscope.fixes.triton.programs import WARPS, is_triton
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 LANES = 32
@@ -118,7 +118,9 @@ def whole_rows(asked: Asked) -> list[Fix]:
         return []
     file = found[0][0]
     lines = setting.lines(file)
-    head = next((n for n in range(min(n for _, n in found), 0, -1) if lines[n - 1].startswith("def ")), 0) if lines else 0
+    if not lines:
+        return []
+    head = next((n for n in range(min(n for _, n in found), 0, -1) if lines[n - 1].startswith("def ")), 0)
     end = next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1)
     if not head:
         return []
@@ -144,7 +146,8 @@ def whole_rows(asked: Asked) -> list[Fix]:
         first = f"{space}row = tl.load({once})\n" if not number else ""
         edits.append(Edit(file=file, line=n - 1, was=lines[n - 2], becomes=first.rstrip("\n")))
         body = lines[n - 1].replace(f"tl.load({text})", "row").strip()
-        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=space + re.sub(rf"\s*\+\s*{counter}\b", "", body)))
+        new = space + re.sub(rf"\s*\+\s*{counter}\b", "", body)
+        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=new))
     return [
         Fix(
             kind="block_size",

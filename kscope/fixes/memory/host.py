@@ -17,7 +17,7 @@ def fixes(asked: Asked) -> list[Fix]:
     setting, code = asked.setting, asked.setting.code
     text = kernel_text(setting)
     at = {x.pc for x in asked.finding.locations}
-    loads = [i for i in code.ran(code.where(lambda ins, op: op.access == "load" and op.space == "global"))]
+    loads = code.ran(code.where(lambda ins, op: op.access == "load" and op.space == "global"))
     slow = [i for i in loads if code[i].pc in at] or loads
     origins = {pointer(code, i) for i in slow}
     if text is None or len(origins) != 1 or None in origins:

@@ -9,7 +9,7 @@ from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, constants, evaluated
 from kscope.fixes.given.text import Span, index_of, kernel_text, spans_edited
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 MOST = 24 * 1024  # bytes of a block's tables (judged: two blocks of a chip with 64 KB of shared memory)
 COPIES = (32, 16, 8, 4)  # of the table, that lanes share out among themselves
@@ -47,61 +47,81 @@ def fixes(asked: Asked) -> list[Fix]:
     closing = code.rstrip().rfind("}")
     if not copies or opening < 0 or not re.match(r"\s*atomicAdd", code[once.end() :]):
         return []
-    table, step = f"{name}_block", f"gridDim.x * {per}"
-    head = (
-        f"\n  __shared__ {kind[1]} {table}[{count}][{copies}];"
-        f"\n  for (int k = threadIdx.x; k < {count * copies}; k += blockDim.x) (&{table}[0][0])[k] = 0;"
-        "\n  __syncthreads();\n "
-    )
-    tail = (
-        "\n  __syncthreads();"
-        f"\n  for (int k = threadIdx.x; k < {count}; k += blockDim.x) {{"
-        f"\n    {kind[1]} sum = 0;"
-        f"\n    for (int c = 0; c < {copies}; c++) sum += {table}[k][(c + k) % {copies}];"
-        f"\n    atomicAdd(&{name}[k], sum);"
-        "\n  }\n"
-    )
-    at = call.start + code[call.start :].index("&")
-    span = code[at : at + len(call.arguments[0])]
-    end = once["end"]
-    spans: list[Span] = [
-        (opening + 1, opening + 1, head),
-        (once.start(), once.end(),
-         f"for ({once['type']} {once['name']} = {once['start'].strip()}; {once['name']} < {end}; "
-         f"{once['name']} += {step})"),
-        (at, at + len(span), f"&{table}[{index}][threadIdx.x % {copies}]"),
-        (closing, closing, tail),
-    ]  # fmt: skip
+    shape = (kind[1], name, count, copies)
+    spans = _spans(code, shape, (once, per), (call.start, call.arguments[0], index), (opening, closing))
     edits = spans_edited(setting, text, spans)
     blocks = min(launch.grid[0], PER_SM * setting.sms)
     atoms = setting.code.ran(setting.code.where(lambda ins, op: op.access in ("atomic", "reduction")))
     before = 32 * total(setting.code.executed, atoms)
     if not edits or before <= blocks * count:
         return []
+    size_all = count * copies * size
+    return [_summed(asked, (name, index, count, copies, blocks), edits, before, size_all)]
+
+
+def _summed(
+    asked: Asked, table: tuple[str, str, int, int, int], edits: list[Edit], before: float, size: int
+) -> Fix:  # fmt: skip
+    """table: its name, the index's text, entries, copies, and the blocks that have one; before: atomics of all lanes;
+    size: bytes of a block's."""
+    setting, (name, index, count, copies, blocks) = asked.setting, table
+    threads = setting.launch.threads if setting.launch is not None else 0
+    return Fix(
+        kind="aggregate",
+        title=f"{name}[] summed up in shared memory by each block",
+        language="cuda",
+        code=f"{setting.name}<<<{blocks}, {threads}>>>(...);",
+        edits=edits,
+        parameters={"entries": count, "copies": copies, "grid.x": blocks},
+        conditions=[
+            Condition(
+                holds=f"the index is below {count}", state="proved", why=f"`{index}` leaves nothing else",
+            ),
+            Condition(holds="all threads of the block get to the barriers", state="proved", why="no return before"),
+            Condition(holds="the order of the sums does not matter", state="check", why="atomics have none"),
+        ],
+        proof=[
+            Proof(
+                what="atomics on global memory", before=before, after=blocks * count, unit="atomics",
+                how=f"32 lanes of each warp's; {count} entries of {blocks} blocks",
+            )
+        ],
+        costs=[f"{size} bytes of shared memory a block"],
+        price=asked.finding.estimate,
+    )  # fmt: skip
+
+
+def _spans(
+    code: str, shape: tuple[str, str, int, int], walk: tuple[re.Match[str], str], atomic: tuple[int, str, str],
+    braces: tuple[int, int],
+) -> list[Span]:  # fmt: skip
+    """The table cleared at the kernel's opening brace and added up at its closing one, the element's test as a loop
+    over the grid, the atomic on the table. shape: type, name, entries, copies; walk: where the element is chosen,
+    threads a block; atomic: where it is, its target and index."""
+    (kind, name, count, copies), (once, per), (start, target, index), (opening, closing) = shape, walk, atomic, braces
+    table, step = f"{name}_block", f"gridDim.x * {per}"
+    head = (
+        f"\n  __shared__ {kind} {table}[{count}][{copies}];"
+        f"\n  for (int k = threadIdx.x; k < {count * copies}; k += blockDim.x) (&{table}[0][0])[k] = 0;"
+        "\n  __syncthreads();\n "
+    )
+    tail = (
+        "\n  __syncthreads();"
+        f"\n  for (int k = threadIdx.x; k < {count}; k += blockDim.x) {{"
+        f"\n    {kind} sum = 0;"
+        f"\n    for (int c = 0; c < {copies}; c++) sum += {table}[k][(c + k) % {copies}];"
+        f"\n    atomicAdd(&{name}[k], sum);"
+        "\n  }\n"
+    )
+    at = start + code[start:].index("&")
+    end = once["end"]
     return [
-        Fix(
-            kind="aggregate",
-            title=f"{name}[] summed up in shared memory by each block",
-            language="cuda",
-            code=f"{setting.name}<<<{blocks}, {launch.threads}>>>(...);",
-            edits=edits,
-            parameters={"entries": count, "copies": copies, "grid.x": blocks},
-            conditions=[
-                Condition(
-                    holds=f"the index is below {count}", state="proved", why=f"`{index}` leaves nothing else",
-                ),
-                Condition(holds="all threads of the block get to the barriers", state="proved", why="no return before"),
-                Condition(holds="the order of the sums does not matter", state="check", why="atomics have none"),
-            ],
-            proof=[
-                Proof(
-                    what="atomics on global memory", before=before, after=blocks * count, unit="atomics",
-                    how=f"32 lanes of each warp's; {count} entries of {blocks} blocks",
-                )
-            ],
-            costs=[f"{count * copies * size} bytes of shared memory a block"],
-            price=asked.finding.estimate,
-        )
+        (opening + 1, opening + 1, head),
+        (once.start(), once.end(),
+         f"for ({once['type']} {once['name']} = {once['start'].strip()}; {once['name']} < {end}; "
+         f"{once['name']} += {step})"),
+        (at, at + len(target), f"&{table}[{index}][threadIdx.x % {copies}]"),
+        (closing, closing, tail),
     ]  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Span, blanked, kernel_text, spans_edited
-from kscope.fixes.lane_mapping import sectors
+from kscope.fixes.memory.lane_mapping import sectors
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LANES = 32
@@ -53,7 +53,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 parameters={"record": size, "fields": len(used)},
                 conditions=[
                     Condition(holds="the kernel reads these fields alone", state="proved", why="all uses in its text"),
-                    Condition(holds="the host lays out the data that way", state="check", why="so must all other kernels"),
+                    Condition(holds="the host lays out the data that way", state="check", why="and all its users"),
                 ],
                 proof=[
                     Proof(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import struct
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import changed, places
@@ -31,7 +32,8 @@ def fixes(asked: Asked) -> list[Fix]:
     where = {e.line for e in edits}
     mine = [i for i in found if code[i].line in where]
     before = total(code.executed, mine)
-    exact = [a * b * 4 == float(a * b * 4) and abs(a * b * 4) < 1 << 24 for a, b in itertools.product(_EXTREMES, repeat=2)]
+    sums = [4 * a * b for a, b in itertools.product(_EXTREMES, repeat=2)]
+    exact = [struct.unpack("<f", struct.pack("<f", n))[0] == n for n in sums]
     return [
         Fix(
             kind="math_function",

@@ -48,7 +48,8 @@ def ring(asked: Asked) -> list[Fix]:
                 parameters={"in_flight": leave},
                 conditions=[
                     Condition(
-                        holds=f"a round's tile is {leave + (not behind)} groups old when it is waited for", state="proved",
+                        holds=f"a round's tile is {leave + (not behind)} groups old when it is waited for",
+                        state="proved",
                         why=f"{copy.ahead} groups are started before the loop, one in each round (LDGDEPBAR)",
                     ),
                     Condition(

@@ -51,7 +51,7 @@ def fixes(asked: Asked) -> list[Fix]:
             code=POWER if needs else "",
             edits=edits,
             conditions=[
-                Condition(holds="no base is negative", state="check", why="pow of it is NaN for halves, as the root is"),
+                Condition(holds="no base is minus infinity", state="check", why="its root is NaN, its power is not"),
                 Condition(holds="half an ulp for each product and root, where pow has 2 ulp", state="check"),
             ],
             proof=[

@@ -9,7 +9,7 @@ from kscope.features.sass.columns import total
 from kscope.features.sass.slices import gathers, pointer, steps_from_loaded
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Loop, Span, Text, index_of, kernel_text, loops, spans_edited, statement_end
-from kscope.fixes.lane_mapping import sectors
+from kscope.fixes.memory.lane_mapping import sectors
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LANES = 32
@@ -72,7 +72,7 @@ def _alone(loop: Loop, code: str) -> bool:
     inside = code[slice(*loop.body)]
     rest = _DECLARED.sub("", inside)
     sums = set(_ADDED.findall(rest))
-    if not sums or _WRITTEN.search(_ADDED.sub("", rest)) or "(" in rest and re.search(r"\b(?:atomic|break)", rest):
+    if not sums or _WRITTEN.search(_ADDED.sub("", rest)) or re.search(r"\b(?:atomic|break)", rest):
         return False
     return all(re.search(rf"\b{s}\s*=\s*0(?:\.0?)?f?\s*[,;]", code[: loop.span[0]]) for s in sums)
 
@@ -107,7 +107,9 @@ def _moved(asked: Asked) -> tuple[float, float, float] | None:
     setting, code = asked.setting, asked.setting.code
     walks = Walks(code, setting.block)
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
-    known = [i for i in loads if code.cfg.loop_of[i] is not None and lane_stride(code, i, setting.block) != code.classes[i].bytes]
+    block = setting.block
+    looped = [i for i in loads if code.cfg.loop_of[i] is not None]
+    known = [i for i in looped if lane_stride(code, i, block) != code.classes[i].bytes]
     apart = [i for i in known if not gathers(code, i) or steps_from_loaded(code, i)]
     pointers = {pointer(code, i) for i in apart}
     if not apart or None in pointers or not walks.on_and_on(apart) or setting.launch is None:

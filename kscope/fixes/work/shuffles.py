@@ -21,7 +21,9 @@ def fixes(asked: Asked) -> list[Fix]:
     setting, code = asked.setting, asked.setting.code
     text, launch = kernel_text(setting), setting.launch
     match = _EXCHANGE.search(text.code) if text is not None else None
-    if text is None or launch is None or match is None or launch.block[1] * launch.block[2] > 1 or launch.threads % WARP:
+    if text is None or launch is None or match is None:
+        return []
+    if launch.block[1] * launch.block[2] > 1 or launch.threads % WARP:
         return []
     if not re.search(rf"\b{match['own']}\s*=\s*threadIdx\.x\b", text.code):
         return []
@@ -62,7 +64,8 @@ def fixes(asked: Asked) -> list[Fix]:
 
 def _otherwise(code: str, match: re.Match[str]) -> bool:
     """Whether the array is used elsewhere: what a shuffle does not leave behind."""
-    return len(re.findall(rf"\b{match['array']}\s*\[", code)) != len(re.findall(rf"\b{match['array']}\s*\[", match[0])) + 1
+    named = rf"\b{match['array']}\s*\["  # its declaration is one more
+    return len(re.findall(named, code)) != len(re.findall(named, match[0])) + 1
 
 
 def _steps(before: str, name: str) -> list[int]:

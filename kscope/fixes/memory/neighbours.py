@@ -17,11 +17,16 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 WIDEST = 16
 MOST = 8  # elements of a thread: registers for more cost warps (judged)
 SEVERAL = "template <class T, int N> struct alignas(sizeof(T) * N) Several { T at[N]; };"
-ELEMENT = """__device__ __forceinline__ float element4(const float* p, int c) {  // p[c], by a load of 16 bytes: unrolled only
-  float4 v = reinterpret_cast<const float4*>(p)[c / 4]; return c % 4 == 0 ? v.x : c % 4 == 1 ? v.y : c % 4 == 2 ? v.z : v.w;
+ELEMENT = """__device__ __forceinline__ float element4(const float* p, int c) {  // p[c], by a load of 16 bytes
+  float4 v = reinterpret_cast<const float4*>(p)[c / 4];  // c is a number, in an unrolled loop: four of them share it
+  return c % 4 == 0 ? v.x : c % 4 == 1 ? v.y : c % 4 == 2 ? v.z : v.w;
 }"""
-_POINTER = re.compile(r"\b(?:const\s+)?(\w+(?:\s+(?:char|short|int|long))?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])")
-_INDEX = re.compile(r"\b(?P<type>size_t|int|unsigned|long long)\s+(?P<name>\w+)\s*=\s*(?P<from>[^;,]*threadIdx\.x[^;,]*);")
+_POINTER = re.compile(
+    r"\b(?:const\s+)?(\w+(?:\s+(?:char|short|int|long))?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])"
+)
+_INDEX = re.compile(
+    r"\b(?P<type>size_t|int|unsigned|long long)\s+(?P<name>\w+)\s*=\s*(?P<from>[^;,]*threadIdx\.x[^;,]*);"
+)
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -71,7 +76,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Condition(holds="neighbouring threads work on neighbouring elements", state="proved",
                           why=f"lanes are {width} bytes apart in every access"),
                 Condition(holds="pointers are multiples of 16", state="assumed", why="cudaMalloc aligns to 256 bytes"),
-                Condition(holds="elements beyond the last group are done one by one", state="proved", why="in the code"),
+                Condition(holds="elements behind the last group are done one by one", state="proved", why="its loop"),
                 Condition(holds="what is read is not written by a neighbour", state="check", why="unless in is out"),
             ],
             proof=[
@@ -93,7 +98,8 @@ def _several(
     if out in used[1:]:
         read.append(out)
     loads = "".join(
-        f"\n    Several<{kinds[n]}, {count}> {n}_v = *reinterpret_cast<const Several<{kinds[n]}, {count}>*>(&{n}[{name}]);"
+        f"\n    Several<{kinds[n]}, {count}> {n}_v = "
+        f"*reinterpret_cast<const Several<{kinds[n]}, {count}>*>(&{n}[{name}]);"
         for n in read
     )
     result = "" if out in used[1:] else f"\n    Several<{kinds[out]}, {count}> {out}_v;"
@@ -128,10 +134,8 @@ def elements(asked: Asked) -> list[Fix]:
     def change(line: str) -> str:
         for name in floats:
             for c in counters:
-                line = re.sub(
-                    rf"(?<![\w.>&]){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))",
-                    lambda m, n=name, k=c: f"element4(&{n}[{m[1]}], {k})", line,
-                )  # fmt: skip
+                used = rf"(?<![\w.>&]){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))"
+                line = re.sub(used, rf"element4(&{name}[\1], {c})", line)
         return line
 
     edits = changed(where, change)
@@ -150,7 +154,7 @@ def elements(asked: Asked) -> list[Fix]:
             conditions=[
                 Condition(holds="groups of four start at multiples of 16 bytes", state="assumed",
                           why="cudaMalloc aligns to 256 bytes; the offsets were run"),
-                Condition(holds="nothing between the loads writes what they read", state="proved", why="def-use and order"),
+                Condition(holds="nothing between them writes what they read", state="proved", why="def-use and order"),
             ],
             proof=[
                 Proof(what="warp loads", before=total(code.executed, mine),
@@ -166,4 +170,5 @@ def _every(asked: Asked, file: str, line: int, members: list[int]) -> bool:
     """Whether all loads of a line are in groups: what is not aligned would be torn."""
     code = asked.setting.code
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
-    return all(i in members for i in loads if (code[i].file, code[i].line) == (file, line) and code.classes[i].bytes == 4)
+    here = [i for i in loads if (code[i].file, code[i].line) == (file, line)]
+    return all(i in members for i in here if code.classes[i].bytes == 4)

@@ -9,7 +9,7 @@ from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.launch import any_shape
+from kscope.fixes.work.launch import any_shape
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.operand import memory_operand
 
