@@ -18,7 +18,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
         "triton.tiles:along",
     ),
-    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:elements"),
+    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.elements:elements"),
     "MEM103": ("tile.conflicts:fixes",), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
     "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes",), "MEM110": ("memory.host:fixes",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
-from kscope.fixes.given.rewrite import calls_of
+from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, constants, evaluated
 from kscope.fixes.given.text import Span, index_of, kernel_text, spans_edited
@@ -25,10 +25,9 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or launch is None or not setting.sms or launch.block[1] * launch.block[2] > 1:
         return []
     code = text.code
-    found = [c for c in calls_of(code, "atomicAdd") if len(c.arguments) == 2]
-    if len(found) != 1 or re.search(r"\breturn\b|__shared__|__syncthreads", code):
+    call = _atomic(code)
+    if call is None:
         return []
-    (call,) = found
     target = re.fullmatch(r"&\s*(\w+)\s*\[(.*)\]", call.arguments[0], re.S)
     once = _ONCE.search(code)
     result = code[: call.start].rstrip()
@@ -57,6 +56,13 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     size_all = count * copies * size
     return [_summed(asked, (name, index, count, copies, blocks), edits, before, size_all)]
+
+
+def _atomic(code: str) -> Call | None:
+    """The one atomicAdd of a kernel without barriers, shared memory and early returns."""
+    found = [c for c in calls_of(code, "atomicAdd") if len(c.arguments) == 2]
+    alone = len(found) == 1 and not re.search(r"\breturn\b|__shared__|__syncthreads", code)
+    return found[0] if alone else None
 
 
 def _summed(

@@ -25,10 +25,7 @@ def fixes(asked: Asked) -> list[Fix]:
     for name in dict.fromkeys(m[1] for m in _USE.finditer(code) if m[2] in own):
         kind = _type(code, name)
         uses = [m for m in _USE.finditer(code) if m[1] == name and m[2] in own]
-        others = [
-            m for m in re.finditer(rf"(?<![\w.>]){name}\b", code)
-            if not any(u.start() <= m.start() < u.end() for u in uses) and not _declares(code, m.start(), name)
-        ]  # fmt: skip
+        others = _others(code, name, uses)
         added = [u for u in uses if re.match(r"\s*[-+*]=", code[u.end() :])]
         if kind is None or others or not added or not re.match(r"\s*=(?!=)", code[uses[0].end() :]):
             continue
@@ -36,6 +33,13 @@ def fixes(asked: Asked) -> list[Fix]:
         if made is not None:
             return [made]
     return []
+
+
+def _others(code: str, name: str, uses: list[re.Match[str]]) -> list[int]:
+    """Where a name stands that is no use by the thread's own index and no declaration."""
+    found = [m.start() for m in re.finditer(rf"(?<![\w.>]){name}\b", code)]
+    own = [at for at in found if any(u.start() <= at < u.end() for u in uses)]
+    return [at for at in found if at not in own and not _declares(code, at, name)]
 
 
 def _own(asked: Asked, name: str, kind: str, uses: list[tuple[int, int]]) -> Fix | None:

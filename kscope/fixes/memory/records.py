@@ -25,10 +25,8 @@ def fixes(asked: Asked) -> list[Fix]:
     for match in re.finditer(r"\bconst\s+(\w+)\s*\*\s*(__restrict__\s+)?(\w+)\s*(?=[,)])", head):
         record, name = match[1], match[3]
         fields = _fields(lines, record)
-        uses = list(re.finditer(rf"(?<![\w.>]){name}\s*\[\s*(\w+)\s*\]\s*\.\s*(\w+)", text.code))
-        if not fields or not uses or len(re.findall(rf"(?<![\w.>]){name}\b", text.code)) != len(uses) + 1:
-            continue
-        if any(u[2] not in fields or text.code[u.end() : u.end() + 2].strip().startswith("=") for u in uses):
+        uses = _uses(text.code, name, fields)
+        if not fields or not uses:
             continue
         size = sum(SIZES[k] for k in fields.values())
         found = [i for i in code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
@@ -65,6 +63,15 @@ def fixes(asked: Asked) -> list[Fix]:
             )
         ] if edits else []  # fmt: skip
     return []
+
+
+def _uses(code: str, name: str, fields: dict[str, str]) -> list[re.Match[str]]:
+    """Reads of fields, `name[i].field`; none where the name is used in any other way."""
+    uses = list(re.finditer(rf"(?<![\w.>]){name}\s*\[\s*(\w+)\s*\]\s*\.\s*(\w+)", code))
+    if len(re.findall(rf"(?<![\w.>]){name}\b", code)) != len(uses) + 1:
+        return []
+    read = all(u[2] in fields and not code[u.end() : u.end() + 2].strip().startswith("=") for u in uses)
+    return uses if read else []
 
 
 def _lines(stride: int, width: int) -> int:

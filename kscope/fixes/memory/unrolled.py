@@ -8,7 +8,7 @@ from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants, evaluated
-from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import Loop, Span, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 MOST = 32  # words of an array that registers can hold besides what the rest needs (judged)
@@ -21,32 +21,15 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None:
         return []
     body = text.code[text.code.find("{") :]
-    known = constants(setting.lines(text.file))
-    arrays = {
-        name: count for part in _ARRAY.findall(body) for name, size in re.findall(r"(\w+)\s*\[([^]]+)\]", part)
-        if (count := evaluated(size, known)) is not None and 1 < count <= MOST
-    }  # fmt: skip
     every = loops(text.code)
-    chosen: dict[int, tuple[str, int]] = {}
-    for n, loop in enumerate(every):
-        if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}") or loop.end.isdigit():
-            continue
-        inside = text.code[slice(*loop.body)]
-        lengths = {arrays[a] for a in arrays if re.search(rf"\b{a}\s*\[\s*{loop.name}\s*\]", inside)}
-        if len(lengths) == 1:
-            chosen[n] = (loop.name, lengths.pop())
-    counted = {name for name, _ in chosen.values()}
-    indexed = [m for a in arrays for m in re.findall(rf"(?<![\w.>]){a}\s*\[([^]]+)\]", body[body.find(";") :])]
-    declared = {size for part in _ARRAY.findall(body) for _, size in re.findall(r"(\w+)\s*\[([^]]+)\]", part)}
-    if not chosen or any(i.strip() not in counted and not i.strip().isdigit() and i not in declared for i in indexed):
+    chosen = _chosen(text.code, every, _lengths(body, constants(setting.lines(text.file))))
+    indexed = _indices(body, {name for name, _ in chosen.values()})
+    if not chosen or indexed is None:
         return []
     spans: list[Span] = []
     for n, (name, count) in chosen.items():
         loop = every[n]
-        at = loop.span[1]
         spans.append((*loop.span, f"for ({loop.kind} {name} = 0; {name} < {count}; {name}++) if ({name} < {loop.end})"))
-        if "#pragma unroll" not in text.code[: loop.span[0]].rstrip().split("\n")[-1] and not at:
-            return []
     edits = spans_edited(setting, text, spans)
     kinds = accesses(code.program, code.classes)
     local = code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"])
@@ -62,7 +45,7 @@ def fixes(asked: Asked) -> list[Fix]:
             parameters={"loops": len(chosen)},
             conditions=[
                 Condition(holds="every index of the arrays is a counter of these loops, or a number", state="proved",
-                          why=f"{len(indexed)} uses in the kernel's text"),
+                          why=f"{indexed} uses in the kernel's text"),
                 Condition(holds="the bounds are at most the arrays' lengths", state="assumed",
                           why="the code would write beyond the array else"),
                 Condition(holds="the loops stand behind #pragma unroll", state="proved"
@@ -75,6 +58,36 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _lengths(body: str, known: dict[str, int]) -> dict[str, int]:
+    """Words of the local arrays that registers could hold."""
+    found = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
+    counts = {name: evaluated(size, known) for name, size in found}
+    return {name: count for name, count in counts.items() if count is not None and 1 < count <= MOST}
+
+
+def _chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tuple[str, int]]:
+    """Loops from 0 to what the launch says that index such an array by their counter: its name, the array's length."""
+    out: dict[int, tuple[str, int]] = {}
+    for n, loop in enumerate(every):
+        if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}") or loop.end.isdigit():
+            continue
+        inside = code[slice(*loop.body)]
+        found = {size for name, size in arrays.items() if re.search(rf"\b{name}\s*\[\s*{loop.name}\s*\]", inside)}
+        if len(found) == 1:
+            out[n] = (loop.name, found.pop())
+    return out
+
+
+def _indices(body: str, counted: set[str]) -> int | None:
+    """How many uses local arrays have, all indexed by these counters or by numbers; None where one is not."""
+    declared = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
+    names, sizes = {name for name, _ in declared}, [size.strip() for _, size in declared]
+    found = [m.strip() for name in names for m in re.findall(rf"(?<![\w.>]){name}\s*\[([^]]+)\]", body)]
+    for size in sizes:
+        found.remove(size)
+    return len(found) if all(i in counted or i.isdigit() for i in found) else None
 
 
 def _unrolled(code: str, at: int) -> bool:

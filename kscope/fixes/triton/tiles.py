@@ -113,41 +113,21 @@ def parts(asked: Asked) -> list[Fix]:
 def whole_rows(asked: Asked) -> list[Fix]:
     """Loops that load one row again and again: the row in one block of registers, loaded once."""
     setting = asked.setting
-    found = [(f, n) for f, n in {(x.file, x.line) for x in asked.finding.locations} if f is not None and n is not None]
+    found = {(x.file, x.line) for x in asked.finding.locations if x.file is not None and x.line is not None}
     if not is_triton(setting) or len({f for f, _ in found}) != 1:
         return []
-    file = found[0][0]
+    file = min(str(f) for f, _ in found)
     lines = setting.lines(file)
-    if not lines:
+    text, at = _repeated(lines, min(n or 0 for _, n in found))
+    loop = {_range(lines, n) for n in at}
+    (head,) = loop if len(loop) == 1 else (None,)
+    if head is None:
         return []
-    head = next((n for n in range(min(n for _, n in found), 0, -1) if lines[n - 1].startswith("def ")), 0)
-    end = next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1)
-    if not head:
-        return []
-    loads: dict[str, list[int]] = {}
-    for n in range(head, end):
-        for text in re.findall(r"tl\.load\(([^()]*)\)", lines[n - 1]):
-            loads.setdefault(text, []).append(n)
-    repeated = [(text, at) for text, at in loads.items() if len(at) > 1]
-    if len(repeated) != 1:
-        return []
-    text, at = repeated[0]
-    loop = [_range(lines, n) for n in at]
-    if None in loop or len({r for r in loop if r is not None}) != 1 or loop[0] is None:
-        return []
-    counter, columns, block = loop[0]
-    indent = re.match(r"\s*", lines[at[0] - 2])
-    space = indent[0] if indent is not None else "    "
+    counter, columns, block = head
     once = re.sub(rf"\s*\+\s*{counter}\b", "", text)
     if once == text:
         return []
-    edits = []
-    for number, n in enumerate(at):
-        first = f"{space}row = tl.load({once})\n" if not number else ""
-        edits.append(Edit(file=file, line=n - 1, was=lines[n - 2], becomes=first.rstrip("\n")))
-        body = lines[n - 1].replace(f"tl.load({text})", "row").strip()
-        new = space + re.sub(rf"\s*\+\s*{counter}\b", "", body)
-        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=new))
+    edits = _in_registers(file, lines, at, (text, once, counter))
     return [
         Fix(
             kind="block_size",
@@ -167,6 +147,34 @@ def whole_rows(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _repeated(lines: Sequence[str], number: int) -> tuple[str, list[int]]:
+    """The one load that a function's text has more than once, and its lines; of the function around a line."""
+    head = next((n for n in range(number, 0, -1) if lines[n - 1 : n] and lines[n - 1].startswith("def ")), 0)
+    end = next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1)
+    loads: dict[str, list[int]] = {}
+    for n in range(head, end) if head else ():
+        for text in re.findall(r"tl\.load\(([^()]*)\)", lines[n - 1]):
+            loads.setdefault(text, []).append(n)
+    repeated = [(text, at) for text, at in loads.items() if len(at) > 1]
+    return repeated[0] if len(repeated) == 1 else ("", [])
+
+
+def _in_registers(file: str, lines: Sequence[str], at: Sequence[int], names: tuple[str, str, str]) -> list[Edit]:
+    """The loops' heads gone, the row loaded in place of the first, and used in their bodies. names: the load's text,
+    the text without the counter, the counter."""
+    text, once, counter = names
+    edits = []
+    for number, n in enumerate(at):
+        indent = re.match(r"\s*", lines[n - 2])
+        space = indent[0] if indent is not None else ""
+        first = f"{space}row = tl.load({once})" if not number else ""
+        edits.append(Edit(file=file, line=n - 1, was=lines[n - 2], becomes=first))
+        body = lines[n - 1].replace(f"tl.load({text})", "row").strip()
+        new = space + re.sub(rf"\s*\+\s*{counter}\b", "", body)
+        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=new))
+    return edits
 
 
 def _range(lines: Sequence[str], number: int) -> tuple[str, str, str] | None:
