@@ -60,7 +60,7 @@ def _hoisted(
         added = f"{indent}{made}\n{lines[head - 1]}"
         edits.insert(0, Edit(file=file, line=head, was=lines[head - 1], becomes=added))
     return Fix(
-        kind="hoist",
+        kind="reciprocal",
         title=f"1 / {name} once, before the loop",
         language="cuda",
         edits=edits,

@@ -56,7 +56,7 @@ def fixes(asked: Asked) -> list[Fix]:
     accesses = total(code.executed, found)
     return [
         Fix(
-            kind="vector_access",
+            kind="neighbours",
             title=f"{count} neighbours a thread, {width * count} bytes an access",
             language="cuda",
             code=f"{SEVERAL}\n// {setting.name}<<<{grid}, {launch.threads}>>>(...): {count} elements a thread",

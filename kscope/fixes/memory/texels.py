@@ -35,7 +35,7 @@ def fixes(asked: Asked) -> list[Fix]:
     edits = spans_edited(setting, text, spans)
     return [
         Fix(
-            kind="qualifier",
+            kind="texel_loads",
             title=f"{name} by loads: L1 delivers 32 of them where the texture unit takes four rounds",
             language="cuda",
             code=f"{setting.name}<<<grid, block>>>(array, width, height, ...);  // what lies behind the texture",

@@ -39,7 +39,7 @@ def fences(asked: Asked) -> list[Fix]:
             continue
         return [
             Fix(
-                kind="hoist",
+                kind="fence",
                 title="one fence behind the loop",
                 language="cuda",
                 edits=edits,

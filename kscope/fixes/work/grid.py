@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kscope.features.sass.columns import total
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, index_of, kernel_text, loops, outside, strided
 from kscope.fixes.work.launch import fixes as unused_bytes
@@ -11,6 +12,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one
 WARP = 32
+MOST_MORE = 0.1  # of the instructions, that more blocks may add by what each does once (judged)
 _POSITION = re.compile(r"\b(?:blockIdx|gridDim)\b")
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
 
@@ -24,7 +26,7 @@ def larger(asked: Asked) -> list[Fix]:
         return []
     found = _over_grid(text.code)
     blocks = held.blocks * setting.sms
-    if found is None or blocks <= launch.grid[0]:
+    if found is None or blocks <= launch.grid[0] or _beside(setting) * (blocks / launch.grid[0] - 1) > MOST_MORE:
         return []
     return [
         Fix(
@@ -156,6 +158,15 @@ def _over_grid(code: str) -> str | None:
     named = r"\b(?:int|unsigned|size_t)\s+\w+\s*=\s*gridDim\.x\s*\*[^;]*;"
     rest = outside(code, [loop.span, *(m.span() for m in re.finditer(named, code))])
     return per if not _POSITION.search(rest) else None
+
+
+def _beside(setting: Setting) -> float:
+    """The share of the warp instructions that run outside the loops around global loads: once for each block."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy")))
+    around = {loop for i in loads for loop in code.cfg.loops_around(i)}
+    inside = {i for loop in around for i in code.cfg.loop_body(loop)}
+    return total(code.executed, [i for i in range(len(code)) if i not in inside]) / max(1.0, code.all_executed)
 
 
 def _any_size(code: str) -> bool:

@@ -39,6 +39,8 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     barriers = code.ran(code.where(lambda ins, op: ins.opcode == "BAR"))
     passed = total(code.executed, barriers) / (launch.warps * launch.blocks)
+    if passed < 2 * len(steps):
+        return []  # some of the exchanges are no such ones as they ran: they have been mended
     return [
         Fix(
             kind="lane_mapping",

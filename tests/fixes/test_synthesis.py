@@ -1,0 +1,139 @@
+"""Changes of whole kernels: what captures whose better version was timed are told, and that the better version is not
+told the same again."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.engine.code.programs import sources_below
+from kscope.engine.kernels.kernel import analyze_kernel
+from kscope.fixes.compute import conversions, integer_dots, powers, product
+from kscope.fixes.given.rewrite import replaced
+from kscope.fixes.work.dealt import TRIED
+from kscope.model.contract.analysis import Fix, KernelAnalysis
+from kscope.parsers.files.inputs import open_input
+from kscope.parsers.ncu.kernels import read_kernels
+from tests.support.patches import FIXTURES
+from tests.support.reports import fixture
+
+ABOVE, BELOW = sources_below(FIXTURES / "kernels"), sources_below(FIXTURES / "kernels" / "unseen")
+
+CHANGES = [
+    ("atomics.slow", "atomics.fast", "MEM109", "aggregate", "atomicAdd(&bins_block[(int)(in[i] * 8) & 3]"),
+    ("groupby_f64.global", "groupby_f64.shared", "MEM109", "aggregate", "__shared__ double out_block[64][32];"),
+    ("attn.global", "", "MEM102", "vector_access", "element4(&k[j * AD], c)"),
+    ("narrow_loads.slow", "narrow_loads.fast", "MEM102", "neighbours", "out_v.at[k] = __hmul(in_v.at[k], s);"),
+    ("particles.aos", "particles.soa", "MEM101", "lane_mapping", "p.vx[i], vy = p.vy[i], vz = p.vz[i];"),
+    ("uncoalesced.slow", "uncoalesced.fast", "MEM101", "lane_mapping", "for (int c = threadIdx.x % 32; c < cols; c += 32)"),
+    ("csr.thread", "csr.warp", "MEM101", "lane_mapping", "if (threadIdx.x % 32 == 0) y[r] = s;"),
+    ("row_stats.thread", "row_stats.warp", "MEM101", "lane_mapping", "q += __shfl_xor_sync(~0u, q, d);"),
+    ("bitonic1024.barriers", "bitonic1024.shuffles", "LAT304", "lane_mapping", "o = __shfl_xor_sync(~0u, v, j); else"),
+    ("mandelbrot.bands", "mandelbrot.dealt", "GRD403", "lane_mapping", "blockIdx.x + r * gridDim.x"),
+    ("publish.fence_each", "publish.fence_once", "LAT308", "fence", "{ out[k * step + t] = in[k * step + t] * 2;  } __thread"),
+    ("quotients.divided", "quotients.reciprocal", "CMP204", "reciprocal", "v[k].x * inverse_sum, v[k].y * inverse_sum"),
+    ("weights.pow", "weights.root", "CMP211", "math_function", "exp(-x[i]) / ((t) * sqrt(t))"),
+    ("gemv_w4.cast", "", "CMP207", "math_function", "half_of((word >> (4 * b)) & 15, 8)"),
+    ("qdot.to_float", "qdot.dp4a", "CMP207", "math_function", "s[v] += dot4(a, b);"),
+    ("sums.in_shared", "sums.in_register", "MEM114", "register", "sum_own += tile[k] * v;"),
+    ("texels.fetched", "texels.loaded", "MEM113", "texel_loads", "t[(size_t)min(max(v + b, 0), t_h - 1) * t_w + min(max(u"),
+    ("conv1x1.constant", "conv1x1.global", "MEM111", "copy_constants", "__shared__ float cw_shared[32][33];"),
+    ("lbm.directions", "", "MEM105", "unroll", "for (int q = 0; q < 9; q++) if (q < nq)"),
+    ("spill.slow", "spill.fast", "MEM104", "launch_bounds", "__launch_bounds__(256, 1)"),
+    ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
+    ("wgmma_flight.each", "", "CMP209", "stages", "wg_commit(); wg_wait<1>();"),
+    ("triton_rowsum.down", "triton_rowsum.along", "MEM101", "lane_mapping", "(rows * cols + c)[:, None] + tl.arange(0, 32)"),
+    ("triton_softmax.passes", "triton_softmax.once", "MEM106", "block_size", "row = tl.load(x + base + offs)"),
+]
+LAUNCHES = [
+    ("small_grid.slow", "small_grid.fast", "GRD401", "block_reduce<<<1056, 256>>>(...);"),
+    ("calibrate.block128", "calibrate.block1024", "LAT301", "calibrate<<<264, 1024, 96000>>>(...);"),
+    ("gravity.blocks270", "gravity.blocks255", "GRD402", "gravity<544><<<255, 544, 98304>>>(...);"),
+    ("gather_rows.header4", "gather_rows.header128", "MEM108", "skip = (skip + 31) / 32 * 32;"),
+    ("place_rows.header1", "place_rows.header32", "MEM108", "header = (header + 31) / 32 * 32;"),
+    ("scale_add.host_input", "scale_add.device_input", "MEM110", "cudaMemcpyAsync(x_device, x, bytes, cudaMemcpyDefault"),
+    ("build.debug", "build.optimised", "CMP212", "nvcc -O3 -lineinfo -arch=sm_90"),
+    ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
+    ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "kernel[(4, 4, 8)](...)"),
+]
+
+
+@cache
+def diagnosed(case: str) -> KernelAnalysis:
+    with open_input(fixture(case)) as path:
+        return analyze_kernel(next(iter(read_kernels(path))), case, lines=lambda file: ABOVE(file) or BELOW(file))
+
+
+def changes(case: str, code: str) -> list[Fix]:
+    return [fix for f in diagnosed(case).findings if f.code == code for fix in f.fixes if not fix.refused]
+
+
+@pytest.mark.parametrize(("case", "better", "code", "kind", "line"), CHANGES)
+def test_lines(case: str, better: str, code: str, kind: str, line: str) -> None:
+    fix = next(x for x in changes(case, code) if x.kind == kind)
+    assert fix.printable
+    assert any(line in edit.becomes for edit in fix.edits)
+    first = fix.proof[0]
+    assert first.before != first.after
+    assert not better or all(x.kind != kind for x in changes(better, code)), "it is told again"
+
+
+@pytest.mark.parametrize(("case", "better", "code", "text"), LAUNCHES)
+def test_launches_and_other_words(case: str, better: str, code: str, text: str) -> None:
+    fix = changes(case, code)[0]
+    assert text in fix.code and fix.printable
+    assert not better or not changes(better, code), "it is told again"
+
+
+@pytest.mark.parametrize(
+    ("case", "code"),
+    [
+        ("groupby_f64.shared", "GRD401"),  # each block clears and adds up a table: more of them do that more often
+        ("tail_effect.slow", "GRD402"),  # the block's number says what it writes
+        ("moe_list.each", "MEM109"),  # the atomic's result is used
+        ("embed_grad.scatter", "MEM109"),  # the index has no bound
+        ("sgemm.tiled", "MEM112"),  # there are tiles already
+    ],
+)
+def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:
+    assert not changes(case, code)
+
+
+@given(st.integers(1, 1023), st.data())
+def test_small_integers_are_exact_halves(mask: int, data: st.DataObject) -> None:
+    less = data.draw(st.integers(0, 1023 - mask))
+    n = data.draw(st.integers(0, mask))
+    assert conversions._half(n, less) == n - less
+
+
+def test_runs_and_turns_are_the_same_rows() -> None:
+    for blocks, rows in TRIED:
+        run = sorted(b * rows + r for b in range(blocks) for r in range(rows))
+        assert run == sorted(b + r * blocks for b in range(blocks) for r in range(rows))
+
+
+def test_dots_need_all_four() -> None:
+    four = "(float)a.x * (float)b.x + (float)a.y * (float)b.y + (float)a.z * (float)b.z + (float)a.w * (float)b.w"
+    assert integer_dots._dots(f"s += {four};", {"a", "b"}) == "s += dot4(a, b);"
+    assert "dot4" not in integer_dots._dots(f"s += {four.replace('b.w', 'b.z')};", {"a", "b"})
+    assert "dot4" not in integer_dots._dots(f"s += {four};", {"a"})
+
+
+def test_products_are_square_and_row_by_row() -> None:
+    def n(text: str) -> str | None:
+        one, out = product._SUM.search(text), product._STORE.search(text[text.index(";") + 1 :])
+        assert one is not None and out is not None
+        return product._square(one, out)
+
+    assert n("s += A[(size_t)y * n + k] * B[(size_t)k * n + x]; C[y * n + x] = s;") == "n"
+    assert n("s += A[y * n + k] * B[x * n + k]; C[y * n + x] = s;") is None
+    assert n("s += A[y * n + k] * B[k * m + x]; C[y * n + x] = s;") is None
+
+
+def test_powers_of_halves_alone() -> None:
+    assert powers._HALVES.fullmatch("1.5") and powers._HALVES.fullmatch("2") and powers._HALVES.fullmatch("3.0")
+    assert not powers._HALVES.fullmatch("1.25") and not powers._HALVES.fullmatch("y")
+    assert replaced("pow(x, 1.25)", "pow", lambda call: None) == "pow(x, 1.25)"

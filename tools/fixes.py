@@ -1,0 +1,183 @@
+"""Which captures get a change, and what came of those that were built as printed.
+
+    python tools/fixes.py [--out reports/fixes.md]
+    python tools/fixes.py --beside cuxray        (the table of layouts anew: that program must be installed)
+
+Captures: those of fixtures/h200 whose better version was timed (`fixed_by` or `next` in CAPTURE.toml). Built: the rows
+of fixtures/fixes/measured.toml. Layouts: the kernels of fixtures/fixes/layouts.cu.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import lzma
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kscope.engine.code.fixing import subjects  # noqa: E402
+from kscope.engine.code.programs import sources_below  # noqa: E402
+from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
+from kscope.model.contract.analysis import Fix, KernelAnalysis  # noqa: E402
+from kscope.parsers.files.inputs import open_input  # noqa: E402
+from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
+from tests.support import captures, reports  # noqa: E402
+
+HERE = ROOT / "fixtures" / "fixes"
+KERNELS = ROOT / "fixtures" / "kernels"
+BESIDE = HERE / "beside.toml"
+SHAPES = ("256", "32,8")  # of the blocks that the kernels of layouts.cu are launched with
+
+
+def diagnosed(case: str) -> KernelAnalysis:
+    """The analysis of a capture, with the text of its kernel."""
+    above, below = sources_below(KERNELS), sources_below(KERNELS / "unseen")
+    with open_input(reports.fixture(case)) as path:
+        return analyze_kernel(next(iter(read_kernels(path))), case, lines=lambda file: above(file) or below(file))
+
+
+def chosen(analysis: KernelAnalysis, accept: list[str]) -> tuple[str, Fix] | None:
+    """The first change of a finding that names the planted cause; a refusal where there is nothing else."""
+    found = [(f.code, fix) for f in analysis.findings if f.rule in accept for fix in f.fixes]
+    return next((row for row in found if not row[1].refused), found[0] if found else None)
+
+
+def covered() -> tuple[list[str], int, int]:
+    """Rows of the table, how many of the captures have a change, and how many captures there are."""
+    tables = captures.tables(reports.FIXTURES)
+    labels, times = captures.labels(tables), captures.times(tables)
+    rows, with_change, every = [], 0, 0
+    for case, label in labels.items():
+        better = label.get("fixed") or label.get("next")
+        if better not in times or case not in times:
+            continue
+        every += 1
+        one = chosen(diagnosed(case), label["accept"])
+        gain = times[case] / times[better]
+        if one is None:
+            rows.append(f"| {case} | {label['accept'][0]} | {gain:.2f}x | | none |")
+            continue
+        code, fix = one
+        with_change += not fix.refused
+        what = f"refused: {fix.refused}" if fix.refused else fix.title
+        figures = "" if fix.refused or not fix.proof else f"{fix.proof[0].what}: {fix.proof[0].before:,.4g} to {fix.proof[0].after:,.4g}"
+        rows.append(f"| {case} | {label['accept'][0]} | {gain:.2f}x | {code} {what} | {figures} |".replace("\n", " "))
+    return rows, with_change, every
+
+
+def page() -> str:
+    rows, with_change, every = covered()
+    measured: dict[str, Any] = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))
+    built = measured["proposals"]
+    gains = [p["before_us"] / p["after_us"] for p in built]
+    priced = [(p, g) for p, g in zip(built, gains, strict=True) if "high" in p]
+    inside = sum(p["low"] <= g <= p["high"] for p, g in priced)
+    lines = [
+        "# Changes", "",
+        "Made by `python tools/fixes.py` from fixtures/h200 and fixtures/fixes. The makers of these changes were written",
+        "with these captures at hand: the figures say what is reached on known faults, not on those of others.", "",
+        f"{with_change} of {every} captures whose better version was timed get a change that is proved.",
+        f"{len(built)} changes were built as printed and timed on one {measured['device']['gpu']}: "
+        f"{sum(g > 1 for g in gains)} faster, {sum(g < 0.99 for g in gains)} slower; {inside} of {len(priced)} promises in bounds.",
+        "", "## Built as printed", "", "| capture | rule | change | promised | delivered | words that differ |",
+        "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for p, gain in zip(built, gains, strict=True):
+        promised = f"{p['promised']:.2f}x ({p['low']:.2f} - {p['high']:.2f})" if "high" in p else "nothing"
+        lines.append(f"| {p['case']} | {p['rule']} | {p['kind']} | {promised} | {gain:.2f}x | {p['words_that_differ']:.2%} |")
+    lines += ["", "## Every capture", "", "| capture | cause | better version | change | figures |", "|---|---|---|---|---|", *rows]
+    if BESIDE.exists():
+        lines += ["", *beside_table(tomllib.loads(BESIDE.read_text("utf-8")))]
+    return "\n".join(lines) + "\n"
+
+
+def beside_table(data: dict[str, Any]) -> list[str]:
+    out = [
+        "## Layouts beside cuxray", "",
+        f"cuxray {data['version']} (`solve`, run against; {data['seconds_theirs']:.1f} s for all kernels of a block shape) and",
+        f"`kscope fix` ({data['seconds_ours']:.1f} s for all) on the kernels of fixtures/fixes/layouts.cu, of which no profile",
+        "is needed. Cleared: a layout under which no access of the kernel conflicts. Edits: lines of the source that change.",
+        "", "| kernel | cuxray: cleared | kscope: cleared by padding | by XOR | edits | wavefronts counted by ncu after it |",
+        "|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for name, row in data["kernels"].items():
+        out.append(
+            f"| {name} | {row['theirs']} | {row['pad']} | {row['swizzle']} | {'yes' if row['edits'] else 'no'} | {row['counted']} |"
+        )
+    return out
+
+
+def beside(program: str) -> None:
+    """Run both and keep what they said."""
+    measured: dict[str, Any] = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["layouts"]
+    with tempfile.TemporaryDirectory() as folder:
+        cubin = Path(folder) / "layouts.cubin"
+        cubin.write_bytes(lzma.decompress((HERE / "layouts.sm_90.cubin.xz").read_bytes()))
+        begun = time.perf_counter()
+        ours = {s.name: [x for f in s.findings for x in f.fixes] for s in subjects(str(cubin), None, sources_below(HERE))}
+        seconds_ours = time.perf_counter() - begun
+        theirs: dict[str, str] = {}
+        seconds_theirs = 0.0
+        for shape in SHAPES:
+            begun = time.perf_counter()
+            command = [sys.executable, "-m", program, "solve", str(cubin), "--threads", shape, "--json"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            seconds_theirs = max(seconds_theirs, time.perf_counter() - begun)
+            for one in json.loads(done.stdout)["results"]:
+                flat = "threadIdx.y" not in _source(one["kernel"])
+                if flat == (shape == "256"):
+                    theirs[one["kernel"]] = "yes" if one.get("global") else "no"
+        version = subprocess.run([sys.executable, "-m", program, "--version"], capture_output=True, text=True, check=False)
+    lines = [
+        "# Written by tools/fixes.py --beside: what another program says of the kernels of layouts.cu.",
+        f'version = "{version.stdout.split()[-1]}"', f"seconds_theirs = {seconds_theirs:.2f}",
+        f"seconds_ours = {seconds_ours:.2f}", "",
+    ]  # fmt: skip
+    for name, row in measured.items():
+        fixes = {x.kind: x for x in ours.get(name, ()) if not x.refused}
+        said = {k: ("yes" if k in fixes and cleared(fixes[k]) else "no") for k in ("pad", "swizzle")}
+        edits = str(any(x.edits for x in fixes.values())).lower()
+        after = min(v["wavefronts"] for k, v in row.items() if k != "plain")
+        ideal = row["plain"]["ideal"]
+        lines += [
+            f"[kernels.{name}]", f'theirs = "{theirs.get(name, "no answer")}"', f'pad = "{said["pad"]}"',
+            f'swizzle = "{said["swizzle"]}"', f"edits = {edits}", f'counted = "{after:,} of at least {ideal:,}"', "",
+        ]  # fmt: skip
+    BESIDE.write_text("\n".join(lines), encoding="utf-8")
+
+
+def cleared(fix: Fix) -> bool:
+    return any(c.holds == "no access conflicts" and c.state == "proved" for c in fix.conditions)
+
+
+def _source(kernel: str) -> str:
+    text = (HERE / "layouts.cu").read_text("utf-8")
+    return text[text.index(f"void {kernel}(") :].partition("\n}")[0]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--beside", metavar="PROGRAM")
+    args = parser.parse_args()
+    if args.beside:
+        beside(args.beside)
+        return
+    text = page()
+    if args.out:
+        args.out.write_text(text, encoding="utf-8")
+        print(f"Wrote {args.out}", file=sys.stderr)
+    else:
+        print(text, end="")
+
+
+if __name__ == "__main__":
+    main()
