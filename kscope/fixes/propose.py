@@ -28,7 +28,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP204": ("compute.math_functions:fixes", "compute.reciprocals:fixes"), "CMP205": ("compute.divisors:fixes",),
     "CMP206": ("compute.fused:fixes",), "CMP207": ("compute.conversions:fixes", "compute.integer_dots:fixes"),
     "CMP209": ("work.fences:products",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
-    "LAT301": ("work.launch:fixes", "work.grid:taller"), "LAT302": ("work.grid:larger",),
+    "LAT301": ("work.launch:fixes", "work.grid:taller", "work.peaks:fixes"), "LAT302": ("work.grid:larger",),
     "LAT304": ("work.shuffles:fixes",), "LAT307": ("triton.programs:stages", "work.waits:ring"),
     "LAT308": ("work.fences:fences",), "GRD401": ("work.grid:larger", "triton.tiles:parts"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
