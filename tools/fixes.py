@@ -85,7 +85,8 @@ def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
     """Rows of the table, and what each change delivered beside what is promised of it now."""
     rows, kept = [], []
     for p in tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["proposals"]:
-        found = [x for f in diagnosed(p["case"]).findings if f.code == p["rule"] for x in f.fixes if x.kind == p["kind"]]
+        findings = [f for f in diagnosed(p["case"]).findings if f.code == p["rule"]]
+        found = [x for f in findings for x in f.fixes if x.kind == p["kind"]]
         price = next((x.price for x in found), None)
         gain = p["before_us"] / p["after_us"]
         promised = f"{price.speedup:.2f}x ({price.low:.2f} - {price.high:.2f})" if price else "nothing"
@@ -104,8 +105,8 @@ def page() -> str:
     inside = sum(price.low <= gain <= price.high for gain, price in priced)
     lines = [
         "# Changes", "",
-        "Made by `python tools/fixes.py` from fixtures/h200 and fixtures/fixes. The makers of these changes were written",
-        "with these captures at hand: the figures say what is reached on known faults, not on those of others.", "",
+        "Made by `python tools/fixes.py` from fixtures/h200 and fixtures/fixes. The makers of these changes were",
+        "written with these captures at hand: what they reach on known faults, not on those of others.", "",
         f"{with_change} of {every} captures whose better version was timed get a change.",
         f"{len(kept)} changes were built as printed and timed in turn with the original on one {device}:",
         f"{sum(gain > 1 for gain, _ in kept)} are faster, {sum(gain < SLOWER for gain, _ in kept)} slower; "
@@ -124,10 +125,11 @@ def page() -> str:
 def beside_table(data: dict[str, Any]) -> list[str]:
     out = [
         "## Layouts beside cuxray", "",
-        f"cuxray {data['version']} (`solve`: {data['seconds_theirs']:.1f} s for all kernels of one block shape) and `kscope fix`",
-        f"({data['seconds_ours']:.1f} s for all) on the kernels of fixtures/fixes/layouts.cu, without a profile: so neither",
-        "prices them. Cleared: a layout under which no access of the kernel conflicts. Edits: lines of the source.",
-        "", "| kernel | cuxray: cleared | kscope: cleared by padding | by XOR | edits | wavefronts counted by ncu after it |",
+        f"cuxray {data['version']} (`solve`: {data['seconds_theirs']:.1f} s for the kernels of one block shape) and",
+        f"`kscope fix` ({data['seconds_ours']:.1f} s for all) on the kernels of fixtures/fixes/layouts.cu, without a",
+        "profile: so neither prices them. Cleared: a layout under which no access of the kernel conflicts. Edits: lines",
+        "of the source.",
+        "", "| kernel | cuxray: cleared | kscope: cleared by padding | by XOR | edits | wavefronts by ncu after it |",
         "|---|---|---|---|---|---|",
     ]  # fmt: skip
     for name, row in data["kernels"].items():

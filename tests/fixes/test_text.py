@@ -6,7 +6,8 @@ import pytest
 
 from kscope.fixes.given import text
 
-GRID = "for (size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) s += x[i];"
+START, STEP = "blockIdx.x * (size_t)blockDim.x + threadIdx.x", "(size_t)gridDim.x * blockDim.x"
+GRID = f"for (size_t i = {START}; i < n; i += {STEP}) s += x[i];"
 
 
 def test_a_loop_over_the_grid_is_told_from_others() -> None:

@@ -22,7 +22,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if step is None or not most:
         return []
     kept = _kept(asked, peak)
-    lines = [f"{count} of {where} ({length} instructions)" for where, count, length in kept[:SHOWN]]
+    longest = ", ".join(f"{count} of {where} ({length} instructions)" for where, count, length in kept[:SHOWN])
     place = f"line {code[peak].line}" if code[peak].line is not None else f"0x{code[peak].pc:x}"
     return [
         Fix(
@@ -36,9 +36,9 @@ def fixes(asked: Asked) -> list[Fix]:
                 )
             ],
             refused=(
-                f"__launch_bounds__({launch.threads}, {step.blocks}) takes {launch.registers - step.registers} registers "
-                "away, and nothing proves that it does not spill (kscope sass --tune-registers tries it). "
-                f"{most} values are alive at {place}" + (f"; kept longest across it: {', '.join(lines)}" if lines else "")
+                f"bounds of ({launch.threads}, {step.blocks}) take away {launch.registers - step.registers} "
+                "registers, and nothing proves that it does not spill (kscope sass --tune-registers tries). "
+                f"{most} values are alive at {place}" + (f"; kept longest across it: {longest}" if longest else "")
             ),
         )
     ]  # fmt: skip
