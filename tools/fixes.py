@@ -127,8 +127,8 @@ def beside_table(data: dict[str, Any]) -> list[str]:
         "## Layouts beside cuxray", "",
         f"cuxray {data['version']} (`solve`: {data['seconds_theirs']:.1f} s for the kernels of one block shape) and",
         f"`kscope fix` ({data['seconds_ours']:.1f} s for all) on the kernels of fixtures/fixes/layouts.cu, without a",
-        "profile: so neither prices them. Cleared: a layout under which no access of the kernel conflicts. Edits: lines",
-        "of the source.",
+        "profile: so neither prices them. Cleared: a layout under which no access of the kernel conflicts. Edits:",
+        "lines of the source.",
         "", "| kernel | cuxray: cleared | kscope: cleared by padding | by XOR | edits | wavefronts by ncu after it |",
         "|---|---|---|---|---|---|",
     ]  # fmt: skip

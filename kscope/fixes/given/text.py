@@ -16,6 +16,9 @@ from kscope.model.contract.fixes import Edit
 Span = tuple[int, int, str]
 """Start and end in a text, and what stands there instead."""
 
+LONGEST, WIDEST = 16 * 1024, 1000
+"""Characters of a kernel's text and of a line of it: the text is whoever's, and patterns take their square at worst."""
+
 _CAST = re.compile(r"\(\s*(?:size_t|unsigned|int|long long|unsigned int|uint32_t|int64_t|long)\s*\)")
 _SUFFIX = re.compile(r"(?<=\d)[uU]?[lL]{0,2}\b")
 _INDEX = re.compile(r"^blockIdx\.x\*(?P<per>[\w.]+)\+threadIdx\.x$|^threadIdx\.x\+blockIdx\.x\*(?P<per2>[\w.]+)$")
@@ -50,16 +53,27 @@ class Loop(Struct, frozen=True):
 
 
 def kernel_text(setting: Setting) -> Text | None:
-    """The kernel's text, where the source is at hand and names it once."""
-    for place in places(setting, range(len(setting.code))):
-        lines = setting.lines(place.file)
-        head = next((n for n in range(place.number, 0, -1) if "__global__" in lines[n - 1]), None)
-        if head is None or not re.search(rf"\b{re.escape(setting.name)}\s*\(", "\n".join(lines[head - 1 : head + 2])):
-            continue
-        inside = [n for n in body(lines, place.number) if n >= head]
-        if place.number in inside:
-            return Text(place.file, head, "\n".join(blanked(lines[n - 1]) for n in inside))
+    """The kernel's text, where the source is at hand, names it, and is no longer than one looks through at once."""
+    seen: set[tuple[str, int]] = set()
+    for index in range(len(setting.code)):
+        for place in places(setting, [index]):
+            if (place.file, place.number) in seen:
+                continue
+            seen.add((place.file, place.number))
+            lines = setting.lines(place.file)
+            head = next((n for n in range(place.number, 0, -1) if "__global__" in lines[n - 1]), None)
+            if head is None or not _named(setting.name, lines[head - 1 : head + 2]):
+                continue
+            inside = [n for n in body(lines, place.number) if n >= head]
+            if place.number in inside:
+                code = "\n".join(blanked(lines[n - 1]) for n in inside)
+                longest = max(len(lines[n - 1]) for n in inside)
+                return Text(place.file, head, code) if len(code) <= LONGEST and longest <= WIDEST else None
     return None
+
+
+def _named(name: str, lines: Sequence[str]) -> bool:
+    return re.search(rf"\b{re.escape(name)}\s*\(", "\n".join(lines)) is not None
 
 
 def blanked(line: str) -> str:
