@@ -47,7 +47,7 @@ KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameter
     for (int j = 0; j < {each}; j++)
       {C}[(size_t)(blockIdx.y * {tile} + row * {each} + i) * {n} + blockIdx.x * {tile} + col + j * {across}] = {value};
 }}
-// {name}_tiles<<<dim3({n} / {tile}, {n} / {tile}), {threads}>>>(...), {n} on the host"""
+// launch: {name}_tiles<<<dim3({n} / {tile}, {n} / {tile}), {threads}>>>(...), {n} on the host"""
 
 
 def fixes(asked: Asked) -> list[Fix]:

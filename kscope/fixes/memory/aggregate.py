@@ -76,7 +76,7 @@ def _summed(
         kind="aggregate",
         title=f"{name}[] summed up in shared memory by each block",
         language="cuda",
-        code=f"{setting.name}<<<{blocks}, {threads}>>>(...);",
+        code=f"// launch: {setting.name}<<<{blocks}, {threads}>>>(...)",
         edits=edits,
         parameters={"entries": count, "copies": copies, "grid.x": blocks},
         conditions=[

@@ -59,7 +59,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="neighbours",
             title=f"{count} neighbours a thread, {width * count} bytes an access",
             language="cuda",
-            code=f"{SEVERAL}\n// {setting.name}<<<{grid}, {launch.threads}>>>(...): {count} elements a thread",
+            code=f"{SEVERAL}\n// launch: {setting.name}<<<{grid}, {launch.threads}>>>(...), {count} elements a thread",
             edits=edits,
             parameters={"elements": count, "grid.x": grid},
             conditions=[

@@ -43,7 +43,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="lane_mapping",
             title=f"a warp for each {row}: its lanes read side by side",
             language="cuda",
-            code=f"{setting.name}<<<{grid}, {launch.threads}>>>(...);  // {LANES} times as many blocks",
+            code=f"// launch: {setting.name}<<<{grid}, {launch.threads}>>>(...), {LANES} times as many blocks",
             edits=edits,
             parameters={"grid.x": grid},
             conditions=[

@@ -97,7 +97,7 @@ def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int,
             kind="launch_bounds",
             title=f"blocks of {threads} threads with {registers} registers each",
             language="cuda",
-            code=f"{setting.name}<<<{grid}, {threads}>>>(...);",
+            code=f"// launch: {setting.name}<<<{grid}, {threads}>>>(...)",
             edits=edits,
             parameters={"block.x": threads, "grid.x": grid, "registers": registers},
             conditions=[
