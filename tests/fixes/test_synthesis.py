@@ -57,6 +57,8 @@ LAUNCHES = [
     ("scale_add.host_input", "scale_add.device_input", "MEM110", "cudaMemcpyAsync(x_device, x, bytes"),
     ("build.debug", "build.optimised", "CMP212", "nvcc -O3 -lineinfo -arch=sm_90"),
     ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
+    ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
+    ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "kernel[(4, 4, 8)](...)"),
 ]
 
@@ -95,7 +97,7 @@ def test_launches_and_other_words(case: str, better: str, code: str, text: str) 
         ("tail_effect.slow", "GRD402"),  # the block's number says what it writes
         ("moe_list.each", "MEM109"),  # the atomic's result is used
         ("embed_grad.scatter", "MEM109"),  # the index has no bound
-        ("sgemm.tiled", "MEM112"),  # there are tiles already
+        ("gemm_f32.reg1d", "MEM112"),  # several results a thread already
     ],
 )
 def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:
@@ -126,7 +128,8 @@ def test_products_are_square_and_row_by_row() -> None:
     def n(text: str) -> str | None:
         one, out = product._SUM.search(text), product._STORE.search(text[text.index(";") + 1 :])
         assert one is not None and out is not None
-        return product._square(one, out)
+        found = product._square(one, out)
+        return found[2] if found is not None else None
 
     assert n("s += A[(size_t)y * n + k] * B[(size_t)k * n + x]; C[y * n + x] = s;") == "n"
     assert n("s += A[y * n + k] * B[x * n + k]; C[y * n + x] = s;") is None

@@ -38,7 +38,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="texel_loads",
             title=f"{name} by loads: L1 delivers 32 of them where the texture unit takes four rounds",
             language="cuda",
-            code=f"// launch: {setting.name}<<<grid, block>>>(array, width, height, ...), of what lies behind the texture",
+            code=f"// launch: {setting.name}<<<grid, block>>>(array, width, height, ...)",
             edits=edits,
             conditions=[
                 Condition(holds="coordinates are whole and unfiltered", state="proved", why="each is an integer + 0.5"),
