@@ -80,6 +80,14 @@ def test_promises_were_kept(
         assert fix.price.low <= delivered <= fix.price.high
 
 
+@pytest.mark.parametrize("case", ["gemm_bf16.mma", "mha.plain"])
+def test_a_function_that_makes_addresses_is_changed(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """A tile in dynamic shared memory: the swizzle goes into the one function that all its addresses come from."""
+    fix = next(x for f in diagnosis(case).findings if f.code == "MEM103" for x in f.fixes if x.kind == "swizzle")
+    (edit,) = fix.edits
+    assert "swizzled(" in edit.becomes and "row * 128" in edit.was
+
+
 def test_enough_was_built() -> None:
     assert len(PROMISED) >= 25
     assert len(MEASURED["layouts"]) >= 8
