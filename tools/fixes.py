@@ -2,6 +2,7 @@
 
     python tools/fixes.py [--out reports/fixes.md]
     python tools/fixes.py --beside cuxray        (the table of layouts anew: that program must be installed)
+    python tools/fixes.py --take rows.json       (times of changes that were built: into fixtures/fixes/measured.toml)
 
 Captures: those of fixtures/h200 whose better version was timed (`fixed_by` or `next` in CAPTURE.toml). Built: the rows
 of fixtures/fixes/measured.toml. Layouts: the kernels of fixtures/fixes/layouts.cu.
@@ -91,7 +92,9 @@ def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
         gain = p["before_us"] / p["after_us"]
         promised = f"{price.speedup:.2f}x ({price.low:.2f} - {price.high:.2f})" if price else "nothing"
         inside = "" if price is None else "yes" if price.low <= gain <= price.high else "no"
-        what = p.get("refused", "") or f"{p['words_that_differ']:.2%}"
+        share, most = p.get("words_that_differ"), p.get("largest_difference")
+        what = "laid out anew" if p.get("laid_out_anew") else "" if share is None else f"{share:.2%}"
+        what += f", by {most:.0e} at most" if most else ""
         rows.append(f"| {p['case']} | {p['rule']} | {p['kind']} | {promised} | {gain:.2f}x | {inside} | {what} |")
         kept.append((gain, price))
     return rows, kept
@@ -179,6 +182,29 @@ def beside(program: str) -> None:
     BESIDE.write_text("\n".join(lines), encoding="utf-8")
 
 
+def take(path: Path) -> None:
+    """Rows of case, rule, kind, before_us, after_us, words_that_differ (a share), largest_difference (relative to the
+    largest value), or laid_out_anew: in place of those of the same change, or beside them."""
+    file = HERE / "measured.toml"
+    text = file.read_text("utf-8")
+    known = {(p["case"], p["rule"], p["kind"]): p for p in tomllib.loads(text)["proposals"]}
+    known |= {(p["case"], p["rule"], p["kind"]): p for p in json.loads(path.read_text("utf-8"))}
+    out = [text[: text.index("[[proposals]]")].rstrip(), ""]
+    for key in sorted(known):
+        p = known[key]
+        out += ["[[proposals]]", *(f'{name} = "{p[name]}"' for name in ("case", "rule", "kind"))]
+        out += [f"{name} = {p[name]:.2f}" for name in ("before_us", "after_us")]
+        if p.get("laid_out_anew"):
+            out += ["laid_out_anew = true  # data that lie elsewhere: results are not comparable word by word", ""]
+            continue
+        if p.get("words_that_differ") is not None:
+            out.append(f"words_that_differ = {p['words_that_differ']:.4f}")
+        if p.get("largest_difference") is not None:
+            out.append(f"largest_difference = {p['largest_difference']:.2e}  # relative to the largest value")
+        out.append("")
+    file.write_text("\n".join(out), encoding="utf-8")
+
+
 def cleared(fix: Fix) -> bool:
     return any(c.holds == "no access conflicts" and c.state == "proved" for c in fix.conditions)
 
@@ -192,7 +218,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path)
     parser.add_argument("--beside", metavar="PROGRAM")
+    parser.add_argument("--take", type=Path, metavar="FILE")
     args = parser.parse_args()
+    if args.take:
+        take(args.take)
+        return
     if args.beside:
         beside(args.beside)
         return

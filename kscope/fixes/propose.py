@@ -32,7 +32,8 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT304": ("work.shuffles:fixes",), "LAT307": ("triton.programs:stages", "work.waits:ring"),
     "LAT308": ("work.fences:fences",), "GRD401": ("work.grid:larger", "triton.tiles:parts"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
-    "GRD404": ("work.launch:blocks", "triton.programs:programs"), "ASY504": ("triton.programs:stages",),
+    "GRD404": ("work.launch:blocks", "triton.programs:programs"),
+    "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 

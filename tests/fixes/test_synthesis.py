@@ -3,24 +3,14 @@ told the same again."""
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.engine.code.programs import sources_below
-from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.fixes.compute import conversions, integer_dots, powers, product
 from kscope.fixes.given.rewrite import replaced
 from kscope.fixes.work.dealt import TRIED
-from kscope.model.contract.analysis import Fix, KernelAnalysis
-from kscope.parsers.files.inputs import open_input
-from kscope.parsers.ncu.kernels import read_kernels
-from tests.support.patches import FIXTURES
-from tests.support.reports import fixture
-
-ABOVE, BELOW = sources_below(FIXTURES / "kernels"), sources_below(FIXTURES / "kernels" / "unseen")
+from tests.support.with_sources import changes, diagnosed
 
 CHANGES = [
     ("atomics.slow", "atomics.fast", "MEM109", "aggregate", "atomicAdd(&bins_block[(int)(in[i] * 8) & 3]"),
@@ -36,7 +26,7 @@ CHANGES = [
     ("publish.fence_each", "publish.fence_once", "LAT308", "fence", "= in[k * step + t] * 2;  } __threadfence();"),
     ("quotients.divided", "quotients.reciprocal", "CMP204", "reciprocal", "v[k].x * inverse_sum, v[k].y * inverse_sum"),
     ("weights.pow", "weights.root", "CMP211", "math_function", "exp(-x[i]) / ((t) * sqrt(t))"),
-    ("gemv_w4.cast", "", "CMP207", "math_function", "half_of((word >> (4 * b)) & 15, 8)"),
+    ("gemv_w4.cast", "", "CMP207", "math_function", "halves_of((word >> (4 * b)) & 15, (word >> (4 * b + 16)) & 15"),
     ("qdot.to_float", "qdot.dp4a", "CMP207", "math_function", "s[v] += dot4(a, b);"),
     ("sums.in_shared", "sums.in_register", "MEM114", "register", "sum_own += tile[k] * v;"),
     ("texels.fetched", "texels.loaded", "MEM113", "texel_loads", "t[(size_t)min(max(v + b, 0), t_h - 1) * t_w"),
@@ -44,7 +34,6 @@ CHANGES = [
     ("lbm.directions", "", "MEM105", "unroll", "for (int q = 0; q < 9; q++) if (q < nq)"),
     ("spill.slow", "spill.fast", "MEM104", "launch_bounds", "__launch_bounds__(256, 1)"),
     ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
-    ("wgmma_flight.each", "", "CMP209", "stages", "wg_commit(); wg_wait<1>();"),
     ("triton_rowsum.down", "triton_rowsum.along", "MEM101", "lane_mapping", "(rows * cols + c)[:, None]"),
     ("triton_softmax.passes", "triton_softmax.once", "MEM106", "block_size", "row = tl.load(x + base + offs)"),
 ]
@@ -55,22 +44,13 @@ LAUNCHES = [
     ("gather_rows.header4", "gather_rows.header128", "MEM108", "skip = (skip + 31) / 32 * 32;"),
     ("place_rows.header1", "place_rows.header32", "MEM108", "header = (header + 31) / 32 * 32;"),
     ("scale_add.host_input", "scale_add.device_input", "MEM110", "cudaMemcpyAsync(x_device, x, bytes"),
+    ("ws_gemm.stages2", "", "ASY504", "197664 bytes of dynamic shared memory"),
     ("build.debug", "build.optimised", "CMP212", "nvcc -O3 -lineinfo -arch=sm_90"),
     ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
     ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "kernel[(4, 4, 8)](...)"),
 ]
-
-
-@cache
-def diagnosed(case: str) -> KernelAnalysis:
-    with open_input(fixture(case)) as path:
-        return analyze_kernel(next(iter(read_kernels(path))), case, lines=lambda file: ABOVE(file) or BELOW(file))
-
-
-def changes(case: str, code: str) -> list[Fix]:
-    return [fix for f in diagnosed(case).findings if f.code == code for fix in f.fixes if not fix.refused]
 
 
 @pytest.mark.parametrize(("case", "better", "code", "kind", "line"), CHANGES)
@@ -102,6 +82,11 @@ def test_launches_and_other_words(case: str, better: str, code: str, text: str) 
 )
 def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:
     assert not changes(case, code)
+
+
+def test_a_wait_that_brings_nothing_is_refused() -> None:
+    (fix,) = [x for f in diagnosed("wgmma_flight.each").findings if f.code == "CMP209" for x in f.fixes]
+    assert "brings nothing" in fix.refused and fix.price is None and not fix.edits
 
 
 @given(st.integers(1, 1023), st.data())

@@ -6,6 +6,7 @@ import re
 
 from kscope.features.lanes.vectorizable import Merge, merges
 from kscope.features.sass.columns import total
+from kscope.features.sass.slices import pointer
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import kernel_text, loops
@@ -13,7 +14,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WIDEST = 16
 ELEMENT = """__device__ __forceinline__ float element4(const float* p, int c) {  // p[c], by a load of 16 bytes
-  float4 v = reinterpret_cast<const float4*>(p)[c / 4];  // c is a number, in an unrolled loop: four of them share it
+  float4 v = __ldg(reinterpret_cast<const float4*>(p) + c / 4);  // c is a number, in an unrolled loop: four share it
   return c % 4 == 0 ? v.x : c % 4 == 1 ? v.y : c % 4 == 2 ? v.z : v.w;
 }"""
 _FLOATS = re.compile(r"\b(?:const\s+)?float\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])")
@@ -38,6 +39,11 @@ def elements(asked: Asked) -> list[Fix]:
         return line
 
     edits = changed(places(setting, members), change)
+    writes = ("store", "atomic", "reduction")
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
+    read, written = {pointer(code, i) for i in members}, {pointer(code, i) for i in stores}
+    if None in read or None in written or read & written:
+        return []  # __ldg is for what nobody writes meanwhile, and only it keeps the compiler from four narrow loads
     lines = {(e.file, e.line) for e in edits}
     reached = [m for m in groups if (code[m.members[0]].file, code[m.members[0]].line) in lines]
     if not reached or any(not _every(asked, file, line, members) for file, line in lines):
@@ -53,7 +59,8 @@ def elements(asked: Asked) -> list[Fix]:
             conditions=[
                 Condition(holds="groups of four start at multiples of 16 bytes", state="assumed",
                           why="cudaMalloc aligns to 256 bytes; the offsets were run"),
-                Condition(holds="nothing between them writes what they read", state="proved", why="def-use and order"),
+                Condition(holds="the kernel does not write what they read", state="proved", why="address slices"),
+                Condition(holds="nobody else writes it meanwhile", state="check"),
             ],
             proof=[
                 Proof(what="warp loads", before=total(code.executed, mine),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
-from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -65,62 +64,25 @@ def fences(asked: Asked) -> list[Fix]:
     return []
 
 
-_WAIT = re.compile(r"\b(\w*wait\w*)\s*<\s*0\s*>\s*\(\s*\)\s*;|(wgmma\.wait_group\.sync\.aligned\s+)0(?=;)")
-
-
 def products(asked: Asked) -> list[Fix]:
-    """Each wgmma waited for at once: one may stay in flight, and all are waited for behind the loop."""
-    setting, code = asked.setting, asked.setting.code
-    text = kernel_text(setting)
+    """Each wgmma waited for at once. No code: a wait that leaves one in flight was tried, and changed nothing, as the
+    compiler waits by itself where a loop carries the sums (its note C7515)."""
+    code = asked.setting.code
     issued = code.ran(code.where(lambda ins, op: ins.opcode.endswith("GMMA")))
-    ring = {code.cfg.loop_of[i] for i in issued} - {None}
-    if text is None or not issued or not ring:
+    looped = [i for i in issued if code.cfg.loop_of[i] is not None]
+    waits = code.ran(code.where(lambda ins, op: ins.opcode == "WARPGROUP" and "DEPBAR" in ins.mods))
+    if not looped or not waits:
         return []
-    writes = code.where(
-        lambda ins, op: op.pipe == "tma" or (op.space == "shared" and op.access in ("store", "async_copy"))
-    )
-    overwritten = [i for i in code.ran(writes) if code.cfg.loop_of[i] in ring]
-    if overwritten:
-        return []
-    for loop in loops(text.code):
-        inside = text.code[slice(*loop.body)]
-        found = list(_WAIT.finditer(inside))
-        if len(found) != 1 or "for" in inside[found[0].end() :]:
-            continue
-        (one,) = found
-        at = loop.body[0]
-        name = one[1]
-        if name is None:
-            continue
-        spans: list[Span] = [
-            (at + one.start(), at + one.end(), f"{name}<1>();"), (loop.body[1], loop.body[1], f" {name}<0>();")
-        ]
-        edits = spans_edited(setting, text, spans)
-        if not edits:
-            continue
-        return [
-            Fix(
-                kind="stages",
-                title="one group of products stays in flight while the next is issued",
-                language="cuda",
-                edits=edits,
-                conditions=[
-                    Condition(
-                        holds="the loop does not write what the products read", state="proved",
-                        why="it has no store to shared memory and no copy into it",
-                    ),
-                    Condition(
-                        holds="the loop does not read the sums", state="check",
-                        why="the compiler waits by itself where it does",
-                    ),
-                ],
-                proof=[
-                    Proof(
-                        what="groups of products in flight when the next is issued", before=0, after=1, unit="groups",
-                        how=f"{len(places(setting, issued))} lines issue them; the wait leaves the newest",
-                    )
-                ],
-                price=asked.finding.estimate,
-            )
-        ]  # fmt: skip
-    return []
+    each = total(code.executed, looped) / max(1.0, total(code.executed, waits))
+    return [
+        Fix(
+            kind="stages",
+            title="several products behind one wait",
+            proof=[Proof(what="products that one wait is for", before=round(each, 2), after=4)],
+            refused=(
+                f"{each:.1f} products stand between a fence and their wait. A wait that leaves one group in flight "
+                "brings nothing where the loop carries the sums: the compiler waits then. Issue four and more between "
+                "wgmma.fence and commit_group: the loop goes on by as many, which its text alone does not allow"
+            ),
+        )
+    ]

@@ -7,12 +7,68 @@ import re
 from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import constants
+from kscope.fixes.given.text import kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _WAIT = re.compile(
     r"(?P<call>\b\w*wait\w*\s*)<\s*\w+\s*>(?=\s*\(\s*\))|(?P<prior>\b__pipeline_wait_prior\s*\(\s*)\w+(?=\s*\))|"
     r"(?P<asm>cp\.async\.wait_group\s+)0\b"
 )
+
+
+_RING = re.compile(
+    r"for\s*\(\s*int\s+(\w+)\s*=\s*0\s*;\s*\1\s*<\s*(?P<name>\w+)\s*;\s*\1\+\+\s*\)\s*\{?[^;{}]*init", re.ASCII
+)
+
+
+def deeper(asked: Asked) -> list[Fix]:
+    """More stages of a ring of mbarriers whose number has a name."""
+    setting, launch = asked.setting, asked.setting.launch
+    said = {e.metric: e.value for e in asked.finding.evidence if isinstance(e.value, (int, float))}
+    stages, size, room = (said.get(n, 0.0) for n in ("stages", "bytes a stage", "stages that fit"))
+    text = kernel_text(setting)
+    ring_ = _RING.search(text.code) if text is not None else None
+    if launch is None or text is None or ring_ is None or not stages or not size or not room or room <= stages:
+        return []
+    name = ring_["name"]
+    above = "\n".join(setting.lines(text.file)[max(0, text.first - 4) : text.first])
+    if not re.search(rf"\bint\s+{name}\b", above) and name not in constants(setting.lines(text.file)):
+        return []
+    more = int((room - stages) * size)
+    was, will = setting.occupancy(), setting.occupancy(more_shared=more)
+    if was is None or will is None or will.blocks < was.blocks:
+        return []
+    shared = launch.shared_dynamic + more
+    return [
+        Fix(
+            kind="stages",
+            title=f"{name} = {room:.0f} stages instead of {stages:.0f}: {(room - 1) * size / 1024:.0f} KB on their way",
+            language="cuda",
+            code=(
+                f"constexpr int {name} = {room:.0f};  // or the template's argument; a slot s and its parity go on by\n"
+                f"// if (++s == {name}) {{ s = 0; parity ^= 1; }}  in producer and consumers alike\n"
+                f"// launch: {shared} bytes of dynamic shared memory, allowed by cudaFuncSetAttribute"
+            ),
+            parameters={"stages": int(room), "shared_dynamic": shared},
+            conditions=[
+                Condition(holds=f"{name} counts the ring's mbarriers", state="proved", why="the loop that makes them"),
+                Condition(
+                    holds=f"{room:.0f} stages leave {will.blocks} blocks on an SM", state="proved",
+                    why="registers, shared memory and slots of the SM (arch/sm.toml)",
+                ),
+                Condition(holds=f"nothing else depends on {name}", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="bytes on their way while one stage is used", before=(stages - 1) * size,
+                    after=(room - 1) * size, unit="B", how=f"stages of {size:,.0f} bytes",
+                )
+            ],
+            costs=[f"{more} bytes of shared memory a block more"],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
 
 
 def ring(asked: Asked) -> list[Fix]:
