@@ -57,9 +57,9 @@ KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameter
 
 
 def fixes(asked: Asked) -> list[Fix]:
-    text = kernel_text(asked.setting)
-    if text is None or asked.setting.launch is None:
-        return []
+    text, launch = kernel_text(asked.setting), asked.setting.launch
+    if text is None or launch is None or launch.threads * launch.blocks < asked.setting.sms * TILE**2:
+        return []  # one result a thread: fewer tiles than SMs would leave some without
     head, sums, stores = _HEAD.search(text.code), list(_SUM.finditer(text.code)), list(_STORE.finditer(text.code))
     written = [s for s in stores if re.search(rf"\*\s*(?:__restrict__\s+)?{s['c']}\s*(?=[,)])", text.code)]
     if head is None or len(written) != 1 or len(sums) > 1:

@@ -9,7 +9,7 @@ from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import kernel_text, loops
+from kscope.fixes.given.text import Text, kernel_text, loops
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WIDEST = 16
@@ -17,6 +17,7 @@ ELEMENT = """__device__ __forceinline__ float element4(const float* p, int c) { 
   float4 v = __ldg(reinterpret_cast<const float4*>(p) + c / 4);  // c is a number, in an unrolled loop: four share it
   return c % 4 == 0 ? v.x : c % 4 == 1 ? v.y : c % 4 == 2 ? v.z : v.w;
 }"""
+_UNROLLED = re.compile(r"#\s*pragma\s+unroll\s*$")
 _FLOATS = re.compile(r"\b(?:const\s+)?float\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])")
 
 
@@ -29,20 +30,19 @@ def elements(asked: Asked) -> list[Fix]:
     if text is None or not members:
         return []
     floats = set(_FLOATS.findall(text.code[: text.code.find("{")]))
-    counters = {one.name for one in loops(text.code) if one.step in (f"{one.name}++", f"++{one.name}")}
+    edits = []
+    for place in places(setting, members):
+        counters = _counters(text, place.number)
 
-    def change(line: str) -> str:
-        for name in floats:
-            for c in counters:
-                used = rf"(?<![\w.>&]){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))"
-                line = re.sub(used, rf"element4(&{name}[\1], {c})", line)
-        return line
+        def change(line: str, counters: set[str] = counters) -> str:
+            for name in floats:
+                for c in counters:
+                    used = rf"(?<![\w.>&]){name}\s*\[\s*([^][]+?)\s*\+\s*{c}\s*\](?!\s*[-+*/]?=(?!=))"
+                    line = re.sub(used, rf"element4(&{name}[\1], {c})", line)
+            return line
 
-    edits = changed(places(setting, members), change)
-    writes = ("store", "atomic", "reduction")
-    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
-    read, written = {pointer(code, i) for i in members}, {pointer(code, i) for i in stores}
-    if None in read or None in written or read & written:
+        edits += changed([place], change)
+    if _written(asked, members):
         return []  # __ldg is for what nobody writes meanwhile, and only it keeps the compiler from four narrow loads
     lines = {(e.file, e.line) for e in edits}
     reached = [m for m in groups if (code[m.members[0]].file, code[m.members[0]].line) in lines]
@@ -70,6 +70,25 @@ def elements(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _counters(text: Text, line: int) -> set[str]:
+    """Counters of the loops around a line that are unrolled whole: elsewhere the element's number is no constant."""
+    whole: dict[str, bool] = {}
+    for one in loops(text.code):
+        first, last = (text.first + text.code[:at].count("\n") for at in one.body)
+        if first <= line <= last and one.step in (f"{one.name}++", f"++{one.name}"):
+            unrolled = _UNROLLED.search(text.code[: one.span[0]]) is not None
+            whole[one.name] = whole.get(one.name, True) and unrolled
+    return {name for name, yes in whole.items() if yes}
+
+
+def _written(asked: Asked, loads: list[int]) -> bool:
+    """Whether the kernel may write what these loads read."""
+    code, writes = asked.setting.code, ("store", "atomic", "reduction")
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
+    read, written = {pointer(code, i) for i in loads}, {pointer(code, i) for i in stores}
+    return None in read or None in written or bool(read & written)
 
 
 def _fours(asked: Asked) -> list[Merge]:
