@@ -7,7 +7,7 @@ import re
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import Place
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Loop, blanked, loops
+from kscope.fixes.given.text import LONGEST, Loop, blanked, loops
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 _DIVIDED = re.compile(r"/\s*([A-Za-z_]\w*)\b(?!\s*[(\[.]|->)", re.ASCII)
@@ -22,6 +22,8 @@ def fixes(asked: Asked) -> list[Fix]:
         lines = setting.lines(place.file)
         first = max(1, place.number - AROUND)
         text = "\n".join(blanked(one) for one in lines[first - 1 : place.number])
+        if len(text) > LONGEST:
+            continue
         at = text.rfind("\n") + 1
         for name in dict.fromkeys(m[1] for m in _DIVIDED.finditer(text[at:])):
             loop = _around(text + ";" if not text.rstrip().endswith((";", "}")) else text, at)

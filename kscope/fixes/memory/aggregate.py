@@ -10,6 +10,7 @@ from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, constants, evaluated
 from kscope.fixes.given.text import Span, index_of, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.quoted import quoted
 
 MOST = 24 * 1024  # bytes of a block's tables (judged: two blocks of a chip with 64 KB of shared memory)
 COPIES = (32, 16, 8, 4)  # of the table, that lanes share out among themselves
@@ -81,7 +82,7 @@ def _summed(
         parameters={"entries": count, "copies": copies, "grid.x": blocks},
         conditions=[
             Condition(
-                holds=f"the index is below {count}", state="proved", why=f"`{index}` leaves nothing else",
+                holds=f"the index is below {count}", state="proved", why=f"{quoted(index)} leaves nothing else",
             ),
             Condition(holds="all threads of the block get to the barriers", state="proved", why="no return before"),
             Condition(holds="the order of the sums does not matter", state="check", why="atomics have none"),

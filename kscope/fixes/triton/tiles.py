@@ -10,6 +10,7 @@ from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.triton.programs import WARPS, is_triton
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.quoted import quoted
 
 LANES = 32
 
@@ -137,7 +138,7 @@ def whole_rows(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"num_warps": WARPS * 4},
             conditions=[
-                Condition(holds="all loops load the same row", state="proved", why=f"`{text}` in each of them"),
+                Condition(holds="all loops load the same row", state="proved", why=f"{quoted(text)} in each of them"),
                 Condition(holds=f"{columns} is a power of two", state="check", why="else mask the loads and the store"),
                 Condition(holds="the row fits into registers", state="check", why="64 KB of a program at most"),
             ],
