@@ -16,6 +16,7 @@ LANES = 32
 SHORTEST = 16  # rounds of a thread from which half of a warp has something to do in them (judged)
 _ADDED = re.compile(r"(?<![\w.\]])(\w+)\s*\+=")
 _WRITTEN = re.compile(r"(?:[\w\])])\s*(?<![=<>!+])=(?!=)|\+\+|--|[-*/&|^]=")
+_ELSEWHERE = re.compile(r"\b(?:atomic\w*|break|continue|return|goto|asm|printf)\b|[(,]\s*&\s*\w")
 _DECLARED = re.compile(r"\b(?:float|double|int|unsigned|auto|float2|float4|size_t|long long)\s+\w+\s*=[^;]*;")
 
 
@@ -72,9 +73,11 @@ def _alone(loop: Loop, code: str) -> bool:
     inside = code[slice(*loop.body)]
     rest = _DECLARED.sub("", inside)
     sums = set(_ADDED.findall(rest))
-    if not sums or _WRITTEN.search(_ADDED.sub("", rest)) or re.search(r"\b(?:atomic|break)", rest):
+    if not sums or _WRITTEN.search(_ADDED.sub("", rest)) or _ELSEWHERE.search(rest) or "while" in code:
         return False
-    return all(re.search(rf"\b{s}\s*=\s*0(?:\.0?)?f?\s*[,;]", code[: loop.span[0]]) for s in sums)
+    before = code[: loop.span[0]]
+    once = all(len(re.findall(rf"(?<![\w.]){s}\s*[-+*/]?=(?!=)", before)) == 1 for s in sums)
+    return once and all(re.search(rf"\b{s}\s*=\s*0(?:\.0?)?f?\s*[,;]", before) for s in sums)
 
 
 def _spans(text: Text, loop: Loop, row: str, index: tuple[int, int]) -> list[Span]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.text import Span, kernel_text, loops, outside, plain, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TRIED = ((1, 1), (2, 3), (7, 5), (132, 32), (31, 64))
@@ -33,7 +33,7 @@ def fixes(asked: Asked) -> list[Fix]:
         ]
         per = loop.end if found else per
     edits = spans_edited(asked.setting, text, spans)
-    if not edits:
+    if not edits or "blockIdx" in outside(text.code, [(a, b) for a, b, _ in spans] + _ways(text.code)):
         return []
     same = sum(
         {b * n + r for b in range(g) for r in range(n)} == {b + r * g for b in range(g) for r in range(n)}
@@ -63,3 +63,8 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _ways(code: str) -> list[tuple[int, int]]:
+    """The other way of a choice that a template makes: `DEALT ? blockIdx.x + .. : `."""
+    return [m.span() for m in re.finditer(r"\?[^?:;]*:", code)]
