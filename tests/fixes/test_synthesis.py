@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.fixes.compute import conversions, integer_dots, powers, product
+from kscope.fixes.given import text
 from kscope.fixes.given.rewrite import replaced
+from kscope.fixes.memory import rows
 from kscope.fixes.work.dealt import TRIED
 from tests.support.with_sources import changes, diagnosed
 
@@ -63,10 +65,10 @@ def test_lines(case: str, better: str, code: str, kind: str, line: str) -> None:
     assert not better or all(x.kind != kind for x in changes(better, code)), "it is told again"
 
 
-@pytest.mark.parametrize(("case", "better", "code", "text"), LAUNCHES)
-def test_launches_and_other_words(case: str, better: str, code: str, text: str) -> None:
+@pytest.mark.parametrize(("case", "better", "code", "words"), LAUNCHES)
+def test_launches_and_other_words(case: str, better: str, code: str, words: str) -> None:
     fix = changes(case, code)[0]
-    assert text in fix.code and fix.printable
+    assert words in fix.code and fix.printable
     assert not better or not changes(better, code), "it is told again"
 
 
@@ -97,9 +99,28 @@ def test_small_integers_are_exact_halves(mask: int, data: st.DataObject) -> None
 
 
 def test_runs_and_turns_are_the_same_rows() -> None:
-    for blocks, rows in TRIED:
-        run = sorted(b * rows + r for b in range(blocks) for r in range(rows))
-        assert run == sorted(b + r * blocks for b in range(blocks) for r in range(rows))
+    for blocks, each in TRIED:
+        run = sorted(b * each + r for b in range(blocks) for r in range(each))
+        assert run == sorted(b + r * blocks for b in range(blocks) for r in range(each))
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "alone"),
+    [
+        ("float s = 0;", "s += x[r * n + c];", True),
+        ("float s = 0, q = 0.f;", "{ float v = x[r * n + c]; s += v; q += v * v; }", True),
+        ("float s = 1;", "s += x[r * n + c];", False),
+        ("float s = 0; s = b[r];", "s += x[r * n + c];", False),
+        ("float s = 0;", "{ s += x[r * n + c]; y[c] = s; }", False),
+        ("float s = 0;", "{ if (x[c] < 0) break; s += x[c]; }", False),
+        ("float s = 0;", "{ s += x[c]; note(&s); }", False),
+        ("float s = 0;", "s = fmaxf(s, x[c]);", False),
+    ],
+)
+def test_rounds_that_only_add_are_told_from_others(before: str, body: str, alone: bool) -> None:
+    code = f"{before} for (int c = 0; c < n; c++) {body}"
+    (loop,) = text.loops(code)
+    assert rows._alone(loop, code) is alone
 
 
 def test_dots_need_all_four() -> None:
