@@ -68,6 +68,31 @@ def _instructions(setting: Setting) -> float:
     return len(setting.code.ran(range(len(setting.code))))
 
 
+def _narrow_ones(setting: Setting) -> float:
+    code = setting.code
+    moves = ("load", "store")
+    found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in moves and 0 < op.bytes < 4))
+    return len(found)
+
+
+def _fences(setting: Setting) -> float:
+    code = setting.code
+    return sum(code.cfg.loop_of[i] is not None for i in code.where(lambda ins, op: ins.opcode == "MEMBAR"))
+
+
+def _reciprocals(setting: Setting) -> float:
+    return len(setting.code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods))
+
+
+def _fetches(setting: Setting) -> float:
+    return len(setting.code.where(lambda ins, op: ins.opcode in ("TEX", "TLD")))
+
+
+def _stored(setting: Setting) -> float:
+    code = setting.code
+    return len(code.ran(code.where(lambda ins, op: op.space == "shared" and op.access == "store")))
+
+
 COUNTS: dict[Kind, tuple[str, Callable[[Setting], float]]] = {
     "pad": ("wavefronts too many, an execution of each shared access", _excess),
     "swizzle": ("wavefronts too many, an execution of each shared access", _excess),
@@ -79,4 +104,10 @@ COUNTS: dict[Kind, tuple[str, Callable[[Setting], float]]] = {
     "hoist": ("products and sums that are not fused", _pairs),
     "vector_access": ("loads that could be part of a wider one", _narrow),
     "math_function": ("instructions", _instructions),
+    "neighbours": ("global accesses of one or two bytes a lane", _narrow_ones),
+    "fence": ("fences in loops", _fences),
+    "reciprocal": ("reciprocals", _reciprocals),
+    "texel_loads": ("texture fetches", _fetches),
+    "register": ("stores to shared memory", _stored),
+    "unroll": ("indexed accesses of local and constant memory", _slow_tables),
 }

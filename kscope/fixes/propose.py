@@ -14,12 +14,26 @@ from kscope.model.faults import show_traceback
 
 MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
-    "MEM101": ("lane_mapping:fixes", "vectors:fixes"), "MEM102": ("vectors:fixes",),
-    "MEM103": ("tile.conflicts:fixes",),
-    "MEM104": ("bounds:fixes",), "MEM105": ("columns:fixes",), "MEM116": ("qualifiers:fixes",),
-    "MEM111": ("constants:fixes",), "CMP203": ("literals:fixes",), "CMP204": ("math_functions:fixes",),
-    "CMP205": ("divisors:fixes",), "CMP206": ("fused:fixes",), "LAT301": ("launch:fixes",),
-    "GRD404": ("launch:blocks", "triton:programs"), "LAT307": ("triton:stages",), "ASY504": ("triton:stages",),
+    "MEM101": (
+        "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
+        "triton.tiles:along",
+    ),
+    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.elements:elements"),
+    "MEM103": ("tile.conflicts:fixes",), "MEM104": ("work.bounds:fixes",),
+    "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
+    "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes",), "MEM110": ("memory.host:fixes",),
+    "MEM111": ("memory.constants:fixes",),
+    "MEM112": ("compute.product:fixes",), "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes",),
+    "MEM116": ("memory.qualifiers:fixes",), "CMP203": ("compute.literals:fixes",),
+    "CMP204": ("compute.math_functions:fixes", "compute.reciprocals:fixes"), "CMP205": ("compute.divisors:fixes",),
+    "CMP206": ("compute.fused:fixes",), "CMP207": ("compute.conversions:fixes", "compute.integer_dots:fixes"),
+    "CMP209": ("work.fences:products",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
+    "LAT301": ("work.launch:fixes", "work.grid:taller", "work.peaks:fixes"), "LAT302": ("work.grid:larger",),
+    "LAT304": ("work.shuffles:fixes",), "LAT307": ("triton.programs:stages", "work.waits:ring"),
+    "LAT308": ("work.fences:fences",), "GRD401": ("work.grid:larger", "triton.tiles:parts"),
+    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
+    "GRD404": ("work.launch:blocks", "triton.programs:programs"),
+    "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 import tomllib
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from kscope.engine.code.fixing import Subject, subjects
 from kscope.engine.code.programs import sources_below
 from kscope.model.contract.analysis import Fix, KernelAnalysis
 from tests.support.patches import FIXTURES
+from tests.support.with_sources import changes
 
 HERE = FIXTURES / "fixes"
 MEASURED: dict[str, Any] = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))
@@ -50,6 +50,14 @@ def test_layouts_clear_what_the_hardware_counted(name: str, layouts: dict[str, S
             assert any(c.holds == "no access conflicts" and c.state == "proved" for c in fix.conditions)
 
 
+@pytest.mark.parametrize("name", MEASURED["layouts"])
+def test_no_layout_that_is_proposed_was_slower(name: str) -> None:
+    """In turn with the original; an earlier run that was not had found 53 us for one of 25."""
+    rows = MEASURED["layouts"][name]
+    for variant in rows.keys() - {"plain"}:
+        assert rows[variant]["us"] <= 1.01 * rows["plain"]["us"]
+
+
 @pytest.mark.parametrize(
     "name", [n for n in MEASURED["layouts"] if n not in ("tile_matrix128", "tile_matrix64", "tile_copied")]
 )
@@ -64,28 +72,37 @@ def test_wavefronts_before_and_after_are_the_counted_ones(name: str, layouts: di
         assert figures.after == rows[variant]["wavefronts"] / WARPS
 
 
-@cache
-def changes(kernel: KernelAnalysis) -> list[tuple[str, Fix]]:
-    return [(f.code, fix) for f in kernel.findings for fix in f.fixes]
-
-
 @pytest.mark.parametrize(("case", "rule", "kind", "delivered"), PROMISED)
-def test_promises_were_kept(
-    case: str, rule: str, kind: str, delivered: float, diagnosis: Callable[[str], KernelAnalysis]
-) -> None:
-    fix = next(x for f in diagnosis(case).findings if f.code == rule for x in f.fixes if x.kind == kind)
-    assert fix.edits or fix.code
+def test_what_was_built_is_proposed_and_no_slower(case: str, rule: str, kind: str, delivered: float) -> None:
+    fix = next(x for x in changes(case, rule) if x.kind == kind)
+    assert fix.printable
     assert delivered > 1
-    if fix.price is not None:
-        assert fix.price.low <= delivered <= fix.price.high
+
+
+def test_promises_were_kept() -> None:
+    priced = [
+        (fix.price, delivered) for case, rule, kind, delivered in PROMISED
+        for fix in changes(case, rule) if fix.kind == kind and fix.price is not None
+    ]  # fmt: skip
+    assert len(priced) >= 25
+    assert sum(price.low <= delivered <= price.high for price, delivered in priced) >= 0.9 * len(priced)
+
+
+@pytest.mark.parametrize("case", ["gemm_bf16.mma", "mha.plain"])
+def test_a_function_that_makes_addresses_is_changed(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """A tile in dynamic shared memory: the swizzle goes into the one function that all its addresses come from."""
+    fix = next(x for f in diagnosis(case).findings if f.code == "MEM103" for x in f.fixes if x.kind == "swizzle")
+    (edit,) = fix.edits
+    assert "swizzled(" in edit.becomes and "row * 128" in edit.was
 
 
 def test_enough_was_built() -> None:
-    assert len(PROMISED) >= 25
+    assert len(PROMISED) >= 50
     assert len(MEASURED["layouts"]) >= 8
-    same = [p for p in MEASURED["proposals"] if p["words_that_differ"] == 0]
-    assert len(same) >= 20, "most are the same to the last bit"
-    assert max(p["largest_difference"] for p in MEASURED["proposals"]) < 1e-4, "the others round differently"
+    same = [p for p in MEASURED["proposals"] if p.get("largest_difference") == 0]
+    assert len(same) >= 35, "most are the same to the last bit"
+    compared = [p["largest_difference"] for p in MEASURED["proposals"] if "largest_difference" in p]
+    assert max(compared) < 1e-4, "the others round differently"
 
 
 def test_the_kernels_are_the_source(tmp_path: Path) -> None:

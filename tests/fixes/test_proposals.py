@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscope.fixes import divisors, fused, literals, math_functions
+from kscope.fixes.compute import divisors, fused, literals, math_functions
 from kscope.fixes.given import rewrite
 from kscope.model.contract.analysis import Fix, KernelAnalysis
 
@@ -58,7 +58,6 @@ def test_blocks_are_the_measured_ones(diagnosis: Diagnosis) -> None:
 @pytest.mark.parametrize(
     ("case", "code", "why"),
     [
-        ("spill.slow", "MEM104", "smaller blocks first"),
         ("gamma.double", "CMP203", "parameter"),
         ("digits.thread_rows", "MEM103", "does not follow"),
     ],

@@ -28,6 +28,8 @@ class Setting(Struct, frozen=True):
     lines: Lines
     launch: Launch | None = None
     name: str = ""
+    sms: int = 0
+    """SMs of the device that it ran on; 0 where it did not run."""
 
     @property
     def block(self) -> tuple[int, int, int]:

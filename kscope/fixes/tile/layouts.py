@@ -144,19 +144,21 @@ def paddings(pitches: Sequence[int], element: int, used: int) -> Iterator[Paddin
 
 
 def swizzles(pitches: Sequence[int], widest: int, row: int | None = None) -> Iterator[Swizzle]:
-    """Swizzles, fewest bits first, then the largest pieces and the smallest shift. row: bytes of a declared row, if
-    there is one: within it, what lies behind a shorter pitch is exchanged by the column alone."""
+    """Swizzles, fewest bits first, those within rows before those of offsets alone, then the largest pieces and the
+    smallest shift. row: bytes of a declared row, if there is one: within it, what lies behind a shorter pitch is
+    exchanged by the column alone."""
     bits = SPAN.bit_length() - 1
     lowest = max(widest, WORD).bit_length() - 1
     for count in range(1, bits - lowest + 1):
-        for pitch in pitches:
-            for low in range(bits - count, lowest - 1, -1):
-                flat = row is None and pitch.bit_count() == 1 and pitch > 1 << low
-                if pitch % (1 << (low + count)) and not flat:
-                    continue
-                for shift in range(6):
-                    if row is None or pitch == row or (row // pitch) % (1 << (count + shift)) == 0:
-                        yield Swizzle(pitch, 1 << low, (1 << count) - 1, shift)
+        for flat in (False, True) if row is None else (False,):
+            for pitch in pitches:
+                for low in range(bits - count, lowest - 1, -1):
+                    within = pitch % (1 << (low + count)) == 0
+                    if within is flat or (flat and (pitch.bit_count() > 1 or pitch <= 1 << low)):
+                        continue
+                    for shift in range(6):
+                        if row is None or pitch == row or (row // pitch) % (1 << (count + shift)) == 0:
+                            yield Swizzle(pitch, 1 << low, (1 << count) - 1, shift)
 
 
 def first_clear(patterns: Sequence[Pattern], layouts: Iterator[Padding] | Iterator[Swizzle]) -> Layout | None:

@@ -14,6 +14,8 @@ from kscope.model.contract.frozen import Estimate, Frozen
 Kind = Literal[
     "pad", "swizzle", "descriptor_swizzle", "vector_access", "lane_mapping", "hoist", "divisor", "math_function",
     "literal", "launch_bounds", "block_size", "shared_bytes", "unroll", "copy_constants", "stages", "qualifier",
+    "register", "aggregate", "host_copy", "align", "build", "tile", "fence", "reciprocal",
+    "texel_loads", "neighbours",
 ]  # fmt: skip
 State = Literal["proved", "assumed", "check"]
 

@@ -93,6 +93,8 @@ class ShallowPipeline(DataRule):
             evidence=[
                 *self.lost(sp, loss, slots),
                 *([derived("stages", stages, "", "mbarriers initialised for the ring")] if stages else []),
+                *([derived("bytes a stage", size, "B", "expected at its mbarrier")] if size else []),
+                *([derived("stages that fit", room, "", "shared memory of a block over a stage")] if room else []),
                 *role_evidence(sp),
             ],
             locations=sampled(code, [i for w in sp.data_waits for i in w.members]),

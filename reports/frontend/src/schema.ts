@@ -133,7 +133,7 @@ export interface Finding {
 
 export interface Fix {
  
-  kind: "block_size" | "copy_constants" | "descriptor_swizzle" | "divisor" | "hoist" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "pad" | "qualifier" | "shared_bytes" | "stages" | "swizzle" | "unroll" | "vector_access";
+  kind: "aggregate" | "align" | "block_size" | "build" | "copy_constants" | "descriptor_swizzle" | "divisor" | "fence" | "hoist" | "host_copy" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "neighbours" | "pad" | "qualifier" | "reciprocal" | "register" | "shared_bytes" | "stages" | "swizzle" | "texel_loads" | "tile" | "unroll" | "vector_access";
   title: string; language: "" | "cuda" | "triton"; code: string; edits: Edit[];
   parameters: Record<string, number | string>; conditions: Condition[]; proof: Proof[]; costs: string[];
   price: Estimate | null; refused: string;

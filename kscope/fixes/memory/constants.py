@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections import Counter
@@ -14,7 +15,7 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 LARGEST = 16 * 1024  # bytes of a table that each block may well copy (judged: a third of what can be declared)
 DRAWS = 1000
-_TABLE = re.compile(r"__constant__\s+(?:const\s+)?([\w:]+)\s+(\w+)\s*\[([^]]+)\]\s*[;={]", re.ASCII)
+_TABLE = re.compile(r"__constant__\s+(?:const\s+)?([\w:]+)\s+(\w+)\s*((?:\[[^]]+\]\s*){1,2})[;={]", re.ASCII)
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -26,17 +27,19 @@ def fixes(asked: Asked) -> list[Fix]:
         lines = setting.lines(place.file)
         for number, text in enumerate(lines, 1):
             for match in _TABLE.finditer(text):
-                kind, name, size = match.groups()
+                kind, name, sizes = match.groups()
+                dims = [evaluated(d, constants(lines)) for d in re.findall(r"\[([^]]+)\]", sizes)]
+                shape = tuple(d for d in dims if d is not None)
                 if kind not in SIZES or not any(re.search(rf"\b{name}\s*\[", p.text) for p in used):
                     continue
-                count = evaluated(size, constants(lines))
-                if count is not None and count * SIZES[kind] <= LARGEST and SIZES[kind] == 4:
-                    made = _copied(asked, place.file, number, name, kind, count)
+                if len(shape) == len(dims) and math.prod(shape) * SIZES[kind] <= LARGEST and SIZES[kind] == 4:
+                    made = _copied(asked, place.file, number, name, kind, shape)
                     return [made] if made is not None else []
     return []
 
 
-def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count: int) -> Fix | None:
+def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape: tuple[int, ...]) -> Fix | None:
+    count = math.prod(shape)
     setting = asked.setting
     lines = setting.lines(file)
     used = [p for p in places(setting, range(len(setting.code))) if p.file == file]
@@ -50,17 +53,20 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count:
         "threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
     )
     threads = "blockDim.x" if setting.block[1] * setting.block[2] == 1 else "blockDim.x * blockDim.y * blockDim.z"
+    size, at = (f"[{count}]", "[i]") if len(shape) == 1 else (  # rows of odd length: a column is free of conflicts
+        f"[{shape[0]}][{shape[1] | 1}]", f"[i / {shape[1]}][i % {shape[1]}]"
+    )
     copy = (
-        f"  __shared__ {kind} {name}_shared[{count}]; for (int i = {thread}; i < {count}; i += {threads}) "
-        f"{name}_shared[i] = {name}[i]; __syncthreads();"
+        f"  __shared__ {kind} {name}_shared{size}; for (int i = {thread}; i < {count}; i += {threads}) "
+        f"{name}_shared{at} = {name}{at}; __syncthreads();"
     )
     edits = changed(inside, lambda text: re.sub(rf"(?<![\w.]){name}(?=\s*\[)", f"{name}_shared", text))
-    text = lines[opening - 1]
+    first = lines[opening - 1]
     if any(e.line == opening for e in edits):
         return None
-    at = text.index("{") + 1
-    edits.append(Edit(file=file, line=opening, was=text, becomes=f"{text[:at]}\n{copy}{text[at:]}"))
-    apart, banks = _drawn(count)
+    brace = first.index("{") + 1
+    edits.append(Edit(file=file, line=opening, was=first, becomes=f"{first[:brace]}\n{copy}{first[brace:]}"))
+    apart, banks = _drawn(count) if len(shape) == 1 else _column(*shape)
     was, will = setting.occupancy(), setting.occupancy(more_shared=4 * count)
     fewer = was is not None and (will is None or will.blocks < was.blocks)
     return Fix(
@@ -70,13 +76,15 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, count:
         edits=sorted(edits, key=lambda e: e.line),
         conditions=[
             Condition(holds="all threads of the block get to the barrier", state="proved", why="the first line"),
-            Condition(holds="indices are spread evenly", state="assumed", why="the figures are for such"),
+            Condition(holds="indices are spread evenly" if len(shape) == 1 else "lanes are in rows of their own",
+                      state="assumed", why="the figures are for such"),
         ],
         proof=[
             Proof(
                 what="words that one access fetches one after the other", before=round(apart, 1),
                 after=round(banks, 1), unit="wavefronts",
-                how=f"{DRAWS} draws of 32 indices: distinct words of constant memory, the fullest of 32 banks",
+                how=f"{DRAWS} draws of 32 indices: distinct words of constant memory, the fullest of 32 banks"
+                if len(shape) == 1 else "32 rows of one column: distinct words, the fullest of 32 banks",
             )
         ],
         costs=[f"{4 * count} bytes of shared memory a block"],
@@ -89,6 +97,12 @@ def _opening(lines: Sequence[str], number: int) -> int | None:
     head = next((n for n in range(number, 0, -1) if "__global__" in lines[n - 1]), None)
     opening = next((n for n in range(head, number + 1) if "{" in lines[n - 1]), None) if head else None
     return opening if opening is not None and number in body(lines, opening) else None
+
+
+def _column(rows: int, columns: int) -> tuple[float, float]:
+    """The same of a column: lanes in rows one after the other."""
+    banks = Counter(n % rows * (columns | 1) % 32 for n in range(min(32, rows)))
+    return float(min(32, rows)), float(max(banks.values()))
 
 
 def _drawn(count: int) -> tuple[float, float]:

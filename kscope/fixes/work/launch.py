@@ -60,7 +60,7 @@ def blocks(asked: Asked) -> list[Fix]:
     if launch is None or launch.block[2] > 1 or launch.grid[2] > 1 or not launch.threads % WARP:
         return []
     axes = [n for n in (0, 1) if launch.block[n] > 1]
-    if not _any_shape(asked, axes):
+    if not any_shape(asked, axes):
         return []
     wide = WARP if len(axes) == 2 else SIZES[0]
     tall = SIZES[0] // wide if len(axes) == 2 else 1
@@ -98,7 +98,7 @@ def blocks(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
-def _any_shape(asked: Asked, axes: list[int]) -> bool:
+def any_shape(asked: Asked, axes: list[int]) -> bool:
     """The code asks for the shape of its block along these axes, and its threads do not wait for each other."""
     code = asked.setting.code
     shape = abi(code.program.sm).block_shape

@@ -9,11 +9,13 @@ from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.work.launch import any_shape
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.operand import memory_operand
 
 MOST = 255  # registers of a thread
 UNIT = 8  # registers by which they are handed out
+SMALL = 256  # threads of a block that is proposed in place of a larger one (judged)
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*([^(),]+?)\s*(?:,\s*([^(),]+?)\s*)?\)")
 
 
@@ -36,7 +38,8 @@ def fixes(asked: Asked) -> list[Fix]:
     limit = _registers(code.program.sm, threads)
     blocks = next((b for b in range(32, 0, -1) if _registers(code.program.sm, threads, b) >= min(need, MOST)), 0)
     if not blocks:
-        return [
+        smaller = _smaller(asked, heads, held, len(words), need, spills)
+        return smaller or [
             Fix(
                 kind="launch_bounds", title="registers that the values need",
                 refused=(
@@ -70,6 +73,49 @@ def fixes(asked: Asked) -> list[Fix]:
                 )
             ],
             costs=[f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now"] if was and will else [],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int, spills: list[int]) -> list[Fix]:
+    """Smaller blocks, where nothing ties the threads of one together."""
+    setting, code = asked.setting, asked.setting.code
+    launch = setting.launch
+    threads = min(SMALL, _fitting(code.program.sm, need))
+    alone = not code.where(lambda ins, op: "barrier" in op.kind or op.space == "shared")
+    if launch is None or not alone or launch.threads % threads or not any_shape(asked, [0]):
+        return []
+    blocks = next((b for b in range(32, 0, -1) if _registers(code.program.sm, threads, b) >= min(need, MOST)), 0)
+    edits = changed(heads, lambda text: _BOUNDS.sub(f"__launch_bounds__({threads}, {blocks})", text, count=1))
+    if not blocks or not edits or launch.block[1] * launch.block[2] > 1:
+        return []
+    grid = launch.grid[0] * (launch.threads // threads)
+    registers = _registers(code.program.sm, threads, blocks)
+    return [
+        Fix(
+            kind="launch_bounds",
+            title=f"blocks of {threads} threads with {registers} registers each",
+            language="cuda",
+            code=f"// launch: {setting.name}<<<{grid}, {threads}>>>(...)",
+            edits=edits,
+            parameters={"block.x": threads, "grid.x": grid, "registers": registers},
+            conditions=[
+                Condition(
+                    holds=f"up to {need} registers hold what {held} and {words} spilled words hold now",
+                    state="proved" if need <= MOST else "assumed",
+                    why="slots of the stack that are stored to and loaded from, counted",
+                ),
+                Condition(holds="threads of a block share nothing", state="proved", why="no barrier, no shared memory"),
+                Condition(holds="the code asks for the size of its block", state="proved", why="it reads blockDim"),
+                Condition(holds="compiled without -maxrregcount below that", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="spill loads and stores", before=total(code.executed, spills), after=0, unit="inst",
+                    how=f"{len(spills)} instructions, {words} words of the stack",
+                )
+            ],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip

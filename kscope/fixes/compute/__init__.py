@@ -1,0 +1,1 @@
+"""Changes of arithmetic: divisions, functions, conversions, literals."""

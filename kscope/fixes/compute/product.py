@@ -1,0 +1,161 @@
+"""A matrix product whose threads read both factors for every multiplication: a kernel with tiles in shared memory and
+sums of 8 x 8 in registers, with the same parameters."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import constants
+from kscope.fixes.given.text import kernel_text, plain
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+TILE, DEEP, EACH = 128, 8, 8  # rows and columns of a block's tile, its depth, rows and columns of a thread's sums
+THREADS = (TILE // EACH) ** 2
+_SUM = re.compile(
+    r"(?P<sum>\w+)\s*\+=\s*(?P<a>\w+)\s*\[(?P<at_a>[^][]+)\]\s*\*\s*(?P<b>\w+)\s*\[(?P<at_b>[^][]+)\]\s*;"
+)
+_STORE = re.compile(r"(?P<c>\w+)\s*\[(?P<at>[^][]+)\]\s*=(?!=)\s*(?P<value>[^;]+);")
+_TERM = re.compile(r"(\w+)\*(\w+)\+(\w+)")
+_TILED = re.compile(
+    r"(?P<sum>\w+)\s*\+=\s*(?P<p>\w+)\s*\[(?P<u>\w+)\]\s*\[(?P<k>\w+)\]\s*\*\s*"
+    r"(?P<q>\w+)\s*\[(?P=k)\]\s*\[(?P<v>\w+)\]\s*;"
+)
+_PUT = re.compile(r"\b(\w+)\[(\w+)\]\[(\w+)\]\s*=\s*(\w+)\[([^][]+)\]\s*;")
+_HEAD = re.compile(r"\bvoid\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)")
+KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameters}) {{
+  __shared__ float a[{deep}][{tile} + 4], b[{deep}][{tile}];
+  int t = threadIdx.x, row = t / {across}, col = t % {across};
+  const float* from_a = {A} + (size_t)blockIdx.y * {tile} * {n}; const float* from_b = {B} + blockIdx.x * {tile};
+  float sum[{each}][{each}] = {{}};
+  for (int k0 = 0; k0 < {n}; k0 += {deep}) {{
+    #pragma unroll
+    for (int i = t; i < {tile} * {deep}; i += {threads}) {{
+      a[i % {deep}][i / {deep}] = from_a[(size_t)(i / {deep}) * {n} + k0 + i % {deep}];
+      b[i / {tile}][i % {tile}] = from_b[(size_t)(k0 + i / {tile}) * {n} + i % {tile}];
+    }}
+    __syncthreads();
+    #pragma unroll
+    for (int k = 0; k < {deep}; k++) {{
+      float u[{each}], v[{each}];
+      #pragma unroll
+      for (int i = 0; i < {each}; i++) {{ u[i] = a[k][row * {each} + i]; v[i] = b[k][col + i * {across}]; }}
+      #pragma unroll
+      for (int i = 0; i < {each}; i++)
+        #pragma unroll
+        for (int j = 0; j < {each}; j++) sum[i][j] += u[i] * v[j];
+    }}
+    __syncthreads();
+  }}
+  #pragma unroll
+  for (int i = 0; i < {each}; i++)
+    #pragma unroll
+    for (int j = 0; j < {each}; j++)
+      {C}[(size_t)(blockIdx.y * {tile} + row * {each} + i) * {n} + blockIdx.x * {tile} + col + j * {across}] = {value};
+}}
+// launch: {name}_tiles<<<dim3({n} / {tile}, {n} / {tile}), {threads}>>>(...), {n} on the host"""
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    text, launch = kernel_text(asked.setting), asked.setting.launch
+    if text is None or launch is None or launch.threads * launch.blocks < asked.setting.sms * TILE**2:
+        return []  # one result a thread: fewer tiles than SMs would leave some without
+    head, sums, stores = _HEAD.search(text.code), list(_SUM.finditer(text.code)), list(_STORE.finditer(text.code))
+    written = [s for s in stores if re.search(rf"\*\s*(?:__restrict__\s+)?{s['c']}\s*(?=[,)])", text.code)]
+    if head is None or len(written) != 1 or len(sums) > 1:
+        return []
+    out = written[0]
+    found = _square(sums[0], out) if sums and "__shared__" not in text.code else _shared(text.code, out)
+    if found is None:
+        return []
+    a, b, n, total = found
+    floats = all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{x}\s*(?:,|$)", head["parameters"])
+                 for x in (a, b, out["c"]))  # fmt: skip
+    value = re.sub(rf"\b{total}\b", "sum[i][j]", out["value"].strip())
+    known = constants(asked.setting.lines(text.file)).get(n, 0)
+    passed = bool(re.search(rf"\bint\s+{n}\s*$", head["parameters"]))
+    if not floats or value != "sum[i][j]" or not (passed or known) or known % TILE:
+        return []
+    loads = 2 * TILE * DEEP / (TILE * TILE * DEEP)
+    code = KERNEL.format(
+        threads=THREADS, name=head["name"], parameters=head["parameters"], tile=TILE, deep=DEEP, across=TILE // EACH,
+        each=EACH, A=a, B=b, C=out["c"], n=n, value=value,
+    )  # fmt: skip
+    return [
+        Fix(
+            kind="tile",
+            title=f"tiles of {TILE} x {TILE} a block, {EACH} x {EACH} sums a thread",
+            language="cuda",
+            code=code,
+            parameters={"tile": TILE, "depth": DEEP, "sums": EACH * EACH, "block.x": THREADS},
+            conditions=[
+                Condition(
+                    holds=f"{out['c']} = {a} {b}, square and row by row", state="proved",
+                    why="the one sum and the one store of the kernel's text",
+                ),
+                Condition(
+                    holds=f"{n} is a multiple of {TILE}", state="proved" if known else "check",
+                    why=f"it is {known}" if known else "there is no test for the edges",
+                ),
+            ],
+            proof=[
+                Proof(
+                    what="elements loaded from global memory a multiplication", before=2, after=round(loads, 4),
+                    how=f"{TILE} rows and columns of depth {DEEP} serve {TILE} x {TILE} x {DEEP} multiplications",
+                ),
+                Proof(
+                    what="loads of shared memory a multiplication", before=0, after=2 * EACH / EACH**2,
+                    how=f"{2 * EACH} values serve {EACH} x {EACH}",
+                ),
+            ],
+            costs=[f"{4 * DEEP * (2 * TILE + 4)} bytes of shared memory a block", "about 128 registers a thread"],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+Found = tuple[str, str, str, str]
+"""Names of the factors, of n, of the sum."""
+
+
+def _square(one: re.Match[str], out: re.Match[str]) -> Found | None:
+    """`sum += a[y * n + k] * b[k * n + x]` and `c[y * n + x] = sum`; None for anything else."""
+    a, b, c = (_TERM.fullmatch(plain(x)) for x in (one["at_a"], one["at_b"], out["at"]))
+    if a is None or b is None or c is None:
+        return None
+    same = a[2] == b[2] == c[2] and a[3] == b[1] and c[1] == a[1] and c[3] == b[3]
+    return (one["a"], one["b"], a[2], one["sum"]) if same else None
+
+
+def _shared(code: str, out: re.Match[str]) -> Found | None:
+    """The same by tiles in shared memory, one result a thread: what threads put into the tiles is what the sum over
+    them reads. Thread (u, v) of a block of w x w puts a[y * n + k0 + v] and b[(k0 + u) * n + x] at [u][v]."""
+    sums = list(_TILED.finditer(code))
+    c = _TERM.fullmatch(plain(out["at"]))
+    if len(sums) != 1 or c is None or code.count("+=") > 2:
+        return None
+    (one,) = sums
+    u, v, k, n = one["u"], one["v"], one["k"], c[2]
+    puts = {m[1]: (m[2], m[3], m[4], plain(m[5])) for m in _PUT.finditer(code)}
+    first, second = puts.get(one["p"]), puts.get(one["q"])
+    declared = " ".join(re.findall(r"__shared__\s+float\s([^;]*;)", code))
+    width = re.findall(rf"\b(?:{one['p']}|{one['q']})\s*\[\s*(\w+)\s*\]\s*\[\s*(\w+)\s*\]\s*[,;]", declared)
+    if first is None or second is None or len(puts) != 2 or len({w for pair in width for w in pair}) != 1:
+        return None
+    (w, _), *_ = width
+    every = rf"for\s*\(\s*int\s+(\w+)\s*=\s*0\s*;\s*\1\s*<\s*{n}\s*;\s*\1\s*\+=\s*{w}\s*\)"
+    outer = re.search(every, code)
+    inner = re.search(rf"for\s*\(\s*int\s+{k}\s*=\s*0\s*;\s*{k}\s*<\s*{w}\s*;\s*{k}\+\+\s*\)", code)
+    if outer is None or inner is None:
+        return None
+    k0 = outer[1]
+    right = (
+        first[:2] == second[:2] == (u, v)
+        and first[3] == f"{c[1]}*{n}+{k0}+{v}"
+        and second[3] == f"({k0}+{u})*{n}+{c[3]}"
+        and plain(c[1], code) == f"blockIdx.y*{w}+{u}"
+        and plain(c[3], code) == f"blockIdx.x*{w}+{v}"
+        and plain(u, code) in ("threadIdx.y", f"threadIdx.x/{w}")
+        and plain(v, code) in ("threadIdx.x", f"threadIdx.x%{w}")
+    )
+    return (first[2], second[2], n, one["sum"]) if right else None

@@ -1,0 +1,1 @@
+"""Changes of global and local memory: who reads what, how wide, from where."""

@@ -1,0 +1,131 @@
+"""Narrow accesses: several neighbouring elements a thread, by one access of 16 bytes."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+from kscope.features.lanes.strides import lane_stride
+from kscope.features.sass.columns import total
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES
+from kscope.fixes.given.text import Span, index_of, kernel_text, loops, spans_edited, statement_end
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+WIDEST = 16
+MOST = 8  # elements of a thread: registers for more cost warps (judged)
+SEVERAL = "template <class T, int N> struct alignas(sizeof(T) * N) Several { T at[N]; };"
+_POINTER = re.compile(
+    r"\b(?:const\s+)?(\w+(?:\s+(?:char|short|int|long))?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])"
+)
+_INDEX = re.compile(
+    r"\b(?P<type>size_t|int|unsigned|long long)\s+(?P<name>\w+)\s*=\s*(?P<from>[^;,]*threadIdx\.x[^;,]*);"
+)
+
+
+class _One(Struct, frozen=True):
+    """`T i = index; if (i < bound) out[i] = ..;` and nothing else: the match of the declaration, the bound, where the
+    statement stands and its text, the array it writes, all that it indexes, their types, bytes of an element."""
+
+    index: re.Match[str]
+    bound: str
+    where: tuple[int, int]
+    statement: str
+    out: str
+    used: tuple[str, ...]
+    kinds: dict[str, str]
+    width: int
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    """One element a thread: several."""
+    setting, code = asked.setting, asked.setting.code
+    text, launch = kernel_text(setting), setting.launch
+    if text is None or launch is None or launch.block[1] * launch.block[2] > 1:
+        return []
+    one = _one(text.code)
+    if one is None:
+        return []
+    width, count = one.width, min(MOST, WIDEST // one.width)
+    found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    if any(lane_stride(code, i, setting.block) != width or code.classes[i].bytes != width for i in found):
+        return []
+    edits = spans_edited(setting, text, _several(text.code, one, count))
+    grid = -(-launch.grid[0] // count)
+    accesses = total(code.executed, found)
+    return [
+        Fix(
+            kind="neighbours",
+            title=f"{count} neighbours a thread, {width * count} bytes an access",
+            language="cuda",
+            code=f"{SEVERAL}\n// launch: {setting.name}<<<{grid}, {launch.threads}>>>(...), {count} elements a thread",
+            edits=edits,
+            parameters={"elements": count, "grid.x": grid},
+            conditions=[
+                Condition(holds="neighbouring threads work on neighbouring elements", state="proved",
+                          why=f"lanes are {width} bytes apart in every access"),
+                Condition(holds="pointers are multiples of 16", state="assumed", why="cudaMalloc aligns to 256 bytes"),
+                Condition(holds="elements behind the last group are done one by one", state="proved", why="its loop"),
+                Condition(holds="what is read is not written by a neighbour", state="check", why="unless in is out"),
+            ],
+            proof=[
+                Proof(what="warp loads and stores", before=accesses, after=accesses / count, unit="inst",
+                      how=f"{len(found)} accesses of {width} bytes a lane, of {width * count}"),
+            ],
+            price=asked.finding.estimate,
+        )
+    ] if edits else []  # fmt: skip
+
+
+def _one(code: str) -> _One | None:
+    """One element a thread, if that is all that a kernel does."""
+    index = _INDEX.search(code)
+    if index is None or index_of(index["from"], "") is None or loops(code) or code.count("threadIdx") != 1:
+        return None
+    name = index["name"]
+    guarded = re.match(rf"\s*if\s*\(\s*{name}\s*<\s*(\w+)\s*\)\s*", code[index.end() :])
+    at = index.end() + (guarded.end() if guarded is not None else 0)
+    end = statement_end(code, at)
+    if guarded is None or end is None or code[end:].strip() != "}":
+        return None
+    statement = code[at:end]
+    element = rf"(?<![\w.>])(\w+)\s*\[\s*{name}\s*\]"
+    stored = re.match(rf"(\w+)\s*\[\s*{name}\s*\]\s*=(?!=)", statement)
+    if stored is None or "{" in statement or re.search(rf"\b{name}\b", re.sub(element, "", statement)):
+        return None
+    kinds = {n: k for k, n in _POINTER.findall(code[: code.find("{")])}
+    used = re.findall(element, statement)
+    widths = {SIZES.get(kinds.get(n, "")) for n in used}
+    width = widths.pop() if len(widths) == 1 else None
+    if width is None or width >= WIDEST // 2:
+        return None
+    return _One(index, guarded[1], (at, end), statement, stored[1], tuple(used), kinds, width)
+
+
+def _several(code: str, one: _One, count: int) -> list[Span]:
+    index, where, statement, out, used, kinds = one.index, one.where, one.statement, one.out, one.used, one.kinds
+    bound = one.bound
+    name = index["name"]
+    read = [n for n in dict.fromkeys(used[1:]) if n != out]
+    inside = re.sub(rf"(?<![\w.>])(\w+)\s*\[\s*{name}\s*\]", lambda m: f"{m[1]}_v.at[k]", statement)
+    if out in used[1:]:
+        read.append(out)
+    loads = "".join(
+        f"\n    Several<{kinds[n]}, {count}> {n}_v = "
+        f"*reinterpret_cast<const Several<{kinds[n]}, {count}>*>(&{n}[{name}]);"
+        for n in read
+    )
+    result = "" if out in used[1:] else f"\n    Several<{kinds[out]}, {count}> {out}_v;"
+    new = (
+        f"{{{loads}{result}\n    #pragma unroll\n    for (int k = 0; k < {count}; k++) {inside}"
+        f"\n    *reinterpret_cast<Several<{kinds[out]}, {count}>*>(&{out}[{name}]) = {out}_v;"
+        f"\n  }} else for (; {name} < {bound}; {name}++) {statement}"
+    )
+    test = re.search(rf"{name}\s*<", code[index.end() : where[0]])
+    guard = (index.end() + test.start(), index.end() + test.end()) if test is not None else (where[0], where[0])
+    return [
+        (*index.span("from"), f"({index['from'].strip()}) * {count}"),
+        (*guard, f"{name} + {count} <="),
+        (*where, new),
+    ]  # fmt: skip

@@ -1,0 +1,124 @@
+"""A row a thread becomes a row a warp: lanes walk along the row side by side and add up what they have found."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.lanes.strides import Walks, lane_stride
+from kscope.features.sass.columns import total
+from kscope.features.sass.slices import gathers, pointer, steps_from_loaded
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import Loop, Span, Text, index_of, kernel_text, loops, spans_edited, statement_end
+from kscope.fixes.memory.lane_mapping import sectors
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+LANES = 32
+SHORTEST = 16  # rounds of a thread from which half of a warp has something to do in them (judged)
+_ADDED = re.compile(r"(?<![\w.\]])(\w+)\s*\+=")
+_WRITTEN = re.compile(r"(?:[\w\])])\s*(?<![=<>!+])=(?!=)|\+\+|--|[-*/&|^]=")
+_ELSEWHERE = re.compile(r"\b(?:atomic\w*|break|continue|return|goto|asm|printf)\b|[(,]\s*&\s*\w")
+_DECLARED = re.compile(r"\b(?:float|double|int|unsigned|auto|float2|float4|size_t|long long)\s+\w+\s*=[^;]*;")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting = asked.setting
+    launch, text = setting.launch, kernel_text(setting)
+    if launch is None or text is None or launch.block[1] * launch.block[2] > 1 or "__s" in text.code:
+        return []
+    index = re.search(r"\b(\w+)\s*=\s*([^;,]*\bthreadIdx\.x[^;,]*)(?=[;,])", text.code)
+    walked = [one for one in loops(text.code) if _alone(one, text.code)]
+    if index is None or len(walked) != 1 or len(loops(text.code)) != 1 or text.code.count("threadIdx") != 1:
+        return []
+    (loop,) = walked
+    row, per = index[1], index_of(index[2], "")
+    if per is None or launch.threads % LANES or not re.search(rf"\b{row}\b", text.code[loop.span[0] : loop.body[1]]):
+        return []
+    spans = _spans(text, loop, row, index.span(2))
+    moved = _moved(asked)
+    edits = spans_edited(setting, text, spans) if spans else []
+    if not edits or moved is None or moved[1] >= moved[0] or moved[2] < SHORTEST:
+        return []
+    grid = launch.grid[0] * LANES
+    return [
+        Fix(
+            kind="lane_mapping",
+            title=f"a warp for each {row}: its lanes read side by side",
+            language="cuda",
+            code=f"// launch: {setting.name}<<<{grid}, {launch.threads}>>>(...), {LANES} times as many blocks",
+            edits=edits,
+            parameters={"grid.x": grid},
+            conditions=[
+                Condition(
+                    holds="each round of the loop adds to sums alone", state="proved",
+                    why="its text writes nothing else outside, and they start at 0",
+                ),
+                Condition(holds="the order of the sums does not matter", state="check", why="it is another one"),
+            ],
+            proof=[
+                Proof(
+                    what="sectors of one warp load, the mean of those in the loop", before=round(moved[0], 1),
+                    after=round(moved[1], 1), unit="sectors",
+                    how="32 lanes side by side, from where each load goes in the next round",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _alone(loop: Loop, code: str) -> bool:
+    """A loop that counts by one and only adds to sums that start at 0."""
+    if loop.step not in (f"{loop.name}++", f"++{loop.name}"):
+        return False
+    inside = code[slice(*loop.body)]
+    rest = _DECLARED.sub("", inside)
+    sums = set(_ADDED.findall(rest))
+    if not sums or _WRITTEN.search(_ADDED.sub("", rest)) or _ELSEWHERE.search(rest) or "while" in code:
+        return False
+    before = code[: loop.span[0]]
+    once = all(len(re.findall(rf"(?<![\w.]){s}\s*[-+*/]?=(?!=)", before)) == 1 for s in sums)
+    return once and all(re.search(rf"\b{s}\s*=\s*0(?:\.0?)?f?\s*[,;]", before) for s in sums)
+
+
+def _spans(text: Text, loop: Loop, row: str, index: tuple[int, int]) -> list[Span]:
+    code = text.code
+    sums = sorted(set(_ADDED.findall(_DECLARED.sub("", code[slice(*loop.body)]))))
+    head = code[slice(*loop.span)]
+    new = head.replace(f"= {loop.start};", f"= {'' if loop.start == '0' else loop.start + ' + '}threadIdx.x % {LANES};")
+    new = new.replace(loop.step, f"{loop.name} += {LANES}")
+    if new.count("threadIdx") != 1 or f"+= {LANES}" not in new:
+        return []
+    added = " ".join(f"{s} += __shfl_xor_sync(~0u, {s}, d);" for s in sums)
+    out: list[Span] = [
+        (*index, f"({code[slice(*index)].strip()}) / {LANES}"),
+        (*loop.span, new),
+        (loop.body[1], loop.body[1], f"\n  for (int d = {LANES // 2}; d; d >>= 1) {{ {added} }}"),
+    ]
+    stored = 0
+    for match in re.finditer(rf"(?<=[;{{}}\s])(\w+)\[{row}\]\s*=(?!=)", code):
+        if match.start() < loop.body[1] or statement_end(code, match.start()) is None:
+            return []
+        out.append((match.start(), match.start(), f"if (threadIdx.x % {LANES} == 0) "))
+        stored += 1
+    written = re.findall(r"\]\s*=(?!=)", code)
+    return out if stored and stored == len(written) else []
+
+
+def _moved(asked: Asked) -> tuple[float, float, float] | None:
+    """Mean sectors of a warp's load in the loop as it is and with lanes side by side, and rounds of a thread. Of the
+    loads that read on where they stopped."""
+    setting, code = asked.setting, asked.setting.code
+    walks = Walks(code, setting.block)
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    block = setting.block
+    looped = [i for i in loads if code.cfg.loop_of[i] is not None]
+    known = [i for i in looped if lane_stride(code, i, block) != code.classes[i].bytes]
+    apart = [i for i in known if not gathers(code, i) or steps_from_loaded(code, i)]
+    pointers = {pointer(code, i) for i in apart}
+    if not apart or None in pointers or not walks.on_and_on(apart) or setting.launch is None:
+        return None
+    weight = total(code.executed, apart)
+    widths = {i: code.classes[i].bytes for i in apart}
+    after = sum(sectors([n * w for n in range(LANES)], w) * code.executed[i] for i, w in widths.items()) / weight
+    rounds = weight / len(pointers) / (setting.launch.warps * setting.launch.blocks)
+    return float(LANES), after, rounds

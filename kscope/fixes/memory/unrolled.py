@@ -1,0 +1,94 @@
+"""Local arrays that loop counters index: loops as long as the array, so that each index is a number."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.sass.accesses import accesses
+from kscope.features.sass.columns import total
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import Loop, Span, kernel_text, loops, spans_edited
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+MOST = 32  # words of an array that registers can hold besides what the rest needs (judged)
+_ARRAY = re.compile(r"\b(?:float|int|unsigned|double)\s+([^;()]*\[[^;()]*);", re.ASCII)
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, code = asked.setting, asked.setting.code
+    text = kernel_text(setting)
+    if text is None:
+        return []
+    body = text.code[text.code.find("{") :]
+    every = loops(text.code)
+    chosen = _chosen(text.code, every, _lengths(body, constants(setting.lines(text.file))))
+    indexed = _indices(body, {name for name, _ in chosen.values()})
+    if not chosen or indexed is None:
+        return []
+    spans: list[Span] = []
+    for n, (name, count) in chosen.items():
+        loop = every[n]
+        spans.append((*loop.span, f"for ({loop.kind} {name} = 0; {name} < {count}; {name}++) if ({name} < {loop.end})"))
+    edits = spans_edited(setting, text, spans)
+    kinds = accesses(code.program, code.classes)
+    local = code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"])
+    if not edits or not local:
+        return []
+    counts = sorted({c for _, c in chosen.values()})
+    return [
+        Fix(
+            kind="unroll",
+            title=f"the {len(chosen)} loops over local arrays as long as the arrays ({', '.join(map(str, counts))})",
+            language="cuda",
+            edits=edits,
+            parameters={"loops": len(chosen)},
+            conditions=[
+                Condition(holds="every index of the arrays is a counter of these loops, or a number", state="proved",
+                          why=f"{indexed} uses in the kernel's text"),
+                Condition(holds="the bounds are at most the arrays' lengths", state="assumed",
+                          why="the code would write beyond the array else"),
+                Condition(holds="the loops stand behind #pragma unroll", state="proved"
+                          if all(_unrolled(text.code, every[n].span[0]) for n in chosen) else "check"),
+            ],
+            proof=[
+                Proof(what="local loads and stores of warps", before=total(code.executed, local), after=0, unit="inst",
+                      how=f"{len(local)} accesses at computed addresses become registers"),
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _lengths(body: str, known: dict[str, int]) -> dict[str, int]:
+    """Words of the local arrays that registers could hold."""
+    found = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
+    counts = {name: evaluated(size, known) for name, size in found}
+    return {name: count for name, count in counts.items() if count is not None and 1 < count <= MOST}
+
+
+def _chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tuple[str, int]]:
+    """Loops from 0 to what the launch says that index such an array by their counter: its name, the array's length."""
+    out: dict[int, tuple[str, int]] = {}
+    for n, loop in enumerate(every):
+        if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}") or loop.end.isdigit():
+            continue
+        inside = code[slice(*loop.body)]
+        found = {size for name, size in arrays.items() if re.search(rf"\b{name}\s*\[\s*{loop.name}\s*\]", inside)}
+        if len(found) == 1:
+            out[n] = (loop.name, found.pop())
+    return out
+
+
+def _indices(body: str, counted: set[str]) -> int | None:
+    """How many uses local arrays have, all indexed by these counters or by numbers; None where one is not."""
+    declared = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
+    names, sizes = {name for name, _ in declared}, [size.strip() for _, size in declared]
+    found = [m.strip() for name in names for m in re.findall(rf"(?<![\w.>]){name}\s*\[([^]]+)\]", body)]
+    for size in sizes:
+        found.remove(size)
+    return len(found) if all(i in counted or i.isdigit() for i in found) else None
+
+
+def _unrolled(code: str, at: int) -> bool:
+    return "#pragma unroll" in code[:at].rstrip().rpartition("\n")[2]

@@ -1,0 +1,1 @@
+"""Changes in the words of Triton."""

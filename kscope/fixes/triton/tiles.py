@@ -1,0 +1,184 @@
+"""Triton's kernels: tiles whose lanes walk along rows, sums in parts, rows that stay in registers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kscope.features.lanes.strides import Walks
+from kscope.fixes.given.rewrite import places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.triton.programs import WARPS, is_triton
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+from kscope.model.quoted import quoted
+
+LANES = 32
+
+
+def along(asked: Asked) -> list[Fix]:
+    """Lanes that step down a column of rows: tiles of 32 columns, whose rows lanes walk along."""
+    setting, code = asked.setting, asked.setting.code
+    if not is_triton(setting):
+        return []
+    at = {x.pc for x in asked.finding.locations}
+    loads = [i for i in range(len(code)) if code[i].pc in at and code.classes[i].access == "load"]
+    walks = Walks(code, setting.block)
+    found = {p for i in loads for p in places(setting, [i])}
+    if len(found) != 1 or not walks.on_and_on(loads):
+        return []
+    (place,) = found
+    lines = setting.lines(place.file)
+    load = re.fullmatch(r"(\s*)(\w+) \+= tl\.load\((\w+) \+ (\w+) \* (\w+) \+ (\w+)\)", place.text)
+    head = next((n for n in range(place.number - 1, 0, -1) if lines[n - 1].lstrip().startswith("for ")), 0)
+    loop = re.fullmatch(r"(\s*for (\w+) in range\(0, (\w+))\):", lines[head - 1]) if head else None
+    if load is None or loop is None or loop[2] != load[6] or loop[3] != load[5]:
+        return []
+    indent, sums, base, rows, columns, c = load.groups()
+    tile = f"({rows} * {columns} + {c})[:, None] + tl.arange(0, {LANES})[None, :]"
+    edits = [
+        Edit(file=place.file, line=head, was=lines[head - 1], becomes=f"{loop[1]}, {LANES}):"),
+        Edit(
+            file=place.file, line=place.number, was=place.text,
+            becomes=f"{indent}{sums} += tl.sum(tl.load({base} + {tile}), 1)",
+        ),
+    ]  # fmt: skip
+    width = code.classes[loads[0]].bytes
+    return [
+        Fix(
+            kind="lane_mapping",
+            title=f"tiles of {LANES} columns: lanes walk along the rows",
+            language="triton",
+            edits=edits,
+            parameters={"columns": LANES},
+            conditions=[
+                Condition(holds="each lane reads on where it stopped", state="proved", why="its addresses, a round on"),
+                Condition(holds=f"{columns} is a multiple of {LANES}", state="check", why="else mask the last tile"),
+                Condition(holds="the order of the sums does not matter", state="check", why="it is another one"),
+            ],
+            proof=[
+                Proof(
+                    what="sectors of one warp load", before=LANES,
+                    after=len({n * width // 32 for n in range(LANES)}), unit="sectors",
+                    how=f"32 lanes in rows of their own, and {LANES} neighbours of one row",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def parts(asked: Asked) -> list[Fix]:
+    """Few tiles of a product whose sum is long: the sum in parts, each by a program."""
+    setting, code = asked.setting, asked.setting.code
+    launch = setting.launch
+    products = code.ran(code.where(lambda ins, op: "MMA" in ins.opcode))
+    held = setting.occupancy()
+    if launch is None or held is None or not setting.sms or not is_triton(setting) or launch.grid[2] > 1:
+        return []
+    tiles = launch.grid[0] * launch.grid[1]
+    count = 1
+    while 2 * count * tiles <= held.blocks * setting.sms:
+        count *= 2
+    loops = {code.cfg.loop_of[i] for i in products} - {None}
+    if count < 2 or len(loops) != 1:
+        return []
+    grid = f"{launch.grid[0]}, {launch.grid[1]}, {count}"
+    return [
+        Fix(
+            kind="block_size",
+            title=f"the sum in {count} parts: {tiles * count} programs instead of {tiles}",
+            language="triton",
+            code=(
+                f"kernel[({grid})](...)  # the {count} programs of a tile share its loop along K:\n"
+                f"part = tl.cdiv(K, {count} * BK) * BK; start = tl.program_id(2) * part  # from start to start + part\n"
+                "tl.atomic_add(pc, acc)  # instead of tl.store; c is zeroed before the launch"
+            ),
+            parameters={"parts": count, "grid.z": count},
+            conditions=[
+                Condition(holds="all products are in one loop", state="proved", why=f"{len(products)} of tensor cores"),
+                Condition(holds="the sums may be added in any order", state="check", why="atomics have none"),
+                Condition(holds="the output is zeroed before and 32 bits wide", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="SMs that have a program", before=min(tiles, setting.sms),
+                    after=min(tiles * count, setting.sms), unit="SMs",
+                    how=f"{held.blocks} programs fit on each of {setting.sms} SMs (arch/sm.toml)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def whole_rows(asked: Asked) -> list[Fix]:
+    """Loops that load one row again and again: the row in one block of registers, loaded once."""
+    setting = asked.setting
+    found = {(x.file, x.line) for x in asked.finding.locations if x.file is not None and x.line is not None}
+    if not is_triton(setting) or len({f for f, _ in found}) != 1:
+        return []
+    file = min(str(f) for f, _ in found)
+    lines = setting.lines(file)
+    text, at = _repeated(lines, min(n or 0 for _, n in found))
+    loop = {_range(lines, n) for n in at}
+    (head,) = loop if len(loop) == 1 else (None,)
+    if head is None:
+        return []
+    counter, columns, block = head
+    once = re.sub(rf"\s*\+\s*{counter}\b", "", text)
+    if once == text:
+        return []
+    edits = _in_registers(file, lines, at, (text, once, counter))
+    return [
+        Fix(
+            kind="block_size",
+            title=f"{block} as long as the row, which stays in registers",
+            language="triton",
+            code=f"kernel[grid](..., {block}=triton.next_power_of_2({columns}), num_warps={WARPS * 4})",
+            edits=edits,
+            parameters={"num_warps": WARPS * 4},
+            conditions=[
+                Condition(holds="all loops load the same row", state="proved", why=f"{quoted(text)} in each of them"),
+                Condition(holds=f"{columns} is a power of two", state="check", why="else mask the loads and the store"),
+                Condition(holds="the row fits into registers", state="check", why="64 KB of a program at most"),
+            ],
+            proof=[
+                Proof(what="times that a row is loaded", before=len(at), after=1, how="loads of one text in the kernel")
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _repeated(lines: Sequence[str], number: int) -> tuple[str, list[int]]:
+    """The one load that a function's text has more than once, and its lines; of the function around a line."""
+    head = next((n for n in range(number, 0, -1) if lines[n - 1 : n] and lines[n - 1].startswith("def ")), 0)
+    end = next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1)
+    loads: dict[str, list[int]] = {}
+    for n in range(head, end) if head else ():
+        for text in re.findall(r"tl\.load\(([^()]*)\)", lines[n - 1]):
+            loads.setdefault(text, []).append(n)
+    repeated = [(text, at) for text, at in loads.items() if len(at) > 1]
+    return repeated[0] if len(repeated) == 1 else ("", [])
+
+
+def _in_registers(file: str, lines: Sequence[str], at: Sequence[int], names: tuple[str, str, str]) -> list[Edit]:
+    """The loops' heads gone, the row loaded in place of the first, and used in their bodies. names: the load's text,
+    the text without the counter, the counter."""
+    text, once, counter = names
+    edits = []
+    for number, n in enumerate(at):
+        indent = re.match(r"\s*", lines[n - 2])
+        space = indent[0] if indent is not None else ""
+        first = f"{space}row = tl.load({once})" if not number else ""
+        edits.append(Edit(file=file, line=n - 1, was=lines[n - 2], becomes=first))
+        body = lines[n - 1].replace(f"tl.load({text})", "row").strip()
+        new = space + re.sub(rf"\s*\+\s*{counter}\b", "", body)
+        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=new))
+    return edits
+
+
+def _range(lines: Sequence[str], number: int) -> tuple[str, str, str] | None:
+    """(counter, columns, block) of the loop whose whole body is that line."""
+    match = re.fullmatch(r"\s*for (\w+) in range\(0, (\w+), (\w+)\):", lines[number - 2])
+    return (match[1], match[2], match[3]) if match is not None else None

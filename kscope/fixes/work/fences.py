@@ -1,0 +1,90 @@
+"""Fences and waits in every round of a loop: one behind it, where the rounds do not need each other's."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import calls
+from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+_FENCE = re.compile(r"(?:if\s*\(\s*\w+\s*\)\s*)?(__threadfence(?:_system|_block)?\s*\(\s*\)\s*;)")
+_SIGNAL = re.compile(r"\batomic|\bvolatile\b|__syncthreads|\basm\b|\bwhile\b")
+
+
+def fences(asked: Asked) -> list[Fix]:
+    """A fence after each store: one after the last."""
+    setting, code = asked.setting, asked.setting.code
+    text = kernel_text(setting)
+    found = code.ran(code.where(lambda ins, op: ins.opcode in ("MEMBAR", "ERRBAR", "CCTL")))
+    barriers = [i for i in found if code[i].opcode == "MEMBAR" and code.cfg.loop_of[i] is not None]
+    if text is None or not barriers or setting.launch is None:
+        return []
+    for loop in loops(text.code):
+        inside = text.code[slice(*loop.body)]
+        here = list(_FENCE.finditer(inside))
+        if len(here) != 1 or _SIGNAL.search(inside):
+            continue
+        (one,) = here
+        at = loop.body[0]
+        spans: list[Span] = [
+            (at + one.start(), at + one.end(), ""), (loop.body[1], loop.body[1], f" {one[1]}")
+        ]
+        edits = spans_edited(setting, text, spans)
+        warps = setting.launch.warps * setting.launch.blocks
+        before = total(code.executed, barriers)
+        if not edits or before <= warps:
+            continue
+        return [
+            Fix(
+                kind="fence",
+                title="one fence behind the loop",
+                language="cuda",
+                edits=edits,
+                conditions=[
+                    Condition(
+                        holds="the loop tells nobody that a round's data are there",
+                        state="check" if calls(inside) - {one[1].partition("(")[0].strip()} else "proved",
+                        why="its text has no atomic, no volatile access and no barrier",
+                    ),
+                    Condition(
+                        holds="a fence orders all stores before it", state="assumed", why="CUDA C++ Programming Guide"
+                    ),
+                    Condition(holds="nobody reads a round's data before the loop has ended", state="check"),
+                ],
+                proof=[
+                    Proof(
+                        what="fences that warps execute", before=before, after=warps, unit="inst",
+                        how=f"{len(barriers)} in the loop; {warps} warps, one each",
+                    )
+                ],
+                price=asked.finding.estimate,
+            )
+        ]  # fmt: skip
+    return []
+
+
+def products(asked: Asked) -> list[Fix]:
+    """Each wgmma waited for at once. No code: a wait that leaves one in flight was tried, and changed nothing, as the
+    compiler waits by itself where a loop carries the sums (its note C7515)."""
+    code = asked.setting.code
+    issued = code.ran(code.where(lambda ins, op: ins.opcode.endswith("GMMA")))
+    looped = [i for i in issued if code.cfg.loop_of[i] is not None]
+    waits = code.ran(code.where(lambda ins, op: ins.opcode == "WARPGROUP" and "DEPBAR" in ins.mods))
+    if not looped or not waits:
+        return []
+    each = total(code.executed, looped) / max(1.0, total(code.executed, waits))
+    return [
+        Fix(
+            kind="stages",
+            title="several products behind one wait",
+            proof=[Proof(what="products that one wait is for", before=round(each, 2), after=4)],
+            refused=(
+                f"{each:.1f} products stand between a fence and their wait. A wait that leaves one group in flight "
+                "brings nothing where the loop carries the sums: the compiler waits then. Issue four and more between "
+                "wgmma.fence and commit_group: the loop goes on by as many, which its text alone does not allow"
+            ),
+        )
+    ]

@@ -1,0 +1,199 @@
+"""Grids and blocks of other sizes for kernels that let them: loops over the grid, blocks whose size has a name."""
+
+from __future__ import annotations
+
+import re
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import Text, index_of, kernel_text, loops, outside, strided
+from kscope.fixes.work.launch import fixes as unused_bytes
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+LARGER = (256, 512, 1024)  # threads of a block that is proposed in place of a smaller one
+WARP = 32
+MOST_MORE = 0.1  # of the instructions, that more blocks may add by what each does once (judged)
+_POSITION = re.compile(r"\b(?:blockIdx|gridDim)\b")
+_BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*(\w+)")
+
+
+def larger(asked: Asked) -> list[Fix]:
+    """More blocks for a kernel whose loop goes over the grid: as many as the chip holds at once."""
+    setting = asked.setting
+    launch, text = setting.launch, kernel_text(setting)
+    held = setting.occupancy()
+    if launch is None or text is None or held is None or not setting.sms or launch.grid[1] * launch.grid[2] > 1:
+        return []
+    found = _over_grid(text.code)
+    blocks = held.blocks * setting.sms
+    if found is None or blocks <= launch.grid[0] or _beside(setting) * (blocks / launch.grid[0] - 1) > MOST_MORE:
+        return []
+    return [
+        Fix(
+            kind="block_size",
+            title=f"{blocks} blocks instead of {launch.grid[0]}: as many as the chip holds at once",
+            language="cuda",
+            code=_launch(setting, blocks, launch.threads, launch.shared_dynamic),
+            parameters={"grid.x": blocks},
+            conditions=[
+                _walks(found),
+                Condition(holds="the launch is not sized for something else", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="warps that the chip holds", before=launch.grid[0] * launch.warps,
+                    after=blocks * launch.warps, unit="warps",
+                    how=f"{held.blocks} blocks fit on each of {setting.sms} SMs (arch/sm.toml)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def taller(asked: Asked) -> list[Fix]:
+    """Larger blocks where each takes much shared memory whatever its size."""
+    setting = asked.setting
+    launch, text = setting.launch, kernel_text(setting)
+    was = setting.occupancy()
+    if launch is None or text is None or was is None or not setting.sms or launch.block[1] * launch.block[2] > 1:
+        return []
+    found = _over_grid(text.code)
+    if found != "blockDim.x" or not _any_size(text.code) or unused_bytes(asked):
+        return []
+    bound = _BOUNDS.search(text.code)
+    most = int(bound[1]) if bound is not None and bound[1].isdigit() else 1024
+    sizes = [n for n in LARGER if launch.threads < n <= most]
+    held = {n: p for n in sizes if (p := setting.occupancy(threads=n)) is not None and p.warps > was.warps}
+    if not held:
+        return []
+    best = max(held, key=lambda n: (held[n].warps, -n))
+    blocks = min(launch.grid[0], held[best].blocks * setting.sms)
+    return [
+        Fix(
+            kind="block_size",
+            title=f"blocks of {best} threads instead of {launch.threads}: they share what a block takes",
+            language="cuda",
+            code=_launch(setting, blocks, best, launch.shared_dynamic),
+            parameters={"block.x": best, "grid.x": blocks},
+            conditions=[
+                _walks(found),
+                Condition(
+                    holds="the code asks for the size of its block", state="proved",
+                    why="every index and step in its text is of blockDim.x",
+                ),
+            ],
+            proof=[
+                Proof(
+                    what="warps that an SM holds", before=was.warps, after=held[best].warps, unit="warps",
+                    how="registers, shared memory and slots of the SM (arch/sm.toml)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def waves(asked: Asked) -> list[Fix]:
+    """Blocks a little larger, so that the last ones fit into the wave before."""
+    setting = asked.setting
+    launch, text = setting.launch, kernel_text(setting)
+    was = setting.occupancy()
+    if launch is None or text is None or was is None or not setting.sms or launch.grid[1] * launch.grid[2] > 1:
+        return []
+    size = _size(text)
+    if size is None or launch.block[1] * launch.block[2] > 1:
+        return []
+    threads = launch.grid[0] * launch.threads
+    slots = was.blocks * setting.sms
+    wanted = launch.grid[0] // slots
+    if not wanted or not launch.grid[0] % slots:
+        return []
+    new = -(-threads // (wanted * slots * WARP)) * WARP
+    will = setting.occupancy(threads=new)
+    if new > 1024 or will is None or will.blocks < was.blocks:
+        return []
+    blocks = -(-threads // new)
+    name = "blockDim.x" if size == "blockDim.x" else f"{size} (a template parameter: instantiate it with {new})"
+    return [
+        Fix(
+            kind="block_size",
+            title=f"{blocks} blocks of {new} threads instead of {launch.grid[0]} of {launch.threads}",
+            language="cuda",
+            code=_launch(setting, blocks, new, launch.shared_dynamic, "" if size == "blockDim.x" else f"<{new}>"),
+            parameters={"block.x": new, "grid.x": blocks},
+            conditions=[
+                Condition(holds=f"threads are counted by {name}", state="proved", why="the only size in its indices"),
+                Condition(holds="threads beyond the data return", state="proved", why="a guard behind the index"),
+            ],
+            proof=[
+                Proof(
+                    what="waves of blocks", before=-(-launch.grid[0] // slots), after=-(-blocks // slots),
+                    unit="waves", how=f"{was.blocks} blocks on each of {setting.sms} SMs (arch/sm.toml)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _launch(setting: Setting, blocks: int, threads: int, shared: int, template: str = "") -> str:
+    more = f", {shared}" if shared else ""
+    return f"{setting.name}{template}<<<{blocks}, {threads}{more}>>>(...);"
+
+
+def _walks(per: str) -> Condition:
+    return Condition(
+        holds="any number of blocks does the same work", state="proved",
+        why=f"its loop goes from blockIdx.x * {per} on by gridDim.x * {per}, and nothing else asks for the block",
+    )  # fmt: skip
+
+
+def _over_grid(code: str) -> str | None:
+    """What a block takes a round of the loop over the grid, where nothing but its head asks for block and grid."""
+    found = [(loop, per) for loop in loops(code) if (per := strided(loop, code)) is not None]
+    if len(found) != 1:
+        return None
+    loop, per = found[0]
+    named = r"\b(?:int|unsigned|size_t)\s+\w+\s*=\s*gridDim\.x\s*\*[^;]*;"
+    rest = outside(code, [loop.span, *(m.span() for m in re.finditer(named, code))])
+    return per if not _POSITION.search(rest) else None
+
+
+def _beside(setting: Setting) -> float:
+    """The share of the warp instructions that run outside the loops around global loads: once for each block."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy")))
+    around = {loop for i in loads for loop in code.cfg.loops_around(i)}
+    inside = {i for loop in around for i in code.cfg.loop_body(loop)}
+    return total(code.executed, [i for i in range(len(code)) if i not in inside]) / max(1.0, code.all_executed)
+
+
+def _any_size(code: str) -> bool:
+    """Whether loops over the block go on by blockDim.x, and no index is of a number of threads."""
+    for loop in loops(code):
+        if loop.start == "threadIdx.x" and loop.step.partition("+=")[2].strip() != "blockDim.x":
+            return False
+    return not re.search(r"threadIdx\.x\s*[%/&<]|\bt\w*\s*=\s*threadIdx\.x\s*[,;](?!\s*\w+\s*<)", code)
+
+
+def _size(text: Text) -> str | None:
+    """The name that the size of a block has: blockDim.x, or a template parameter that is its launch bound too."""
+    index = re.search(r"\b\w+\s*=\s*([^;,]*\bblockIdx\.x[^;,]*);", text.code)
+    if index is None or len(_POSITION.findall(text.code)) != 1:
+        return None
+    per = index_of(index[1], "")
+    name = re.match(r"\s*(\w+)", text.code[index.start() :])
+    guard = name is not None and re.search(rf"if\s*\(\s*{name[1]}\s*>=\s*\w+\s*\)\s*return", text.code)
+    if per is None or not guard or not _loops_by(text.code, per):
+        return None
+    if per == "blockDim.x":
+        return per
+    bound = _BOUNDS.search(text.code)
+    template = re.search(rf"template\s*<\s*int\s+{per}\s*>", text.code)
+    return per if template and bound is not None and bound[1] == per else None
+
+
+def _loops_by(code: str, per: str) -> bool:
+    block = [loop for loop in loops(code) if loop.start == "threadIdx.x"]
+    return all(loop.step.partition("+=")[2].strip() == per for loop in block)

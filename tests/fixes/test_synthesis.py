@@ -1,0 +1,148 @@
+"""Changes of whole kernels: what captures whose better version was timed are told, and that the better version is not
+told the same again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.fixes.compute import conversions, integer_dots, powers, product
+from kscope.fixes.given import text
+from kscope.fixes.given.rewrite import replaced
+from kscope.fixes.memory import rows
+from kscope.fixes.work.dealt import TRIED
+from tests.support.with_sources import changes, diagnosed
+
+CHANGES = [
+    ("atomics.slow", "atomics.fast", "MEM109", "aggregate", "atomicAdd(&bins_block[(int)(in[i] * 8) & 3]"),
+    ("groupby_f64.global", "groupby_f64.shared", "MEM109", "aggregate", "__shared__ double out_block[64][32];"),
+    ("attn.global", "", "MEM102", "vector_access", "element4(&k[j * AD], c)"),
+    ("narrow_loads.slow", "narrow_loads.fast", "MEM102", "neighbours", "out_v.at[k] = __hmul(in_v.at[k], s);"),
+    ("particles.aos", "particles.soa", "MEM101", "lane_mapping", "p.vx[i], vy = p.vy[i], vz = p.vz[i];"),
+    ("uncoalesced.slow", "uncoalesced.fast", "MEM101", "lane_mapping", "(int c = threadIdx.x % 32; c < cols; c += 32)"),
+    ("csr.thread", "csr.warp", "MEM101", "lane_mapping", "if (threadIdx.x % 32 == 0) y[r] = s;"),
+    ("row_stats.thread", "row_stats.warp", "MEM101", "lane_mapping", "q += __shfl_xor_sync(~0u, q, d);"),
+    ("bitonic1024.barriers", "bitonic1024.shuffles", "LAT304", "lane_mapping", "__shfl_xor_sync(~0u, v, j); else"),
+    ("mandelbrot.bands", "mandelbrot.dealt", "GRD403", "lane_mapping", "blockIdx.x + r * gridDim.x"),
+    ("publish.fence_each", "publish.fence_once", "LAT308", "fence", "= in[k * step + t] * 2;  } __threadfence();"),
+    ("quotients.divided", "quotients.reciprocal", "CMP204", "reciprocal", "v[k].x * inverse_sum, v[k].y * inverse_sum"),
+    ("weights.pow", "weights.root", "CMP211", "math_function", "exp(-x[i]) / ((t) * sqrt(t))"),
+    ("gemv_w4.cast", "", "CMP207", "math_function", "halves_of((word >> (4 * b)) & 15, (word >> (4 * b + 16)) & 15"),
+    ("qdot.to_float", "qdot.dp4a", "CMP207", "math_function", "s[v] += dot4(a, b);"),
+    ("sums.in_shared", "sums.in_register", "MEM114", "register", "sum_own += tile[k] * v;"),
+    ("texels.fetched", "texels.loaded", "MEM113", "texel_loads", "t[(size_t)min(max(v + b, 0), t_h - 1) * t_w"),
+    ("conv1x1.constant", "conv1x1.global", "MEM111", "copy_constants", "__shared__ float cw_shared[32][33];"),
+    ("lbm.directions", "", "MEM105", "unroll", "for (int q = 0; q < 9; q++) if (q < nq)"),
+    ("spill.slow", "spill.fast", "MEM104", "launch_bounds", "__launch_bounds__(256, 1)"),
+    ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
+    ("triton_rowsum.down", "triton_rowsum.along", "MEM101", "lane_mapping", "(rows * cols + c)[:, None]"),
+    ("triton_softmax.passes", "triton_softmax.once", "MEM106", "block_size", "row = tl.load(x + base + offs)"),
+]
+LAUNCHES = [
+    ("small_grid.slow", "small_grid.fast", "GRD401", "block_reduce<<<1056, 256>>>(...);"),
+    ("calibrate.block128", "calibrate.block1024", "LAT301", "calibrate<<<264, 1024, 96000>>>(...);"),
+    ("gravity.blocks270", "gravity.blocks255", "GRD402", "gravity<544><<<255, 544, 98304>>>(...);"),
+    ("gather_rows.header4", "gather_rows.header128", "MEM108", "skip = (skip + 31) / 32 * 32;"),
+    ("place_rows.header1", "place_rows.header32", "MEM108", "header = (header + 31) / 32 * 32;"),
+    ("scale_add.host_input", "scale_add.device_input", "MEM110", "cudaMemcpyAsync(x_device, x, bytes"),
+    ("ws_gemm.stages2", "", "ASY504", "197664 bytes of dynamic shared memory"),
+    ("build.debug", "build.optimised", "CMP212", "nvcc -O3 -lineinfo -arch=sm_90"),
+    ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
+    ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
+    ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
+    ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "kernel[(4, 4, 8)](...)"),
+]
+
+
+@pytest.mark.parametrize(("case", "better", "code", "kind", "line"), CHANGES)
+def test_lines(case: str, better: str, code: str, kind: str, line: str) -> None:
+    fix = next(x for x in changes(case, code) if x.kind == kind)
+    assert fix.printable
+    assert any(line in edit.becomes for edit in fix.edits)
+    first = fix.proof[0]
+    assert first.before != first.after
+    assert not better or all(x.kind != kind for x in changes(better, code)), "it is told again"
+
+
+@pytest.mark.parametrize(("case", "better", "code", "words"), LAUNCHES)
+def test_launches_and_other_words(case: str, better: str, code: str, words: str) -> None:
+    fix = changes(case, code)[0]
+    assert words in fix.code and fix.printable
+    assert not better or not changes(better, code), "it is told again"
+
+
+@pytest.mark.parametrize(
+    ("case", "code"),
+    [
+        ("groupby_f64.shared", "GRD401"),  # each block clears and adds up a table: more of them do that more often
+        ("tail_effect.slow", "GRD402"),  # the block's number says what it writes
+        ("moe_list.each", "MEM109"),  # the atomic's result is used
+        ("embed_grad.scatter", "MEM109"),  # the index has no bound
+        ("gemm_f32.reg1d", "MEM112"),  # several results a thread already
+    ],
+)
+def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:
+    assert not changes(case, code)
+
+
+def test_a_wait_that_brings_nothing_is_refused() -> None:
+    (fix,) = [x for f in diagnosed("wgmma_flight.each").findings if f.code == "CMP209" for x in f.fixes]
+    assert "brings nothing" in fix.refused and fix.price is None and not fix.edits
+
+
+@given(st.integers(1, 1023), st.data())
+def test_small_integers_are_exact_halves(mask: int, data: st.DataObject) -> None:
+    less = data.draw(st.integers(0, 1023 - mask))
+    n = data.draw(st.integers(0, mask))
+    assert conversions._half(n, less) == n - less
+
+
+def test_runs_and_turns_are_the_same_rows() -> None:
+    for blocks, each in TRIED:
+        run = sorted(b * each + r for b in range(blocks) for r in range(each))
+        assert run == sorted(b + r * blocks for b in range(blocks) for r in range(each))
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "alone"),
+    [
+        ("float s = 0;", "s += x[r * n + c];", True),
+        ("float s = 0, q = 0.f;", "{ float v = x[r * n + c]; s += v; q += v * v; }", True),
+        ("float s = 1;", "s += x[r * n + c];", False),
+        ("float s = 0; s = b[r];", "s += x[r * n + c];", False),
+        ("float s = 0;", "{ s += x[r * n + c]; y[c] = s; }", False),
+        ("float s = 0;", "{ if (x[c] < 0) break; s += x[c]; }", False),
+        ("float s = 0;", "{ s += x[c]; note(&s); }", False),
+        ("float s = 0;", "s = fmaxf(s, x[c]);", False),
+    ],
+)
+def test_rounds_that_only_add_are_told_from_others(before: str, body: str, alone: bool) -> None:
+    code = f"{before} for (int c = 0; c < n; c++) {body}"
+    (loop,) = text.loops(code)
+    assert rows._alone(loop, code) is alone
+
+
+def test_dots_need_all_four() -> None:
+    four = "(float)a.x * (float)b.x + (float)a.y * (float)b.y + (float)a.z * (float)b.z + (float)a.w * (float)b.w"
+    assert integer_dots._dots(f"s += {four};", {"a", "b"}) == "s += dot4(a, b);"
+    assert "dot4" not in integer_dots._dots(f"s += {four.replace('b.w', 'b.z')};", {"a", "b"})
+    assert "dot4" not in integer_dots._dots(f"s += {four};", {"a"})
+
+
+def test_products_are_square_and_row_by_row() -> None:
+    def n(text: str) -> str | None:
+        one, out = product._SUM.search(text), product._STORE.search(text[text.index(";") + 1 :])
+        assert one is not None and out is not None
+        found = product._square(one, out)
+        return found[2] if found is not None else None
+
+    assert n("s += A[(size_t)y * n + k] * B[(size_t)k * n + x]; C[y * n + x] = s;") == "n"
+    assert n("s += A[y * n + k] * B[x * n + k]; C[y * n + x] = s;") is None
+    assert n("s += A[y * n + k] * B[k * m + x]; C[y * n + x] = s;") is None
+
+
+def test_powers_of_halves_alone() -> None:
+    assert powers._HALVES.fullmatch("1.5") and powers._HALVES.fullmatch("2") and powers._HALVES.fullmatch("3.0")
+    assert not powers._HALVES.fullmatch("1.25") and not powers._HALVES.fullmatch("y")
+    assert replaced("pow(x, 1.25)", "pow", lambda call: None) == "pow(x, 1.25)"

@@ -1,0 +1,66 @@
+"""The text of kernels as changes read it: loops, statements, indices."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.fixes.given import text
+
+START, STEP = "blockIdx.x * (size_t)blockDim.x + threadIdx.x", "(size_t)gridDim.x * blockDim.x"
+GRID = f"for (size_t i = {START}; i < n; i += {STEP}) s += x[i];"
+
+
+def test_a_loop_over_the_grid_is_told_from_others() -> None:
+    (one,) = text.loops(GRID)
+    assert (one.name, one.end, GRID[slice(*one.body)]) == ("i", "n", "s += x[i];")
+    assert text.strided(one, GRID) == "blockDim.x"
+    (other,) = text.loops(GRID.replace("i += (size_t)gridDim.x * blockDim.x", "i += 2 * gridDim.x * blockDim.x"))
+    assert text.strided(other, "") is None
+    (named,) = text.loops("for (int i = blockIdx.x * 256 + threadIdx.x; i < n; i += step) f(i);")
+    assert text.strided(named, "int step = gridDim.x * 256;") == "256"
+    assert text.strided(named, "int step = gridDim.x * 128;") is None
+    assert text.strided(named, "int step = gridDim.x * 256; step += 1;") is None
+
+
+@pytest.mark.parametrize(
+    ("code", "end"),
+    [
+        ("a = b; c", "a = b;"),
+        ("{ a; { b; } } c;", "{ a; { b; } }"),
+        ("for (int i = 0; i < 4; i++) if (i) { a; } b;", "for (int i = 0; i < 4; i++) if (i) { a; }"),
+        ("f(a, {1, 2}); b", "f(a, {1, 2});"),
+    ],
+)
+def test_statements_end(code: str, end: str) -> None:
+    stop = text.statement_end(code, 0)
+    assert stop is not None
+    assert code[:stop] == end
+
+
+@pytest.mark.parametrize(
+    ("index", "per"),
+    [
+        ("blockIdx.x * blockDim.x + threadIdx.x", "blockDim.x"),
+        ("(size_t)blockIdx.x * 256ul + threadIdx.x", "256"),
+        ("threadIdx.x + blockIdx.x * B", "B"),
+        ("blockIdx.x * 256 + threadIdx.x * 4", None),
+        ("blockIdx.y * 256 + threadIdx.x", None),
+    ],
+)
+def test_indices(index: str, per: str | None) -> None:
+    assert text.index_of(index, "") == per
+
+
+def test_comments_keep_their_columns() -> None:
+    assert text.blanked("a; // b") == "a;     "
+
+
+def test_spans_that_overlap_or_leave_their_line_are_no_edits() -> None:
+    from kscope.fixes.given.setting import Setting
+
+    setting = Setting(None, lambda file: ["a b c", "d"])  # type: ignore[arg-type]
+    one = text.Text("k.cu", 1, "a b c\nd")
+    (edit,) = text.spans_edited(setting, one, [(0, 1, "x"), (4, 5, "z")])
+    assert (edit.line, edit.was, edit.becomes) == (1, "a b c", "x b z")
+    assert text.spans_edited(setting, one, [(0, 3, "x"), (2, 5, "z")]) == []
+    assert text.spans_edited(setting, one, [(4, 7, "x")]) == []
