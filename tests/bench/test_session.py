@@ -99,6 +99,34 @@ def test_a_crash_is_the_candidates_own(folder: Path) -> None:
         assert json.loads(done.stdout)["verdict"] == "incorrect", done.stderr
 
 
+def test_a_candidate_that_hangs_is_named_with_its_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kscope.bench.judge import hold
+    from kscope.bench.judge.seat import Seat, Where
+    from kscope.bench.task.spec import Task, params, source
+
+    (folder / "hangs.py").write_text("import time\ndef total(x):\n    time.sleep(1000)\n")
+    monkeypatch.setattr(hold, "PATIENCE", 2.0)
+    code = source("hangs.py:total", folder)
+    task = Task(code, code, inputs=params("x[m,n]"), cases=({"m": 8, "n": 8},))
+    seat = Seat(task, code, Where("numpy", "cpu", folder), "candidate")
+    try:
+        seat.open({"m": 8, "n": 8}, "float32")
+        with pytest.raises(hold.Died, match=r'no answer within 2 s; it was in File ".*hangs\.py", line 3 in total') as told:
+            seat.run([0])
+        assert told.value.kind == "hung" and seat.hold is not None and seat.hold.process.poll() is not None
+    finally:
+        seat.close()
+
+
+def test_modules_that_a_candidate_imports_are_no_hidden_code(folder: Path) -> None:
+    """The folder of work is the candidate's: `<frozen importlib>`, which reads their code, is no file in it."""
+    (folder / "imports.py").write_text("import colorsys, wave\ndef total(x):\n    return x.sum(-1)\n")
+    for _ in range(2):  # the second time their code comes from a cache
+        told = json.loads(kscope("bench", "imports.py:total", *ARGUMENTS, "--no-time", "--format", "json",
+                                 folder=folder).stdout)  # fmt: skip
+        assert told["findings"] == [] and told["verdict"] == "correct", told["sentence"]
+
+
 def test_in_place_work_is_declared(folder: Path) -> None:
     (folder / "scale.py").write_text("def run(x):\n    x *= 2\n    return x\n")
     (folder / "twice.py").write_text("def run(x):\n    return x * 2\n")

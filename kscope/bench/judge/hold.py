@@ -26,6 +26,7 @@ from kscope.model.errors import KscopeError, one_line
 
 PATIENCE = 120.0  # seconds for one answer: a first call may compile
 SAID = 2000  # characters of what a candidate printed that are looked at
+STACKS = 100_000  # of them, where stacks of all threads are looked for
 
 
 class Unfit(Exception):
@@ -125,11 +126,11 @@ class Hold:
     def dump(self, slot: int) -> list[Array]:
         return self._outputs(self.ask("dump", slot=slot))[0]
 
-    def printed(self) -> str:
+    def printed(self, count: int = SAID) -> str:
         """The end of what the candidate wrote to standard output and error."""
         try:
             with self.said.open("rb") as file:
-                file.seek(max(os.path.getsize(self.said) - SAID, 0))
+                file.seek(max(os.path.getsize(self.said) - count, 0))
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
@@ -188,9 +189,7 @@ class Hold:
         try:
             answer = wire.receive(self.link)
         except TimeoutError:
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            raise Died("hung", f"no answer within {self.patience:.0f} s") from None
+            raise Died("hung", f"no answer within {self.patience:.0f} s{self._stopped()}") from None
         except wire.Broken as error:
             if str(error) == "a message that is none":
                 raise Died("garbled", "it wrote into the channel of results") from None
@@ -198,6 +197,17 @@ class Hold:
         if not answer.get("ok"):
             raise Failed(one_line(str(answer.get("kind", "error")))[:60], one_line(str(answer.get("error", "")))[:300])
         return answer
+
+    def _stopped(self) -> str:
+        """End a player that does not answer; where it was, as its fault handler tells (SIGABRT), "" where it does not."""
+        for number, seconds in ((signal.SIGABRT, 2.0), (signal.SIGKILL, 2.0)):
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        _, here, rest = self.printed(STACKS).rpartition("Current thread")
+        found = [one.strip() for one in rest.splitlines() if one.lstrip().startswith('File "')]
+        return f"; it was in {one_line(found[0])[:200]}" if here and found else ""
 
     def _died(self) -> Died:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -97,9 +97,10 @@ class Forked:
 def started(
     code: str, link: socket.socket, said: Any, environment: Mapping[str, str] | None
 ) -> subprocess.Popen[bytes]:
+    """faulthandler: where a player hung or crashed is in what it printed."""
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
     return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
+        [sys.executable, "-X", "faulthandler", "-c", code], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
         pass_fds=(link.fileno(),), env={**os.environ, "PYTHONPATH": path, **(environment or {})},
     )  # fmt: skip
