@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kscope.bench.judge import bounds, physics
+from kscope.bench.judge import bounds, physics, proof
 from kscope.bench.judge.inputs import KINDS, generator, make, one_changed
 from kscope.bench.judge.interval import ratio
 from kscope.bench.judge.referee import Truth
@@ -184,3 +184,38 @@ def test_launches_that_cannot_be_are_not_run() -> None:
     assert unfit(fits) == ""
     assert "1024 at most" in unfit(task(launch="f<<<m, BLOCK>>>(x)", keywords={"BLOCK": "2048"}))
     assert "shared memory" in unfit(task(launch="f<<<dim3(m, 2), 32, 300000>>>(x)"))
+
+
+CSV = '''==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","dram__bytes_read.sum","smsp__inst_executed.sum"
+"","","","byte","inst"
+{rows}
+==PROF== Disconnected
+'''
+
+
+def _counted(*groups: list[tuple[str, float, float]]) -> str:
+    """As ncu writes them: a mark, then the kernels of a group."""
+    rows = []
+    for group in groups:
+        rows.append('"0","7","kscope_bench_marked()","64","12"')
+        rows += [f'"0","7","{name}(const float *, int)","{read:,.0f}","{count:.0f}"' for name, read, count in group]
+    return CSV.format(rows="\n".join(rows))
+
+
+def _proof(*, one=("f", 8e6, 1000.0), last=None, zeros=None, several=4, needed=8 << 20) -> list[int | None]:
+    groups = [[one], [one], [zeros or one], [one], [one], [last or one], [one] * several]
+    return [found.cheat for found in proof.judged(proof.groups(_counted(*groups)), needed)]
+
+
+def test_counters_of_an_honest_call_name_nothing() -> None:
+    assert proof.groups("==ERROR== ERR_NVGPUCTRPERM") == [] and len(proof.groups(_counted([], []))) == 2
+    assert _proof() == [] and _proof(one=("f", 1e3, 10.0), needed=1 << 16) == []
+
+
+def test_counters_name_what_calls_do_otherwise() -> None:
+    assert _proof(one=("f", 2e6, 1000.0)) == [26], "inputs that matter are not read"
+    assert _proof(one=("f", 2e6, 1000.0), needed=0) == [], "nobody has seen that they matter"
+    assert _proof(several=1) == [7], "calls in one launch"
+    assert _proof(zeros=("f", 8e6, 100.0)) == [27] and _proof(last=("f", 8e6, 300.0)) == [36]
+    assert _proof(last=("f", 0.0, 1000.0)) == [], "it may lie in the cache by then: the first call did read"

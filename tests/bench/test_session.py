@@ -111,11 +111,35 @@ def test_a_candidate_that_hangs_is_named_with_its_line(folder: Path, monkeypatch
     seat = Seat(task, code, Where("numpy", "cpu", folder), "candidate")
     try:
         seat.open({"m": 8, "n": 8}, "float32")
-        with pytest.raises(hold.Died, match=r'no answer within 2 s; it was in File ".*hangs\.py", line 3 in total') as told:
+        says = r'no answer within 2 s; it was in File ".*hangs\.py", line 3 in total'
+        with pytest.raises(hold.Died, match=says) as told:
             seat.run([0])
         assert told.value.kind == "hung" and seat.hold is not None and seat.hold.process.poll() is not None
     finally:
         seat.close()
+
+
+def test_a_player_under_a_tool_answers_the_same(folder: Path) -> None:
+    """As Nsight Compute starts it: with no descriptor of ours, over a socket's path."""
+    import numpy as np
+
+    from kscope.bench.judge.hold import Died
+    from kscope.bench.judge.inputs import generator, make
+    from kscope.bench.judge.seat import Seat, Where
+    from kscope.bench.task.spec import Task, params, source
+
+    code = source("fast.py:total", folder)
+    task = Task(code, code, inputs=params("x[m,n]"), cases=({"m": 8, "n": 8},))
+    data = make(task, task.cases[0], "float32", "normal", generator())
+    seat = Seat(task, code, Where("numpy", "cpu", folder), "candidate", tool=("env", "-u", "NOTHING"))
+    seat.open(task.cases[0], "float32")
+    (got,) = seat.once(data)
+    assert np.allclose(got.raw, data.arrays()[0].sum(-1), atol=1e-5)
+    process = seat.hold and seat.hold.process
+    seat.close(5.0)
+    assert process and process.poll() == 0, "it ended by itself"
+    with pytest.raises(Died, match="false did not start it"):
+        Seat(task, code, Where("numpy", "cpu", folder), "candidate", tool=("false",)).open(task.cases[0], "float32")
 
 
 def test_modules_that_a_candidate_imports_are_no_hidden_code(folder: Path) -> None:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from kscope.bench.judge.starting import Died as Died
 from kscope.bench.judge.starting import Nursery as Nursery
-from kscope.bench.judge.starting import Process, started
+from kscope.bench.judge.starting import Process, joined, started
 from kscope.bench.player import wire
 from kscope.bench.values.numbers import dtype
 from kscope.model.errors import KscopeError, one_line
@@ -57,26 +57,30 @@ class Ran(Struct):
 
 
 class Hold:
-    """A process with one candidate. environment: over our own; nursery: forks it, with its environment."""
+    """A process with one candidate. environment: over our own; nursery: forks it, with its environment; tool: the
+    command that starts it."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float | None = None,
-                 nursery: Nursery | None = None) -> None:  # fmt: skip
+                 nursery: Nursery | None = None, tool: Sequence[str] = ()) -> None:  # fmt: skip
         shared = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="kscope-bench-", dir=shared))
         self.patience = patience = PATIENCE if patience is None else patience
-        ours, theirs = socket.socketpair()
-        self.link = ours
-        self.link.settimeout(patience)
         (self.folder / "out").touch()
         self.said = self.folder / "said"
+        self.process: Process
+        self.room = 0
         with self.said.open("wb") as said:
+            if tool:
+                self.process, self.link = joined(tool, self.folder / "link", said, environment, patience)
+                return
+            self.link, theirs = socket.socketpair()
+            self.link.settimeout(patience)
             if nursery is not None:
-                self.process: Process = nursery.fork(theirs, said.fileno())
+                self.process = nursery.fork(theirs, said.fileno())
             else:
                 code = f"from kscope.bench.player.worker import main; main({theirs.fileno()})"
                 self.process = started(code, theirs, said, environment)
         theirs.close()
-        self.room = 0
 
     def ask(self, what: str, **more: Any) -> dict[str, Any]:
         """Raises Died, Failed."""
@@ -161,12 +165,13 @@ class Hold:
                         found += int(fields[3]) == self.process.pid
         return found
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0.5) -> None:
+        """seconds: for it to end by itself; a tool around it writes what it has seen."""
         with contextlib.suppress(OSError, wire.Broken):
             wire.send(self.link, {"do": "quit"})
         self.link.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.5)
+            self.process.wait(seconds)
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)  # what it started, too
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -199,7 +204,7 @@ class Hold:
         return answer
 
     def _stopped(self) -> str:
-        """End a player that does not answer; where it was, as its fault handler tells (SIGABRT), "" where it does not."""
+        """End a player that does not answer: where it was, as its fault handler tells, "" where it does not."""
         for number, seconds in ((signal.SIGABRT, 2.0), (signal.SIGKILL, 2.0)):
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, number)

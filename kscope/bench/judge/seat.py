@@ -31,7 +31,8 @@ class Where(Struct, frozen=True):
 
 
 class Seat:
-    """One source in its own process. role: candidate, reference, baseline. wide: computes in float64."""
+    """One source in its own process. role: candidate, reference, baseline. wide: computes in float64. tool: the
+    command of a profiler that starts it."""
 
     def __init__(
         self,
@@ -44,10 +45,11 @@ class Seat:
         seed: int = 0,
         keywords: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        tool: Sequence[str] = (),
     ) -> None:
         self.task, self.source, self.where, self.role, self.wide = task, source, where, role, wide
         self.keywords = dict(task.keywords if keywords is None else keywords) if role == "candidate" else {}
-        self.seed, self.environment = seed, environment
+        self.seed, self.environment, self.tool = seed, environment, tuple(tool)
         self.hold: Hold | None = None
         self.what = ""
         self.dims: dict[str, int] = {}
@@ -132,9 +134,9 @@ class Seat:
                 raise
             raise Unfit(f"{self.source.text}: {error}") from None
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0.5) -> None:
         if self.hold is not None:
-            self.hold.close()
+            self.hold.close(seconds)
         self.hold, self._loaded = None, ""
 
     def _dims(self) -> set[str]:
@@ -150,7 +152,8 @@ class Seat:
         if self.source.language == "native":
             built = library(self.task, self.source, chosen, self.where.libraries, self.where.arch, self.keywords)
             more = {"library": str(built)}
-        self.hold = Hold(self.environment, nursery=_nursery(self.where.framework, self.environment))
+        nursery = None if self.tool else _nursery(self.where.framework, self.environment)
+        self.hold = Hold(self.environment, nursery=nursery, tool=self.tool)
         names = [one.name for one in (*self.task.inputs, *self.task.outputs)]
         # only a Triton kernel or a library takes its outputs; what a Python function returns is looked at
         own = self.source.language == "native" or (self.role == "candidate" and bool(self.task.launch))

@@ -56,6 +56,17 @@ def named(within: ModuleType, name: str, role: str = "") -> Any:
     raise Unusable(f"{within.__name__} has {len(own)} functions: name one after a colon")
 
 
+def described(call: Any) -> list[dict[str, Any]]:
+    """Inputs that the module of an nn.Module makes itself (`get_inputs`, as KernelBench calls it)."""
+    made = sys.modules[getattr(call, "__module__", type(call).__module__)].get_inputs()
+    return [
+        {"shape": list(one.shape), "dtype": str(one.dtype).removeprefix("torch.")}
+        if hasattr(one, "shape")
+        else {"value": one}
+        for one in made
+    ]
+
+
 def is_module(found: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and inspect.isclass(found) and issubclass(found, torch.nn.Module)

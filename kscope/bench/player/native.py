@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kscope.bench.task.build import ENTRY
+from kscope.bench.task.build import ENTRY, MARK
 
 TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3  # cudaMemcpyKind
 POISON = 0xFF  # every byte: NaN in all floating formats
@@ -112,8 +112,10 @@ class Memory:
 
 def entry(path: str) -> Any:
     """The function that `kscope.bench.task.build` has put into a library."""
-    found = ctypes.CDLL(path)[ENTRY]
+    library = ctypes.CDLL(path)
+    found: Any = library[ENTRY]
     found.restype = ctypes.c_int
+    found.mark = library[MARK] if hasattr(library, MARK) else None
     return found
 
 

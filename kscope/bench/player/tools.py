@@ -127,6 +127,26 @@ def profiled(side: Any, calls: Sequence[Callable[[], Any]]) -> dict[str, Any]:
     return {"kernels": kernels, "operators": operators}
 
 
+def counted(
+    side: Any, call: Any, groups: Sequence[Sequence[Callable[[], Any]]], between: Sequence[Callable[[], Any]]
+) -> None:
+    """Groups of calls as a profiler of kernels sees them: a mark before each and one behind the last; the calls between
+    groups, which leave nothing of a group's data in the caches, it does not see."""
+    raw = isinstance(side, native.Memory)
+    runtime = side.runtime if raw else side.torch.cuda.cudart()
+    mark = call.mark if raw else side.torch.cuda._sleep  # a kernel that does nothing, whose name says so
+    for group in groups:
+        for one in between:
+            one()
+        side.sync()
+        runtime.cudaProfilerStart()
+        mark(1)
+        for one in group:
+            one()
+        side.sync()
+        runtime.cudaProfilerStop()
+
+
 def triton_code(call: Any) -> dict[str, str]:
     """PTX of Triton kernels that were compiled in this process, by name; "" where there is no Triton."""
     found: dict[str, str] = {}

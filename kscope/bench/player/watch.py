@@ -94,7 +94,9 @@ class Watch:
 
     def own(self, name: str) -> bool:
         """Names such as `<frozen importlib>` are no files, whatever the folder of work is."""
-        return not name.startswith("<") and os.path.abspath(name).startswith(self.folders) and "site-packages" not in name
+        if name.startswith("<") or "site-packages" in name:
+            return False
+        return os.path.abspath(name).startswith(self.folders)
 
     def found(self) -> list[list[Any]]:
         return [[*key, count] for key, count in self.events.items()]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -103,16 +102,7 @@ class Player:
         return found, "function"
 
     def do_describe(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Inputs that the module itself makes (`get_inputs`, as KernelBench calls it)."""
-        module = sys.modules[getattr(self.call, "__module__", type(self.call).__module__)]
-        made = module.get_inputs()
-        rows = []
-        for one in made:
-            if hasattr(one, "shape"):
-                rows.append({"shape": list(one.shape), "dtype": str(one.dtype).removeprefix("torch.")})
-            else:
-                rows.append({"value": one})
-        return {"inputs": rows}
+        return {"inputs": loading.described(self.call)}
 
     def do_case(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Allocate slots. inputs, outputs: {shape, dtype, layout} or {value}; changes: positions a call writes to."""
@@ -197,7 +187,8 @@ class Player:
         if not go.get("go"):
             return {}
         if once is not None:
-            once()
+            for _ in range(asked.get("repeat", 1)):
+                once()
         elif at_once:
             for call, held in plan:
                 out = call()
@@ -288,6 +279,10 @@ class Player:
         self._outputs_poisoned([asked["slot"]])
         return tools.on_streams(self.side, self.bound[asked["slot"]],
                                 lambda out: self._outputs(out, self.slots[asked["slot"]]))  # fmt: skip
+
+    def do_counted(self, asked: dict[str, Any]) -> None:
+        groups = [[self.bound[slot] for slot in group] for group in asked["groups"]]
+        tools.counted(self.side, self.call, groups, [self.bound[slot] for slot in asked["between"]])
 
     def do_code(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"kernels": tools.triton_code(self.call)}

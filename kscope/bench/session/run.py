@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from kscope._version import __version__
-from kscope.bench.judge import audit, code, naming
+from kscope.bench.judge import audit, code, naming, proof
 from kscope.bench.judge.hold import Died, Failed, Unfit
 from kscope.bench.judge.matrix import check_all, points
 from kscope.bench.judge.probes import Probing, probe
@@ -39,9 +39,10 @@ def bench(task: Task, options: Options) -> Result:
         try:
             with np.errstate(all="ignore"):  # NaN and infinities are data here
                 _check(run, referee)
-            if options.time and not run.wrong and run.clean:
-                with np.errstate(all="ignore"):
+                if options.time and not run.wrong and run.clean:
                     times(run, referee, baseline)
+                if options.prove and not run.wrong and run.clean:
+                    _prove(run)
         except Unfit as error:
             raise KscopeError("reference", str(error), "it must run on every shape that is asked for") from None
         finally:
@@ -140,6 +141,18 @@ def _tools(run: Run, candidate: Seat) -> None:
         if run.task.device == "cuda":
             _streams(run, candidate)
     run.findings += code.findings(run.task, candidate, run.libraries)
+
+
+def _prove(run: Run) -> None:
+    here = machine.gpu()
+    if run.task.device != "cuda" or here is None:
+        run.notes.append("--prove: counters are those of a GPU; this candidate runs on the processor")
+        return
+    run.say("counting by Nsight Compute")
+    place = machine.where(run.task, run.task.candidate, run.libraries)
+    findings, notes = proof.prove(run.task, place, here.cache_bytes, run.rng, dependent=run.dependent)
+    run.findings += findings
+    run.notes += notes
 
 
 def _streams(run: Run, candidate: Seat) -> None:

@@ -19,12 +19,14 @@ from kscope.bench.values.numbers import dtype
 from kscope.model.errors import EXIT_INPUT, EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
 
 PATIENCE = 300.0  # seconds for a compiler; CUTLASS takes minutes
-ENTRY = "kscope_bench_call"
+ENTRY, MARK = "kscope_bench_call", "kscope_bench_mark"
 
 _CUDA = """
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
+__global__ void kscope_bench_marked() {}
+extern "C" void kscope_bench_mark(int) { kscope_bench_marked<<<1, 1>>>(); }
 """
 _FRONT = """
 typedef {type} T;
