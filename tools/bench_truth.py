@@ -18,7 +18,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from kscope.bench.session.state import Options  # noqa: E402
 from kscope.bench.task.build import library  # noqa: E402
 from kscope.bench.task.spec import Task, params, source  # noqa: E402
 from tests.bench.catalogue import CHEATS, HERE, HONEST, SEEN, Case  # noqa: E402
+from tools.bench_pool import pooled  # noqa: E402
 
 LIBRARIES = "BENCH_TRUTH_LIBRARIES"  # the folder that all parts compile into
 CHAIN = "chain<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n, TURNS)"
@@ -60,7 +61,7 @@ def main() -> None:
     hold.PATIENCE = 30.0
     found: dict[str, Any] = {"machine": repr(machine.gpu() or machine.processor())}
     with tempfile.TemporaryDirectory() as folder:
-        os.environ[LIBRARIES] = folder
+        os.environ.setdefault(LIBRARIES, folder)
         for name in chosen:
             begun = time.monotonic()
             rows = found[name] = list[dict[str, Any]]()
@@ -77,21 +78,12 @@ def main() -> None:
 
 
 def cases(until: float, jobs: int) -> Iterator[dict[str, Any]]:
-    """Checks alone, many at once: nothing is timed. One that hangs costs its own time, not the others'."""
+    """Checks alone, many at once: nothing is timed."""
     todo = [(True, one) for one in [*CHEATS, *SEEN]] + [(False, one) for one in HONEST]
     todo = [(cheats, one) for cheats, one in todo if not one.here() and not one.timed]
     todo.sort(key=lambda row: row[1].needs not in ("cuda", "triton"))
     options = Options(time=False, libraries=os.environ[LIBRARIES])
-    pool = ThreadPoolExecutor(jobs)
-    pending = {pool.submit(judged, cheats, one, options): one.id for cheats, one in todo}
-    try:
-        for one in as_completed(pending, timeout=max(until - time.monotonic(), 1.0)):
-            yield one.result()
-    except TimeoutError:
-        for one, name in pending.items():
-            if not one.done():
-                yield {"id": name, "left_out": True}
-    pool.shutdown(wait=False, cancel_futures=True)
+    yield from pooled(judged, [(cheats, one, options) for cheats, one in todo], jobs, until - time.monotonic())
 
 
 def judged(cheats: bool, one: Case, options: Options) -> dict[str, Any]:

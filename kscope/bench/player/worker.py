@@ -39,6 +39,7 @@ class Player:
         self.settings: dict[str, str] = {}
         self.graphs: dict[str, tools.Graph] = {}
         self.retained: list[Any] = []
+        self.aside = 0
 
     def serve(self) -> None:
         while True:
@@ -64,12 +65,13 @@ class Player:
         self.watch = watch.Watch(own)
         if asked["framework"] == "raw":
             self.side = native.Memory(asked["device"])
+            self.aside = tools.emptied(self.side)
             self.call = native.entry(asked["library"])
             return {"what": "library"}
         if asked["framework"] == "torch":
             self.side = Torch(asked["device"])
             self.side.torch.manual_seed(asked["seed"])
-            self.side.sync()
+            self.aside = tools.emptied(self.side)
         else:
             self.side = Numpy()
         self.known, self.settings = watch.functions(), watch.settings()
@@ -130,6 +132,8 @@ class Player:
             stream = tools.PER_THREAD if self.given["device"] == "cuda" else None
             return native.bound(self.call, blocks, asked["dims"], self.side, stream)
         call, arguments = self.call, (*slot.arrays, *slot.outputs)
+        if self.given["launch"]:
+            call.__globals__.update(asked["sizes"])
         return lambda: call(*arguments)
 
     def do_fill(self, asked: dict[str, Any]) -> None:
@@ -266,14 +270,14 @@ class Player:
             "replaced": watch.replaced(self.known),
             "settings": changed,
             "threads": threading.active_count() - 1,
-            "persisting": tools.persisting(self.given["device"]),
+            "persisting": max((tools.persisting(self.given["device"]) or 0) - self.aside, 0),
         }
 
     def do_exceptions(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"found": watch.caught_inside(self.watch, self.bound[asked["slot"]])}
 
     def do_profile(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return tools.profiled(self.side, [self.bound[slot] for slot in asked["order"]])
+        return {"found": [tools.profiled(self.side, [self.bound[slot] for slot in one]) for one in asked["orders"]]}
 
     def do_streams(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._outputs_poisoned([asked["slot"]])

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -102,7 +103,8 @@ def _contents(folder: Path) -> list[str]:
 
 def _compile(compiler: str, flags: Sequence[str], text: str, out: Path, one: Source) -> None:
     suffix = ".cu" if one.path.endswith(".cu") else ".cpp"
-    front, beside = out.with_suffix(suffix), out.with_name(f"{out.stem}.{os.getpid()}.part")
+    mine = f"{out.stem}.{os.getpid()}.{threading.get_ident()}"  # two may compile the same at once
+    front, beside = out.with_name(f"{mine}{suffix}"), out.with_name(f"{mine}.part")
     front.write_text(text, encoding="utf-8")
     command = [compiler, *flags, "-I", str(Path(one.path).parent), "-o", str(beside), str(front)]
     try:
