@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from kscope.bench.judge import bounds, physics, proof
 from kscope.bench.judge.inputs import KINDS, generator, make, one_changed
 from kscope.bench.judge.interval import ratio
 from kscope.bench.judge.referee import Truth
+from kscope.bench.player import tools, worker
 from kscope.bench.session.sweep import parse, unfit
 from kscope.bench.task import expressions
 from kscope.bench.task.spec import Source, Task, params, sizes
@@ -219,3 +222,41 @@ def test_counters_name_what_calls_do_otherwise() -> None:
     assert _proof(several=1) == [7], "calls in one launch"
     assert _proof(zeros=("f", 8e6, 100.0)) == [27] and _proof(last=("f", 8e6, 300.0)) == [36]
     assert _proof(last=("f", 0.0, 1000.0)) == [], "it may lie in the cache by then: the first call did read"
+
+
+class _Driver:
+    """The two calls of CUDA's driver that set L2 aside, as an H100's answers them."""
+
+    def __init__(self, size: int, *, fixed: bool = False) -> None:
+        self.size, self.fixed = size, fixed
+
+    def cuCtxGetLimit(self, out, limit: int) -> int:
+        out._obj.value = self.size
+        return 0 if limit == tools.PERSISTING else 1
+
+    def cuCtxSetLimit(self, limit: int, size) -> int:
+        if self.fixed:
+            return 1
+        self.size = size.value
+        return 0
+
+    def cuCtxResetPersistingL2Cache(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_l2_that_a_driver_sets_aside_is_nobodys_cheat(monkeypatch: pytest.MonkeyPatch, fixed: bool) -> None:
+    driver = _Driver(9_830_400, fixed=fixed)
+    monkeypatch.setattr(tools.ctypes, "CDLL", lambda name: driver)
+
+    class Side:
+        device = "cuda"
+
+        def sync(self) -> None: ...
+
+    player = worker.Player(None)  # type: ignore[arg-type]
+    player.given, player.aside = {"device": "cuda"}, tools.emptied(Side())
+    player.watch = SimpleNamespace(found=list)  # type: ignore[assignment]
+    assert player.do_audit({})["persisting"] == 0
+    driver.size = 16 << 20
+    assert player.do_audit({})["persisting"] == (16 << 20) - (9_830_400 if fixed else 0), "the candidate's own doing"

@@ -261,8 +261,9 @@ def test_what_init_writes_is_right(tmp_path: Path) -> None:
 
 def test_dimensions_are_known_in_a_launch(folder: Path) -> None:
     (folder / "into.py").write_text("def kernel(x, y, n, BLOCK):\n    y[:] = x[:, :n].sum(-1) + 0 * BLOCK\n")
-    done = kscope("bench", "into.py:kernel", *ARGUMENTS, "--outputs", "y[m]", "--launch", "kernel(x, y, n, BLOCK=BLOCK)",
-                  "-D", "BLOCK=64", "--no-time", "--format", "json", folder=folder)  # fmt: skip
+    done = kscope("bench", "into.py:kernel", *ARGUMENTS, "--outputs", "y[m]", "--launch",
+                  "kernel(x, y, n, BLOCK=BLOCK)", "-D", "BLOCK=64", "--no-time", "--format", "json",
+                  folder=folder)  # fmt: skip
     told = json.loads(done.stdout)
     assert told["verdict"] == "correct", told["sentence"]
 
@@ -293,3 +294,12 @@ def test_a_shape_that_takes_long_is_checked_on_less(folder: Path) -> None:
     assert found.verdict == "correct" and [(one.dims["m"], one.inputs) for one in found.checks] == [
         (8, "normal"), (8, "integers"), (4, "normal"), (4, "integers")]  # fmt: skip
     assert any("checks are left out" in note for note in found.notes)
+
+
+def test_a_launch_that_fails_has_its_name(folder: Path) -> None:
+    (folder / "fails.py").write_text(
+        "class LaunchFailed(Exception): ...\ndef total(x):\n    raise LaunchFailed('invalid argument')\n"
+    )
+    done = kscope("bench", "fails.py:total", *ARGUMENTS, "--format", "json", folder=folder)
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "incorrect" and {one["cheat"] for one in told["findings"]} == {30}, told["sentence"]
