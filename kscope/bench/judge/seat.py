@@ -120,7 +120,7 @@ class Seat:
     def once(self, data: Data, slot: int = 0, how: str = "copy", **more: Any) -> list[Array]:
         """The outputs of one call."""
         self.fill(slot, data, how)
-        return self.run([slot], [0], **more).outputs[0]
+        return self.run([slot], [0], untimed=True, **more).outputs[0]
 
     @property
     def changes(self) -> list[int]:

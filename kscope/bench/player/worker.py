@@ -1,7 +1,7 @@
 """The player: loads one candidate, holds its arrays, calls it when it is told to. The clock is on the other side.
 
 A request is `{"do": NAME, ...}`, its answer `{"ok": true, ...}` or `{"ok": false, "kind", "error"}`. `run` is answered
-three times: ready, done, and what came out.
+three times: ready, done, and what came out; once where it is untimed.
 """
 
 from __future__ import annotations
@@ -169,26 +169,22 @@ class Player:
     def do_run(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Calls of slots in order; of those in `keep` the outputs are sent. mode `graph`: replayed from one."""
         order, keep = asked["order"], set(asked["keep"])
-        again = bool(asked.get("restore"))
         self.watch.phase = asked.get("phase", "call")
         self._poison(asked)
         graph = self._graph(asked) if asked.get("mode") == "graph" else None
         once = graph.replay if graph is not None else None
         for slot in asked.get("prime", ()):
             once() if once else self.bound[slot]()
-        self._restore(again)
+        self._restore(bool(asked.get("restore")))
         plan = [(self.bound[slot], i in keep) for i, slot in enumerate(order)]
         if asked.get("empty"):
             plan = [(_nothing, False)] * len(order)
         self._outputs_poisoned(order)
         self.side.sync()
-        gc.collect() if asked.get("collect") else None
         kept: list[Any] = []
         at_once = self.given.get("reuses")
         gc.disable()
-        wire.send(self.link, {"ok": True, "ready": True})
-        go = wire.receive(self.link)
-        if not go.get("go"):
+        if not self._told(asked, "ready").get("go"):
             return {}
         if once is not None:
             for _ in range(asked.get("repeat", 1)):
@@ -205,9 +201,8 @@ class Player:
                 if held:
                     kept.append(out)
         self.side.sync()
-        wire.send(self.link, {"ok": True, "done": True})
+        self._told(asked, "done")
         gc.enable()
-        wire.receive(self.link)
         if graph is not None:
             kept = graph.kept
         answer = self._taken(kept, [order[i] for i in sorted(keep)])
@@ -215,6 +210,13 @@ class Player:
             self.retained = [kept, [order[i] for i in sorted(keep)]]
         self.watch.phase = ""
         return answer
+
+    def _told(self, asked: dict[str, Any], what: str) -> dict[str, Any]:
+        """A word to the clock, and its answer; at once where no clock runs."""
+        if asked.get("untimed"):
+            return {"go": True}
+        wire.send(self.link, {"ok": True, what: True})
+        return wire.receive(self.link)
 
     def do_retake(self, asked: dict[str, Any]) -> dict[str, Any]:
         kept, slots = self.retained
@@ -235,10 +237,9 @@ class Player:
                 self.side.poison(one)
 
     def _restore(self, again: bool) -> None:
-        if again:
-            for slot in self.slots:
-                for position, pristine in slot.pristine.items():
-                    self.side.restore(slot.arrays[position], pristine)
+        for slot in self.slots if again else ():
+            for position, pristine in slot.pristine.items():
+                self.side.restore(slot.arrays[position], pristine)
 
     def _graph(self, asked: dict[str, Any]) -> tools.Graph:
         key = asked["graph"]
