@@ -260,3 +260,13 @@ def test_l2_that_a_driver_sets_aside_is_nobodys_cheat(monkeypatch: pytest.Monkey
     assert player.do_audit({})["persisting"] == 0
     driver.size = 16 << 20
     assert player.do_audit({})["persisting"] == (16 << 20) - (9_830_400 if fixed else 0), "the candidate's own doing"
+
+
+@pytest.mark.parametrize(("count", "ok"), [(1, True), (4, True), (1000, False)])
+def test_a_mean_of_few_errors_says_little(count: int, ok: bool) -> None:
+    """Each of them 1.2 of what the formats explain, below its own bound of 4."""
+    truth = np.full(count, 1.0)
+    limit = bounds.bound(truth, [truth], [], DTYPES["float32"], 0.0, None)
+    raw = (truth + 1.2 * limit.plain).astype(np.float64)
+    found = bounds.compare(raw, DTYPES["float64"], truth, limit)
+    assert found.ok is ok and 1.1 < found.rms < 1.3 and found.ratio < 0.5
