@@ -28,8 +28,8 @@ RELATIVE = 2.0**-20  # of the changes; small against the data, large against flo
 PROBES = 4
 RMS = 1.0
 """Root of the mean squared error over the root of the mean squared bound / C. A correctly rounded answer has
-1/sqrt(3); a lower precision than declared exceeds it on every element at once, where single bounds have slack. A mean of
-few says less: see `most_rms`."""
+1/sqrt(3); a lower precision than declared exceeds it on every element at once, where single bounds have slack. A mean
+of few says less: see `most_rms`."""
 
 
 class Bound(Struct, frozen=True):

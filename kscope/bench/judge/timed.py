@@ -178,7 +178,7 @@ class Clock:
         ran = side.batch(at)
         after = side.seat.hold.waited()
         side.waits.append((after - before) / ran.seconds if after is not None and before is not None else 0.0)
-        turn = empty[1] if side.mode == "called" else 0.0
+        turn = empty[1] if side.mode == "called" and side.seat.source.language == "python" else 0.0
         side.us.append(max(1e6 * ((ran.seconds - empty[0]) / (len(side.order) * side.repeat) - turn), 1e-4))
         if mine:
             kept = sorted({0, len(side.order) - 1}) if side.mode == "graph" else at

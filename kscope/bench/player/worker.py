@@ -172,24 +172,23 @@ class Player:
         self.watch.phase = asked.get("phase", "call")
         self._poison(asked)
         graph = self._graph(asked) if asked.get("mode") == "graph" else None
-        once = graph.replay if graph is not None else None
         for slot in asked.get("prime", ()):
-            once() if once else self.bound[slot]()
+            graph.replay() if graph is not None else self.bound[slot]()
         self._restore(bool(asked.get("restore")))
         plan = [(self.bound[slot], i in keep) for i, slot in enumerate(order)]
+        once = graph.replay if graph is not None else native.many(self.side, self.call, self.bound, order)
         if asked.get("empty"):
-            plan = [(_nothing, False)] * len(order)
+            plan, once = [(_nothing, False)] * len(order), None
         self._outputs_poisoned(order)
         self.side.sync()
         kept: list[Any] = []
-        at_once = self.given.get("reuses")
         gc.disable()
         if not self._told(asked, "ready").get("go"):
             return {}
         if once is not None:
             for _ in range(asked.get("repeat", 1)):
                 once()
-        elif at_once:
+        elif self.given.get("reuses"):
             for call, held in plan:
                 out = call()
                 out = [self.side.copy(one) for one in handing.flat(out)]
@@ -203,8 +202,8 @@ class Player:
         self.side.sync()
         self._told(asked, "done")
         gc.enable()
-        if graph is not None:
-            kept = graph.kept
+        if once is not None:
+            kept = graph.kept if graph is not None else [None] * len(keep)
         answer = self._taken(kept, [order[i] for i in sorted(keep)])
         if asked.get("again"):  # the same objects once more, later
             self.retained = [kept, [order[i] for i in sorted(keep)]]

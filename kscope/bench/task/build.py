@@ -20,7 +20,7 @@ from kscope.bench.values.numbers import dtype
 from kscope.model.errors import EXIT_INPUT, EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
 
 PATIENCE = 300.0  # seconds for a compiler; CUTLASS takes minutes
-ENTRY, MARK = "kscope_bench_call", "kscope_bench_mark"
+ENTRY, MANY, MARK = "kscope_bench_call", "kscope_bench_calls", "kscope_bench_mark"
 
 _CUDA = """
 #include <cuda_runtime.h>
@@ -33,6 +33,13 @@ _FRONT = """
 typedef {type} T;
 #include "{path}"
 template <class A, class B> static inline int ceil_div(A a, B b) {{ return (int)((a + b - 1) / b); }}
+"""
+_LOOP = f"""
+extern "C" int {MANY}(void*** p, const long long* d, void* s, const int* order, int count) {{
+    for (int i = 0; i < count; ++i)
+        if (const int status = {ENTRY}(p[order[i]], d, s)) return status;
+    return 0;
+}}
 """
 
 
@@ -54,7 +61,7 @@ def wrapper(task: Task, one: Source, chosen: str) -> str:
     return (
         (_CUDA if cuda else "") + _FRONT.format(type=dtype(chosen).c, path=one.path)
         + f'extern "C" int {ENTRY}(void** p, const long long* d, void* s) {{\n    {stream}\n'
-        + "\n".join(lines) + f"\n    {task.launch};\n    {after}\n}}\n"
+        + "\n".join(lines) + f"\n    {task.launch};\n    {after}\n}}\n" + _LOOP
     )  # fmt: skip
 
 
