@@ -41,7 +41,7 @@ bench = nvbench.register(work)
 bench.add_int64_axis("job", list(range(len(JOBS))))
 with tempfile.TemporaryDirectory() as folder:
     out = str(Path(folder, "out.json"))
-    nvbench.run_all_benchmarks(["-q", "--timeout", "0.7", "--json", out])
+    nvbench.run_all_benchmarks(["--quiet", "--timeout", "0.7", "--json", out])
     data = json.loads(Path(out).read_text())
 found: dict[str, dict[str, float]] = {}
 for state in data["benchmarks"][0]["states"]:
