@@ -45,6 +45,7 @@ from tools.bench_pool import pooled  # noqa: E402
 LIBRARIES = "BENCH_TRUTH_LIBRARIES"  # the folder that all parts compile into
 CHAIN = "chain<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n, TURNS)"
 ROWS = "rms_warps<<<(n / 1024 + 7) / 8, 256, 0, stream>>>(x, x, y, n / 1024, 1024)"
+DONE: set[str] = set()
 COPY = "scale2<<<2048, 256, 0, stream>>>((const float4*)x, (float4*)y, n / 4)"
 
 
@@ -52,9 +53,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="one JSON file; written after every row")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each part")
-    parser.add_argument("--only", default="", help="parts, by comma: planted, nvbench, itself, cases, timed")
+    parser.add_argument("--only", default="", help="parts, by comma: planted, itself, nvbench, timed, cases")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at a time")
+    parser.add_argument("--after", type=Path, help="an earlier file: cases that are right there are not run again")
     given = parser.parse_args()
+    if given.after:
+        known = json.loads(given.after.read_text(encoding="utf-8")).get("cases", [])
+        DONE.update(row["id"] for row in known if row.get("ok"))
     parts = {"planted": planted, "itself": itself, "nvbench": nvbench, "timed": timed, "cases": cases}
     chosen = given.only.split(",") if given.only else list(parts)
     faulthandler.dump_traceback_later(given.seconds * len(chosen) + 20, exit=True)
@@ -62,6 +67,9 @@ def main() -> None:
     found: dict[str, Any] = {"machine": repr(machine.gpu() or machine.processor())}
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault(LIBRARIES, folder)
+        if "compile" in chosen:
+            list(nvbench(0.0, given.jobs))
+            os._exit(0)
         for name in chosen:
             begun = time.monotonic()
             rows = found[name] = list[dict[str, Any]]()
@@ -80,8 +88,8 @@ def main() -> None:
 def cases(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """Checks alone, many at once: nothing is timed."""
     todo = [(True, one) for one in [*CHEATS, *SEEN]] + [(False, one) for one in HONEST]
-    todo = [(cheats, one) for cheats, one in todo if not one.here() and not one.timed]
-    todo.sort(key=lambda row: row[1].needs not in ("cuda", "triton"))
+    todo = [(cheats, one) for cheats, one in todo if not one.here() and not one.timed and one.id not in DONE]
+    todo.sort(key=lambda row: ("cuda", "triton", "torch", "cpp", "").index(row[1].needs))
     options = Options(time=False, libraries=os.environ[LIBRARIES])
     yield from pooled(judged, [(cheats, one, options) for cheats, one in todo], jobs, until - time.monotonic())
 
@@ -182,21 +190,27 @@ def _plan(*, budget_s: float, rounds: int, fewest: int) -> Plan:
 
 def itself(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """The same library twice."""
-    plan = _plan(budget_s=0.3, rounds=24, fewest=8)
+    plan = replace(_plan(budget_s=0.4, rounds=24, fewest=8), generations=2)
     sizes = [(20_000, 1 << 16), (2000, 1 << 16), (500, 1 << 18)]
     for i in range(25):
         if time.monotonic() < until - 5:
             turns, n = sizes[i % 3]
             task = _chain(turns, n)
-            yield from _pair(task, task, plan, "cold" if i % 2 else "hot", graph=i % 4 < 2, times=4)
+            for _ in range(4):
+                yield from _pair(task, task, plan, "cold" if i % 2 else "hot", graph=i % 4 < 2)
 
 
 def planted(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """Three percent more turns of a chain that takes about 100 us; the longer one is the baseline."""
     plan = _plan(budget_s=0.8, rounds=30, fewest=10)
     for i in range(10):
-        if time.monotonic() < until - 4:
+        if time.monotonic() < until - 2:
             yield from _pair(_chain(20_000, 1 << 16), _chain(20_600, 1 << 16), plan, "hot", graph=i % 2 == 0)
+
+
+SHORT = ("chain 100", "chain 400", "chain 1000", "chain 2500", "copy 2^16", "copy 2^19", "copy 2^21", "rows 2^17",
+         "rows 2^20", "rows 2^22")  # fmt: skip
+NODES = 50  # kernels of a graph whose launch takes a few microseconds
 
 
 def kernels() -> list[tuple[str, Task]]:
@@ -223,7 +237,10 @@ def nvbench(until: float, jobs: int) -> Iterator[dict[str, Any]]:
 
     with ThreadPoolExecutor(jobs) as pool:
         paths = list(pool.map(built, kinds))
-    rows = [[name, path, task.cases[0]["n"]] for (name, task), path in zip(kinds, paths, strict=True)]
+    rows = [[name, path, task.cases[0]["n"], 1] for (name, task), path in zip(kinds, paths, strict=True)]
+    rows += [[f"{name} graph", path, n, NODES] for name, path, n, _ in rows if name in SHORT]
+    if not until:
+        return
     (folder / "jobs.json").write_text(json.dumps(rows))
     out = folder / "nvbench.json"
     command = [sys.executable, str(Path(__file__).with_name("bench_nvbench.py")), str(folder / "jobs.json"), str(out)]
@@ -231,21 +248,23 @@ def nvbench(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     theirs = json.loads(out.read_text()) if out.is_file() else {}
     if not theirs:
         yield {"error": (done.stdout + done.stderr)[-1500:]}
-    plan = replace(_plan(budget_s=0.3, rounds=9, fewest=5), most_bytes=8 << 30)
+    plan = replace(_plan(budget_s=0.2, rounds=9, fewest=5), most_bytes=8 << 30)
     for name, task in kinds:
+        told = {"name": name, "nvbench": theirs.get(name), "nvbench graph": theirs.get(f"{name} graph")}
         if time.monotonic() < until - 4:
-            yield {"name": name, **_alone(task, plan, folder), "nvbench": theirs.get(name)}
+            yield {**told, **_alone(task, plan, folder, graphs=name in SHORT)}
         else:
-            yield {"name": name, "left_out": True, "nvbench": theirs.get(name)}
+            yield {**told, "left_out": True}
 
 
-def _alone(task: Task, plan: Plan, folder: Path) -> dict[str, Any]:
+def _alone(task: Task, plan: Plan, folder: Path, *, graphs: bool) -> dict[str, Any]:
     """One library by our clock: [us, noise, calls, mode, wrong, notes] by cache and mode."""
     row: dict[str, Any] = {}
     place = machine.where(task, task.candidate, folder)
     seats = [Seat(task, task.candidate, place, "candidate") for _ in range(2)]
     try:
-        for cache, graph in (("hot", True), ("cold", True), ("hot", False), ("cold", False)):
+        ways = [("hot", False), ("cold", False), *([("hot", True), ("cold", True)] if graphs else [])]
+        for cache, graph in ways:
             clock = Clock(task, seats[0], None, Referee(task, None, seats[1]), plan, Watcher("cpu"), generator())
             found = clock.time(task.cases[0], "float32", cache, graph=graph)  # type: ignore[arg-type]
             t = found.timing

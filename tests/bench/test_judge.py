@@ -221,6 +221,7 @@ def test_counters_name_what_calls_do_otherwise() -> None:
     assert _proof(one=("f", 2e6, 1000.0), needed=0) == [], "nobody has seen that they matter"
     assert _proof(several=1) == [7], "calls in one launch"
     assert _proof(zeros=("f", 8e6, 100.0)) == [27] and _proof(last=("f", 8e6, 300.0)) == [36]
+    assert _proof(zeros=("f", 8e6, 1800.0)) == [], "zeros divided the long way"
     assert _proof(last=("f", 0.0, 1000.0)) == [], "it may lie in the cache by then: the first call did read"
 
 
