@@ -188,17 +188,8 @@ class Player:
         if once is not None:
             for _ in range(asked.get("repeat", 1)):
                 once()
-        elif self.given.get("reuses"):
-            for call, held in plan:
-                out = call()
-                out = [self.side.copy(one) for one in handing.flat(out)]
-                if held:
-                    kept.append(out)
         else:
-            for call, held in plan:
-                out = call()
-                if held:
-                    kept.append(out)
+            kept = handing.called(plan, self.side.copy if self.given.get("reuses") else None)
         self.side.sync()
         self._told(asked, "done")
         gc.enable()
