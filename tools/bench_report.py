@@ -31,6 +31,9 @@ def page(folders: list[Path]) -> Iterator[str]:
     yield "# kscope bench: what it says against what is so\n"
     yield (f"Made by `python tools/bench_report.py`, from `tools/bench_truth.py` and `tools/bench_kernelbench.py` on: "
            f"{machine}.\n")  # fmt: skip
+    for part, words in (("cases", "candidates"), ("kernelbench", "tasks"), ("nvbench", "kernels")):
+        if missing := _missing(folders[-1], part):
+            yield f"{missing} {words} had no turn in the time of the last run: nothing is said of them.\n"
     yield from _judged(folders)
     yield from _clock(folders)
     yield from _nvbench(folders)
@@ -47,6 +50,11 @@ def rows(folders: list[Path], part: str) -> list[Row]:
             if "left_out" not in row or key not in found:
                 found[key] = row
     return [row for row in found.values() if "left_out" not in row]
+
+
+def _missing(folder: Path, part: str) -> int:
+    data = _file(folder, part)
+    return sum("left_out" in row for row in (data.get(part, []) if isinstance(data, dict) else data))
 
 
 def _file(folder: Path, part: str) -> Any:
