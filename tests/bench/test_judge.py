@@ -271,3 +271,13 @@ def test_a_mean_of_few_errors_says_little(count: int, ok: bool) -> None:
     raw = (truth + 1.2 * limit.plain).astype(np.float64)
     found = bounds.compare(raw, DTYPES["float64"], truth, limit)
     assert found.ok is ok and 1.1 < found.rms < 1.3 and found.ratio < 0.5
+
+
+def test_what_the_reference_itself_is_off_is_granted_on_the_whole_too() -> None:
+    """Zeros into a layer with weights: nothing that is changed shows how large its sums are."""
+    truth = np.full(1000, 1.0)
+    off = np.full(1000, 1.7 * DTYPES["float32"].unit)
+    granted = bounds.bound(truth, [truth], [], DTYPES["float32"], 0.0, off)
+    assert bounds.compare(truth + off, DTYPES["float64"], truth, granted).ok
+    bare = bounds.bound(truth, [truth], [], DTYPES["float32"], 0.0, None)
+    assert not bounds.compare(truth + off, DTYPES["float64"], truth, bare).ok

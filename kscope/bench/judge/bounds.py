@@ -33,10 +33,12 @@ of few says less: see `most_rms`."""
 
 
 class Bound(Struct, frozen=True):
-    """values: an output's bounds by element; plain: before C and the reference's own error."""
+    """values: an output's bounds by element; plain: before C and the reference's own error. own: root of the mean
+    squared error of the reference itself, over that of plain."""
 
     values: Floats
     plain: Floats
+    own: float = 0.0
 
 
 class Compared(Struct, frozen=True):
@@ -81,6 +83,8 @@ def bound(
     values = C * plain
     if own is not None:
         values = np.maximum(values, 2 * np.maximum(alike(own), own))
+        below = float(np.sqrt(np.nanmean(plain**2))) if plain.size else 0.0
+        return Bound(values, plain, float(np.sqrt(np.nanmean(own**2))) / below if below > 0 else 0.0)
     return Bound(values, plain)
 
 
@@ -114,7 +118,7 @@ def compare(raw: Raw, kind: Dtype, truth: Floats, limit: Bound) -> Compared:
     rms = float(np.sqrt(np.mean(error[fine] ** 2))) / (below * max(slack, 1.0)) if below > 0 else 0.0
     worst = float(ratio[index])
     says = ""
-    if worst <= 1.0 and rms > most_rms(int(fine.sum())) and not kind.whole:
+    if worst <= 1.0 and rms > max(most_rms(int(fine.sum())), 2 * limit.own) and not kind.whole:
         says = f"errors all over: {rms:.1f} times the rounding that the formats explain"
     return Compared(worst <= 1.0 and not says, float(error[index]), float(limit.values[index]), worst, rms, index, says)
 
