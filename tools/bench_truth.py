@@ -1,26 +1,31 @@
 """Whether `kscope bench` is right: our own cheats and honest candidates, the same code against itself, differences that
 were planted, and times beside those of nvbench (package cuda-bench, where it is installed). On a machine with a GPU:
 
-    python tools/bench_truth.py --out truth.json [--seconds 170]
+    python tools/bench_truth.py --out truth.json [--seconds 60] [--only planted,cases]
 
-Parts come in the order of their worth and are left out when the time is up; what was left out is said.
+Rows are written as they come; what was left out when the time of a part was up is said.
 """
 
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor, wait
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from msgspec.structs import replace  # noqa: E402
 
 from kscope.bench.judge import hold  # noqa: E402
 from kscope.bench.judge.clocks import Watcher  # noqa: E402
@@ -35,63 +40,58 @@ from kscope.bench.session.state import Options  # noqa: E402
 from kscope.bench.task.build import library  # noqa: E402
 from kscope.bench.task.spec import Task, params, source  # noqa: E402
 from tests.bench.catalogue import CHEATS, HERE, HONEST, SEEN, Case  # noqa: E402
+from tools.bench_pool import pooled  # noqa: E402
 
 LIBRARIES = "BENCH_TRUTH_LIBRARIES"  # the folder that all parts compile into
 CHAIN = "chain<<<(n + 255) / 256, 256, 0, stream>>>(x, y, n, TURNS)"
+ROWS = "rms_warps<<<(n / 1024 + 7) / 8, 256, 0, stream>>>(x, x, y, n / 1024, 1024)"
+DONE: set[str] = set()
 COPY = "scale2<<<2048, 256, 0, stream>>>((const float4*)x, (float4*)y, n / 4)"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=170.0)
-    parser.add_argument("--only", default="")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="one JSON file; written after every row")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for each part")
+    parser.add_argument("--only", default="", help="parts, by comma: planted, itself, nvbench, timed, cases")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at a time")
+    parser.add_argument("--after", type=Path, help="an earlier file: cases that are right there are not run again")
     given = parser.parse_args()
-    until = time.monotonic() + given.seconds
+    if given.after:
+        known = json.loads(given.after.read_text(encoding="utf-8")).get("cases", [])
+        DONE.update(row["id"] for row in known if row.get("ok"))
+    parts = {"planted": planted, "itself": itself, "nvbench": nvbench, "timed": timed, "cases": cases}
+    chosen = given.only.split(",") if given.only else list(parts)
+    faulthandler.dump_traceback_later(given.seconds * len(chosen) + 20, exit=True)
+    hold.PATIENCE = 30.0
     found: dict[str, Any] = {"machine": repr(machine.gpu() or machine.processor())}
-    parts = {"planted": planted, "nvbench": nvbench, "itself": itself, "cases": cases, "timed": timed}
     with tempfile.TemporaryDirectory() as folder:
-        os.environ[LIBRARIES] = folder
-        for name, part in parts.items():
-            if given.only and name not in given.only.split(","):
-                continue
+        os.environ.setdefault(LIBRARIES, folder)
+        if "compile" in chosen:
+            list(nvbench(0.0, given.jobs))
+            os._exit(0)
+        for name in chosen:
             begun = time.monotonic()
+            rows = found[name] = list[dict[str, Any]]()
             try:
-                found[name] = part(until)
+                for row in parts[name](begun + given.seconds, given.jobs):
+                    rows.append({**row, "at_s": round(time.monotonic() - begun, 1)})
+                    given.out.write_text(json.dumps(found, indent=1), encoding="utf-8")
+                    print(name, json.dumps(rows[-1])[:400], flush=True)
             except Exception as error:  # the other parts are worth having
-                import traceback
-
-                found[name] = {"error": repr(error), "where": traceback.format_exc()[-1500:]}
-            found[f"{name}_s"] = round(time.monotonic() - begun, 1)
+                rows.append({"error": repr(error), "where": traceback.format_exc()[-1500:]})
             given.out.write_text(json.dumps(found, indent=1), encoding="utf-8")
-            print(name, found[f"{name}_s"], "s", json.dumps(found[name])[:300], flush=True)
+            print(f"{name}: {len(rows)} rows, {time.monotonic() - begun:.1f} s", flush=True)
     os._exit(0)  # a thread that still waits for a player is not waited for
 
 
-def cases(until: float) -> list[dict[str, Any]]:
-    """Checks alone, a few at once: nothing is timed. A row is printed when it is done; one that hangs costs its own
-    time, not the others'."""
-    hold.PATIENCE = 30.0
+def cases(until: float, jobs: int) -> Iterator[dict[str, Any]]:
+    """Checks alone, many at once: nothing is timed."""
     todo = [(True, one) for one in [*CHEATS, *SEEN]] + [(False, one) for one in HONEST]
-    todo = [(cheats, one) for cheats, one in todo if not one.here() and (not one.timed)]
-    todo.sort(key=lambda row: row[1].needs not in ("cuda", "triton"))
-    rows: list[dict[str, Any]] = []
-
-    def run(row: tuple[bool, Case]) -> None:
-        cheats, one = row
-        late = time.monotonic() > until - 75
-        rows.append(
-            {"id": one.id, "left_out": True}
-            if late
-            else judged(cheats, one, Options(time=False, libraries=os.environ[LIBRARIES]))
-        )
-        print(json.dumps(rows[-1]), flush=True)
-
-    pool = ThreadPoolExecutor(6)
-    pending = [pool.submit(run, row) for row in todo]
-    wait(pending, timeout=max(until - 60 - time.monotonic(), 1.0))
-    pool.shutdown(wait=False, cancel_futures=True)
-    return list(rows)
+    todo = [(cheats, one) for cheats, one in todo if not one.here() and not one.timed and one.id not in DONE]
+    todo.sort(key=lambda row: ("cuda", "triton", "torch", "cpp", "").index(row[1].needs))
+    options = Options(time=False, libraries=os.environ[LIBRARIES])
+    yield from pooled(judged, [(cheats, one, options) for cheats, one in todo], jobs, until - time.monotonic())
 
 
 def judged(cheats: bool, one: Case, options: Options) -> dict[str, Any]:
@@ -100,9 +100,7 @@ def judged(cheats: bool, one: Case, options: Options) -> dict[str, Any]:
     try:
         task = one.task()
         if one.needs == "torch" and machine.gpu() is not None:
-            from kscope.bench.session.machine import placed
-
-            task = placed(task, device="cuda")
+            task = machine.placed(task, device="cuda")
         result = bench(task, options)
     except Exception as error:
         return {**row, "error": repr(error)[:300], "s": time.monotonic() - begun}
@@ -123,25 +121,15 @@ def judged(cheats: bool, one: Case, options: Options) -> dict[str, Any]:
     }
 
 
-def timed(until: float) -> list[dict[str, Any]]:
+def timed(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """With the clock: what only it can see, and honest ones that must pass it."""
-    wanted = [(True, one) for one in CHEATS if one.timed and one.here() == ""]
-    wanted = [
-        (False, one)
-        for one in HONEST
-        if one.id in ("gpu-with_triton", "gpu-graph_user", "gpu-two_streams", "cuda-warps")
-    ] + wanted
-    rows = []
-    for cheats, one in wanted:
-        if time.monotonic() > until - 12:
-            rows.append({"id": one.id, "left_out": True})
-        elif not one.here():
-            rows.append(
-                judged(
-                    cheats, one, Options(seconds=0.5, caches=("cold",), generations=1, libraries=os.environ[LIBRARIES])
-                )
-            )
-    return rows
+    honest = ("gpu-with_triton", "gpu-graph_user", "gpu-two_streams", "cuda-warps")
+    todo = [(False, one) for one in HONEST if one.id in honest] + [(True, one) for one in CHEATS if one.timed]
+    options = Options(seconds=0.5, caches=("cold",), generations=1, libraries=os.environ[LIBRARIES])
+    for cheats, one in todo:
+        if not one.here():
+            late = time.monotonic() > until - 8
+            yield {"id": one.id, "left_out": True} if late else judged(cheats, one, options)
 
 
 def _chain(turns: int, n: int) -> Task:
@@ -200,101 +188,94 @@ def _plan(*, budget_s: float, rounds: int, fewest: int) -> Plan:
     )
 
 
-def itself(until: float) -> list[dict[str, Any]]:
+def itself(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """The same library twice."""
-    plan = _plan(budget_s=0.5, rounds=24, fewest=8)
-    rows: list[dict[str, Any]] = []
+    plan = replace(_plan(budget_s=0.4, rounds=24, fewest=8), generations=2)
     sizes = [(20_000, 1 << 16), (2000, 1 << 16), (500, 1 << 18)]
-    while len(rows) < 100 and time.monotonic() < until - 100:
-        i = len(rows) // 4
-        turns, n = sizes[i % 3]
-        task = _chain(turns, n)
-        rows += _pair(task, task, plan, "cold" if i % 2 else "hot", graph=i % 4 < 2, times=4)
-    return rows
+    for i in range(25):
+        if time.monotonic() < until - 5:
+            turns, n = sizes[i % 3]
+            task = _chain(turns, n)
+            for _ in range(4):
+                yield from _pair(task, task, plan, "cold" if i % 2 else "hot", graph=i % 4 < 2)
 
 
-def planted(until: float) -> list[dict[str, Any]]:
+def planted(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """Three percent more turns of a chain that takes about 100 us; the longer one is the baseline."""
     plan = _plan(budget_s=0.8, rounds=30, fewest=10)
-    rows: list[dict[str, Any]] = []
     for i in range(10):
-        if time.monotonic() < until - 140:
-            rows += _pair(_chain(20_000, 1 << 16), _chain(20_600, 1 << 16), plan, "hot", graph=i % 2 == 0)
-    return rows
+        if time.monotonic() < until - 2:
+            yield from _pair(_chain(20_000, 1 << 16), _chain(20_600, 1 << 16), plan, "hot", graph=i % 2 == 0)
 
 
-def nvbench(until: float) -> dict[str, Any]:
+SHORT = ("chain 100", "chain 400", "chain 1000", "chain 2500", "copy 2^16", "copy 2^19", "copy 2^21", "rows 2^17",
+         "rows 2^20", "rows 2^22")  # fmt: skip
+NODES = 400  # kernels of a graph, as in ours: its launch takes some 8 us
+
+
+def kernels() -> list[tuple[str, Task]]:
+    """Twenty, from 2 us to 10 ms: of arithmetic, of bytes, of rows."""
+    found = [
+        (f"chain {turns}", _chain(turns, 1 << 16))
+        for turns in (100, 400, 1000, 2500, 6000, 15_000, 40_000, 200_000, 1_000_000, 4_000_000)
+    ]
+    for launch, name, powers in ((COPY, "copy", (16, 19, 21, 23, 25)), (ROWS, "rows", (17, 20, 22, 24, 25))):
+        plain = replace(_chain(1, 1), launch=launch, keywords={})
+        found += [(f"{name} 2^{power}", replace(plain, cases=({"n": 1 << power},))) for power in powers]
+    return found
+
+
+def nvbench(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """Kernels from 2 us to 10 ms by nvbench, cold and hot, and by our clock."""
     here = machine.gpu()
-    kinds: list[tuple[str, Task]] = []
-    for turns in (50, 500, 2000, 10_000, 50_000, 200_000, 1_000_000):
-        kinds.append((f"chain {turns}", _chain(turns, 1 << 16)))
-    for power in (16, 18, 20, 22, 24):
-        kinds.append(
-            (
-                f"copy 2^{power}",
-                Task(
-                    source("rms_rows.cu", HERE),
-                    source("rms_rows.cu", HERE),
-                    inputs=params("x[n]"),
-                    outputs=params("y[n]"),
-                    cases=({"n": 1 << power},),
-                    framework="raw",
-                    device="cuda",
-                    launch=COPY,
-                ),
-            )
-        )
+    kinds = kernels()
     folder = Path(os.environ[LIBRARIES])
     arch = here.arch if here else ""
 
     def built(row: tuple[str, Task]) -> str:
         return str(library(row[1], row[1].candidate, "float32", folder, arch, row[1].keywords))
 
-    with ThreadPoolExecutor(8) as pool:
+    with ThreadPoolExecutor(jobs) as pool:
         paths = list(pool.map(built, kinds))
-    jobs = [[name, path, task.cases[0]["n"]] for (name, task), path in zip(kinds, paths, strict=True)]
-    (folder / "jobs.json").write_text(json.dumps(jobs))
+    rows = [[name, path, task.cases[0]["n"], 1] for (name, task), path in zip(kinds, paths, strict=True)]
+    rows += [[f"{name} graph", path, n, NODES] for name, path, n, _ in rows if name in SHORT]
+    if not until:
+        return
+    (folder / "jobs.json").write_text(json.dumps(rows))
     out = folder / "nvbench.json"
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("bench_nvbench.py")), str(folder / "jobs.json"), str(out)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    theirs = json.loads(out.read_text()) if out.is_file() else {"error": (done.stdout + done.stderr)[-1500:]}
-    plan = Plan(budget_s=0.3, batch_s=0.01, rounds=9, fewest=5, checks=1, generations=1, most_bytes=8 << 30,
-                cache_bytes=here.cache_bytes if here else 1 << 20)  # fmt: skip
-    rows = []
+    command = [sys.executable, str(Path(__file__).with_name("bench_nvbench.py")), str(folder / "jobs.json"), str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    theirs = json.loads(out.read_text()) if out.is_file() else {}
+    if not theirs:
+        yield {"error": (done.stdout + done.stderr)[-1500:]}
+    plan = replace(_plan(budget_s=0.2, rounds=9, fewest=5), most_bytes=8 << 30)
     for name, task in kinds:
-        row: dict[str, Any] = {"name": name}
-        if time.monotonic() < until - 120:
-            place = machine.where(task, task.candidate, folder)
-            first, third = (
-                Seat(task, task.candidate, place, "candidate"),
-                Seat(task, task.candidate, place, "candidate"),
-            )
-            try:
-                for cache, graph in (("hot", True), ("cold", True), ("hot", False), ("cold", False)):
-                    clock = Clock(task, first, None, Referee(task, None, third), plan, Watcher("cpu"), generator())
-                    found = clock.time(task.cases[0], "float32", cache, graph=graph)  # type: ignore[arg-type]
-                    t = found.timing
-                    row[f"{cache}{' graph' if graph else ''}"] = [
-                        t.candidate_us,
-                        t.noise_pct,
-                        t.calls,
-                        t.mode,
-                        found.wrong,
-                        found.notes,
-                    ]
-            except Exception as error:
-                row["error"] = repr(error)[:300]
-            finally:
-                first.close()
-                third.close()
-        rows.append(row)
-    return {"nvbench": theirs, "kscope": rows}
+        told = {"name": name, "nvbench": theirs.get(name), "nvbench graph": theirs.get(f"{name} graph")}
+        if time.monotonic() < until - 4:
+            yield {**told, **_alone(task, plan, folder, graphs=name in SHORT)}
+        else:
+            yield {**told, "left_out": True}
+
+
+def _alone(task: Task, plan: Plan, folder: Path, *, graphs: bool) -> dict[str, Any]:
+    """One library by our clock: [us, noise, calls, mode, wrong, notes] by cache and mode."""
+    row: dict[str, Any] = {}
+    place = machine.where(task, task.candidate, folder)
+    seats = [Seat(task, task.candidate, place, "candidate") for _ in range(2)]
+    try:
+        ways = [("hot", False), ("cold", False), *([("hot", True), ("cold", True)] if graphs else [])]
+        for cache, graph in ways:
+            clock = Clock(task, seats[0], None, Referee(task, None, seats[1]), plan, Watcher("cpu"), generator())
+            found = clock.time(task.cases[0], "float32", cache, graph=graph)  # type: ignore[arg-type]
+            t = found.timing
+            told = [t.candidate_us, t.noise_pct, t.calls, t.mode, found.wrong, found.notes]
+            row[f"{cache}{' graph' if graph else ''}"] = told
+    except Exception as error:
+        row["error"] = repr(error)[:300]
+    finally:
+        for one in seats:
+            one.close()
+    return row
 
 
 if __name__ == "__main__":

@@ -179,7 +179,6 @@ HONEST = [
             "launch": "rms_kernel[(m,)](x, w, y, n, BLOCK=BLOCK)",
             "keywords": {"BLOCK": "1024"},
             "layouts": False,
-            "inputs": params("x[m,n] w[n] n m"),
         },
     ),
     Case(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from kscope.bench.judge import bounds, physics
+from kscope.bench.judge import bounds, physics, proof
 from kscope.bench.judge.inputs import KINDS, generator, make, one_changed
 from kscope.bench.judge.interval import ratio
 from kscope.bench.judge.referee import Truth
+from kscope.bench.player import tools, worker
 from kscope.bench.session.sweep import parse, unfit
 from kscope.bench.task import expressions
 from kscope.bench.task.spec import Source, Task, params, sizes
@@ -184,3 +187,97 @@ def test_launches_that_cannot_be_are_not_run() -> None:
     assert unfit(fits) == ""
     assert "1024 at most" in unfit(task(launch="f<<<m, BLOCK>>>(x)", keywords={"BLOCK": "2048"}))
     assert "shared memory" in unfit(task(launch="f<<<dim3(m, 2), 32, 300000>>>(x)"))
+
+
+CSV = '''==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","dram__bytes_read.sum","smsp__inst_executed.sum"
+"","","","byte","inst"
+{rows}
+==PROF== Disconnected
+'''
+
+
+def _counted(*groups: list[tuple[str, float, float]]) -> str:
+    """As ncu writes them: a mark, then the kernels of a group."""
+    rows = []
+    for group in groups:
+        rows.append('"0","7","kscope_bench_marked()","64","12"')
+        rows += [f'"0","7","{name}(const float *, int)","{read:,.0f}","{count:.0f}"' for name, read, count in group]
+    return CSV.format(rows="\n".join(rows))
+
+
+def _proof(*, one=("f", 8e6, 1000.0), last=None, zeros=None, several=4, needed=8 << 20) -> list[int | None]:
+    groups = [[one], [one], [zeros or one], [one], [one], [last or one], [one] * several]
+    return [found.cheat for found in proof.judged(proof.groups(_counted(*groups)), needed)]
+
+
+def test_counters_of_an_honest_call_name_nothing() -> None:
+    assert proof.groups("==ERROR== ERR_NVGPUCTRPERM") == [] and len(proof.groups(_counted([], []))) == 2
+    assert _proof() == [] and _proof(one=("f", 1e3, 10.0), needed=1 << 16) == []
+
+
+def test_counters_name_what_calls_do_otherwise() -> None:
+    assert _proof(one=("f", 2e6, 1000.0)) == [26], "inputs that matter are not read"
+    assert _proof(one=("f", 2e6, 1000.0), needed=0) == [], "nobody has seen that they matter"
+    assert _proof(several=1) == [7], "calls in one launch"
+    assert _proof(zeros=("f", 8e6, 100.0)) == [27] and _proof(last=("f", 8e6, 300.0)) == [36]
+    assert _proof(zeros=("f", 8e6, 1800.0)) == [], "zeros divided the long way"
+    assert _proof(last=("f", 0.0, 1000.0)) == [], "it may lie in the cache by then: the first call did read"
+
+
+class _Driver:
+    """The two calls of CUDA's driver that set L2 aside, as an H100's answers them."""
+
+    def __init__(self, size: int, *, fixed: bool = False) -> None:
+        self.size, self.fixed = size, fixed
+
+    def cuCtxGetLimit(self, out, limit: int) -> int:
+        out._obj.value = self.size
+        return 0 if limit == tools.PERSISTING else 1
+
+    def cuCtxSetLimit(self, limit: int, size) -> int:
+        if self.fixed:
+            return 1
+        self.size = size.value
+        return 0
+
+    def cuCtxResetPersistingL2Cache(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_l2_that_a_driver_sets_aside_is_nobodys_cheat(monkeypatch: pytest.MonkeyPatch, fixed: bool) -> None:
+    driver = _Driver(9_830_400, fixed=fixed)
+    monkeypatch.setattr(tools.ctypes, "CDLL", lambda name: driver)
+
+    class Side:
+        device = "cuda"
+
+        def sync(self) -> None: ...
+
+    player = worker.Player(None)  # type: ignore[arg-type]
+    player.given, player.aside = {"device": "cuda"}, tools.emptied(Side())
+    player.watch = SimpleNamespace(found=list)  # type: ignore[assignment]
+    assert player.do_audit({})["persisting"] == 0
+    driver.size = 16 << 20
+    assert player.do_audit({})["persisting"] == (16 << 20) - (9_830_400 if fixed else 0), "the candidate's own doing"
+
+
+@pytest.mark.parametrize(("count", "ok"), [(1, True), (4, True), (1000, False)])
+def test_a_mean_of_few_errors_says_little(count: int, ok: bool) -> None:
+    """Each of them 1.2 of what the formats explain, below its own bound of 4."""
+    truth = np.full(count, 1.0)
+    limit = bounds.bound(truth, [truth], [], DTYPES["float32"], 0.0, None)
+    raw = (truth + 1.2 * limit.plain).astype(np.float64)
+    found = bounds.compare(raw, DTYPES["float64"], truth, limit)
+    assert found.ok is ok and 1.1 < found.rms < 1.3 and found.ratio < 0.5
+
+
+def test_what_the_reference_itself_is_off_is_granted_on_the_whole_too() -> None:
+    """Zeros into a layer with weights: nothing that is changed shows how large its sums are."""
+    truth = np.full(1000, 1.0)
+    off = np.full(1000, 1.7 * DTYPES["float32"].unit)
+    granted = bounds.bound(truth, [truth], [], DTYPES["float32"], 0.0, off)
+    assert bounds.compare(truth + off, DTYPES["float64"], truth, granted).ok
+    bare = bounds.bound(truth, [truth], [], DTYPES["float32"], 0.0, None)
+    assert not bounds.compare(truth + off, DTYPES["float64"], truth, bare).ok

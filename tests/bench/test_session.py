@@ -99,6 +99,58 @@ def test_a_crash_is_the_candidates_own(folder: Path) -> None:
         assert json.loads(done.stdout)["verdict"] == "incorrect", done.stderr
 
 
+def test_a_candidate_that_hangs_is_named_with_its_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from kscope.bench.judge import hold
+    from kscope.bench.judge.seat import Seat, Where
+    from kscope.bench.task.spec import Task, params, source
+
+    (folder / "hangs.py").write_text("import time\ndef total(x):\n    time.sleep(1000)\n")
+    monkeypatch.setattr(hold, "PATIENCE", 2.0)
+    code = source("hangs.py:total", folder)
+    task = Task(code, code, inputs=params("x[m,n]"), cases=({"m": 8, "n": 8},))
+    seat = Seat(task, code, Where("numpy", "cpu", folder), "candidate")
+    try:
+        seat.open({"m": 8, "n": 8}, "float32")
+        says = r'no answer within 2 s; it was in File ".*hangs\.py", line 3 in total'
+        with pytest.raises(hold.Died, match=says) as told:
+            seat.run([0])
+        assert told.value.kind == "hung" and seat.hold is not None and seat.hold.process.poll() is not None
+    finally:
+        seat.close()
+
+
+def test_a_player_under_a_tool_answers_the_same(folder: Path) -> None:
+    """As Nsight Compute starts it: with no descriptor of ours, over a socket's path."""
+    import numpy as np
+
+    from kscope.bench.judge.hold import Died
+    from kscope.bench.judge.inputs import generator, make
+    from kscope.bench.judge.seat import Seat, Where
+    from kscope.bench.task.spec import Task, params, source
+
+    code = source("fast.py:total", folder)
+    task = Task(code, code, inputs=params("x[m,n]"), cases=({"m": 8, "n": 8},))
+    data = make(task, task.cases[0], "float32", "normal", generator())
+    seat = Seat(task, code, Where("numpy", "cpu", folder), "candidate", tool=("env", "-u", "NOTHING"))
+    seat.open(task.cases[0], "float32")
+    (got,) = seat.once(data)
+    assert np.allclose(got.raw, data.arrays()[0].sum(-1), atol=1e-5)
+    process = seat.hold and seat.hold.process
+    seat.close(5.0)
+    assert process and process.poll() == 0, "it ended by itself"
+    with pytest.raises(Died, match="false did not start it"):
+        Seat(task, code, Where("numpy", "cpu", folder), "candidate", tool=("false",)).open(task.cases[0], "float32")
+
+
+def test_modules_that_a_candidate_imports_are_no_hidden_code(folder: Path) -> None:
+    """The folder of work is the candidate's: `<frozen importlib>`, which reads their code, is no file in it."""
+    (folder / "imports.py").write_text("import colorsys, wave\ndef total(x):\n    return x.sum(-1)\n")
+    for _ in range(2):  # the second time their code comes from a cache
+        told = json.loads(kscope("bench", "imports.py:total", *ARGUMENTS, "--no-time", "--format", "json",
+                                 folder=folder).stdout)  # fmt: skip
+        assert told["findings"] == [] and told["verdict"] == "correct", told["sentence"]
+
+
 def test_in_place_work_is_declared(folder: Path) -> None:
     (folder / "scale.py").write_text("def run(x):\n    x *= 2\n    return x\n")
     (folder / "twice.py").write_text("def run(x):\n    return x * 2\n")
@@ -113,37 +165,40 @@ def test_in_place_work_is_declared(folder: Path) -> None:
     assert told["verdict"] in ("faster", "slower", "inconclusive"), told["sentence"]
 
 
+@pytest.mark.slow
 def test_a_killed_sweep_goes_on_where_it_was(folder: Path) -> None:
-    """Killed at random, again and again: every variant is run once and none is lost."""
-    (folder / "counts.py").write_text(
-        "import os\nimport numpy as np\nHERE = os.path.dirname(__file__)\n"
-        "def total(x, A=0, B=0):\n    return np.add.reduce(x, axis=-1)\n"
-    )
-    arguments = ["bench", "counts.py:total", *ARGUMENTS, "--no-time", "--only-shapes", "--journal", "sweep.jsonl",
-                 "--sweep", "A=1,2,3,4", "--sweep", "B=1,2,3", "--format", "json"]  # fmt: skip
-    dice, kills = random.Random(11), 0
-    while kills < 4:
+    """A hundred shapes, killed at random, again and again: each is run once and none is lost."""
+    rows, columns = [str(m) for m in range(1, 11)], [str(n) for n in range(3, 33, 3)]
+    arguments = ["bench", "fast.py:total", *ARGUMENTS, "--no-time", "--only-shapes", "--journal", "sweep.jsonl",
+                 "--sweep", f"m={','.join(rows)}", "--sweep", f"n={','.join(columns)}", "--format", "json"]  # fmt: skip
+    dice, kills, journal, before = random.Random(11), 0, folder / "sweep.jsonl", b""
+    while kills < 5:
         process = subprocess.Popen([sys.executable, "-m", "kscope", *arguments], cwd=folder, env=ENVIRONMENT,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-        time.sleep(dice.uniform(1.0, 3.5))
+        time.sleep(dice.uniform(2.0, 8.0))
         if process.poll() is not None:
             break
         process.send_signal(signal.SIGKILL)
         process.wait()
         kills += 1
-    journal = folder / "sweep.jsonl"
-    if kills and journal.is_file():
-        with journal.open("ab") as file_:
-            file_.write(b'{"key": "cut')  # as a kill in the middle of a line leaves it
+        if journal.is_file():
+            now = journal.read_bytes()
+            assert now.startswith(before), "what was done stays as it was"
+            before = now
+    assert kills, "it was done before it could be killed once"
+    with journal.open("ab") as file_:
+        file_.write(b'{"key": "cut')  # as a kill in the middle of a line leaves it
     done = kscope(*arguments, folder=folder)
     assert done.returncode == 0, done.stderr
+    assert journal.read_bytes().startswith(before)
     told = json.loads(done.stdout)
-    rows = told["variants"]
     assert told["verdict"] == "correct", told["sentence"]
-    assert [(row["values"]["A"], row["values"]["B"]) for row in rows] == [(a, b) for a in "1234" for b in "123"]
-    assert {row["verdict"] for row in rows} == {"correct"}
+    assert [(row["dims"]["m"], row["dims"]["n"]) for row in told["variants"]] == [
+        (int(m), int(n)) for m in rows for n in columns
+    ]
+    assert {row["verdict"] for row in told["variants"]} == {"correct"}
     keys = [json.loads(line)["key"] for line in journal.read_bytes().split(b"\n") if line.endswith(b"}")]
-    assert len(keys) == len(set(keys)) == 12
+    assert len(keys) == len(set(keys)) == 100
     before = journal.read_bytes()
     again = kscope(*arguments, folder=folder)
     assert again.returncode == 0 and journal.read_bytes() == before
@@ -202,3 +257,49 @@ def test_what_init_writes_is_right(tmp_path: Path) -> None:
     scaffold.write(tmp_path / "row_sum", "numpy")
     done = kscope("bench", "task.toml", "--no-time", "--format", "json", "--no-worklog", folder=tmp_path / "row_sum")
     assert json.loads(done.stdout)["verdict"] == "correct", done.stdout[:300]
+
+
+def test_dimensions_are_known_in_a_launch(folder: Path) -> None:
+    (folder / "into.py").write_text("def kernel(x, y, n, BLOCK):\n    y[:] = x[:, :n].sum(-1) + 0 * BLOCK\n")
+    done = kscope("bench", "into.py:kernel", *ARGUMENTS, "--outputs", "y[m]", "--launch",
+                  "kernel(x, y, n, BLOCK=BLOCK)", "-D", "BLOCK=64", "--no-time", "--format", "json",
+                  folder=folder)  # fmt: skip
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "correct", told["sentence"]
+
+
+def test_one_source_is_compiled_by_many_at_once(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from kscope.bench.task.build import library
+    from kscope.bench.task.spec import Task, params, source
+
+    code = source("rms_rows.cpp", HERE)
+    task = Task(code, code, inputs=params("x[m,n] w[n]"), outputs=params("y[m,n]"), cases=({"m": 4, "n": 4},),
+                launch="rms(x, w, y, m, n)")  # fmt: skip
+    with ThreadPoolExecutor(6) as pool:
+        made = list(pool.map(lambda _: library(task, code, "float32", tmp_path), range(6)))
+    assert len(set(made)) == 1 and made[0].is_file() and not list(tmp_path.glob("*.part"))
+
+
+def test_a_shape_that_takes_long_is_checked_on_less(folder: Path) -> None:
+    from kscope.bench.session.machine import placed
+    from kscope.bench.session.run import bench
+    from kscope.bench.session.state import Options
+    from kscope.bench.task.spec import Task, params, source
+
+    task = placed(Task(source("fast.py:total", folder), source("ref.py:total", folder), inputs=params("x[m,n]"),
+                       cases=({"m": 8, "n": 8}, {"m": 4, "n": 16})))  # fmt: skip
+    found = bench(task, Options(time=False, check_seconds=0.0))
+    assert found.verdict == "correct" and [(one.dims["m"], one.inputs) for one in found.checks] == [
+        (8, "normal"), (8, "integers"), (4, "normal"), (4, "integers")]  # fmt: skip
+    assert any("checks are left out" in note for note in found.notes)
+
+
+def test_a_launch_that_fails_has_its_name(folder: Path) -> None:
+    (folder / "fails.py").write_text(
+        "class LaunchFailed(Exception): ...\ndef total(x):\n    raise LaunchFailed('invalid argument')\n"
+    )
+    done = kscope("bench", "fails.py:total", *ARGUMENTS, "--format", "json", folder=folder)
+    told = json.loads(done.stdout)
+    assert told["verdict"] == "incorrect" and {one["cheat"] for one in told["findings"]} == {30}, told["sentence"]

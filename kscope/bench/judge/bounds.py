@@ -13,6 +13,7 @@ nowhere else. An error that the reference itself makes in the candidate's format
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,14 +28,17 @@ RELATIVE = 2.0**-20  # of the changes; small against the data, large against flo
 PROBES = 4
 RMS = 1.0
 """Root of the mean squared error over the root of the mean squared bound / C. A correctly rounded answer has
-1/sqrt(3); a lower precision than declared exceeds it on every element at once, where single bounds have slack."""
+1/sqrt(3); a lower precision than declared exceeds it on every element at once, where single bounds have slack. A mean
+of few says less: see `most_rms`."""
 
 
 class Bound(Struct, frozen=True):
-    """values: an output's bounds by element; plain: before C and the reference's own error."""
+    """values: an output's bounds by element; plain: before C and the reference's own error. own: root of the mean
+    squared error of the reference itself, over that of plain."""
 
     values: Floats
     plain: Floats
+    own: float = 0.0
 
 
 class Compared(Struct, frozen=True):
@@ -79,6 +83,8 @@ def bound(
     values = C * plain
     if own is not None:
         values = np.maximum(values, 2 * np.maximum(alike(own), own))
+        below = float(np.sqrt(np.nanmean(plain**2))) if plain.size else 0.0
+        return Bound(values, plain, float(np.sqrt(np.nanmean(own**2))) / below if below > 0 else 0.0)
     return Bound(values, plain)
 
 
@@ -112,9 +118,15 @@ def compare(raw: Raw, kind: Dtype, truth: Floats, limit: Bound) -> Compared:
     rms = float(np.sqrt(np.mean(error[fine] ** 2))) / (below * max(slack, 1.0)) if below > 0 else 0.0
     worst = float(ratio[index])
     says = ""
-    if worst <= 1.0 and rms > RMS and not kind.whole:
+    if worst <= 1.0 and rms > max(most_rms(int(fine.sum())), 2 * limit.own) and not kind.whole:
         says = f"errors all over: {rms:.1f} times the rounding that the formats explain"
     return Compared(worst <= 1.0 and not says, float(error[index]), float(limit.values[index]), worst, rms, index, says)
+
+
+def most_rms(count: int) -> float:
+    """RMS where there are many elements, C (each one's own bound) where there is one: between them the deviation of a
+    mean of independent errors, which falls with the root of their number."""
+    return RMS + (C - RMS) / math.sqrt(max(count, 1))
 
 
 def exact(raw: Raw, kind: Dtype, truth: Floats) -> Compared:

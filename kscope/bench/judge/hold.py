@@ -19,13 +19,14 @@ from msgspec import Struct
 
 from kscope.bench.judge.starting import Died as Died
 from kscope.bench.judge.starting import Nursery as Nursery
-from kscope.bench.judge.starting import Process, started
+from kscope.bench.judge.starting import Process, joined, started
 from kscope.bench.player import wire
 from kscope.bench.values.numbers import dtype
 from kscope.model.errors import KscopeError, one_line
 
 PATIENCE = 120.0  # seconds for one answer: a first call may compile
 SAID = 2000  # characters of what a candidate printed that are looked at
+STACKS = 100_000  # of them, where stacks of all threads are looked for
 
 
 class Unfit(Exception):
@@ -56,26 +57,30 @@ class Ran(Struct):
 
 
 class Hold:
-    """A process with one candidate. environment: over our own; nursery: forks it, with its environment."""
+    """A process with one candidate. environment: over our own; nursery: forks it, with its environment; tool: the
+    command that starts it."""
 
     def __init__(self, environment: Mapping[str, str] | None = None, patience: float | None = None,
-                 nursery: Nursery | None = None) -> None:  # fmt: skip
+                 nursery: Nursery | None = None, tool: Sequence[str] = ()) -> None:  # fmt: skip
         shared = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
         self.folder = Path(tempfile.mkdtemp(prefix="kscope-bench-", dir=shared))
         self.patience = patience = PATIENCE if patience is None else patience
-        ours, theirs = socket.socketpair()
-        self.link = ours
-        self.link.settimeout(patience)
         (self.folder / "out").touch()
         self.said = self.folder / "said"
+        self.process: Process
+        self.room = 0
         with self.said.open("wb") as said:
+            if tool:
+                self.process, self.link = joined(tool, self.folder / "link", said, environment, patience)
+                return
+            self.link, theirs = socket.socketpair()
+            self.link.settimeout(patience)
             if nursery is not None:
-                self.process: Process = nursery.fork(theirs, said.fileno())
+                self.process = nursery.fork(theirs, said.fileno())
             else:
                 code = f"from kscope.bench.player.worker import main; main({theirs.fileno()})"
                 self.process = started(code, theirs, said, environment)
         theirs.close()
-        self.room = 0
 
     def ask(self, what: str, **more: Any) -> dict[str, Any]:
         """Raises Died, Failed."""
@@ -104,7 +109,9 @@ class Hold:
         return self.room
 
     def run(self, order: Sequence[int], keep: Sequence[int] = (), **more: Any) -> Ran:
-        """Calls in order, timed by our clock. Raises Died, Failed."""
+        """Calls in order, timed by our clock; with untimed=True in one message. Raises Died, Failed."""
+        if more.get("untimed"):
+            return Ran(0.0, self._outputs(self.ask("run", order=list(order), keep=list(keep), **more)))
         self._send({"do": "run", "order": list(order), "keep": list(keep), **more})
         if not self._answer().get("ready"):
             raise Died("garbled", "an answer out of turn")
@@ -125,11 +132,11 @@ class Hold:
     def dump(self, slot: int) -> list[Array]:
         return self._outputs(self.ask("dump", slot=slot))[0]
 
-    def printed(self) -> str:
+    def printed(self, count: int = SAID) -> str:
         """The end of what the candidate wrote to standard output and error."""
         try:
             with self.said.open("rb") as file:
-                file.seek(max(os.path.getsize(self.said) - SAID, 0))
+                file.seek(max(os.path.getsize(self.said) - count, 0))
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
@@ -160,12 +167,13 @@ class Hold:
                         found += int(fields[3]) == self.process.pid
         return found
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0.5) -> None:
+        """seconds: for it to end by itself; a tool around it writes what it has seen."""
         with contextlib.suppress(OSError, wire.Broken):
             wire.send(self.link, {"do": "quit"})
         self.link.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(0.5)
+            self.process.wait(seconds)
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)  # what it started, too
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -188,9 +196,7 @@ class Hold:
         try:
             answer = wire.receive(self.link)
         except TimeoutError:
-            with contextlib.suppress(OSError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            raise Died("hung", f"no answer within {self.patience:.0f} s") from None
+            raise Died("hung", f"no answer within {self.patience:.0f} s{self._stopped()}") from None
         except wire.Broken as error:
             if str(error) == "a message that is none":
                 raise Died("garbled", "it wrote into the channel of results") from None
@@ -198,6 +204,17 @@ class Hold:
         if not answer.get("ok"):
             raise Failed(one_line(str(answer.get("kind", "error")))[:60], one_line(str(answer.get("error", "")))[:300])
         return answer
+
+    def _stopped(self) -> str:
+        """End a player that does not answer: where it was, as its fault handler tells, "" where it does not."""
+        for number, seconds in ((signal.SIGABRT, 2.0), (signal.SIGKILL, 2.0)):
+            with contextlib.suppress(OSError):
+                os.killpg(self.process.pid, number)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(seconds)
+        _, here, rest = self.printed(STACKS).rpartition("Current thread")
+        found = [one.strip() for one in rest.splitlines() if one.lstrip().startswith('File "')]
+        return f"; it was in {one_line(found[0])[:200]}" if here and found else ""
 
     def _died(self) -> Died:
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from msgspec import Struct
@@ -91,7 +91,7 @@ def derived(task: Task) -> list[dict[str, int]]:
 
 
 def check_all(
-    task: Task, candidate: Seat, referee: Referee, plan: Sequence[Point], rng: np.random.Generator
+    task: Task, candidate: Seat, referee: Referee, plan: Iterable[Point], rng: np.random.Generator
 ) -> Iterator[Record]:
     """Make the checks one by one. A candidate that dies is started again for the next."""
     here: tuple[object, ...] = ()

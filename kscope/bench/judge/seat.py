@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ class Where(Struct, frozen=True):
 
 
 class Seat:
-    """One source in its own process. role: candidate, reference, baseline. wide: computes in float64."""
+    """One source in its own process. role: candidate, reference, baseline. wide: computes in float64. tool: the
+    command of a profiler that starts it."""
 
     def __init__(
         self,
@@ -44,10 +45,11 @@ class Seat:
         seed: int = 0,
         keywords: Mapping[str, str] | None = None,
         environment: Mapping[str, str] | None = None,
+        tool: Sequence[str] = (),
     ) -> None:
         self.task, self.source, self.where, self.role, self.wide = task, source, where, role, wide
         self.keywords = dict(task.keywords if keywords is None else keywords) if role == "candidate" else {}
-        self.seed, self.environment = seed, environment
+        self.seed, self.environment, self.tool = seed, environment, tuple(tool)
         self.hold: Hold | None = None
         self.what = ""
         self.dims: dict[str, int] = {}
@@ -87,8 +89,9 @@ class Seat:
         ]
         room = self.hold.arena(size)
         self.hold.ask(
-            "case", inputs=rows, outputs=out, slots=slots, bytes=room, dims=[dims[k] for k in sorted(self._dims())]
-        )
+            "case", inputs=rows, outputs=out, slots=slots, bytes=room, dims=[dims[k] for k in sorted(self._dims())],
+            sizes=dict(dims),
+        )  # fmt: skip
 
     def fill(self, slot: int, data: Data, how: str = "copy") -> None:
         with self._blame():
@@ -117,7 +120,7 @@ class Seat:
     def once(self, data: Data, slot: int = 0, how: str = "copy", **more: Any) -> list[Array]:
         """The outputs of one call."""
         self.fill(slot, data, how)
-        return self.run([slot], [0], **more).outputs[0]
+        return self.run([slot], [0], untimed=True, **more).outputs[0]
 
     @property
     def changes(self) -> list[int]:
@@ -132,9 +135,9 @@ class Seat:
                 raise
             raise Unfit(f"{self.source.text}: {error}") from None
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0.5) -> None:
         if self.hold is not None:
-            self.hold.close()
+            self.hold.close(seconds)
         self.hold, self._loaded = None, ""
 
     def _dims(self) -> set[str]:
@@ -150,7 +153,9 @@ class Seat:
         if self.source.language == "native":
             built = library(self.task, self.source, chosen, self.where.libraries, self.where.arch, self.keywords)
             more = {"library": str(built)}
-        self.hold = Hold(self.environment, nursery=_nursery(self.where.framework, self.environment))
+        timed = self.role != "reference" and self.environment is None  # on pages of its own
+        nursery = None if self.tool else _nursery(self.where.framework, self.environment, anew=timed)
+        self.hold = Hold(self.environment, nursery=nursery, tool=self.tool)
         names = [one.name for one in (*self.task.inputs, *self.task.outputs)]
         # only a Triton kernel or a library takes its outputs; what a Python function returns is looked at
         own = self.source.language == "native" or (self.role == "candidate" and bool(self.task.launch))
@@ -181,8 +186,12 @@ def described(seat: Seat) -> tuple[tuple[Param, ...], tuple[dict[str, int], ...]
         else:
             kind = dtype(one["dtype"])
             sides = tuple(str(side) for side in one["shape"])
-            below = "2" if kind.whole and kind.name != "bool" else ""
-            found.append(Param(f"x{i}", sides, "T" if kind.name == "float32" else kind.name, below=below))
+            low, high = one["span"]
+            below = str(int(high) + 1) if kind.whole and kind.name != "bool" and low >= 0 else ""
+            # what a module makes of positive numbers alone may need them: a logarithm, a probability
+            least, most = (0.0, float(np.ceil(high))) if 0 <= low < high and not kind.whole else (None, None)
+            chosen = "T" if kind.name == "float32" else kind.name
+            found.append(Param(f"x{i}", sides, chosen, low=least, high=most, below=below))
     return tuple(found), ({},)
 
 
@@ -193,11 +202,19 @@ def _kept(modules: str, environment: tuple[tuple[str, str], ...]) -> Nursery:
     return found
 
 
-def _nursery(framework: str, environment: Mapping[str, str] | None) -> Nursery | None:
-    """One for all players of a framework that takes seconds to import."""
-    if framework != "torch" or not hasattr(os, "fork"):
+def prepare(frameworks: Iterable[str], environments: Iterable[Mapping[str, str] | None]) -> None:
+    """Begin to import what takes seconds, side by side."""
+    for environment in environments:
+        if "torch" in frameworks:
+            _nursery("torch", environment, anew=False)
+
+
+def _nursery(framework: str, environment: Mapping[str, str] | None, *, anew: bool) -> Nursery | None:
+    """One for all players of a framework that takes seconds to import, and for all that nobody times."""
+    if not hasattr(os, "fork") or (anew and framework != "torch"):
         return None
-    return _kept("numpy,torch", tuple(sorted((environment or {}).items())))
+    modules = "numpy,torch" if framework == "torch" else "numpy,kscope.bench.player.worker"
+    return _kept(modules, tuple(sorted((environment or {}).items())))
 
 
 def _typed(text: str) -> Any:

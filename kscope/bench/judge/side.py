@@ -51,6 +51,7 @@ class Side(Struct):
     us: list[float] = []
     waits: list[float] = []
     graph: int = 0
+    repeat: int = 1
 
     def turn(self) -> None:
         """The next calls: every slot in turn, beginning where the batch before ended."""
@@ -60,7 +61,7 @@ class Side(Struct):
 
     def batch(self, keep: list[int], **more: object) -> Ran:
         extra: dict[str, Any] = (
-            {"mode": "graph", "graph": f"{self.graph}", "keep": sorted({0, len(self.order) - 1})}
+            {"mode": "graph", "graph": f"{self.graph}", "keep": sorted({0, len(self.order) - 1}), "repeat": self.repeat}
             if self.mode == "graph"
             else {}
         )

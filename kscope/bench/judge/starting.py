@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,12 +96,36 @@ class Forked:
         return self.ended
 
 
+def joined(
+    tool: Sequence[str], path: Path, said: Any, environment: Mapping[str, str] | None, patience: float
+) -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """A player under a tool, and the link that it came to. Raises Died where it does not come."""
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind(str(path))
+        door.listen(1)
+        door.settimeout(0.2)
+        code = f"from kscope.bench.player.joining import connect; connect({str(path)!r})"
+        process = started(code, None, said, environment, tool)
+        until = time.monotonic() + patience
+        while time.monotonic() < until and process.poll() is None:
+            with contextlib.suppress(TimeoutError):
+                link, _ = door.accept()
+                link.settimeout(patience)
+                return process, link
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    raise Died("died", f"{Path(tool[0]).name} did not start it (status {process.returncode})")
+
+
 def started(
-    code: str, link: socket.socket, said: Any, environment: Mapping[str, str] | None
+    code: str, link: socket.socket | None, said: Any, environment: Mapping[str, str] | None, tool: Sequence[str] = ()
 ) -> subprocess.Popen[bytes]:
+    """faulthandler: where a player hung or crashed is in what it printed."""
     root = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
     return subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True,
-        pass_fds=(link.fileno(),), env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+        [*tool, sys.executable, "-X", "faulthandler", "-c", code], stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+        start_new_session=True, pass_fds=(link.fileno(),) if link is not None else (),
+        env={**os.environ, "PYTHONPATH": path, **(environment or {})},
     )  # fmt: skip

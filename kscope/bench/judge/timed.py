@@ -22,7 +22,7 @@ from kscope.bench.values.result import Finding, Timing, Word
 
 STEADY = 0.03  # three batches in a row within this of each other end the warm-up; judged
 WARM_S = 2.0  # of warm-up at most; a tuner that runs longer does so in the checks before
-GRAPH_CALLS = 400  # nodes of a graph: more only take longer to build
+GRAPH_CALLS = 400  # calls in a graph that has fewer slots: more only take longer to build
 BUSY = 0.02  # share of a batch in which a player waited for a processor: the round is not counted. Judged
 ENOUGH = 5  # rounds that must be left
 MOST = 200_000  # calls in a batch
@@ -106,7 +106,7 @@ class Clock:
 
     def _warm(self, side: Side, *, graph: bool) -> None:
         """Until batches are long enough and steady; then the number of calls is set from the last one."""
-        side.mode, side.graph, side.calls, side.at = "called", side.graph + 1, 1, 0
+        side.mode, side.graph, side.calls, side.at, side.repeat = "called", side.graph + 1, 1, 0, 1
         begun, last, seconds = time.perf_counter(), list[float](), 0.0
         while time.perf_counter() - begun < WARM_S:
             side.turn()
@@ -127,13 +127,16 @@ class Clock:
     def _capture(self, side: Side) -> None:
         """Every slot in turn, all as often, so that each buffer's last use lies as far back."""
         calls = side.calls
-        side.mode, side.at = "graph", 0
-        side.calls = max(min(calls, GRAPH_CALLS), min(side.slots, GRAPH_CALLS))
+        side.mode, side.at, side.repeat = "graph", 0, 1
+        side.calls = max(min(calls, GRAPH_CALLS), side.slots)
         side.turn()
         try:
             side.batch([])
+            if not self.task.changes:  # inputs are put back before a batch, not between its replays
+                seconds = min(side.batch([]).seconds for _ in range(3))
+                side.repeat = max(int(self.plan.batch_s / max(seconds, 1e-6)), 1)
         except (Failed, Unfit) as error:
-            side.mode, side.calls = "called", calls
+            side.mode, side.calls, side.repeat = "called", calls, 1
             side.turn()
             self.notes.append(f"{side.seat.role} cannot be captured into a CUDA graph ({error}): timed as it is called")
 
@@ -175,8 +178,8 @@ class Clock:
         ran = side.batch(at)
         after = side.seat.hold.waited()
         side.waits.append((after - before) / ran.seconds if after is not None and before is not None else 0.0)
-        turn = empty[1] if side.mode == "called" else 0.0
-        side.us.append(max(1e6 * ((ran.seconds - empty[0]) / len(side.order) - turn), 1e-4))
+        turn = empty[1] if side.mode == "called" and side.seat.source.language == "python" else 0.0
+        side.us.append(max(1e6 * ((ran.seconds - empty[0]) / (len(side.order) * side.repeat) - turn), 1e-4))
         if mine:
             kept = sorted({0, len(side.order) - 1}) if side.mode == "graph" else at
             self._check(side, data, kept, ran.outputs)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -27,6 +27,22 @@ def written(side: Any, folder: str, calls: Sequence[Sequence[Any]]) -> list[list
                 offset += raw.nbytes
             rows.append(row)
     return rows
+
+
+def called(plan: Sequence[tuple[Callable[[], Any], bool]], copy: Callable[[Any], Any] | None) -> list[Any]:
+    """What the calls returned that are held; copied at once where the next call overwrites it."""
+    kept = []
+    if copy is not None:
+        for call, held in plan:
+            out = [copy(one) for one in flat(call())]
+            if held:
+                kept.append(out)
+        return kept
+    for call, held in plan:
+        out = call()
+        if held:
+            kept.append(out)
+    return kept
 
 
 def flat(out: Any) -> list[Any]:

@@ -56,6 +56,22 @@ def named(within: ModuleType, name: str, role: str = "") -> Any:
     raise Unusable(f"{within.__name__} has {len(own)} functions: name one after a colon")
 
 
+def described(call: Any) -> list[dict[str, Any]]:
+    """Inputs that the module of an nn.Module makes itself (`get_inputs`, as KernelBench calls it)."""
+    made = sys.modules[getattr(call, "__module__", type(call).__module__)].get_inputs()
+    return [
+        {"shape": list(one.shape), "dtype": str(one.dtype).removeprefix("torch."), "span": _span(one)}
+        if hasattr(one, "shape")
+        else {"value": one}
+        for one in made
+    ]
+
+
+def _span(one: Any) -> list[float]:
+    """The least and the largest value."""
+    return [float(one.min()), float(one.max())] if one.numel() else [0.0, 0.0]
+
+
 def is_module(found: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and inspect.isclass(found) and issubclass(found, torch.nn.Module)
@@ -70,7 +86,8 @@ def is_triton(found: Any) -> bool:
 
 
 def launcher(launch: str, name: str, found: Any, names: list[str], keywords: Mapping[str, Any]) -> Callable[..., Any]:
-    """`kernel[(ceil_div(n, 1024),)](x, y, n, BLOCK=1024)` as a function of its arrays and dimensions."""
+    """`kernel[(ceil_div(n, 1024),)](x, y, n, BLOCK=1024)` as a function of its arrays; dimensions are put into its
+    globals with each case."""
     space = {
         name.rpartition(".")[2] or "kernel": found,
         "kernel": found,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kscope.bench.task.build import ENTRY
+from kscope.bench.task.build import ENTRY, MANY, MARK
 
 TO_DEVICE, TO_HOST, ON_DEVICE = 1, 2, 3  # cudaMemcpyKind
 POISON = 0xFF  # every byte: NaN in all floating formats
@@ -65,6 +65,11 @@ class Memory:
         if status:
             raise LaunchFailed(self.runtime.cudaGetErrorString(status).decode())
 
+    def started(self, status: int) -> None:
+        """Raises LaunchFailed for what a library's function answers, where it is not 0."""
+        if status:
+            raise LaunchFailed(self.runtime.cudaGetErrorString(status).decode() if self.runtime else f"status {status}")
+
     def make(self, shape: Sequence[int], dtype: str, layout: str) -> Block:
         if layout in ("strided", "transposed"):
             raise TypeError("a library takes plain arrays")
@@ -112,8 +117,10 @@ class Memory:
 
 def entry(path: str) -> Any:
     """The function that `kscope.bench.task.build` has put into a library."""
-    found = ctypes.CDLL(path)[ENTRY]
+    library = ctypes.CDLL(path)
+    found: Any = library[ENTRY]
     found.restype = ctypes.c_int
+    found.many, found.mark = library[MANY], library[MARK] if hasattr(library, MARK) else None
     return found
 
 
@@ -126,10 +133,20 @@ def bound(
     where = ctypes.c_void_p(stream)
 
     def once() -> None:
-        if status := call(pointers, sizes, where):
-            raise LaunchFailed(side.runtime.cudaGetErrorString(status).decode() if side.runtime else f"status {status}")
+        side.started(call(pointers, sizes, where))
 
+    once.given = pointers, sizes, where  # type: ignore[attr-defined]
     return once
+
+
+def many(side: Any, call: Any, bound: Sequence[Any], order: Sequence[int]) -> Callable[[], None] | None:
+    """Calls of a library one after another in a loop of its own language; None for what is no library."""
+    if not isinstance(side, Memory) or not order:
+        return None
+    table = (ctypes.c_void_p * len(bound))(*[ctypes.addressof(one.given[0]) for one in bound])
+    turns = (ctypes.c_int * len(order))(*order)
+    _, sizes, where = bound[0].given
+    return lambda: side.started(call.many(table, sizes, where, turns, len(order)))
 
 
 def runtime() -> Any:

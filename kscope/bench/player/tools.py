@@ -103,6 +103,13 @@ def persisting(device: str) -> int | None:
         return None
 
 
+def emptied(side: Any) -> int:
+    """Bytes of L2 that stay set aside where none should be: drivers set a part aside by default (an H100: 9.4 MiB)."""
+    side.sync()
+    persisting(side.device)
+    return persisting(side.device) or 0
+
+
 def profiled(side: Any, calls: Sequence[Callable[[], Any]]) -> dict[str, Any]:
     """Kernels and operators of the calls: name -> [count, microseconds on the device]. By torch.profiler (CUPTI on a
     GPU); nothing is timed for a verdict while it listens."""
@@ -125,6 +132,26 @@ def profiled(side: Any, calls: Sequence[Callable[[], Any]]) -> dict[str, Any]:
         row[0] += 1
         row[1] += float(getattr(event, "self_device_time_total", 0.0) or 0.0)
     return {"kernels": kernels, "operators": operators}
+
+
+def counted(
+    side: Any, call: Any, groups: Sequence[Sequence[Callable[[], Any]]], between: Sequence[Callable[[], Any]]
+) -> None:
+    """Groups of calls as a profiler of kernels sees them: a mark before each and one behind the last; the calls between
+    groups, which leave nothing of a group's data in the caches, it does not see."""
+    raw = isinstance(side, native.Memory)
+    runtime = side.runtime if raw else side.torch.cuda.cudart()
+    mark = call.mark if raw else side.torch.cuda._sleep  # a kernel that does nothing, whose name says so
+    for group in groups:
+        for one in between:
+            one()
+        side.sync()
+        runtime.cudaProfilerStart()
+        mark(1)
+        for one in group:
+            one()
+        side.sync()
+        runtime.cudaProfilerStop()
 
 
 def triton_code(call: Any) -> dict[str, str]:

@@ -56,7 +56,7 @@ class Watch:
     """Events of the candidate's files: (phase, event, detail)."""
 
     def __init__(self, folders: Iterable[str]) -> None:
-        self.folders = tuple(os.path.abspath(one) for one in folders)
+        self.folders = tuple(os.path.join(os.path.abspath(one), "") for one in folders)
         self.phase = ""
         self.events: dict[tuple[str, str, str], int] = {}
         self._inside = False
@@ -93,7 +93,10 @@ class Watch:
         return False
 
     def own(self, name: str) -> bool:
-        return os.path.abspath(name).startswith(self.folders) and "site-packages" not in name
+        """Names such as `<frozen importlib>` are no files, whatever the folder of work is."""
+        if name.startswith("<") or "site-packages" in name:
+            return False
+        return os.path.abspath(name).startswith(self.folders)
 
     def found(self) -> list[list[Any]]:
         return [[*key, count] for key, count in self.events.items()]

@@ -1,7 +1,7 @@
 """The player: loads one candidate, holds its arrays, calls it when it is told to. The clock is on the other side.
 
 A request is `{"do": NAME, ...}`, its answer `{"ok": true, ...}` or `{"ok": false, "kind", "error"}`. `run` is answered
-three times: ready, done, and what came out.
+three times: ready, done, and what came out; once where it is untimed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -40,6 +39,7 @@ class Player:
         self.settings: dict[str, str] = {}
         self.graphs: dict[str, tools.Graph] = {}
         self.retained: list[Any] = []
+        self.aside = 0
 
     def serve(self) -> None:
         while True:
@@ -65,12 +65,13 @@ class Player:
         self.watch = watch.Watch(own)
         if asked["framework"] == "raw":
             self.side = native.Memory(asked["device"])
+            self.aside = tools.emptied(self.side)
             self.call = native.entry(asked["library"])
             return {"what": "library"}
         if asked["framework"] == "torch":
             self.side = Torch(asked["device"])
             self.side.torch.manual_seed(asked["seed"])
-            self.side.sync()
+            self.aside = tools.emptied(self.side)
         else:
             self.side = Numpy()
         self.known, self.settings = watch.functions(), watch.settings()
@@ -103,16 +104,7 @@ class Player:
         return found, "function"
 
     def do_describe(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Inputs that the module itself makes (`get_inputs`, as KernelBench calls it)."""
-        module = sys.modules[getattr(self.call, "__module__", type(self.call).__module__)]
-        made = module.get_inputs()
-        rows = []
-        for one in made:
-            if hasattr(one, "shape"):
-                rows.append({"shape": list(one.shape), "dtype": str(one.dtype).removeprefix("torch.")})
-            else:
-                rows.append({"value": one})
-        return {"inputs": rows}
+        return {"inputs": loading.described(self.call)}
 
     def do_case(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Allocate slots. inputs, outputs: {shape, dtype, layout} or {value}; changes: positions a call writes to."""
@@ -140,6 +132,8 @@ class Player:
             stream = tools.PER_THREAD if self.given["device"] == "cuda" else None
             return native.bound(self.call, blocks, asked["dims"], self.side, stream)
         call, arguments = self.call, (*slot.arrays, *slot.outputs)
+        if self.given["launch"]:
+            call.__globals__.update(asked["sizes"])
         return lambda: call(*arguments)
 
     def do_fill(self, asked: dict[str, Any]) -> None:
@@ -175,51 +169,44 @@ class Player:
     def do_run(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Calls of slots in order; of those in `keep` the outputs are sent. mode `graph`: replayed from one."""
         order, keep = asked["order"], set(asked["keep"])
-        again = bool(asked.get("restore"))
         self.watch.phase = asked.get("phase", "call")
         self._poison(asked)
         graph = self._graph(asked) if asked.get("mode") == "graph" else None
-        once = graph.replay if graph is not None else None
         for slot in asked.get("prime", ()):
-            once() if once else self.bound[slot]()
-        self._restore(again)
+            graph.replay() if graph is not None else self.bound[slot]()
+        self._restore(bool(asked.get("restore")))
         plan = [(self.bound[slot], i in keep) for i, slot in enumerate(order)]
+        once = graph.replay if graph is not None else native.many(self.side, self.call, self.bound, order)
         if asked.get("empty"):
-            plan = [(_nothing, False)] * len(order)
+            plan, once = [(_nothing, False)] * len(order), None
         self._outputs_poisoned(order)
         self.side.sync()
-        gc.collect() if asked.get("collect") else None
         kept: list[Any] = []
-        at_once = self.given.get("reuses")
         gc.disable()
-        wire.send(self.link, {"ok": True, "ready": True})
-        go = wire.receive(self.link)
-        if not go.get("go"):
+        if not self._told(asked, "ready").get("go"):
             return {}
         if once is not None:
-            once()
-        elif at_once:
-            for call, held in plan:
-                out = call()
-                out = [self.side.copy(one) for one in handing.flat(out)]
-                if held:
-                    kept.append(out)
+            for _ in range(asked.get("repeat", 1)):
+                once()
         else:
-            for call, held in plan:
-                out = call()
-                if held:
-                    kept.append(out)
+            kept = handing.called(plan, self.side.copy if self.given.get("reuses") else None)
         self.side.sync()
-        wire.send(self.link, {"ok": True, "done": True})
+        self._told(asked, "done")
         gc.enable()
-        wire.receive(self.link)
-        if graph is not None:
-            kept = graph.kept
+        if once is not None:
+            kept = graph.kept if graph is not None else [None] * len(keep)
         answer = self._taken(kept, [order[i] for i in sorted(keep)])
         if asked.get("again"):  # the same objects once more, later
             self.retained = [kept, [order[i] for i in sorted(keep)]]
         self.watch.phase = ""
         return answer
+
+    def _told(self, asked: dict[str, Any], what: str) -> dict[str, Any]:
+        """A word to the clock, and its answer; at once where no clock runs."""
+        if asked.get("untimed"):
+            return {"go": True}
+        wire.send(self.link, {"ok": True, what: True})
+        return wire.receive(self.link)
 
     def do_retake(self, asked: dict[str, Any]) -> dict[str, Any]:
         kept, slots = self.retained
@@ -240,10 +227,9 @@ class Player:
                 self.side.poison(one)
 
     def _restore(self, again: bool) -> None:
-        if again:
-            for slot in self.slots:
-                for position, pristine in slot.pristine.items():
-                    self.side.restore(slot.arrays[position], pristine)
+        for slot in self.slots if again else ():
+            for position, pristine in slot.pristine.items():
+                self.side.restore(slot.arrays[position], pristine)
 
     def _graph(self, asked: dict[str, Any]) -> tools.Graph:
         key = asked["graph"]
@@ -275,19 +261,23 @@ class Player:
             "replaced": watch.replaced(self.known),
             "settings": changed,
             "threads": threading.active_count() - 1,
-            "persisting": tools.persisting(self.given["device"]),
+            "persisting": max((tools.persisting(self.given["device"]) or 0) - self.aside, 0),
         }
 
     def do_exceptions(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"found": watch.caught_inside(self.watch, self.bound[asked["slot"]])}
 
     def do_profile(self, asked: dict[str, Any]) -> dict[str, Any]:
-        return tools.profiled(self.side, [self.bound[slot] for slot in asked["order"]])
+        return {"found": [tools.profiled(self.side, [self.bound[slot] for slot in one]) for one in asked["orders"]]}
 
     def do_streams(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._outputs_poisoned([asked["slot"]])
         return tools.on_streams(self.side, self.bound[asked["slot"]],
                                 lambda out: self._outputs(out, self.slots[asked["slot"]]))  # fmt: skip
+
+    def do_counted(self, asked: dict[str, Any]) -> None:
+        groups = [[self.bound[slot] for slot in group] for group in asked["groups"]]
+        tools.counted(self.side, self.call, groups, [self.bound[slot] for slot in asked["between"]])
 
     def do_code(self, asked: dict[str, Any]) -> dict[str, Any]:
         return {"kernels": tools.triton_code(self.call)}

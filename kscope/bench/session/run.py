@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
 from kscope._version import __version__
-from kscope.bench.judge import audit, code, naming
+from kscope.bench.judge import audit, code, naming, proof
 from kscope.bench.judge.hold import Died, Failed, Unfit
-from kscope.bench.judge.matrix import check_all, points
+from kscope.bench.judge.matrix import FIRST, Point, check_all, points
 from kscope.bench.judge.probes import Probing, probe
 from kscope.bench.judge.referee import Referee
-from kscope.bench.judge.seat import Seat, described
+from kscope.bench.judge.seat import Seat, described, prepare
 from kscope.bench.session import machine
-from kscope.bench.session.state import Options, Run, digest
+from kscope.bench.session.state import PERTURB, Options, Run, digest
 from kscope.bench.session.timing import audited, times
 from kscope.bench.task.spec import Task
 from kscope.bench.values import words
@@ -32,6 +33,7 @@ def bench(task: Task, options: Options) -> Result:
     with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:
         libraries = Path(options.libraries or folder)
         run = Run(task, options, libraries)
+        prepare([task.framework, machine.of(task.reference)], [None, PERTURB])
         if task.modules and not task.inputs:
             run.task = _adapted(run)
         referee = run.referee()
@@ -39,9 +41,10 @@ def bench(task: Task, options: Options) -> Result:
         try:
             with np.errstate(all="ignore"):  # NaN and infinities are data here
                 _check(run, referee)
-            if options.time and not run.wrong and run.clean:
-                with np.errstate(all="ignore"):
+                if options.time and not run.wrong and run.clean:
                     times(run, referee, baseline)
+                if options.prove and not run.wrong and run.clean:
+                    _prove(run)
         except Unfit as error:
             raise KscopeError("reference", str(error), "it must run on every shape that is asked for") from None
         finally:
@@ -83,13 +86,15 @@ def _check(run: Run, referee: Referee) -> None:
     candidate = run.seat(run.task.candidate, "candidate", checking=True)
     try:
         plan = points(run.task) if run.options.checks else []
-        for record in check_all(run.task, candidate, referee, plan, run.rng):
+        for record in check_all(run.task, candidate, referee, _while_there_is_time(run, plan), run.rng):
             run.records.append(record)
             run.say(f"checked {len(run.records)} of {len(plan)}")
         right = all(one.check.ok for one in run.records)
-        blind = _probe(run, candidate, referee)
-        named = naming.named(run.records, blind) if not run.findings else []
-        run.findings = [*run.findings, *named]
+        blind = ""
+        try:
+            blind = _probe(run, candidate, referee)
+        finally:  # a candidate that raises has a name for it, too
+            run.findings += naming.named(run.records, blind) if not run.findings else []
         if right:
             _tools(run, candidate)
         audited(run, candidate)
@@ -103,6 +108,19 @@ def _check(run: Run, referee: Referee) -> None:
         candidate.close()
     if run.printed != digest(run.task.file):
         run.findings.append(finding(40, "the task file is not what it was before the candidate ran"))
+
+
+def _while_there_is_time(run: Run, plan: Sequence[Point]) -> Iterator[Point]:
+    """Every shape and format is checked; more kinds of data for it as long as checks have time."""
+    begun, left = time.monotonic(), 0
+    for point in plan:
+        if time.monotonic() - begun > run.options.check_seconds and not (point.asked and point.kind in FIRST):
+            left += 1
+        else:
+            yield point
+    if left:
+        spent = time.monotonic() - begun
+        run.notes.append(f"{left} of {len(plan)} checks are left out: those before took {spent:.0f} s")
 
 
 def _probe(run: Run, candidate: Seat, referee: Referee) -> str:
@@ -130,8 +148,7 @@ def _tools(run: Run, candidate: Seat) -> None:
         candidate.fill(slot, data[0])
     caught: list[str] = []
     if candidate.where.framework == "torch":
-        profile = candidate.hold.ask("profile", order=[0, 1] * 4)
-        single = candidate.hold.ask("profile", order=[0])
+        profile, single = candidate.hold.ask("profile", orders=[[0, 1] * 4, [0]])["found"]
         if run.task.own:
             caught = candidate.hold.ask("exceptions", slot=0)["found"]
         run.findings += audit.borrowed(run.task, profile, caught)
@@ -140,6 +157,18 @@ def _tools(run: Run, candidate: Seat) -> None:
         if run.task.device == "cuda":
             _streams(run, candidate)
     run.findings += code.findings(run.task, candidate, run.libraries)
+
+
+def _prove(run: Run) -> None:
+    here = machine.gpu()
+    if run.task.device != "cuda" or here is None:
+        run.notes.append("--prove: counters are those of a GPU; this candidate runs on the processor")
+        return
+    run.say("counting by Nsight Compute")
+    place = machine.where(run.task, run.task.candidate, run.libraries)
+    findings, notes = proof.prove(run.task, place, here.cache_bytes, run.rng, dependent=run.dependent)
+    run.findings += findings
+    run.notes += notes
 
 
 def _streams(run: Run, candidate: Seat) -> None:

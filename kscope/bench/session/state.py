@@ -25,15 +25,18 @@ time."""
 
 
 class Options(Struct, frozen=True):
-    """What a run is to do. seconds: for the timing of one shape. caches: which to time.
-    generations: pairs of processes that share the rounds, 0 for what their start allows.
-    libraries: folder of what was compiled before, "" for one of this run."""
+    """What a run is to do. seconds: for the timing of one shape. caches: which to time. check_seconds: after which a
+    shape is checked on fewer kinds of data (judged: large tensors are made and compared in float64 on the host).
+    prove: count by Nsight Compute. generations: pairs of processes that share the rounds, 0 for what their start
+    allows. libraries: folder of what was compiled before, "" for one of this run."""
 
     time: bool = True
     seconds: float = 4.0
     caches: tuple[Literal["cold", "hot"], ...] = ("cold", "hot")
     graph: bool = False
     checks: bool = True
+    prove: bool = False
+    check_seconds: float = 120.0
     generations: int = 0
     libraries: str = ""
     keywords: dict[str, str] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -42,10 +43,15 @@ def parse(text: str) -> tuple[str, tuple[str, ...]]:
 def sweep(task: Task, swept: Sequence[tuple[str, Sequence[str]]], options: Options, journal: Path,
           say: Callable[[str], None]) -> tuple[list[Variant], Result | None]:  # fmt: skip
     """Variants in order, and the result of the best that was run now. Raises KscopeError."""
+    with tempfile.TemporaryDirectory(prefix="kscope-bench-") as folder:  # a library serves all shapes
+        return _swept(task, product(swept), replace(options, libraries=options.libraries or folder), journal, say)
+
+
+def _swept(task: Task, todo: Sequence[dict[str, str]], options: Options, journal: Path,
+           say: Callable[[str], None]) -> tuple[list[Variant], Result | None]:  # fmt: skip
     book = Journal(journal)
     rows: list[Variant] = []
     best: Result | None = None
-    todo = product(swept)
     for i, values in enumerate(todo):
         one = _variant(task, values)
         name = key(one, values)

@@ -11,6 +11,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -19,17 +20,26 @@ from kscope.bench.values.numbers import dtype
 from kscope.model.errors import EXIT_INPUT, EXIT_TOOL, EXIT_USAGE, KscopeError, one_line
 
 PATIENCE = 300.0  # seconds for a compiler; CUTLASS takes minutes
-ENTRY = "kscope_bench_call"
+ENTRY, MANY, MARK = "kscope_bench_call", "kscope_bench_calls", "kscope_bench_mark"
 
 _CUDA = """
 #include <cuda_runtime.h>
 #include <cuda_fp16.h>
 #include <cuda_bf16.h>
+__global__ void kscope_bench_marked() {}
+extern "C" void kscope_bench_mark(int) { kscope_bench_marked<<<1, 1>>>(); }
 """
 _FRONT = """
 typedef {type} T;
 #include "{path}"
 template <class A, class B> static inline int ceil_div(A a, B b) {{ return (int)((a + b - 1) / b); }}
+"""
+_LOOP = f"""
+extern "C" int {MANY}(void*** p, const long long* d, void* s, const int* order, int count) {{
+    for (int i = 0; i < count; ++i)
+        if (const int status = {ENTRY}(p[order[i]], d, s)) return status;
+    return 0;
+}}
 """
 
 
@@ -51,7 +61,7 @@ def wrapper(task: Task, one: Source, chosen: str) -> str:
     return (
         (_CUDA if cuda else "") + _FRONT.format(type=dtype(chosen).c, path=one.path)
         + f'extern "C" int {ENTRY}(void** p, const long long* d, void* s) {{\n    {stream}\n'
-        + "\n".join(lines) + f"\n    {task.launch};\n    {after}\n}}\n"
+        + "\n".join(lines) + f"\n    {task.launch};\n    {after}\n}}\n" + _LOOP
     )  # fmt: skip
 
 
@@ -100,7 +110,8 @@ def _contents(folder: Path) -> list[str]:
 
 def _compile(compiler: str, flags: Sequence[str], text: str, out: Path, one: Source) -> None:
     suffix = ".cu" if one.path.endswith(".cu") else ".cpp"
-    front, beside = out.with_suffix(suffix), out.with_name(f"{out.stem}.{os.getpid()}.part")
+    mine = f"{out.stem}.{os.getpid()}.{threading.get_ident()}"  # two may compile the same at once
+    front, beside = out.with_name(f"{mine}{suffix}"), out.with_name(f"{mine}.part")
     front.write_text(text, encoding="utf-8")
     command = [compiler, *flags, "-I", str(Path(one.path).parent), "-o", str(beside), str(front)]
     try:

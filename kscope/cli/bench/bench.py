@@ -50,6 +50,7 @@ JOURNALS = Path(".kscope", "bench")
 @click.option("--only-shapes", is_flag=True, help="Check no shapes and layouts beside those given.")
 @click.option("--no-time", is_flag=True, help="Check alone.")
 @click.option("--graph", is_flag=True, help="Time a CUDA graph of the calls: for kernels shorter than their launch.")
+@click.option("--prove", is_flag=True, help="Count bytes and instructions of single calls by Nsight Compute, too.")
 @click.option(
     "--seconds",
     metavar="S",
@@ -117,7 +118,8 @@ def _run(given: dict[str, Any]) -> Result:
     from kscope.bench.session.state import Options
 
     task, progress = _task(given), _Progress()
-    options = Options(time=not given["no_time"], seconds=given["seconds"], graph=given["graph"], say=progress.say)
+    options = Options(time=not given["no_time"], seconds=given["seconds"], graph=given["graph"],
+                      prove=given["prove"], say=progress.say)  # fmt: skip
     try:
         if not given["swept"]:
             return run(task, options)
