@@ -111,7 +111,8 @@ def page() -> str:
         "Made by `python tools/fixes.py` from fixtures/h200 and fixtures/fixes. The makers of these changes were",
         "written with these captures at hand: what they reach on known faults, not on those of others.", "",
         f"{with_change} of {every} captures whose better version was timed get a change.",
-        f"{len(kept)} changes were built as printed and timed in turn with the original on one {device}:",
+        f"{len(kept)} changes were built as printed and timed beside the original on one {device}",
+        "(in turn within one program, but for gemm_bf16.mma and build.debug):",
         f"{sum(gain > 1 for gain, _ in kept)} are faster, {sum(gain < SLOWER for gain, _ in kept)} slower; "
         f"{inside} of {len(priced)} promises are in bounds.",
         "", "## Built as printed", "",
