@@ -143,6 +143,16 @@ def _waits(timeline: TimelineAnalysis) -> list[str]:
     return out
 
 
+def to_gain(timeline: TimelineAnalysis) -> list[str]:
+    """Names of operators that TF32 or better kernels would shorten; no rule prices that, since it was not measured."""
+    return [
+        one.name
+        for one in timeline.operators
+        if (roof := one.roofline) is not None and one.share >= _LARGE and roof.known >= _KNOWN
+        and (roof.headroom >= _FAR or (roof.tf32_speedup is not None and roof.headroom < 2))
+    ]  # fmt: skip
+
+
 def _operators(timeline: TimelineAnalysis) -> list[str]:
     """Operators that take much of the GPU's time, where it matters how near they are to what the device can do."""
     out = []

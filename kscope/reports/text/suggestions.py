@@ -32,7 +32,7 @@ def suggestions(page: Page, kernel: KernelAnalysis | TimelineAnalysis | JobAnaly
         _suggestion(page, str(rank), finding, verbose=verbose)
     if not ranked:
         page.blank()
-        style = "good" if silence.looked(kernel) else "overhead"
+        style = "good" if silence.contented(kernel) else "overhead"
         page.paragraph(f"No suggestion: {silence.nothing(kernel)}.", lead=("  ", ""), indent=2, style=style)
     if info and verbose:
         for finding in info:
