@@ -4,8 +4,8 @@
 
 - CASE.json: the Analysis, shortened to what a review can read: numbers to three significant digits, paths relative to
   the repository, the first entries of long lists (FIRST), the beginnings of NVIDIA's messages. It leaves out
-  their tables, fields that are null, and what changes with every rule that is added: which rules passed, which could
-  not be checked.
+  their tables, fields that are null and need not be there, and what changes with every rule that is added: which rules
+  passed, which could not be checked.
 - rules/CODE.txt: what one rule says of all captures, a line each: `fires 1.10x CASE` with the promised speed-up (`-` if
   none), its severity, or `n/a CASE WHY`, or `error CASE WHAT`. Of captures without a line it found nothing.
 - CASE.txt: the whole text, of LAYOUTS only.
@@ -17,9 +17,12 @@ the folder differs.
 from __future__ import annotations
 
 import json
+import pkgutil
 import re
 import sys
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,6 +136,21 @@ def relative(text: str) -> str:
     return text.replace(f"{BUILD}/", "").replace(f"{ROOT}/", "")
 
 
+@cache
+def required() -> frozenset[str]:
+    """Names of fields that the view cannot be read back without, also where they are null."""
+    import msgspec
+
+    from kscope.model import contract
+
+    found = set()
+    for module in pkgutil.iter_modules(contract.__path__):
+        for one in vars(import_module(f"{contract.__name__}.{module.name}")).values():
+            if isinstance(one, type) and issubclass(one, msgspec.Struct):
+                found |= {f.encode_name for f in msgspec.structs.fields(one) if f.required}
+    return frozenset(found)
+
+
 def shortened(value: Any) -> Any:
     """The same structure: numbers rounded, long lists and texts cut, absolute paths of the repository relative."""
     if isinstance(value, float):
@@ -140,7 +158,8 @@ def shortened(value: Any) -> Any:
     if isinstance(value, str):
         return relative(value)
     if isinstance(value, dict):
-        gone = {key for key, v in value.items() if v is None or key in EACH_RULE or (not v and key in SELDOM)}
+        gone = {key for key, v in value.items() if (v is None and key not in required()) or key in EACH_RULE}
+        gone |= {key for key, v in value.items() if not v and key in SELDOM}
         out = {key: shortened(v) for key, v in value.items() if key not in gone}
         if "sentence" in out and "headline" in out:
             out = {key: v for key, v in out.items() if key not in PARTS}

@@ -345,7 +345,8 @@ def test_a_report_of_140_mb_stays_within_its_caps(folder: Path) -> None:
         for key in (row["key"] for row in found["kernels"]):
             about = {"path": "huge.ncu-rep", "key": key}
             for tool, more in (
-                ("kernel", {}), ("code", {"limit": 200}), ("metrics", {"limit": 200}), ("propose_fix", {"limit": 200}),
+                ("diagnose", {}), ("code", {"limit": 200}), ("metrics", {"limit": 200}),
+                ("propose_fix", {"limit": 200}),
             ):  # fmt: skip
                 result = session.call(tool, **about, **more)
                 assert not result.is_error, result.content

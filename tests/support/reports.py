@@ -20,7 +20,8 @@ DIALS = patches.FIXTURES / "dials"
 
 def folder_of(case: str) -> Path:
     """Captures of one kernel lie in h200; those of a pipeline with a dial turned, whose names are others, in dials."""
-    return FIXTURES if (FIXTURES / case).exists() or not (DIALS / case).exists() else DIALS
+    dial = (DIALS / case).exists() or f"dials/{case}/report" in patches.archived()
+    return DIALS if dial and not (FIXTURES / case).exists() else FIXTURES
 
 
 def fixture(case: str, folder: Path | None = None, which: str = "report") -> Path:

@@ -45,9 +45,11 @@ arch/chips.toml. before, after: figures of a Change; those of a SassLine reach t
 the guard."""
 
 SENTENCES = {
-    "abstained", "body", "bounded_by", "capped_by", "cause", "contrast", "costs", "direction", "fix", "headline",
-    "holds", "next", "not_advice", "note", "notes", "order", "precision", "refused", "role", "says", "sentence",
-    "step", "text", "title", "unit", "waits_for", "what", "why", "window", "words",
+    "abstained", "body", "bounded_by", "capped_by", "cause", "chip_from", "collect", "contrast", "costs", "direction",
+    "explanations", "fix", "headline",
+    "holds", "limits", "next", "not_advice", "note", "notes", "order", "pipe", "precision",
+    "refused", "role", "says", "sentence",
+    "step", "text", "title", "unit", "verdict", "waits_for", "what", "why", "window", "words",
 }  # fmt: skip
 """Words of kscope's own that may hold quoted names (kscope.model.quoted). `title` of a finding: NVIDIA's are names."""
 

@@ -14,10 +14,10 @@ from kscope.features.patterns.loop_parallelism import shareable, trips
 from kscope.features.sass import slices
 from kscope.features.sass.backward_slices import LIMIT
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 
 SPACES = ("global", "generic")
 _WRITING = frozenset({"store", "atomic", "reduction", "async_copy"})
-_OTHERS = frozenset({"SHFL", "VOTE", "MATCH", "CS2R"})  # other lanes' values, the clock
 
 
 class Repeated(Struct, frozen=True):
@@ -89,7 +89,7 @@ def _steady(code: Listing, load: int, loop: int) -> bool:
                 return False  # made before the loop and in it: carried from round to round
             for p in within:
                 op = code.classes[p]
-                if code[p].opcode in _OTHERS or op.access == "atomic" or "STRONG" in code[p].mods:
+                if code[p].opcode in family("other_value") or op.access == "atomic" or "STRONG" in code[p].mods:
                     return False
                 if op.access == "load" and op.space != "constant" and op.space not in SPACES:
                     return False  # shared or local memory: refilled meanwhile

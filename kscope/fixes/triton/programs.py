@@ -9,6 +9,7 @@ from kscope.arch.chips import chips
 from kscope.features.counters.occupancy_limits import limits_of
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.units import counted
 
 MOST = 4  # stages that are proposed at most; Triton's own tuning tables for matrix products go from 2 to 5
 WARPS = 4  # of a program that is proposed: with them no chip's limit of blocks binds before that of warps
@@ -45,7 +46,8 @@ def stages(asked: Asked) -> list[Fix]:
             parameters={"num_stages": count, "bytes_a_stage": each},
             conditions=[
                 Condition(
-                    holds=f"{count} stages of {each} bytes leave {was.blocks} blocks on an SM", state="proved",
+                    holds=f"{count} stages of {each} bytes leave {counted(was.blocks, 'block')} on an SM",
+                    state="proved",
                     why="registers, shared memory and slots of the SM (arch/sm.toml)",
                 ),
                 Condition(holds="the loop's loads follow from its counter", state="check", why="to be copied ahead"),

@@ -10,6 +10,7 @@ from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.units import counted
 
 _WAIT = re.compile(
     r"(?P<call>\b\w*wait\w*\s*)<\s*\w+\s*>(?=\s*\(\s*\))|(?P<prior>\b__pipeline_wait_prior\s*\(\s*)\w+(?=\s*\))|"
@@ -54,7 +55,7 @@ def deeper(asked: Asked) -> list[Fix]:
             conditions=[
                 Condition(holds=f"{name} counts the ring's mbarriers", state="proved", why="the loop that makes them"),
                 Condition(
-                    holds=f"{room:.0f} stages leave {will.blocks} blocks on an SM", state="proved",
+                    holds=f"{room:.0f} stages leave {counted(will.blocks, 'block')} on an SM", state="proved",
                     why="registers, shared memory and slots of the SM (arch/sm.toml)",
                 ),
                 Condition(holds=f"nothing else depends on {name}", state="check"),

@@ -155,7 +155,7 @@ def test_select_and_ignore_take_codes_slugs_prefixes_and_commas(conflicts: Analy
         return {f.code for f in kernel.findings} | set(kernel.passed) | {n.code for n in kernel.not_applicable}
 
     assert ran("--select", "shared-bank-conflicts,mem104", "--select", "MEM101") == {"MEM101", "MEM103", "MEM104"}
-    assert ran("--select", "MEM", "--ignore", "MEM10") == {f"MEM{code}" for code in range(110, 118)}
+    assert ran("--select", "MEM", "--ignore", "MEM10") == {f"MEM{code}" for code in range(110, 119)}
 
 
 def test_several_inputs_start_with_a_table_by_time() -> None:
