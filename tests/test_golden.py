@@ -139,7 +139,7 @@ def test_json_is_still_an_analysis(analysis: Callable[[str], Analysis]) -> None:
     whole = analysis("bank_conflict.slow").kernels[0]
     text = golden.golden("bank_conflict.slow", analysis("bank_conflict.slow"))["bank_conflict.slow.json"]
     value = json.loads(text)
-    value["kernels"][0]["input"] = value["inputs"][0]  # said once where there is one
+    value["kernels"][0]["input"] = value["inputs"][0]["path"]  # said once where there is one
     (k,) = msgspec.convert(value, Analysis).kernels
     assert k.verdict.regime == whole.verdict.regime and [f.code for f in k.findings] == [f.code for f in whole.findings]
     assert len(k.hot) == golden.FIRST["hot"] and all(len(n.message) <= golden.MESSAGE + 1 for n in k.nvidia)
