@@ -111,3 +111,14 @@ def test_an_iteration_is_no_sum(
     said, chains, others = DependencyChain()._way(known, known.code, chain)
     assert said.startswith(fix) and len(others) == not_ and not any(r.applies for r in others)
     assert chains == {ACCUMULATORS: 4.0, ITEMS: 2.0}.get(said, 1.0)
+
+
+@pytest.mark.parametrize(("case", "one_pass"), [("divergence.slow", False), ("nucleus.walk", True)])
+def test_fuller_warps_bring_little_at_once_where_each_makes_one_pass(
+    case: str, one_pass: bool, facts: Callable[[str], Facts]
+) -> None:
+    """Lanes on different sides cost their warp a pass each, wherever it runs; one lane that walks alone costs one."""
+    kernel = facts(case).kernel
+    many, at_once = found("LAT305", Facts(waves(kernel, 4.0))), found("LAT305", Facts(waves(kernel, 0.9)))
+    saved = (1 - 1 / gain(at_once)) / (1 - 1 / gain(many))
+    assert (saved < 0.3) if one_pass else (saved > 0.7)
