@@ -12,6 +12,7 @@ from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
+from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
 from tests.support.edit import with_metrics
 
@@ -122,3 +123,18 @@ def test_fuller_warps_bring_little_at_once_where_each_makes_one_pass(
     many, at_once = found("LAT305", Facts(waves(kernel, 4.0))), found("LAT305", Facts(waves(kernel, 0.9)))
     saved = (1 - 1 / gain(at_once)) / (1 - 1 / gain(many))
     assert (saved < 0.3) if one_pass else (saved > 0.7)
+
+
+def test_a_local_array_goes_to_shared_memory_only_where_a_block_has_room(facts: Callable[[str], Facts]) -> None:
+    kernel = facts("local_array.slow").kernel
+    assert kernel.program is not None
+    small = found("MEM105", Facts(kernel))
+    assert SHARED in small.fix and not small.remedies and gain(small) > 1.5
+    code = kernel.program.instructions
+    (place,) = (n for n, ins in enumerate(code) if ins.defs == (1,) and 1 in ins.uses)
+    frame = [msgspec.structs.replace(o, value=-(1 << 15)) if o.kind == "integer" else o for o in code[place].operands]
+    wide = msgspec.structs.replace(code[place], operands=tuple(frame))
+    program = msgspec.structs.replace(kernel.program, instructions=(*code[:place], wide, *code[place + 1 :]))
+    large = found("MEM105", Facts(msgspec.structs.replace(kernel, program=program)))
+    assert large.fix == SMALLER and large.estimate is None, "words that fit nowhere: no gain is known"
+    assert [r.step for r in large.remedies] == [SHARED] and "32,768 bytes" in large.remedies[0].why

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, pressure
+from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, limits_of, pressure
 from kscope.features.profile import coalescing, demands, excess
 from kscope.features.profile.excess import Excess
 from kscope.features.profile.idle_threads import Idle, idle
@@ -92,6 +92,11 @@ class ProfileFacts:
     def idle_threads(self, warps: int) -> Idle | None:
         """Warps of the launch (`warps` in all) that have no data; None where that cannot be proved."""
         return idle(self._code, warps)
+
+    def fits_shared(self, each: int, threads: int) -> bool:
+        """Whether an SM's shared memory has `each` bytes for all threads of a block; True where the chip is unknown."""
+        chip = limits_of(self._code.program.sm)
+        return chip is None or each * threads <= chip["shared"] - chip["reserved"]
 
     def occupancy_with(self, registers: int, threads: int) -> Pressure | None:
         """What an SM of this code's chip would hold with so many registers a thread, MAX_REGISTERS at most."""
