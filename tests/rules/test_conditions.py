@@ -7,14 +7,31 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from kscope.features.facts import Facts
+from kscope.features.facts import CodeFacts, Facts, Listing
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
+from kscope.rules._shared.wide_accesses import fed
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
+from tests.features.listings import program
 from tests.support.edit import with_metrics
+
+CHAINED = """
+S2R R0, SR_TID.X
+LDC.64 R2, c[0x0][0x210]
+LDC.64 R8, c[0x0][0x218]
+CS2R R10, SRZ
+IMAD.WIDE R4, R0, 0x4, R2
+LDG.E R6, desc[UR4][R4.64]
+IADD3 R0, R0, 0x80, RZ
+{step}
+ISETP.GE.AND P0, PT, R0, 0x8000, PT
+@!P0 BRA 0x40
+STG.E desc[UR4][R8.64], R10
+EXIT
+"""
 
 
 def outcome(code: str, facts: Facts) -> object:
@@ -138,3 +155,13 @@ def test_a_local_array_goes_to_shared_memory_only_where_a_block_has_room(facts: 
     large = found("MEM105", Facts(msgspec.structs.replace(kernel, program=program)))
     assert large.fix == SMALLER and large.estimate is None, "words that fit nowhere: no gain is known"
     assert [r.step for r in large.remedies] == [SHARED] and "32,768 bytes" in large.remedies[0].why
+
+
+@pytest.mark.parametrize(
+    ("step", "own"), [("FFMA R10, R10, R10, R6", True), ("FADD R10, R10, R6", False)], ids=["a chain", "a sum"]
+)
+def test_words_that_one_chain_takes_in_are_not_made_wider(step: str, own: bool) -> None:
+    """A lane that sums up words can take any; one that runs them through a chain needs its own, in their order."""
+    code = CodeFacts(Listing(program(CHAINED.format(step=step)), "test"))
+    (load,) = code.code.where(lambda ins, op: ins.opcode == "LDG")
+    assert (load in fed(code, code.code)) == own
