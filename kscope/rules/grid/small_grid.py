@@ -98,8 +98,7 @@ class SmallGrid(CounterRule):
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
-        if chain:  # another method may have shorter chains (leaves of a tree, speculation): what they bring at most
-            estimate = up_to(estimate, facts.estimate.overlap(factor))
+        estimate = up_to(estimate, facts.estimate.overlap(factor)) if chain else estimate  # a method of shorter chains
         empty = (
             f"{idle} of {launch.sms} SMs get no block"
             if idle

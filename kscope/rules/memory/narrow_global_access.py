@@ -59,7 +59,6 @@ After (capture narrow_loads.fast):
 
 The base must be 16-byte aligned and the length a multiple (or a scalar tail handled). More bytes a thread means more
 registers and fewer threads: small problems may empty SMs. One access a thread gains only by fewer waves.
-Words that a loop runs through one chain (a hash) are left out: a lane needs its own, in their order.
 
 ## Source
 
