@@ -7,13 +7,31 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from kscope.features.facts import Facts
+from kscope.features.facts import CodeFacts, Facts, Listing
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
+from kscope.rules._shared.wide_accesses import fed
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
+from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
+from tests.features.listings import program
 from tests.support.edit import with_metrics
+
+CHAINED = """
+S2R R0, SR_TID.X
+LDC.64 R2, c[0x0][0x210]
+LDC.64 R8, c[0x0][0x218]
+CS2R R10, SRZ
+IMAD.WIDE R4, R0, 0x4, R2
+LDG.E R6, desc[UR4][R4.64]
+IADD3 R0, R0, 0x80, RZ
+{step}
+ISETP.GE.AND P0, PT, R0, 0x8000, PT
+@!P0 BRA 0x40
+STG.E desc[UR4][R8.64], R10
+EXIT
+"""
 
 
 def outcome(code: str, facts: Facts) -> object:
@@ -111,3 +129,39 @@ def test_an_iteration_is_no_sum(
     said, chains, others = DependencyChain()._way(known, known.code, chain)
     assert said.startswith(fix) and len(others) == not_ and not any(r.applies for r in others)
     assert chains == {ACCUMULATORS: 4.0, ITEMS: 2.0}.get(said, 1.0)
+
+
+@pytest.mark.parametrize(("case", "one_pass"), [("divergence.slow", False), ("nucleus.walk", True)])
+def test_fuller_warps_bring_little_at_once_where_each_makes_one_pass(
+    case: str, one_pass: bool, facts: Callable[[str], Facts]
+) -> None:
+    """Lanes on different sides cost their warp a pass each, wherever it runs; one lane that walks alone costs one."""
+    kernel = facts(case).kernel
+    many, at_once = found("LAT305", Facts(waves(kernel, 4.0))), found("LAT305", Facts(waves(kernel, 0.9)))
+    saved = (1 - 1 / gain(at_once)) / (1 - 1 / gain(many))
+    assert (saved < 0.3) if one_pass else (saved > 0.7)
+
+
+def test_a_local_array_goes_to_shared_memory_only_where_a_block_has_room(facts: Callable[[str], Facts]) -> None:
+    kernel = facts("local_array.slow").kernel
+    assert kernel.program is not None
+    small = found("MEM105", Facts(kernel))
+    assert SHARED in small.fix and not small.remedies and gain(small) > 1.5
+    code = kernel.program.instructions
+    (place,) = (n for n, ins in enumerate(code) if ins.defs == (1,) and 1 in ins.uses)
+    frame = [msgspec.structs.replace(o, value=-(1 << 15)) if o.kind == "integer" else o for o in code[place].operands]
+    wide = msgspec.structs.replace(code[place], operands=tuple(frame))
+    program = msgspec.structs.replace(kernel.program, instructions=(*code[:place], wide, *code[place + 1 :]))
+    large = found("MEM105", Facts(msgspec.structs.replace(kernel, program=program)))
+    assert large.fix == SMALLER and large.estimate is None, "words that fit nowhere: no gain is known"
+    assert [r.step for r in large.remedies] == [SHARED] and "32,768 bytes" in large.remedies[0].why
+
+
+@pytest.mark.parametrize(
+    ("step", "own"), [("FFMA R10, R10, R10, R6", True), ("FADD R10, R10, R6", False)], ids=["a chain", "a sum"]
+)
+def test_words_that_one_chain_takes_in_are_not_made_wider(step: str, own: bool) -> None:
+    """A lane that sums up words can take any; one that runs them through a chain needs its own, in their order."""
+    code = CodeFacts(Listing(program(CHAINED.format(step=step)), "test"))
+    (load,) = code.code.where(lambda ins, op: ins.opcode == "LDG")
+    assert (load in fed(code, code.code)) == own

@@ -234,6 +234,11 @@ class PatternFacts:
         """Bytes from the stack pointer of an access at a fixed slot; None for a computed address."""
         return local_memory.slot_offset(self._code, index)
 
+    @cached_property
+    def frame(self) -> int:
+        """Bytes of local memory that the kernel itself sets aside for a thread: arrays, spills, what it saves."""
+        return local_memory.frame(self._code)
+
     def only_counting(self, arrays: Iterable[int]) -> list[int]:
         """What goes beside the accesses where loops whose counters index an array have as many rounds as the compiler
         knows: counters, tests, branches. Empty where loaded data has a say."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, pressure
+from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, limits_of, pressure
 from kscope.features.profile import coalescing, demands, excess
 from kscope.features.profile.excess import Excess
 from kscope.features.profile.idle_threads import Idle, idle
+from kscope.features.profile.passes import single
 from kscope.features.profile.serial_sections import Alone, alone
 
 if TYPE_CHECKING:
@@ -83,9 +84,19 @@ class ProfileFacts:
         """Work that few warps of a block do between two barriers while the others wait."""
         return alone(self._code)
 
+    def single_pass(self, narrow: Collection[int]) -> float:
+        """Share of the samples in divergent code that a warp's own way keeps when its lanes are all of one kind, 0..1:
+        1 where it walks that code once as it is, for few lanes."""
+        return single(self._code, narrow)
+
     def idle_threads(self, warps: int) -> Idle | None:
         """Warps of the launch (`warps` in all) that have no data; None where that cannot be proved."""
         return idle(self._code, warps)
+
+    def fits_shared(self, each: int, threads: int) -> bool:
+        """Whether an SM's shared memory has `each` bytes for all threads of a block; True where the chip is unknown."""
+        chip = limits_of(self._code.program.sm)
+        return chip is None or each * threads <= chip["shared"] - chip["reserved"]
 
     def occupancy_with(self, registers: int, threads: int) -> Pressure | None:
         """What an SM of this code's chip would hold with so many registers a thread, MAX_REGISTERS at most."""

@@ -10,6 +10,7 @@ from kscope.features.sass.listing import Listing
 from kscope.features.sass.slices import address_origins, origins
 from kscope.model.operand import Operand, memory_operand
 
+STACK, MASK = 1, 0xFFFFFFFF
 COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
 
 
@@ -28,6 +29,16 @@ def slot_offset(code: Listing, index: int) -> int | None:
     """Bytes from the stack pointer of an access at a fixed place; None for a computed address."""
     address = _slot(code, index)
     return address.value if address is not None and fixed_slot(code, index) else None
+
+
+def frame(code: Listing) -> int:
+    """Bytes by which the kernel moves the stack pointer (R1 by the ABI) where it begins; 0 where it does not. What
+    functions that it calls take beside that is left out."""
+    for ins in code.program.instructions:
+        if ins.defs == (STACK,) and STACK in ins.uses:
+            moved = [-o.value & MASK for o in ins.operands if o.kind == "integer"]
+            return max((by for by in moved if by >> 31 == 0), default=0)
+    return 0
 
 
 def spills_and_arrays(code: Listing) -> tuple[list[int], list[int], bool]:

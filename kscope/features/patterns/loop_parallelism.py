@@ -21,7 +21,7 @@ from kscope.features.sass import slices
 from kscope.features.sass.listing import Listing, once_per_code
 from kscope.features.sass.warp_simulation import Walk
 from kscope.isa.families import family
-from kscope.model.operand import UNIFORM_BASE
+from kscope.model.operand import UNIFORM_BASE, memory_operand
 
 LIMIT = 400  # instructions behind a test, from which what it depends on is called unknown
 INDEX = 8  # integer instructions up to which a ring without loaded data is a counter, a pointer or a stage's phase
@@ -31,6 +31,8 @@ _CHOICES = family("choice")
 _MOVES = family("passes_on")
 
 
+_OWN = frozenset({"x", "y", "z", "tid", "load"})  # what the address of a counter that all share does not depend on
+_QUEUE = frozenset({"ATOMG", "ATOM"})
 _INTEGER = frozenset({"int", "int_mul", "move", "predicate", "vote"})
 
 
@@ -157,6 +159,8 @@ def _ends_by_data(code: Listing, number: int, inside: set[int], sums: set[int]) 
             i = work.pop()
             before = {p for ps in code.defuse.sources(i).values() for p in ps if p in inside}
             if code.classes[i].access in ("load", "atomic") and before:
+                if _drawn(code, i, inside):
+                    continue
                 return (last,)
             inner = cfg.loop_of[i]
             if inner is not None and inner != number and _carried(code, inner)[0]:
@@ -164,6 +168,25 @@ def _ends_by_data(code: Listing, number: int, inside: set[int], sums: set[int]) 
             work += before - seen - sums
             seen |= before
     return ()
+
+
+def _drawn(code: Listing, i: int, inside: set[int]) -> bool:
+    """The number of the next piece of work, which blocks or threads draw from one counter that all share: whoever is
+    there takes it, so the rounds are as good as dealt. One thread may draw for its block and hand the number on
+    through shared memory."""
+    op = code.classes[i]
+    if op.access == "atomic":
+        at = slices.address_origins(code, i)
+        return code[i].opcode in _QUEUE and "ADD" in code[i].mods and at is not None and at.isdisjoint(_OWN)
+    if op.access != "load" or op.space != "shared":
+        return False
+    place = memory_operand(code[i].operands)
+    handed = [
+        p for s in inside if code.classes[s].access == "store" and code.classes[s].space == "shared"
+        and place is not None and (to := memory_operand(code[s].operands)) is not None and to.value == place.value
+        for r in stored(code, s) for p in code.defuse.producers(s, r) if p in inside
+    ]  # fmt: skip
+    return bool(handed) and all(code.classes[p].access == "atomic" and _drawn(code, p, inside) for p in handed)
 
 
 def _stale(code: Listing, producer: int, consumer: int) -> bool:

@@ -84,6 +84,8 @@ class Slices:
             elif operand.kind == "constant" and _word(operand) and _wide(ins.opcode, ins.mods):
                 self._bring(operand.text, i)  # a 64-bit kernel parameter: the pointer
                 self.constants[operand.text] = operand.value
+            elif operand.kind == "constant" and operand.bases:
+                self._bring("table", i)
         if op.access in ("load", "atomic") and op.space in ("global", "shared", "local", "generic"):
             self._bring("load", i)
             return []  # an address that was itself loaded: its index says nothing about the data

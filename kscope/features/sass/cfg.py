@@ -75,6 +75,10 @@ class Cfg(Struct, frozen=True, dict=True):
             at = self.loops[at].parent
         return out
 
+    def dominates(self, above: int, below: int) -> bool:
+        """Whether each way to block `below` passes block `above`, which may be itself."""
+        return _dominates(self.idom, above, below)
+
     def every_round(self, loop: int, index: int) -> bool:
         """Whether each round of a loop executes an instruction: its block dominates all that go back to the header."""
         inside, header = self.loops[loop].blocks, self.loops[loop].header

@@ -9,7 +9,8 @@ from kscope.isa.abi import abi
 
 def origins(code: Listing, index: int, registers: tuple[int, ...] | None = None) -> frozenset[str] | None:
     """Names of what the given source registers (all of the instruction's if None) depend on: `x`, `y`, `z` for the
-    block index, `tid` for the thread or lane, `load` for loaded data. None where the slice is too large to tell."""
+    block index, `tid` for the thread or lane, `load` for loaded data, `table` for constants that an index picks. None
+    where the slice is too large to tell."""
     sources = code.defuse.sources(index)
     starts = [p for r, producers in sources.items() if registers is None or r in registers for p in producers]
     return code.slices.names(starts)
@@ -82,8 +83,8 @@ def pointer(code: Listing, index: int) -> str | None:
 
 def grid_dimensions(code: Listing, index: int) -> frozenset[str] | None:
     """Grid dimensions that the address of a memory instruction depends on; None when it cannot be told (a gather,
-    or a slice that is too large)."""
+    a row that the block looks up in constant memory, or a slice that is too large)."""
     found = address_origins(code, index)
-    if found is None or "load" in found:
+    if found is None or not found.isdisjoint({"load", "table"}):
         return None
     return found & {"x", "y", "z"}

@@ -45,15 +45,17 @@ def fewer_warps(facts: Facts, code: Code, spills: list[int]) -> float:
     return min(1.0, min(after.blocks, given) / min(launch.blocks_per_sm, given))
 
 
-def local_estimate(facts: Facts, code: Code, members: list[int], beside: list[int], fewer: float = 1.0) -> Estimate:
+def local_estimate(
+    facts: Facts, code: Code, members: list[int], beside: list[int], fewer: float = 1.0, left: float = 0.0
+) -> Estimate:
     """Gain if these local accesses were gone: their waits, their issue slots and their part of every level; and with
     them what their loops do only to count (`beside`), where constant indices mean that the loops are unrolled. fewer:
-    warps that an SM still holds then, as a share of now."""
+    warps that an SM still holds then, as a share of now; left: share of their traffic that stays, somewhere else."""
     traffic = facts.counters.traffic
     m = facts.kernel.metrics
     local = code.where(lambda ins, op: op.space == "local")
     every = total(code.executed, local)
-    mine = total(code.executed, members) / every if every else 0.0
+    mine = (1 - left) * total(code.executed, members) / every if every else 0.0
     of_sectors = traffic.local_share * mine
     wavefronts = m.total(
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum",
@@ -62,9 +64,9 @@ def local_estimate(facts: Facts, code: Code, members: list[int], beside: list[in
     l1 = facts.counters.traffic.l1_wavefronts or 1.0
     gone = sorted({*members, *beside})
     lsu = code.where(lambda ins, op: op.pipe == "lsu")
-    of_lsu = total(code.executed, members) / max(1.0, total(code.executed, lsu))
+    of_lsu = (1 - left) * total(code.executed, members) / max(1.0, total(code.executed, lsu))
     kept = 1 - of_sectors
-    scale = facts.profile.demands_after(gone, 0.0) | {
+    scale = facts.profile.demands_after(gone, left) | {
         "l1_wavefronts": max(0.0, 1 - min(1.0, wavefronts * mine / l1)), "l1_writeback": 1 - of_lsu, "l1_banks": kept,
         "lsu_instructions": 1 - of_lsu,
         "l2_sectors": kept, "l2_requests": kept, "l2_writes": kept, "dram_bytes": kept,
@@ -75,13 +77,14 @@ def local_estimate(facts: Facts, code: Code, members: list[int], beside: list[in
     posted = min(1.0, through / traffic.l2_sectors) if traffic.l2_sectors else 0.0
     # Registers or shared memory answer at once: what is left of the waits is the issue slots of the moves.
     held = _held_up(code, members, share)
-    remaining = (share * 0.01 + held / AHEAD) / (share + held) if held else 0.01
+    least = max(0.01, left)
+    remaining = (share * least + held / AHEAD) / (share + held) if held else least
     others = max(0.0, facts.counters.stalls.of("long_scoreboard") - code.blamed_share(gone, "long_scoreboard") - held)
     return facts.estimate.relieve(
         min(1.0, share + held),
         remaining,
         scale,
-        latency=facts.estimate.floor_without(gone) / (fewer if facts.counters.launch.waves > 1 else 1.0),
+        latency=facts.estimate.floor_without(gone, left) / (fewer if facts.counters.launch.waves > 1 else 1.0),
         posted=posted,
         uncovered=others * (1 / fewer - 1),
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.features.facts import Code, Facts, total
+from kscope.features.facts import Code, CodeFacts, Facts, Listing, total
+from kscope.model.operand import PREDICATE_BASE
 from kscope.rules._shared.data_reuse import wasteful
 
 if TYPE_CHECKING:
@@ -23,7 +24,18 @@ def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
     ]  # fmt: skip
     groups += padded(facts, {i for g in groups for i in g.members} | tiled)
     grouped = {i for g in groups for i in g.members}
-    return groups, [i for i in facts.profile.contiguous if i not in grouped and i not in tiled]
+    spoken_for = grouped | tiled | fed(facts, code)
+    return groups, [i for i in facts.profile.contiguous if i not in spoken_for]
+
+
+def fed(facts: Facts | CodeFacts, code: Listing) -> set[int]:
+    """Loads of a loop whose rounds are one chain that takes them in (a hash, a cipher): a lane needs those words in
+    their order, and a wider load would bring it its neighbours' instead. A flag that is carried is no such chain."""
+    chains = [(lp, facts.patterns.chained(n)) for n, lp in enumerate(code.cfg.loops)]
+    return {
+        i for lp, ring in chains if ring and all(any(r < PREDICATE_BASE for r in code[at].defs) for at in ring)
+        for i in code.slices.bringing(ring, "load") if i in lp.instructions
+    }  # fmt: skip
 
 
 def padded(facts: Facts, others: set[int]) -> list[Merge]:

@@ -62,7 +62,7 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
-from kscope.features.facts import CHAIN, Demand, Facts, Pieces
+from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.wider_blocks import wider_blocks
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
@@ -98,6 +98,7 @@ class SmallGrid(CounterRule):
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
+        estimate = up_to(estimate, facts.estimate.overlap(factor)) if chain else estimate  # a method of shorter chains
         empty = (
             f"{idle} of {launch.sms} SMs get no block"
             if idle

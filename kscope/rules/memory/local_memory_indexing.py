@@ -60,6 +60,9 @@ After (capture local_array.fast):
 ## When it is wrong
 
 A small array that stays in L1 in a cold place costs little. Shared memory lowers occupancy: check LAT301 afterwards.
+For an array that neither registers nor the block's shared memory can hold, by the bytes that the kernel sets aside for
+a thread, what is left is a layout in which narrow elements do not take a word each; where they are words already, the
+finding names no gain.
 
 ## Source
 
@@ -69,8 +72,17 @@ CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
+from kscope.model.contract.analysis import Remedy
 from kscope.rules._shared.local_memory import local_estimate, local_instructions
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
+
+REGISTERS = 4 * 255  # bytes that a thread can have in registers, on every chip from sm_50 on
+UNROLL = "loops of a length that the compiler knows (template argument), unrolled: the array stays in registers"
+CONSTANT = "constant indices (full unroll)"
+SHARED = "the array in shared memory with the thread as fastest index"
+ASIDE = "the array in global memory with the thread as fastest index: a warp's elements side by side"
+SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
+WORD = 4  # bytes a lane that an access of local memory moves, however narrow it is
 
 
 class LocalMemoryIndexing(ProfiledRule):
@@ -96,14 +108,14 @@ class LocalMemoryIndexing(ProfiledRule):
             if beside
             else ""
         )
+        fix, left, not_ = self._ways(facts, code, arrays, counted=bool(beside))
         return self.finding(
             why=(
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
                 f"compiler could not keep in registers. {percent(share)} of all samples wait for them.{loops}"
             ),
-            fix="loops of a length that the compiler knows (template argument), unrolled: the array stays in registers"
-            if beside
-            else "constant indices (full unroll), or the array in shared memory with the thread as fastest index",
+            fix=fix,
+            remedies=not_,
             evidence=[
                 derived("local accesses that are no spills", executed, "inst", "LDL/STL at computed addresses"),
                 measured(facts, "sass__inst_executed_register_spilling", "spills, for contrast"),
@@ -111,6 +123,20 @@ class LocalMemoryIndexing(ProfiledRule):
                 derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(arrays),
-            estimate=local_estimate(facts, code, arrays, beside),
+            estimate=local_estimate(facts, code, arrays, beside, left=left) if left < 1 else None,
             confidence=0.9,
         )
+
+    def _ways(self, facts: Facts, code: Code, arrays: list[int], *, counted: bool) -> tuple[str, float, list[Remedy]]:
+        """Where the array can go, the share of its traffic that stays then, and where it has no room."""
+        each, threads = facts.patterns.frame, facts.kernel.launch.threads
+        if counted and each <= REGISTERS:
+            return UNROLL, 0.0, []
+        if facts.profile.fits_shared(each, threads):
+            return f"{CONSTANT}, or {SHARED}", 0.0, []
+        why = f"{each:,} bytes a thread are {each * threads / 1024:,.0f} KiB a block: more than an SM has"
+        not_ = [Remedy(step=SHARED, applies=False, why=why)]
+        if each <= REGISTERS:
+            return CONSTANT, 0.0, not_
+        left = min(1.0, max(code.classes[i].bytes for i in arrays) / WORD)
+        return ASIDE if left < 1 else SMALLER, left, not_

@@ -11,6 +11,7 @@ from kscope.features.lanes.strides import Walks, astride
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, SECTORS
 from kscope.features.sass.listing import Listing
+from kscope.features.sass.slices import grid_dimensions
 from tests.features.listings import program
 
 # for (int r = threadIdx.x; r < rows; r += 32) x += a[(size_t)r * cols + blockIdx.x];  nvcc 13.0, sm_90a, shortened
@@ -198,6 +199,16 @@ def test_windows_of_neighbouring_blocks_overlap() -> None:
     assert times[same] == 4
     assert times[shifted] == pytest.approx(4 * 16384 / (16384 + 3 * 256))
     assert walks.windows({shifted: 8 * 16384.0}, {"x": 8}) == {}, "one lag reads everything once"
+
+
+def test_a_row_that_the_block_looks_up_is_its_own() -> None:
+    """A list of arrays in the parameters, one picked by a table of blocks: no statement about what blocks share."""
+    plain, picked = "0xe0 SHF.R.S32.HI R8, RZ, 0x1f, R11", "0xe0 LDC R8, c[0x0][R7+0x230]"
+    assert plain in COLUMN_A_BLOCK
+    for text, said in ((COLUMN_A_BLOCK, frozenset("x")), (COLUMN_A_BLOCK.replace(plain, picked), None)):
+        code = Listing(program(text))
+        (load,) = code.where(lambda ins, op: ins.opcode == "LDG")
+        assert grid_dimensions(code, load) == said
 
 
 def test_rows_of_a_tile_are_no_window() -> None:

@@ -155,3 +155,43 @@ def test_rows_of_a_small_grid_leave_work_for_a_hundred_times_the_threads(facts: 
     known = facts("small_grid.slow")
     assert known.code is not None and known.estimate.latency_floor is not None
     assert pieces(known.code, known.estimate.latency_floor.walk).most > 100
+
+
+# while (next < n) { y[next * 64 + t] = 2 * x[...]; if (!t) next = atomicAdd(head, 1); __syncthreads(); }  nvcc 13.0,
+# sm_90a, without the first draw
+DRAWN = """
+LDC.64 R6, c[0x0][0x210]
+ULDC UR8, c[0x0][0x228]
+LDC.64 R8, c[0x0][0x218]
+S2R R13, SR_TID.X
+IMAD R5, R0, 0x40, R13
+IMAD.WIDE.U32 R2, R5, 0x4, R6
+LDG.E R2, desc[UR6][R2.64]
+IMAD.WIDE.U32 R4, R5, 0x4, R8
+FADD R11, R2, R2
+STG.E desc[UR6][R4.64], R11
+@P0 BRA 0x120
+{counter}
+HFMA2.MMA R5, -RZ, RZ, 0, 5.9604644775390625e-08
+ATOMG.E.ADD.STRONG.GPU PT, R2, desc[UR6][R2.64], R5
+UMOV UR4, 0x400
+IMAD.U32 R15, RZ, RZ, UR4
+STS [R15], R2
+BSYNC B0
+BAR.SYNC.DEFER_BLOCKING 0x0
+LDS R0, [R15]
+ISETP.GE.AND P1, PT, R0, UR8, PT
+@!P1 BRA 0x40
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("counter", "all_share"),
+    [("LDC.64 R2, c[0x0][0x220]", True), ("IMAD.WIDE.U32 R2, R13, 0x4, R8", False)],
+)
+def test_pieces_drawn_from_one_counter_are_dealt(counter: str, all_share: bool) -> None:
+    """However many blocks there are, each takes the next piece; a counter of one's own tells nobody else."""
+    code = Listing(program(DRAWN.format(counter=counter)), "test")
+    assert len(code.cfg.loops) == 1
+    assert shareable(code, 0) == all_share
