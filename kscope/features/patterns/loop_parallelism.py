@@ -29,10 +29,8 @@ _SUMS = family("sum")
 _PRODUCTS = family("product")
 _CHOICES = family("choice")
 _MOVES = family("passes_on")
-
-
 _OWN = frozenset({"x", "y", "z", "tid", "load"})  # what the address of a counter that all share does not depend on
-_QUEUE = frozenset({"ATOMG", "ATOM"})
+_QUEUE = family("global_count")
 _INTEGER = frozenset({"int", "int_mul", "move", "predicate", "vote"})
 
 

@@ -16,10 +16,11 @@ from kscope.features.patterns.slicing import stored
 from kscope.features.profile.code import Code
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import address_origins
+from kscope.isa.families import family
 
 PASSED = "thread_inst_executed_true"  # lanes that an instruction's own guard lets through, of those that are active
 OWN = frozenset({"x", "y", "z", "load"})
-HANDS_ON = frozenset({"SHFL", "MATCH", "REDUX", "CREDUX", "VOTE", "VOTEU", "ATOMS", "STSM", "STAS"})
+_HANDS_ON = family("hands_on")
 
 
 class Idle(Struct, frozen=True):
@@ -78,7 +79,7 @@ def _hands_on(code: Code, index: int, work: set[int]) -> bool:
     """Whether other warps or lanes could read what an instruction computes; a table that is copied into shared memory
     needs no more threads than have data."""
     ins, op = code[index], code.classes[index]
-    if ins.opcode in HANDS_ON:
+    if ins.opcode in _HANDS_ON:
         return True
     if op.access not in ("store", "atomic", "reduction") or op.space == "local" or index in work:
         return False

@@ -111,6 +111,7 @@ class CanvasTimeline {
   private readonly screen = () => {
     if (this.shown) Object.assign(this.v, { from: this.shown[0], to: this.shown[1] });
     this.shown = null;
+    this.store();
     this.v.palette = palette(this.detail.causes);
     styled(this.holder, { height: `${Math.min(this.v.height, 560)}px` });
     this.later();
@@ -161,8 +162,10 @@ class CanvasTimeline {
     if (!this.pending) this.pending = requestAnimationFrame(() => { this.pending = 0; this.draw(); });
   };
 
-  private readonly store = debounce(200, () => go({ t0: this.v.from > 0 ? String(Math.round(this.v.from)) : "",
-    t1: this.v.to < this.detail.end ? String(Math.round(this.v.to)) : "" }));
+  private readonly store = debounce(200, () => {
+    if (this.shown) return;  // what is on paper is not what the reader looks at
+    go({ t0: this.v.from > 0 ? String(Math.round(this.v.from)) : "", t1: this.v.to < this.detail.end ? String(Math.round(this.v.to)) : "" });
+  });
 
   private draw(): void {
     const width = this.holder.clientWidth;
