@@ -114,7 +114,8 @@ def test_print_shows_all_of_it(visit: Callable[..., Visit]) -> None:
 def test_print_right_after_a_zoom_keeps_it(visit: Callable[..., Visit]) -> None:
     """The fragment is written a moment after a zoom: by then the picture may be the one for paper."""
     page = visit("train_step").go("#t0=20000000&t1=20400000")
-    page.evaluate("document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '-', bubbles: true})); dispatchEvent(new Event('beforeprint'))")
+    zoom = "document.body.dispatchEvent(new KeyboardEvent('keydown', {key: '-', bubbles: true}))"
+    page.evaluate(f"{zoom}; dispatchEvent(new Event('beforeprint'))")
     page.wait_for_timeout(400)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     eventually(page, lambda: 0 < int(fragment(page).get("t0", "0")) < 20000000)
