@@ -340,7 +340,7 @@ def test_silent_on_one_kernel(joined: Path, monkeypatch: pytest.MonkeyPatch) -> 
             time.sleep(60)
         return {"index": index}
 
-    monkeypatch.setattr(worker, "SILENCE", 2.0)
+    monkeypatch.setattr(worker, "SILENCE", 5.0)
     monkeypatch.setattr(native, "extract", extract)
     before = time.monotonic()
     found = read(joined)
