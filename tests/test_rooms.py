@@ -33,7 +33,6 @@ LENGTHY = {
 
 TANGLED: dict[str, dict[str, int]] = {
     "text of operands parsed again: with operands as values": {
-        "features/patterns/tile_copies.py:_asynchronous": 23,
         "features/sass/branches.py:_base": 23,
         "features/sass/branches.py:targets_of": 24,
         "features/views/annotations.py:_branch": 24,
