@@ -33,8 +33,6 @@ LENGTHY = {
 
 TANGLED: dict[str, dict[str, int]] = {
     "text of operands parsed again: with operands as values": {
-        "features/sass/branches.py:_base": 23,
-        "features/sass/branches.py:targets_of": 24,
         "features/views/annotations.py:_branch": 24,
         "isa/operand_shapes.py:_arithmetic": 26,
         "parsers/sass/instructions.py:_destinations": 24,
