@@ -33,7 +33,6 @@ LENGTHY = {
 
 TANGLED: dict[str, dict[str, int]] = {
     "text of operands parsed again: with operands as values": {
-        "features/views/annotations.py:_branch": 24,
         "isa/operand_shapes.py:_arithmetic": 26,
         "parsers/sass/instructions.py:_destinations": 24,
         "parsers/sass/listing.py:parse_listing": 22,
