@@ -33,7 +33,6 @@ LENGTHY = {
 
 TANGLED: dict[str, dict[str, int]] = {
     "text of operands parsed again: with operands as values": {
-        "isa/operand_shapes.py:_arithmetic": 26,
         "parsers/sass/instructions.py:_destinations": 24,
         "parsers/sass/listing.py:parse_listing": 22,
     },
