@@ -33,7 +33,6 @@ LENGTHY = {
 
 TANGLED: dict[str, dict[str, int]] = {
     "text of operands parsed again: with operands as values": {
-        "parsers/sass/instructions.py:_destinations": 24,
         "parsers/sass/listing.py:parse_listing": 22,
     },
     "a view filled field by field, most of them optional": {
