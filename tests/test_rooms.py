@@ -32,9 +32,6 @@ LENGTHY = {
 
 
 TANGLED: dict[str, dict[str, int]] = {
-    "text of operands parsed again: with operands as values": {
-        "parsers/sass/listing.py:parse_listing": 22,
-    },
     "a view filled field by field, most of them optional": {
         "engine/comparing/compare.py:_pair": 28,
         "engine/comparing/compare_timelines.py:compare_timelines": 34,
