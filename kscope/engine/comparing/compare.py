@@ -75,23 +75,36 @@ def _pair(
 ) -> KernelPair:
     guess = how in GUESSES
     speedup = _time(before) / _time(after) if _time(before) and _time(after) else None
-    was, now = _real(before.findings), _real(after.findings)
-    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
-    left = [f for f in was if f.code not in {g.code for g in after.findings}]
-    silent = [f for f in left if f.code not in blind]
-    told = old is not None and new is not None
-    fixed = [f for f in silent if not told or went(f, (before, after, old, new))]
+    fixed, gone, unknown = _left(before, after, old, new)
+    now, known = _real(after.findings), {g.code for g in before.findings}
     sentence = _sentence(before, after, speedup)
     return KernelPair(
         before=before, after=after, matched_by=how, speedup=speedup, guess=guess,
         sentence=GUESSED.format(_WHY[how], sentence) if guess else sentence,
-        fixed=[f.code for f in fixed], gone=[f.code for f in silent if f not in fixed],
-        unknown=[f.code for f in left if f.code in blind],
-        new=[f.code for f in now if f.code not in {g.code for g in before.findings}],
-        remaining=[f.code for f in now if f.code in {g.code for g in before.findings}],
+        fixed=_codes(fixed), gone=_codes(gone), unknown=_codes(unknown),
+        new=[code for code in _codes(now) if code not in known],
+        remaining=[code for code in _codes(now) if code in known],
         promises=[] if guess else _promises(fixed, speedup), changes=_changes(before, after),
         next=now[0] if now else None,
     )  # fmt: skip
+
+
+def _left(
+    before: KernelAnalysis, after: KernelAnalysis, old: Footprint | None, new: Footprint | None
+) -> tuple[list[Finding], list[Finding], list[Finding]]:
+    """Findings that the new version no longer has: repaired; silent without that; and those whose rule could not
+    look."""
+    there = set(_codes(after.findings))
+    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
+    left = [f for f in _real(before.findings) if f.code not in there]
+    silent = [f for f in left if f.code not in blind]
+    told = old is not None and new is not None
+    fixed = [f for f in silent if not told or went(f, (before, after, old, new))]
+    return fixed, [f for f in silent if f not in fixed], [f for f in left if f.code in blind]
+
+
+def _codes(findings: Sequence[Finding]) -> list[str]:
+    return [f.code for f in findings]
 
 
 def _real(findings: Sequence[Finding]) -> list[Finding]:
