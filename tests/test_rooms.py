@@ -33,7 +33,6 @@ LENGTHY = {
 
 TANGLED: dict[str, dict[str, int]] = {
     "a view filled field by field, most of them optional": {
-        "features/specialized/recorded_roles.py:_role": 24,
         "features/views/charts.py:pm": 24,
         "features/views/source.py:listing_detail": 28,
     },
