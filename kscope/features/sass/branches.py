@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
+from kscope.features.sass.graph import reached
 from kscope.isa.families import family
 from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
@@ -151,12 +152,7 @@ def link_far_jumps(
     for call, target in list(calls.items()):
         if code[target].pc in functions:
             continue
-        seen, stack = {block_of[target]}, [block_of[target]]
-        while stack:
-            for s in out[stack.pop()]:
-                if s not in seen:
-                    seen.add(s)
-                    stack.append(s)
+        seen = reached([block_of[target]], lambda b: out[b])
         ends = [starts[b + 1] - 1 if b + 1 < len(starts) else len(code) - 1 for b in seen]
         if not any(code[end].opcode == "RET" for end in ends):
             block = out[block_of[call]]
