@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.model.contract.analysis import Finding, TimelineAnalysis
+from kscope.engine.comparing.parts import estimated, faster, moved, promises, real, words
+from kscope.model.contract.analysis import Estimate, Finding, TimelineAnalysis
 from kscope.model.contract.comparison import Change, Outcome, Promise, TimelinePair
 
 KERNELS = 12
@@ -17,15 +18,8 @@ _LAUNCHING = frozenset({"OVH601", "OVH605"})  # two names for the same idle time
 _WORTH = 0.01  # share of the step that a kernel's time must have moved by
 
 
-def compare_timelines(
-    before: TimelineAnalysis,
-    after: TimelineAnalysis,
-    real: Callable[[Sequence[Finding]], list[Finding]],
-    moved: Callable[[Change], bool],
-    faster: Callable[[float | None], str],
-    words: Callable[[str], str],
-) -> TimelinePair:
-    """real: findings worth naming; moved: changes worth a line; faster: words for a ratio; words: a cause in words."""
+def compare_timelines(before: TimelineAnalysis, after: TimelineAnalysis) -> TimelinePair:
+    """What became of a program between two recordings of it."""
     times = _times(before, after)
     speedup, low, high = times.gain()
     was, now = ([f.code for f in real(side.findings)] for side in (before, after))
@@ -37,7 +31,7 @@ def compare_timelines(
         sentence=f"{faster(speedup)} a {times.per}{_range(low, high)}, {_regimes(before, after)}",
         fixed=[f.code for f in gone], unknown=[c for c in was if c not in now and c in blind],
         new=[c for c in now if c not in was], remaining=[c for c in now if c in was],
-        changes=[row for row in _figures(before, after, time, words) if moved(row)],
+        changes=[row for row in _figures(before, after, time) if moved(row)],
         promises=_promises(gone, low, high), kernels=_kernels(before, after, times.counts, times.old),
         operators=_operators(before, after, times.counts, times.old),
     )  # fmt: skip
@@ -73,9 +67,7 @@ def _regimes(before: TimelineAnalysis, after: TimelineAnalysis) -> str:
     return f"still {new}" if old == new else f"from {old} to {new}"
 
 
-def _figures(
-    before: TimelineAnalysis, after: TimelineAnalysis, time: Change, words: Callable[[str], str]
-) -> list[Change]:
+def _figures(before: TimelineAnalysis, after: TimelineAnalysis, time: Change) -> list[Change]:
     """The time, and what it goes into."""
     rows = [time, Change(what="GPU busy", unit="%", before=before.gpu_busy_pct, after=after.gpu_busy_pct)]
     idle = {i.cause: i.pct for i in before.idle}, {i.cause: i.pct for i in after.idle}
@@ -102,21 +94,14 @@ def _promises(gone: Sequence[Finding], low: float | None, high: float | None) ->
     launches is one repair, by whatever name."""
     if low is None or high is None:
         return []
-    promised = sorted((f for f in gone if f.estimate), key=lambda f: -(f.estimate.speedup if f.estimate else 0))
-    alone = len(promised) < 2 or {f.code for f in promised} <= _LAUNCHING
-    out = []
-    for finding in promised:
-        e = finding.estimate
-        assert e is not None
-        outcome: Outcome = "below" if high < e.low else "above" if low > e.high else "inside"
-        out.append(
-            Promise(
-                code=finding.code, rule=finding.rule, speedup=e.speedup, low=e.low, high=e.high,
-                measured=min(max(e.speedup, low), high), alone=alone, outcome=outcome,
-                shared_with=[f.code for f in gone if f is not finding],
-            )
-        )  # fmt: skip
-    return out
+    least, most = low, high
+
+    def judge(e: Estimate) -> tuple[float, Outcome]:
+        outcome: Outcome = "below" if most < e.low else "above" if least > e.high else "inside"
+        return min(max(e.speedup, least), most), outcome
+
+    promised = estimated(gone)
+    return promises(gone, len(promised) < 2 or {f.code for f in promised} <= _LAUNCHING, judge)
 
 
 def _kernels(
