@@ -147,8 +147,7 @@ def _put(
         _output.write_file(output, text, force=force)
     else:
         options = Options(
-            width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
-            verbose=verbose, budget=budget, detail=detail, cuts=_output.stdout_cuts(),
+            **_output.look(no_color), verbose=verbose, budget=budget, detail=detail, cuts=_output.stdout_cuts(),
         )  # fmt: skip
         text, analysis = render_sound(format_, analysis, options)
         _output.write_stdout(text)
