@@ -39,6 +39,8 @@ class Shape(Struct, frozen=True):
 
 
 _WORDS = {"64": 2, "96": 3, "128": 4, "256": 8, "F64": 2, "U64": 2, "S64": 2}
+_PAIRS = frozenset({"64", "U64", "S64"})
+"""Modifiers that make an operand of a comparison two registers."""
 _NO_DEST = family("no_destination")
 _DOUBLE = family("double_registers")
 _PREDICATE_ONLY = by_opcode("predicates_only")
@@ -180,16 +182,8 @@ def _wgmma(base: str, mods: tuple[str, ...]) -> Shape:
 
 
 def _arithmetic(base: str, mods: tuple[str, ...]) -> Shape:
-    wide = 2 if "64" in mods else 1
-    if base in _PREDICATE_ONLY:
-        source = 2 if base == "DSETP" or wide == 2 or "U64" in mods or "S64" in mods else 1
-        if base == "SYNCS":
-            return _syncs(mods)
-        return Shape(source=source, predicates_first=_PREDICATE_ONLY[base])
-    if base in _PREDICATE_THEN_REGISTER:
-        width = 2 if "S64" in mods or "U64" in mods or wide == 2 else 1
-        wide_address = base == "QSPC" and "E" in mods
-        return Shape(dests=(width,), source=width, wide=wide_address, predicates_first=2, register_after=True)
+    if base in _PREDICATE_ONLY or base in _PREDICATE_THEN_REGISTER:
+        return _predicates(base, mods)
     if base in _DOUBLE:
         return Shape(dests=(2,), source=2, predicates_first=2 if base == "DMNMX" else 0, plain=True)
     if base in family("pair_registers"):
@@ -206,9 +200,19 @@ def _arithmetic(base: str, mods: tuple[str, ...]) -> Shape:
         return Shape(dests=(2,))
     if base in ("VOTE", "VOTEU"):
         return Shape(predicates_first=1, last_is_source=True)
-    if base in family("plain_sources"):
-        return Shape(dests=(wide,), source=wide, plain=True)
-    return Shape(dests=(wide,), source=wide)
+    wide = 2 if "64" in mods else 1
+    return Shape(dests=(wide,), source=wide, plain=base in family("plain_sources"))
+
+
+def _predicates(base: str, mods: tuple[str, ...]) -> Shape:
+    """Of opcodes that write predicates, some of them a register behind."""
+    if base == "SYNCS":
+        return _syncs(mods)
+    width = 1 if _PAIRS.isdisjoint(mods) else 2
+    if base in _PREDICATE_ONLY:
+        return Shape(source=2 if base == "DSETP" else width, predicates_first=_PREDICATE_ONLY[base])
+    wide = base == "QSPC" and "E" in mods
+    return Shape(dests=(width,), source=width, wide=wide, predicates_first=2, register_after=True)
 
 
 def _syncs(mods: tuple[str, ...]) -> Shape:

@@ -40,13 +40,7 @@ def draw(analysis: Analysis, detail: Detail | None, path: Path) -> None:
     """Write the picture: the roofline of all kernels (the longest in full) beside what the warps of the longest wait
     for; for recordings, why the GPU is idle. Raises KscopeError where nothing can be drawn or written."""
     check(path)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({
-        "svg.hashsalt": "kscope", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-        "text.parse_math": False,
-    })  # fmt: skip
+    prepare()
     kernels = words.by_time(analysis.kernels)
     if kernels:
         figure = _kernels(kernels, detail)
@@ -54,13 +48,29 @@ def draw(analysis: Analysis, detail: Detail | None, path: Path) -> None:
         figure = _timeline(analysis.timelines[0])
     else:
         raise KscopeError("no-kernels", "nothing to plot", "the input holds no kernel and no GPU operation")
+    save(figure, path, "--plot")
+
+
+def prepare() -> None:
+    """What all pictures of kscope have in common."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams.update({
+        "svg.hashsalt": "kscope", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
+        "text.parse_math": False,
+    })  # fmt: skip
+
+
+def save(figure: Any, path: Path, option: str) -> None:
+    """The same bytes each time. option: which named the path. Raises KscopeError (usage) where it cannot be written."""
     metadata = {"Date": None} if path.suffix == ".svg" else {"CreationDate": None} if path.suffix == ".pdf" else {}
     try:
         with warnings.catch_warnings(action="ignore"):  # of letters that the font lacks: a box says it
             figure.savefig(path, dpi=160, bbox_inches="tight", metadata=metadata)
     except OSError as error:
         reason = error.strerror or type(error).__name__
-        raise KscopeError("unwritable", f"{path}: {reason}", "choose another place for --plot", EXIT_USAGE) from None
+        raise KscopeError("unwritable", f"{path}: {reason}", f"choose another place for {option}", EXIT_USAGE) from None
 
 
 def _kernels(kernels: Sequence[KernelAnalysis], detail: Detail | None) -> Any:

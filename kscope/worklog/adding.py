@@ -12,8 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from kscope._version import __version__
-from kscope.engine.comparing.compare import NOISE, compare
+from kscope.engine.comparing.compare import compare
 from kscope.engine.comparing.pairing import Rule, name_of
+from kscope.engine.comparing.parts import NOISE
 from kscope.engine.run import analyze_paths
 from kscope.features.views.footprint import Footprint, Footprints, quoted
 from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis, from_json, to_json

@@ -222,11 +222,7 @@ def _rendered(result: Result, format_: str, output: Path | None, no_color: bool)
         return {"md": pages.markdown, "html": pages.html, "junit": pages.junit}[format_](result)
     from kscope.reports.bench.text import text
 
-    if output:
-        return text(result, width=_output.WIDE, color=False, unicode=True)
-    return text(
-        result, width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode()
-    )
+    return text(result, **_output.look(no_color, to_file=output is not None))
 
 
 def _noted(result: Result) -> None:

@@ -56,10 +56,8 @@ def answer(given: dict[str, Any], format_: str, output: Path | None, problem: Pr
 
         text = pack.render(found, Options(budget=given["budget"]))
         return _written(text, output, given)
-    options = Options(verbose=given["verbose"])
-    if not output:
-        options = Options(width=_output.stdout_width(), color=_output.stdout_color(given["no_color"]),
-                          unicode=_output.stdout_unicode(), verbose=given["verbose"])  # fmt: skip
+    look = _output.look(given["no_color"], to_file=output is not None, in_file=_output.PIPE)
+    options = Options(**look, verbose=given["verbose"])
     text = render("json", found) if format_ == "json" else bounded.render(found, options)
     return _written(text, output, given)
 

@@ -61,10 +61,5 @@ def rendered(found: Versions, format_: str | None, *, to_file: bool, verbose: bo
         return render(found)
     from kscope.reports.versions.text import render as render_text
 
-    if to_file:
-        return render_text(found, Options(width=_output.PIPE, verbose=verbose))
-    options = Options(
-        width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
-        verbose=verbose,
-    )  # fmt: skip
-    return render_text(found, options)
+    look = _output.look(no_color, to_file=to_file, in_file=_output.PIPE)
+    return render_text(found, Options(**look, verbose=verbose))

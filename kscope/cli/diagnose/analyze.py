@@ -15,7 +15,7 @@ from kscope.cli.shared._options import check_regex, format_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kscope.model.contract.analysis import SkippedInput
+    from kscope.model.contract.analysis import Analysis, SkippedInput
     from kscope.model.contract.detail import Detail
     from kscope.napkin.problem import Problem
 
@@ -105,18 +105,37 @@ def analyze(
         )  # fmt: skip
     _cache.warn(analysis)
     if source_root is not None:
-        from kscope.engine.sources import relocated
-
-        analysis = relocated(analysis, source_root, detail)
-
+        analysis = _relocated(analysis, source_root, detail)
     if plot:
-        from kscope.model.faults import fenced
-        from kscope.reports.plot import draw
+        _draw(analysis, detail, plot, paths)
+    analysis = _put(
+        analysis, detail, format_, output, force=force, verbose=verbose, budget=budget, no_color=no_color,
+    )  # fmt: skip
+    return gate.of(analysis)
 
-        with fenced(", ".join(paths)):
-            draw(analysis, detail, plot)
-        _output.say(f"Wrote {plot}")
 
+def _relocated(analysis: Analysis, source_root: Path, detail: Detail | None) -> Analysis:
+    from kscope.engine.sources import relocated
+
+    return relocated(analysis, source_root, detail)
+
+
+def _draw(analysis: Analysis, detail: Detail | None, plot: Path, paths: Sequence[str]) -> None:
+    from kscope.cli.shared import _output
+    from kscope.model.faults import fenced
+    from kscope.reports.plot import draw
+
+    with fenced(", ".join(paths)):
+        draw(analysis, detail, plot)
+    _output.say(f"Wrote {plot}")
+
+
+def _put(
+    analysis: Analysis, detail: Detail | None, format_: str, output: Path | None, *, force: bool, verbose: bool,
+    budget: int, no_color: bool,
+) -> Analysis:  # fmt: skip
+    """Write the report into a file or to standard output; returns what of the analysis it shows."""
+    from kscope.cli.shared import _output
     from kscope.reports import Options
     from kscope.reports.fence import render_sound
 
@@ -128,12 +147,11 @@ def analyze(
         _output.write_file(output, text, force=force)
     else:
         options = Options(
-            width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
-            verbose=verbose, budget=budget, detail=detail, cuts=_output.stdout_cuts(),
+            **_output.look(no_color), verbose=verbose, budget=budget, detail=detail, cuts=_output.stdout_cuts(),
         )  # fmt: skip
         text, analysis = render_sound(format_, analysis, options)
         _output.write_stdout(text)
-    return gate.of(analysis)
+    return analysis
 
 
 def _problem(words: str | None) -> Problem | None:

@@ -147,13 +147,8 @@ def _rendered(comparison: Comparison, format_: str, *, to_file: bool, verbose: b
         return render_diff(comparison)
     if format_ == "md":
         return render_md(comparison, Options(verbose=verbose))
-    if to_file:
-        return render_text(comparison, Options(width=_output.PIPE, verbose=verbose))
-    options = Options(
-        width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode(),
-        verbose=verbose,
-    )  # fmt: skip
-    return render_text(comparison, options)
+    look = _output.look(no_color, to_file=to_file, in_file=_output.PIPE)
+    return render_text(comparison, Options(**look, verbose=verbose))
 
 
 def _judged(comparisons: Sequence[Comparison], percent: float, *, allow_unmatched: bool) -> int:
@@ -185,10 +180,8 @@ def _machine_code(
     if format_ == "md":
         raise click.UsageError("A difference of machine code has no Markdown: --format text, json or html.")
     text, _ = compared(
-        before, after, function=kernel, format_=format_, verbose=verbose,
-        width=_output.PIPE if output else _output.stdout_width(),
-        color=not output and _output.stdout_color(no_color), unicode=bool(output) or _output.stdout_unicode(),
-        rules=rules,
+        before, after, function=kernel, format_=format_, verbose=verbose, rules=rules,
+        **_output.look(no_color, to_file=output is not None, in_file=_output.PIPE),
     )  # fmt: skip
     _written(text, output, force=force)
 

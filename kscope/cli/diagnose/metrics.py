@@ -98,9 +98,5 @@ def _shown(
     from kscope.cli.shared import _output
     from kscope.reports import Options
 
-    if to_file:
-        return report.to_text(found, Options(width=_output.WIDE), instructions=instructions)
-    options = Options(
-        width=_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode()
-    )
+    options = Options(**_output.look(no_color, to_file=to_file))
     return report.to_text(found, options, instructions=instructions)

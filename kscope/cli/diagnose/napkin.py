@@ -71,11 +71,8 @@ def napkin(
         from kscope.reports.markdown.napkin import markdown
 
         text = markdown(given)
-    elif output:
-        text = report.text(given, width=_output.WIDE, color=False, unicode=True)
     else:
-        text = report.text(given, width=_output.stdout_width(), color=_output.stdout_color(no_color),
-                           unicode=_output.stdout_unicode())  # fmt: skip
+        text = report.text(given, **_output.look(no_color, to_file=output is not None))
     if output:
         _output.write_file(output, text, force=force)
     else:

@@ -50,8 +50,8 @@ WIDTH_IN_PIPE = 120
 def sass(
     path: str, other: str | None, arch: str | None, function: str | None, annotate: bool, control: bool, source: bool,
     source_root: Path | None, top: int, survey: bool, tune: bool, differ: bool, fail_on: tuple[str, ...],
-    baseline: Path | None,
-    rules: tuple[str, ...], format_: str | None, output: Path | None, force: bool, width: int | None, no_color: bool,
+    baseline: Path | None, rules: tuple[str, ...], format_: str | None, output: Path | None, force: bool,
+    width: int | None, no_color: bool,
 ) -> int:  # fmt: skip
     """Show the machine code of a binary: listing, loops, resources, what each instruction waits for.
 
@@ -80,6 +80,7 @@ def sass(
         return 0
     gate = _gate.Gate(fail_on, baseline)
     failing: Callable[[], int] = int  # nothing that a gate looks at
+    lines = annotate or source or source_root is not None
     if other is not None:
         from kscope.cli.diagnose._sass_diff import compared
 
@@ -90,24 +91,20 @@ def sass(
         )  # fmt: skip
         failing = partial(gate.of_new, comparison)
     elif format_ == "html":
-        from kscope.cli.diagnose._sass_html import page
-
-        report = _is_report(path)
-        text, analysis = page(path, is_report=report, arch=arch, function=function, source_root=source_root)
+        text, analysis = _page(path, arch, function, source_root)
         failing = partial(gate.of, analysis)
     elif not fail_on and not annotate and format_ == "text" and not _is_report(path):
-        text = _plain(path, arch, function, control=control, source=source or source_root is not None)
+        text = _plain(path, arch, function, control=control, source=lines)
     else:
         analysis = _analysis(path, arch, function, annotate=annotate, source_root=source_root)
         with fenced(path):
             text = _rendered(
-                analysis, format_, to_file=output is not None, control=control,
-                source=annotate or source or source_root is not None, top=top, annotate=annotate, width=width,
-                no_color=no_color,
+                analysis, format_, to_file=to_file, control=control, source=lines, top=top, annotate=annotate,
+                width=width, no_color=no_color,
             )  # fmt: skip
         failing = partial(gate.of, analysis)
         if not annotate and format_ == "text" and not analysis.kernels:
-            text = _plain(path, arch, function, control=control, source=source or source_root is not None)
+            text = _plain(path, arch, function, control=control, source=lines)
     _put(text, output, force=force)
     return failing()
 
@@ -156,6 +153,12 @@ def _is_report(path: str) -> bool:
         return False  # read once only; the readers of binaries see what it is
     with open_input(path) as plain, open(plain, "rb") as file:
         return sniff(file.read(HEAD)) == "ncu"
+
+
+def _page(path: str, arch: str | None, function: str | None, source_root: Path | None) -> tuple[str, Analysis]:
+    from kscope.cli.diagnose._sass_html import page
+
+    return page(path, is_report=_is_report(path), arch=arch, function=function, source_root=source_root)
 
 
 def _plain(path: str, arch: str | None, function: str | None, *, control: bool, source: bool) -> str:

@@ -79,10 +79,7 @@ def _formatted(traces: list[KernelTrace], path: str, format_: str, *, to_file: b
     from kscope.cli.shared import _output
     from kscope.reports import Options
 
-    if to_file:
-        return report.to_text(traces, Options(width=_output.WIDE))
-    color, unicode = _output.stdout_color(no_color), _output.stdout_unicode()
-    return report.to_text(traces, Options(width=_output.stdout_width(), color=color, unicode=unicode))
+    return report.to_text(traces, Options(**_output.look(no_color, to_file=to_file)))
 
 
 def _with_kinds(trace: KernelTrace, kinds: tuple[str, ...]) -> KernelTrace:

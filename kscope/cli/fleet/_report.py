@@ -46,9 +46,7 @@ def report(
     else:
         from kscope.fleet.text import render
 
-        wide = _output.stdout_width() if output is None else _output.WIDE
-        text = render(found, width=wide, color=output is None and _output.stdout_color(no_color),
-                      unicode=output is not None or _output.stdout_unicode(), verbose=verbose)  # fmt: skip
+        text = render(found, **_output.look(no_color, to_file=output is not None), verbose=verbose)
     if output:
         _output.write_file(output, text, force=force)
     else:

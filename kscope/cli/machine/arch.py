@@ -84,9 +84,7 @@ def _text(
     if kind != "text":
         every = [(chip, _rows(chip)) for chip in chosen]
         return report.as_csv(every) if kind == "csv" else report.as_json(every)
-    page = Page(_output.WIDE if to_file else _output.stdout_width(),
-                color=not to_file and _output.stdout_color(no_color),
-                unicode=to_file or _output.stdout_unicode())  # fmt: skip
+    page = Page(**_output.look(no_color, to_file=to_file))
     if side_by_side:
         one, other = chosen
         return report.compared(one, other, _rows(one), _rows(other), page)

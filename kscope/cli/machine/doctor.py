@@ -27,9 +27,7 @@ def doctor(format_: str, no_color: bool) -> None:
         from msgspec.structs import asdict
 
         return _output.write_stdout(json.dumps([asdict(check) for check in found]) + "\n")
-    width = _output.stdout_width()
-    text = table(found, width, color=_output.stdout_color(no_color), unicode=_output.stdout_unicode())
-    return _output.write_stdout(text)
+    return _output.write_stdout(table(found, **_output.look(no_color)))
 
 
 def table(found: list[Check], width: int, *, color: bool, unicode: bool) -> str:

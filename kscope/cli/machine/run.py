@@ -15,6 +15,8 @@ from kscope.cli.shared._options import check_regex, format_of
 
 if TYPE_CHECKING:
     from kscope.cli.machine._record import Plan, Recorded
+    from kscope.model.contract.analysis import Analysis
+    from kscope.model.contract.detail import Detail
 
 TOOLS = ("torch", "nsys", "ncu")
 
@@ -108,8 +110,7 @@ def run(
     command: tuple[str, ...], tool: str | None, record: Path | None, output: Path | None, format_: str | None,
     force: bool, warmup: int, steps: int, after: float, seconds: float, whole: bool, stop: bool, kernel: str | None,
     skip: int, launches: int, deep: bool, trace: Path | None, dry_run: bool, options: str, fail_on: tuple[str, ...],
-    baseline: Path | None,
-    verbose: bool, no_color: bool,
+    baseline: Path | None, verbose: bool, no_color: bool,
 ) -> int:  # fmt: skip
     """Record a program with what the rules need, then diagnose it.
 
@@ -132,19 +133,14 @@ def run(
         raise click.UsageError(f"--format {format_} needs -o FILE (or -o -): standard output is the program's.")
     gate = _gate.Gate(fail_on, baseline)
 
-
     from kscope.cli.machine import _deep, _record
     from kscope.cli.shared import _output
-    from kscope.model.errors import EXIT_INPUT, KscopeError
 
     if output:
         _output.check_target(output, (), force=force)
     tool = tool or _record.default_tool(list(command))
     _check_record(record, tool, force=force)
     extra = _words(options)
-
-    from kscope.engine.run import analyze_paths
-    from kscope.reports import Options, render
 
     with tempfile.TemporaryDirectory(prefix="kscope-") as folder:
         program = Path(next((w for w in command[1:] if w.endswith(".py")), command[0])).stem or "program"
@@ -157,25 +153,55 @@ def run(
             return _deep.show(trace, list(command), plan, record)
         found = _recorded(tool, list(command), plan, trace, record, deep)
         detail = _detail(draws=format_ == "html")
-        try:
-            analysis = analyze_paths([found.path], detail=None if deep else detail)
-            analysis = _deep.deeper(analysis, found.path, list(command), plan, detail) if deep else analysis
-        except KscopeError as e:
-            if found.status:
-                _output.say(f"kscope: the program ended with {_record.ending(found.status)}")
-            raise e
+        analysis = _analysed(found, list(command), plan, detail, deep=deep)
+    _put(analysis, detail, format_, output, force=force, stdout=stdout, verbose=verbose, no_color=no_color)
+    return _left(found) or gate.of(analysis)
+
+
+def _analysed(found: Recorded, command: list[str], plan: Plan, detail: Detail | None, *, deep: bool) -> Analysis:
+    """Of the recording, and with `deep` of the kernels that it names. Raises KscopeError."""
+    from kscope.cli.machine import _deep, _record
+    from kscope.cli.shared import _output
+    from kscope.engine.run import analyze_paths
+    from kscope.model.errors import KscopeError
+
+    try:
+        analysis = analyze_paths([found.path], detail=None if deep else detail)
+        return _deep.deeper(analysis, found.path, command, plan, detail) if deep else analysis
+    except KscopeError:
+        if found.status:
+            _output.say(f"kscope: the program ended with {_record.ending(found.status)}")
+        raise
+
+
+def _put(
+    analysis: Analysis, detail: Detail | None, format_: str, output: Path | None, *, force: bool, stdout: bool,
+    verbose: bool, no_color: bool,
+) -> None:  # fmt: skip
+    """Into a file, or beside what the program itself prints."""
+    from kscope.cli.shared import _output
+    from kscope.reports import Options, render
+
     if output:
         text = render(format_, analysis, Options(verbose=verbose, detail=detail))
         _output.write_file(output, text, force=force)
-    else:
-        stream = sys.stdout if stdout else sys.stderr
-        shown = Options(
-            width=_output.stdout_width(stream), color=_output.stdout_color(no_color, stream),
-            unicode=_output.stdout_unicode(stream), verbose=verbose, detail=detail, cuts=_output.stdout_cuts(stream),
-        )  # fmt: skip
-        _output.write_stdout(render(format_, analysis, shown), stream)
-    if found.status:
-        ended = f"the program ended with {_record.ending(found.status)}: what it did until then is analysed"
-        _output.say(f"kscope: {ended}")
-        return EXIT_INPUT
-    return gate.of(analysis)
+        return
+    stream = sys.stdout if stdout else sys.stderr
+    shown = Options(
+        width=_output.stdout_width(stream), color=_output.stdout_color(no_color, stream),
+        unicode=_output.stdout_unicode(stream), verbose=verbose, detail=detail, cuts=_output.stdout_cuts(stream),
+    )  # fmt: skip
+    _output.write_stdout(render(format_, analysis, shown), stream)
+
+
+def _left(found: Recorded) -> int:
+    """Exit status of a program that failed; 0 where it did not."""
+    from kscope.cli.machine import _record
+    from kscope.cli.shared import _output
+    from kscope.model.errors import EXIT_INPUT
+
+    if not found.status:
+        return 0
+    ended = f"the program ended with {_record.ending(found.status)}: what it did until then is analysed"
+    _output.say(f"kscope: {ended}")
+    return EXIT_INPUT

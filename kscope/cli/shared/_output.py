@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from kscope.model.errors import EXIT_USAGE, KscopeError, one_line
 
@@ -100,6 +100,21 @@ def write_stdout(text: str, stream: TextIO | None = None) -> None:
         out.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
+
+
+class Look(TypedDict):
+    """What the text of a report asks of where it goes."""
+
+    width: int
+    color: bool
+    unicode: bool
+
+
+def look(no_color: bool, *, to_file: bool = False, in_file: int = WIDE) -> Look:
+    """Of a file: so many columns, no colour. Of standard output: what it can show."""
+    if to_file:
+        return Look(width=in_file, color=False, unicode=True)
+    return Look(width=stdout_width(), color=stdout_color(no_color), unicode=stdout_unicode())
 
 
 def stdout_width(stream: TextIO | None = None) -> int:

@@ -169,7 +169,7 @@ def _shown(log: Worklog, entry: Entry, *, no_color: bool) -> str:
     from kscope.reports.worklog.text import ladder
     from kscope.worklog.ladder import ladders
 
-    page = Page(_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode())
+    page = Page(**_output.look(no_color))
     mine = [r for r in ladders(log.entries()) if any(rung.entry.uid == entry.uid for rung in r)]
     ladder(page, mine, verbose=False)
     return page.text()

@@ -141,6 +141,4 @@ def _page(*, no_color: bool, to_file: bool = False) -> Page:
     from kscope.cli.shared import _output
     from kscope.reports.terminal import Page
 
-    if to_file:
-        return Page(_output.WIDE, color=False, unicode=True)
-    return Page(_output.stdout_width(), color=_output.stdout_color(no_color), unicode=_output.stdout_unicode())
+    return Page(**_output.look(no_color, to_file=to_file))

@@ -154,8 +154,6 @@ def _rendered(found: Checklist, kind: str, *, to_file: bool, verbose: bool, no_c
         return encode(found).decode()
     if kind == "md":
         return report.markdown(found)
-    page = Page(_output.WIDE if to_file else _output.stdout_width(),
-                color=not to_file and _output.stdout_color(no_color),
-                unicode=to_file or _output.stdout_unicode())  # fmt: skip
+    page = Page(**_output.look(no_color, to_file=to_file))
     report.text(page, found, verbose=verbose)
     return page.text()

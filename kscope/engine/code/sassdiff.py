@@ -30,18 +30,7 @@ def sass_diff(
     """Compare the machine code of two files: images of the same target with each other, of different targets where
     each side holds one image alone. rules: functions paired by hand. Raises KscopeError (status 2) where a rule pairs
     nothing."""
-    notes = []
-    pairs: list[tuple[Cubin, Cubin]] = []
-    if len(old) == len(new) == 1:
-        pairs = [(old[0], new[0])]
-        if old[0].arch != new[0].arch:
-            notes.append(f"different targets: {old[0].arch} and {new[0].arch}")
-    else:
-        targets = {cubin.arch: cubin for cubin in new}
-        pairs = [(cubin, targets[cubin.arch]) for cubin in old if cubin.arch in targets]
-        lost = sorted({c.arch for c in old} ^ set(targets))
-        if lost:
-            notes.append(f"on one side only: {', '.join(lost)}")
+    pairs, notes = _images(old, new)
     functions: list[FunctionDiff] = []
     by_hand: list[str] = []
     left: list[Program] = []
@@ -49,12 +38,7 @@ def sass_diff(
     failed: list[SkippedInput] = []
     for a, b in pairs:
         matched, alone_a, alone_b = _matched(a.functions, b.functions, rules)
-        for x, y, by in matched:
-            try:
-                functions.append(_function(x, y, by))
-            except Exception as error:
-                show_traceback(error)
-                failed.append(_failed(after, y, error))
+        functions += [one for pair in matched if (one := _fenced(pair, after, failed)) is not None]
         by_hand += [_shown(x) for x, _, by in matched if by == "by hand"]
         left += alone_a
         right += alone_b
@@ -64,20 +48,44 @@ def sass_diff(
         message = f"--match {idle[0]}: no function before and after that it names"
         raise KscopeError("no-match", message, "kscope sass shows the names", EXIT_USAGE)
     functions.sort(key=lambda f: f.identical)
-    added: list[AddedFunction] = []
-    for q in right:
-        try:
-            found = lint(Listing(q)).findings
-        except Exception as error:
-            show_traceback(error)
-            failed.append(_failed(after, q, error))
-            found = []
-        added.append(AddedFunction(name=q.name, demangled=_shown(q), arch=q.arch, findings=found))
+    added = [_added(q, after, failed) for q in right]
     return SassComparison(
         kscope=__version__, before=Input(path=before, kind="cubin"), after=Input(path=after, kind="cubin"),
         functions=functions, only_before=[_shown(p) for p in left], only_after=[_shown(q) for q in right],
         added=added, notes=[*notes, *map(_note, failed)], skipped=failed,
     )  # fmt: skip
+
+
+def _images(old: Sequence[Cubin], new: Sequence[Cubin]) -> tuple[list[tuple[Cubin, Cubin]], list[str]]:
+    """Images to compare, and what is to say of their targets."""
+    if len(old) == len(new) == 1:
+        a, b = old[0], new[0]
+        return [(a, b)], [f"different targets: {a.arch} and {b.arch}"] if a.arch != b.arch else []
+    targets = {cubin.arch: cubin for cubin in new}
+    lost = sorted({c.arch for c in old} ^ set(targets))
+    pairs = [(cubin, targets[cubin.arch]) for cubin in old if cubin.arch in targets]
+    return pairs, [f"on one side only: {', '.join(lost)}"] if lost else []
+
+
+def _fenced(pair: _Pair, after: str, failed: list[SkippedInput]) -> FunctionDiff | None:
+    """One function; None, and a word in `failed`, where comparing it comes to an error."""
+    try:
+        return _function(*pair)
+    except Exception as error:
+        show_traceback(error)
+        failed.append(_failed(after, pair[1], error))
+        return None
+
+
+def _added(program: Program, after: str, failed: list[SkippedInput]) -> AddedFunction:
+    """A function of the new side alone, with what the lints find in it."""
+    try:
+        found = lint(Listing(program)).findings
+    except Exception as error:
+        show_traceback(error)
+        failed.append(_failed(after, program, error))
+        found = []
+    return AddedFunction(name=program.name, demangled=_shown(program), arch=program.arch, findings=found)
 
 
 def _failed(path: str, program: Program, error: Exception) -> SkippedInput:

@@ -8,14 +8,12 @@ from kscope._version import __version__
 from kscope.engine.comparing.compare_timelines import compare_timelines
 from kscope.engine.comparing.credit import went
 from kscope.engine.comparing.pairing import GUESSES, Rule, name_of, pair
+from kscope.engine.comparing.parts import NOISE, estimated, faster, moved, promises, real, words
 from kscope.features.views.footprint import Footprint, Footprints
 from kscope.model.contract.analysis import Analysis, Finding, KernelAnalysis, TimelineAnalysis, Verdict
 from kscope.model.contract.comparison import Change, Comparison, KernelPair, MatchedBy, Outcome, Promise, TimelinePair
 from kscope.model.contract.limiters import LIMITERS
 from kscope.model.quoted import quoted
-
-NOISE = 0.02
-"""Times of one kernel under the profiler differ by about this much from run to run; less is `no change`."""
 
 DEVICES = "different GPUs: "
 GUESSED = "a guess, since {}: {}"
@@ -45,7 +43,7 @@ def compare(
     timelines = []
     if len(before.timelines) == len(after.timelines):
         timelines = [
-            compare_timelines(a, b, _real, _moved, _faster, _words)
+            compare_timelines(a, b)
             for a, b in zip(before.timelines, after.timelines, strict=True)
         ]
     return Comparison(
@@ -75,48 +73,44 @@ def _pair(
 ) -> KernelPair:
     guess = how in GUESSES
     speedup = _time(before) / _time(after) if _time(before) and _time(after) else None
-    was, now = _real(before.findings), _real(after.findings)
-    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
-    left = [f for f in was if f.code not in {g.code for g in after.findings}]
-    silent = [f for f in left if f.code not in blind]
-    told = old is not None and new is not None
-    fixed = [f for f in silent if not told or went(f, (before, after, old, new))]
+    fixed, gone, unknown = _left(before, after, old, new)
+    now, known = real(after.findings), {g.code for g in before.findings}
     sentence = _sentence(before, after, speedup)
     return KernelPair(
         before=before, after=after, matched_by=how, speedup=speedup, guess=guess,
         sentence=GUESSED.format(_WHY[how], sentence) if guess else sentence,
-        fixed=[f.code for f in fixed], gone=[f.code for f in silent if f not in fixed],
-        unknown=[f.code for f in left if f.code in blind],
-        new=[f.code for f in now if f.code not in {g.code for g in before.findings}],
-        remaining=[f.code for f in now if f.code in {g.code for g in before.findings}],
-        promises=[] if guess else _promises(fixed, speedup), changes=_changes(before, after),
+        fixed=_codes(fixed), gone=_codes(gone), unknown=_codes(unknown),
+        new=[code for code in _codes(now) if code not in known],
+        remaining=[code for code in _codes(now) if code in known],
+        promises=[] if guess or speedup is None else _promises(fixed, speedup), changes=_changes(before, after),
         next=now[0] if now else None,
     )  # fmt: skip
 
 
-def _real(findings: Sequence[Finding]) -> list[Finding]:
-    return [f for f in findings if f.severity != "info"]
+def _left(
+    before: KernelAnalysis, after: KernelAnalysis, old: Footprint | None, new: Footprint | None
+) -> tuple[list[Finding], list[Finding], list[Finding]]:
+    """Findings that the new version no longer has: repaired; silent without that; and those whose rule could not
+    look."""
+    there = set(_codes(after.findings))
+    blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
+    left = [f for f in real(before.findings) if f.code not in there]
+    silent = [f for f in left if f.code not in blind]
+    told = old is not None and new is not None
+    fixed = [f for f in silent if not told or went(f, (before, after, old, new))]
+    return fixed, [f for f in silent if f not in fixed], [f for f in left if f.code in blind]
 
 
-def _promises(fixed: Sequence[Finding], speedup: float | None) -> list[Promise]:
-    """Promises of what was repaired, largest first. Findings that overlap in samples count as one repair: whoever
-    removes the one removes the other, and the gains were never meant to be added."""
-    if speedup is None:
-        return []
-    promised = sorted((f for f in fixed if f.estimate), key=lambda f: -(f.estimate.speedup if f.estimate else 0))
+def _codes(findings: Sequence[Finding]) -> list[str]:
+    return [f.code for f in findings]
+
+
+def _promises(fixed: Sequence[Finding], speedup: float) -> list[Promise]:
+    """Promises of what was repaired. Findings that overlap in samples count as one repair: whoever removes the one
+    removes the other, and the gains were never meant to be added."""
+    promised = estimated(fixed)
     alone = all(f.code in g.overlaps or g.code in f.overlaps for f in promised[:1] for g in promised[1:])
-    out = []
-    for finding in promised:
-        e = finding.estimate
-        assert e is not None
-        out.append(
-            Promise(
-                code=finding.code, rule=finding.rule, speedup=e.speedup, low=e.low, high=e.high, measured=speedup,
-                alone=alone, outcome=_outcome(speedup, e.low, e.high),
-                shared_with=[f.code for f in fixed if f is not finding],
-            )
-        )
-    return out
+    return promises(fixed, alone, lambda e: (speedup, _outcome(speedup, e.low, e.high)))
 
 
 def _outcome(measured: float, low: float, high: float) -> Outcome:
@@ -129,25 +123,13 @@ def _outcome(measured: float, low: float, high: float) -> Outcome:
 def _sentence(before: KernelAnalysis, after: KernelAnalysis, speedup: float | None) -> str:
     was, now = before.verdict, after.verdict
     old, new = (_bound(v) for v in (was, now))
-    return f"{_faster(speedup)}, " + (f"still {new}" if old == new else f"from {old} to {new}")
+    return f"{faster(speedup)}, " + (f"still {new}" if old == new else f"from {old} to {new}")
 
 
 def _bound(verdict: Verdict) -> str:
     if verdict.regime == "unknown":
         return "a limit that is not known"
-    return f"{verdict.regime}-bound on {LIMITERS[verdict.limiter].kernel or _words(verdict.limiter)}"
-
-
-def _words(limiter: str) -> str:
-    return limiter.replace("_", " ")
-
-
-def _faster(speedup: float | None) -> str:
-    if speedup is None:
-        return "times unknown"
-    if abs(speedup - 1) < NOISE:
-        return f"no change in time beyond {NOISE:.0%}".replace("%", " %")
-    return f"{speedup:.2f}x faster" if speedup > 1 else f"{1 / speedup:.2f}x slower"
+    return f"{verdict.regime}-bound on {LIMITERS[verdict.limiter].kernel or words(verdict.limiter)}"
 
 
 def _changes(before: KernelAnalysis, after: KernelAnalysis) -> list[Change]:
@@ -169,19 +151,11 @@ def _changes(before: KernelAnalysis, after: KernelAnalysis) -> list[Change]:
         a, b = (side.get(reason) for side in stalls)
         rows.append(
             Change(
-                what=f"waits on {_words(reason)}", unit="%", before=None if a is None else a * 100,
+                what=f"waits on {words(reason)}", unit="%", before=None if a is None else a * 100,
                 after=None if b is None else b * 100,
             )
         )
-    return [row for row in rows if _moved(row)]
-
-
-def _moved(row: Change) -> bool:
-    """Worth a line: 2 points of a percentage, 2 % of anything else, or a figure that only one side has."""
-    if row.before is None or row.after is None:
-        return (row.before or row.after or 0) >= (2 if row.unit == "%" else 1e-9)
-    apart = abs(row.before - row.after)
-    return apart >= 2 if row.unit == "%" else apart > NOISE * max(abs(row.before), abs(row.after))
+    return [row for row in rows if moved(row)]
 
 
 def _shared(kernel: KernelAnalysis) -> float:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from kscope.model.contract.analysis import Finding, TimelineAnalysis
+from msgspec import Struct
+
+from kscope.engine.comparing.parts import estimated, faster, moved, promises, real, words
+from kscope.model.contract.analysis import Estimate, Finding, TimelineAnalysis
 from kscope.model.contract.comparison import Change, Outcome, Promise, TimelinePair
 
 KERNELS = 12
@@ -15,47 +18,56 @@ _LAUNCHING = frozenset({"OVH601", "OVH605"})  # two names for the same idle time
 _WORTH = 0.01  # share of the step that a kernel's time must have moved by
 
 
-def compare_timelines(
-    before: TimelineAnalysis,
-    after: TimelineAnalysis,
-    real: Callable[[Sequence[Finding]], list[Finding]],
-    moved: Callable[[Change], bool],
-    faster: Callable[[float | None], str],
-    words: Callable[[str], str],
-) -> TimelinePair:
-    """real: findings worth naming; moved: changes worth a line; faster: words for a ratio; words: a cause in words."""
-    steps = before.steps, after.steps
-    if steps[0] is not None and steps[1] is not None:
-        per, old, new = "step", steps[0].median_us, steps[1].median_us
-        cost = steps[0].recording_us, steps[1].recording_us
-        counts = max(steps[0].count, 1), max(steps[1].count, 1)
-    else:
-        per, old, new, cost, counts = "recording", before.span_us, after.span_us, (0.0, 0.0), (1, 1)
-    speedup = old / new if old and new else None
-    low = (old - min(UNSURE * cost[0], 0.9 * old)) / new if speedup else None
-    high = old / (new - min(UNSURE * cost[1], 0.9 * new)) if speedup else None
-    found = real(before.findings), real(after.findings)
-    codes = [f.code for f in found[0]], [f.code for f in found[1]]
-    time = Change(what=f"time a {per}", unit="us", before=old, after=new)
+def compare_timelines(before: TimelineAnalysis, after: TimelineAnalysis) -> TimelinePair:
+    """What became of a program between two recordings of it."""
+    times = _times(before, after)
+    speedup, low, high = times.gain()
+    was, now = ([f.code for f in real(side.findings)] for side in (before, after))
     blind = {item.code for item in after.not_applicable} | {error.code for error in after.errors}
-    gone = [f for f in found[0] if f.code not in codes[1] and f.code not in blind]
-    regimes = [t.verdict.regime if t.verdict else "no verdict" for t in (before, after)]
-    still = f"still {regimes[1]}" if regimes[0] == regimes[1] else f"from {regimes[0]} to {regimes[1]}"
-    sure = _range(low, high) if low is not None and high is not None and high > 1.05 * low else ""
+    gone = [f for f in real(before.findings) if f.code not in now and f.code not in blind]
+    time = Change(what=f"time a {times.per}", unit="us", before=times.old, after=times.new)
     return TimelinePair(
-        before=before, after=after, per=per, speedup=speedup, low=low, high=high,
-        sentence=f"{faster(speedup)} a {per}{sure}, {still}",
-        fixed=[f.code for f in gone], unknown=[c for c in codes[0] if c not in codes[1] and c in blind],
-        new=[c for c in codes[1] if c not in codes[0]], remaining=[c for c in codes[1] if c in codes[0]],
-        changes=[row for row in _figures(before, after, time, words) if moved(row)],
-        promises=_promises(gone, low, high), kernels=_kernels(before, after, counts, old),
-        operators=_operators(before, after, counts, old),
+        before=before, after=after, per=times.per, speedup=speedup, low=low, high=high,
+        sentence=f"{faster(speedup)} a {times.per}{_range(low, high)}, {_regimes(before, after)}",
+        fixed=[f.code for f in gone], unknown=[c for c in was if c not in now and c in blind],
+        new=[c for c in now if c not in was], remaining=[c for c in now if c in was],
+        changes=[row for row in _figures(before, after, time) if moved(row)],
+        promises=_promises(gone, low, high), kernels=_kernels(before, after, times.counts, times.old),
+        operators=_operators(before, after, times.counts, times.old),
     )  # fmt: skip
 
 
-def _figures(
-    before: TimelineAnalysis, after: TimelineAnalysis, time: Change, words: Callable[[str], str]
-) -> list[Change]:
+class _Times(Struct, frozen=True):
+    """What is compared, in us: a step, or the whole recording; what recording cost of it; how many steps."""
+
+    per: str
+    old: float
+    new: float
+    cost: tuple[float, float] = (0.0, 0.0)
+    counts: tuple[int, int] = (1, 1)
+
+    def gain(self) -> tuple[float | None, float | None, float | None]:
+        """Speedup, and its bounds: recording slowed the old side alone, the new side alone."""
+        if not self.old or not self.new:
+            return None, None, None
+        low = (self.old - min(UNSURE * self.cost[0], 0.9 * self.old)) / self.new
+        return self.old / self.new, low, self.old / (self.new - min(UNSURE * self.cost[1], 0.9 * self.new))
+
+
+def _times(before: TimelineAnalysis, after: TimelineAnalysis) -> _Times:
+    old, new = before.steps, after.steps
+    if old is None or new is None:
+        return _Times("recording", before.span_us, after.span_us)
+    costs, counts = (old.recording_us, new.recording_us), (max(old.count, 1), max(new.count, 1))
+    return _Times("step", old.median_us, new.median_us, costs, counts)
+
+
+def _regimes(before: TimelineAnalysis, after: TimelineAnalysis) -> str:
+    old, new = (t.verdict.regime if t.verdict else "no verdict" for t in (before, after))
+    return f"still {new}" if old == new else f"from {old} to {new}"
+
+
+def _figures(before: TimelineAnalysis, after: TimelineAnalysis, time: Change) -> list[Change]:
     """The time, and what it goes into."""
     rows = [time, Change(what="GPU busy", unit="%", before=before.gpu_busy_pct, after=after.gpu_busy_pct)]
     idle = {i.cause: i.pct for i in before.idle}, {i.cause: i.pct for i in after.idle}
@@ -68,8 +80,10 @@ def _figures(
     return [*rows, Change(what="exposed communication", unit="%", before=exposed[0], after=exposed[1])]
 
 
-def _range(low: float, high: float) -> str:
-    """The bounds in words, in the direction of what they say."""
+def _range(low: float | None, high: float | None) -> str:
+    """The bounds in words, in the direction of what they say; nothing where they are next to each other."""
+    if low is None or high is None or high <= 1.05 * low:
+        return ""
     slower = high < 1
     first, last = (1 / high, 1 / low) if slower else (low, high)
     return f" ({first:.1f}x to {last:.1f}x {'slower ' if slower else ''}without what recording cost)"
@@ -80,21 +94,14 @@ def _promises(gone: Sequence[Finding], low: float | None, high: float | None) ->
     launches is one repair, by whatever name."""
     if low is None or high is None:
         return []
-    promised = sorted((f for f in gone if f.estimate), key=lambda f: -(f.estimate.speedup if f.estimate else 0))
-    alone = len(promised) < 2 or {f.code for f in promised} <= _LAUNCHING
-    out = []
-    for finding in promised:
-        e = finding.estimate
-        assert e is not None
-        outcome: Outcome = "below" if high < e.low else "above" if low > e.high else "inside"
-        out.append(
-            Promise(
-                code=finding.code, rule=finding.rule, speedup=e.speedup, low=e.low, high=e.high,
-                measured=min(max(e.speedup, low), high), alone=alone, outcome=outcome,
-                shared_with=[f.code for f in gone if f is not finding],
-            )
-        )  # fmt: skip
-    return out
+    least, most = low, high
+
+    def judge(e: Estimate) -> tuple[float, Outcome]:
+        outcome: Outcome = "below" if most < e.low else "above" if least > e.high else "inside"
+        return min(max(e.speedup, least), most), outcome
+
+    promised = estimated(gone)
+    return promises(gone, len(promised) < 2 or {f.code for f in promised} <= _LAUNCHING, judge)
 
 
 def _kernels(

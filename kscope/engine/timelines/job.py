@@ -20,7 +20,6 @@ from kscope.engine.timelines.timeline_verdict import BUSY, GROUPS, busy, starved
 from kscope.features.timeline.jobs.job import JobView, Late, Meanwhile, RankFacts
 from kscope.features.timeline.jobs.ranks import Matched, Table, origins
 from kscope.model.contract.analysis import (
-    Finding,
     JobAnalysis,
     LateCollective,
     Limiter,
@@ -139,31 +138,39 @@ def judge(
     )
     critical = next(i for i, f in enumerate(facts) if f.number == job.critical)
     verdict, abstained = _verdict(job, analyses)
-    steps = [f.step_ns for f in facts if f.step_ns is not None]
     found = sum(int(rows.sum()) for rows in inside)
-    drift = matched.clock - origins(tables)
+    drift = _drift(matched, tables)
     return JobAnalysis(
-        name=group.name, inputs=[f.path for f in facts], world=group.world, ranks=[
-            _figures(f, job, float(drift[i]) if tables[i].origin and tables[0].origin else 0.0)
-            for i, f in enumerate(facts)
-        ],
+        name=group.name, inputs=[f.path for f in facts], world=group.world,
+        ranks=[_figures(f, job, drift[i]) for i, f in enumerate(facts)],
         span_us=round(max(f.span for f in facts) / 1e3, 3), steps=min(f.steps for f in facts),
-        step_us=round(max(steps) / 1e3, 3) if len(steps) == len(facts) else None,
-        verdict=verdict, abstained=abstained, critical=job.critical,
+        step_us=_step(facts), verdict=verdict, abstained=abstained, critical=job.critical,
         straggler=job.straggler if any(f.code == "OVH611" for f in said.findings) else None,
         matched=job.matched, matched_pct=round(100 * found / max(matched.in_windows, 1), 2),
         shares=[TimeShare(what=w, pct=round(100 * s, 3)) for w, s in job.shares.items() if s > 0],
-        late=[
-            LateCollective(what=one.what, group=one.group, step=one.step, late=one.late, waiting_us=one.wait / 1e3)
-            for one in sorted(job.late, key=lambda one: -one.wait)[:LATE]
-        ],
-        findings=_together(said.findings, analyses[critical].findings), passed=said.passed,
+        late=_latest(job), findings=ranked([*said.findings, *analyses[critical].findings]), passed=said.passed,
         not_applicable=said.not_applicable, errors=said.errors, notes=_notes(group, facts, job, found, matched),
     )  # fmt: skip
 
 
-def _together(own: Sequence[Finding], critical: Sequence[Finding]) -> list[Finding]:
-    return ranked([*own, *critical])
+def _drift(matched: Matched, tables: Sequence[Table]) -> list[float]:
+    """How far each rank's clock, by its collectives, is from that of its recording, in ns; 0 where that is unknown."""
+    found = matched.clock - origins(tables)
+    return [float(found[i]) if one.origin and tables[0].origin else 0.0 for i, one in enumerate(tables)]
+
+
+def _step(facts: Sequence[RankFacts]) -> float | None:
+    """Time of a step on the slowest rank in us; None where one of them has no steps."""
+    steps = [f.step_ns for f in facts if f.step_ns is not None]
+    return round(max(steps) / 1e3, 3) if len(steps) == len(facts) else None
+
+
+def _latest(job: JobView) -> list[LateCollective]:
+    """Those collectives that were waited for longest."""
+    return [
+        LateCollective(what=one.what, group=one.group, step=one.step, late=one.late, waiting_us=one.wait / 1e3)
+        for one in sorted(job.late, key=lambda one: -one.wait)[:LATE]
+    ]
 
 
 def _in_window(matched: Matched, tables: Sequence[Table], column: int) -> NDArray[np.bool_]:

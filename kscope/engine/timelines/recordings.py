@@ -11,6 +11,8 @@ import msgspec
 
 from kscope.engine.timelines import job as jobs
 from kscope.engine.timelines.rank_processes import Here, Ranks, Reader, ranks
+from kscope.features.timeline.jobs.job import Meanwhile, RankFacts
+from kscope.features.timeline.jobs.ranks import Matched, Table, match
 from kscope.model.contract.analysis import Input, JobAnalysis, TimelineAnalysis
 from kscope.model.contract.detail import Detail
 from kscope.model.errors import KscopeError
@@ -112,48 +114,67 @@ def _job(
     detail: Detail | None,
 ) -> None:
     """The ranks of a job, matched; a rank that cannot be read leaves the others."""
-    from kscope.features.timeline.jobs.ranks import match
+    some = _Answering(them, group, inputs, read.faults)
+    tables = some.each("table")
+    matched = match(some.of(tables)) if len(some.places) > 1 else None
+    facts, meanwhile = _settled(some, matched, tables, group) if matched is not None else ({}, {})
+    analyses = some.each("analysis", codes)
+    base = len(read.timelines)
+    versions = some.each("version")
+    if detail is not None:
+        drawn = some.ask("detail", {at: (base + i,) for i, at in enumerate(some.places)})
+        detail.timelines.extend(some.of(drawn))
+    read.timelines += some.of(analyses)
+    found = [_input(*inputs[at], versions[at]) for at in some.places]
+    read.inputs += [one for one in dict.fromkeys(found) if one not in read.inputs]
+    if matched is not None and len(some.places) == len(matched.clock):
+        read.jobs.append(
+            jobs.judge(group, some.of(facts), some.of(analyses), meanwhile, matched, some.of(tables), codes)
+        )
 
-    places = [at for at, _ in group.members]
-    def ask(method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """Answers of those that still have one."""
+
+class _Answering:
+    """The ranks of a job that still answer, in order; those that no longer do are told as faults."""
+
+    def __init__(
+        self, them: Ranks, group: jobs.Group, inputs: Mapping[int, tuple[Path, str]],
+        faults: list[tuple[str, KscopeError]],
+    ) -> None:  # fmt: skip
+        self.places = [at for at, _ in group.members]
+        self._them, self._inputs, self._faults = them, inputs, faults
+
+    def ask(self, method: str, arguments: dict[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """{place: arguments} to {place: answer}, of those that have one."""
         out = {}
-        for at, said in them.ask(method, arguments).items():
+        for at, said in self._them.ask(method, arguments).items():
             if isinstance(said, KscopeError):
-                read.faults.append((str(inputs[at][0]), said))
-                places.remove(at)
+                self._faults.append((str(self._inputs[at][0]), said))
+                self.places.remove(at)
             else:
                 out[at] = said
         return out
 
-    tables = ask("table", dict.fromkeys(places, ()))
-    matched = match([tables[at] for at in places]) if len(places) > 1 else None
-    facts = {}
-    meanwhile = {}
-    if matched is not None:
-        ordered = list(places)
-        told = jobs.known(matched, [tables[at] for at in ordered])
-        facts = ask("settle", {at: (told[i],) for i, at in enumerate(ordered)})
-        asked = jobs.asked(matched, [tables[at] for at in ordered])
-        answers = ask("meanwhile", {at: (asked[i],) for i, at in enumerate(ordered) if at in facts})
-        numbers = dict(group.members)
-        meanwhile = {(w, numbers[at]): one for at, said in answers.items() for w, one in said.items()}
-    analyses = ask("analysis", dict.fromkeys(list(places), (codes,)))
-    base = len(read.timelines)
-    versions = ask("version", dict.fromkeys(list(places), ()))
-    if detail is not None:
-        drawn = ask("detail", {at: (base + i,) for i, at in enumerate(list(places))})
-        detail.timelines.extend(drawn[at] for at in places)
-    read.timelines += [analyses[at] for at in places]
-    found = [_input(inputs[at][0], inputs[at][1], versions[at]) for at in places]
-    read.inputs += [one for one in dict.fromkeys(found) if one not in read.inputs]
-    if matched is not None and len(places) == len(matched.clock):
-        read.jobs.append(
-            jobs.judge(
-                group, [facts[at] for at in places], [analyses[at] for at in places], meanwhile, matched,
-                [tables[at] for at in places], codes,
-            )
-        )  # fmt: skip
+    def each(self, method: str, *arguments: Any) -> dict[int, Any]:
+        """The same of all, with the same arguments."""
+        return self.ask(method, dict.fromkeys(self.places, arguments))
+
+    def of(self, found: Mapping[int, Any]) -> list[Any]:
+        """What was found, of those that still answer."""
+        return [found[at] for at in self.places]
+
+
+def _settled(
+    some: _Answering, matched: Matched, tables: Mapping[int, Table], group: jobs.Group
+) -> tuple[dict[int, RankFacts], dict[tuple[int, int], Meanwhile]]:
+    """By place what each rank's time went into, once it knows the others; and what late ranks did meanwhile, by who
+    waited and who was late."""
+    ordered, all_tables = list(some.places), some.of(tables)
+    told = jobs.known(matched, all_tables)
+    facts = some.ask("settle", {at: (told[i],) for i, at in enumerate(ordered)})
+    asked = jobs.asked(matched, all_tables)
+    answers = some.ask("meanwhile", {at: (asked[i],) for i, at in enumerate(ordered) if at in facts})
+    numbers = dict(group.members)
+    return facts, {(w, numbers[at]): one for at, said in answers.items() for w, one in said.items()}
 
 
 def _input(path: Path, kind: str, version: str | None) -> Input:

@@ -20,13 +20,12 @@ from kscope.engine.verdict.leaning import by_full_constants, by_what_is_there
 from kscope.engine.verdict.regimen import UNSEEN, Regimen, lanes, shared_share
 from kscope.engine.verdict.waits import by_waits
 from kscope.features.counters.units import Unit
-from kscope.features.facts import Facts, total
+from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Limiter
 from kscope.model.units import counted, percent
 
 __all__ = ["Regimen", "decide"]
 
-FLOATS = frozenset({"fp32", "fp32_fma", "fp16", "fp64"})
 
 
 def decide(facts: Facts) -> Regimen:
@@ -126,24 +125,12 @@ def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
     loss, ph = sp.loss, sp.phases
     idle = ph.unit != "tensor" or ph.level < facts.constants.tensor_at_work * ph.attainable
     if idle and loss.data > loss.epilogue + loss.loop + loss.pipe:
-        if _producer_computes(facts):  # what is waited for is made, not fetched
+        if sp.asks_late and sp.makes >= facts.constants.producer_makes:  # what is waited for is made, not fetched
             return Regimen("compute", "dependency_latency", 0.7, text)
         return Regimen("memory", "memory_latency", 0.85, text)
     if ph.unit != "tensor":
         return None
     return Regimen("compute", "tensor_pipe", 0.95 if ph.level >= 0.9 * ph.attainable else 0.8, text)
-
-
-def _producer_computes(facts: Facts) -> bool:
-    """Floating-point arithmetic is a good part of what the producing warps execute: they convert, scale, exponentiate
-    what the others then multiply."""
-    sp, code = facts.specialized.pipeline, facts.code
-    if sp is None or code is None:
-        return False
-    members = {i for role in sp.roles.producers for i in role.members}
-    made = [i for i in members if code.classes[i].kind & FLOATS]
-    least = facts.constants.producer_makes * total(code.executed, members)
-    return bool(members) and total(code.executed, made) >= least
 
 
 def _limiting(facts: Facts) -> Unit | None:

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kscope.features.facts.patterns import PatternFacts
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.proxy_hazards import Hazard, hazards
 from kscope.features.lanes.strides import Walks, astride, lane_stride
-from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.sass import slices
 from kscope.features.sass.listing import Listing
 

@@ -120,28 +120,32 @@ class Affine:
 
     def _evaluate(self, ins: Instruction, register: int, depth: int) -> Sum | None:
         """The sum that an instruction writes to a register; None where it is not one."""
-        if depth >= DEPTH:
+        if depth >= DEPTH or not ins.operands or "X" in ins.mods or "HI" in ins.mods:
             return None
         op = ins.opcode.removeprefix("U")
-        args = ins.operands[1:]
-        if ins.operands and "X" not in ins.mods and "HI" not in ins.mods:
-            sources = [a for a in args if a.kind not in ("predicate", "predicates")]
-            if ins.opcode in _SPECIAL and sources:
-                return Sum(0, {sources[0].text: 1})
-            if op in ("MOV", "R2UR") and sources:
-                return self._of(ins, sources[-1], depth)
-            if op == "IMAD":
-                return self._multiply(ins, sources, depth)
-            if op in ("IADD3", "VIADD", "IADD", "VIADD3"):
-                return self._sum(ins, sources, depth)
-            if op == "LEA" and len(sources) >= 3 and (bits := sources[-1].shift) is not None:
-                first, second = self._of(ins, sources[0], depth), self._of(ins, sources[1], depth)
-                return first.times(1 << bits).plus(second) if first and second else None
-            if op == "SHF" and "L" in ins.mods and len(sources) >= 2 and (bits := sources[1].shift) is not None:
-                first = self._of(ins, sources[0], depth)
-                return first.times(1 << bits) if first else None
-            return self._changed(ins, op, sources, register, depth)
-        return None
+        sources = [a for a in ins.operands[1:] if a.kind not in ("predicate", "predicates")]
+        if ins.opcode in _SPECIAL and sources:
+            return Sum(0, {sources[0].text: 1})
+        if op in ("MOV", "R2UR") and sources:
+            return self._of(ins, sources[-1], depth)
+        if op == "IMAD":
+            return self._multiply(ins, sources, depth)
+        if op in ("IADD3", "VIADD", "IADD", "VIADD3"):
+            return self._sum(ins, sources, depth)
+        if op == "LEA" and len(sources) >= 3:
+            return self._shifted(ins, sources[0], sources[-1], sources[1], depth)
+        if op == "SHF" and "L" in ins.mods and len(sources) >= 2:
+            return self._shifted(ins, sources[0], sources[1], None, depth)
+        return self._changed(ins, op, sources, register, depth)
+
+    def _shifted(
+        self, ins: Instruction, first: Operand, count: Operand, added: Operand | None, depth: int
+    ) -> Sum | None:
+        """first << count, and what is added to it."""
+        if count.shift is None:
+            return None
+        moved, other = self._of(ins, first, depth), self._of(ins, added, depth) if added is not None else Sum(0)
+        return moved.times(1 << count.shift).plus(other) if moved and other else None
 
     def _changed(self, ins: Instruction, op: str, sources: list[Operand], register: int, depth: int) -> Sum | None:
         """An address with some of its bytes or bits put in or masked off."""

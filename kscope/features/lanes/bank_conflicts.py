@@ -8,8 +8,9 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES, Value
-from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.sass.listing import Listing, once_per_code
 
 BANKS = 32

@@ -17,8 +17,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.async_accesses import asynchronous, multiplies, overwrites, sends, shared_operands
-from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.sass.listing import Listing
 from kscope.isa.families import family
 from kscope.model.program import Instruction

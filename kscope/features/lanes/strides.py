@@ -11,8 +11,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES, MASK, Value
-from kscope.features.lanes.values import Assumption, Lanes
+from kscope.features.lanes.values import Lanes
 from kscope.features.sass.listing import Listing
 
 SEEDS = (1, 2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.pointers import pointers
 from kscope.features.lanes.semantics import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.sass.listing import Listing
@@ -23,44 +24,6 @@ DEEPEST = 100  # instructions behind one another, beyond which a value is called
 BUDGET = 4_000  # instructions run under one assumption, beyond which all further values are unknown
 SHUFFLES = family("other_lane")
 _SPECIAL, _CONSTANT = family("special_read"), family("constant_read")
-
-
-class Assumption:
-    """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
-    64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
-    words are invented too, one for each lane, for questions that any value answers (alignment). `opaque`: so is what
-    operations make that nobody here can run (a division). `later`: a loop in which everything is taken one round on,
-    `along`: a block index (`SR_CTAID.X`) that is one on, `last`: the block's last warp instead of one of the first, for
-    questions after the difference."""
-
-    def __init__(
-        self,
-        seed: int,
-        block: tuple[int, int, int] = (256, 1, 1),
-        *,
-        even: bool = False,
-        scattered: bool = False,
-        opaque: bool = False,
-        later: int | None = None,
-        along: str | None = None,
-        last: bool = False,
-    ) -> None:
-        self.seed, self.block, self.even, self.scattered = seed, block, even, scattered
-        self.opaque, self.later, self.along = opaque, later, along
-        warps = max(1, block[0] * block[1] * block[2] // LANES)
-        self.warp = warps - 1 if last else (seed - 1) % warps
-
-    def round(self, loop: int) -> int:
-        """The round of a loop, 0 to 3, that its values are taken in."""
-        return self.number(("round", loop)) // 64 % 3 + (loop == self.later)
-
-    def number(self, key: object) -> int:
-        """The invented value of something uniform: the same for the same key."""
-        x = 0x811C9DC5 ^ (self.seed * 0x9E3779B1)
-        for c in repr(key):
-            x = ((x ^ ord(c)) * 0x01000193) & MASK
-        x ^= x >> 15
-        return (x % 61) * 64 if self.even else x % 1009 | self.seed & 1
 
 
 class Lanes:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.features.lanes.values import Assumption, Lanes, block_shapes
+from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.abi import abi
 from kscope.model.operand import Base, memory_operand

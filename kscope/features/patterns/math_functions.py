@@ -96,6 +96,15 @@ def _power_starts(code: Structure) -> list[int]:
 
 def _power(code: Listing, start: int) -> Power:
     """Walk back from the polynomial of 2^x to the exponent of the base; the product with y is what is rounded."""
+    behind, exponent = _behind_power(code, start)
+    scaled = {q for i in behind for p in producers(code, i) for q in (p, *producers(code, p)) if reduces(code[q])}
+    seeds = {i for i in behind | scaled if reduces(code[i]) or _special(code[i])}
+    ahead = {i for i in _scaled_after(code, start) if reduces(code[i])}
+    return Power(start, frozenset(seeds | ahead), exponent)
+
+
+def _behind_power(code: Listing, start: int) -> tuple[set[int], float | None]:
+    """What computes the argument of 2^x, as far as it is powf's, and the exponent where it is a constant."""
     behind: set[int] = set()
     exponent: float | None = None
     work = [(start, 0)]
@@ -108,8 +117,11 @@ def _power(code: Listing, start: int) -> Power:
             exponent = next((y for p in producers(code, i) if (y := _literal(code[p])) is not None), None)
         if not any(o.equals(LOG2) for o in code[i].operands):  # the base: what computes it is not powf's
             work += [(p, steps + 1) for p in producers(code, i)]
-    scaled = {q for i in behind for p in producers(code, i) for q in (p, *producers(code, p)) if reduces(code[q])}
-    seeds = {i for i in behind | scaled if reduces(code[i]) or _special(code[i])}
+    return behind, exponent
+
+
+def _scaled_after(code: Listing, start: int) -> set[int]:
+    """The polynomial's start, and the scalings of its result, a few multiply-adds apart at most."""
     ahead, work = {start}, [(start, 0)]
     while work:
         i, steps = work.pop()
@@ -118,7 +130,7 @@ def _power(code: Listing, start: int) -> Power:
         work += [(c, 0) for c in near]
         if not near and steps < 4:
             work += [(c, steps + 1) for c in code.defuse.consumers(i) if code[c].opcode == "FFMA"]
-    return Power(start, frozenset(seeds | {i for i in ahead if reduces(code[i])}), exponent)
+    return ahead
 
 
 def _literal(ins: Instruction) -> float | None:

@@ -77,22 +77,29 @@ def _asynchronous(code: Listing, number: int, body: list[int]) -> Copy | None:
         return None
     for wait, left in waits:
         place = body.index(wait)
-        closed = uses = 0
-        copies: list[int] = []
-        for i in [*reversed(body[:place]), *reversed(body[place + 1 :])]:
-            opcode = code[i].opcode
-            closed += opcode == "LDGDEPBAR"
-            if opcode in _COMPUTES and not _never(code, i):
-                uses += 1
-                if copies or uses > NEAR:
-                    break
-            elif opcode == "LDGSTS" and closed > left:
-                copies.append(i)
+        copies = _covered(code, [*reversed(body[:place]), *reversed(body[place + 1 :])], left)
         if copies:
             before = [i for i in code.where(lambda ins, op: ins.opcode == "LDGDEPBAR") if i < body[0]]
             ahead = sum(1 for i in before if not code.cfg.depth[i] and code.executed[i])
             return Copy(number, tuple(sorted(copies)), (wait,), True, ahead, left)
     return None
+
+
+def _covered(code: Listing, back: list[int], left: int) -> list[int]:
+    """The copies that a wait covers which leaves `left` groups in flight, none from before the last use of a tile.
+    back: the round's instructions from the wait backwards."""
+    closed = uses = 0
+    copies: list[int] = []
+    for i in back:
+        opcode = code[i].opcode
+        closed += opcode == "LDGDEPBAR"
+        if opcode in _COMPUTES and not _never(code, i):
+            uses += 1
+            if copies or uses > NEAR:
+                break
+        elif opcode == "LDGSTS" and closed > left:
+            copies.append(i)
+    return copies
 
 
 def _never(code: Listing, i: int) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kscope.features.lanes.values import Assumption, Lanes
+from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.values import Lanes
 from kscope.features.patterns.loop_parallelism import trips
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.warp_simulation import Walk

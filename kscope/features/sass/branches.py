@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 
+from kscope.features.sass.graph import reached
 from kscope.isa.families import family
 from kscope.model.operand import UNIFORM_BASE, Operand
 from kscope.model.program import Instruction, Program
@@ -43,20 +44,7 @@ def _never(ins: Instruction) -> bool:
 def targets_of(program: Program) -> tuple[dict[int, list[int]], dict[int, int], list[int]]:
     """Branch targets and callees as instruction indices, and the branches that have none in their text."""
     code = program.instructions
-    symbols = {name: pc for pc, name in program.symbols}
-    known: dict[int, tuple[int, ...]] = {}
-    raw: dict[int, list[int]] = {}
-    for ins in code:
-        if ins.opcode in CONTROL and ins.opcode not in _ENDS and not _never(ins):
-            if ins.pc in program.branches:
-                known[ins.index] = program.branches[ins.pc]
-                continue
-            if symbols and (named := [symbols[o.text] for o in ins.operands if o.text in symbols]):
-                known[ins.index] = tuple(named)
-                continue
-            numbers = [o.value for o in ins.operands if o.kind == "integer"]
-            # `BRX R4, -0x2910`: the first constant is a displacement from a table's entry, not a target.
-            raw[ins.index] = numbers[1:] if ins.opcode in _INDIRECT else numbers[-1:]
+    known, raw = _named(program)
     pcs = [ins.pc for ins in code]
     base = _base(code, raw, pcs)
     targets: dict[int, list[int]] = {}
@@ -68,12 +56,31 @@ def targets_of(program: Program) -> tuple[dict[int, list[int]], dict[int, int], 
         if code[index].opcode == "CALL":
             if found:
                 calls[index] = found[0]
-            continue
-        if found:
+        elif found:
             targets[index] = found
         else:
             unresolved.append(index)
     return targets, calls, unresolved
+
+
+def _named(program: Program) -> tuple[dict[int, tuple[int, ...]], dict[int, list[int]]]:
+    """By index of a control instruction: offsets that the image or its symbols tell; else the numbers in its text,
+    which may be absolute."""
+    symbols = {name: pc for pc, name in program.symbols}
+    known: dict[int, tuple[int, ...]] = {}
+    raw: dict[int, list[int]] = {}
+    for ins in program.instructions:
+        if ins.opcode not in CONTROL or ins.opcode in _ENDS or _never(ins):
+            continue
+        if ins.pc in program.branches:
+            known[ins.index] = program.branches[ins.pc]
+        elif symbols and (named := [symbols[o.text] for o in ins.operands if o.text in symbols]):
+            known[ins.index] = tuple(named)
+        else:
+            numbers = [o.value for o in ins.operands if o.kind == "integer"]
+            # `BRX R4, -0x2910`: the first constant is a displacement from a table's entry, not a target.
+            raw[ins.index] = numbers[1:] if ins.opcode in _INDIRECT else numbers[-1:]
+    return known, raw
 
 
 def _locate(pcs: Sequence[int], pc: int) -> int | None:
@@ -86,14 +93,18 @@ def _base(code: Sequence[Instruction], raw: Mapping[int, list[int]], pcs: Sequen
     flat = [n for numbers in raw.values() for n in numbers]
     if not flat or min(flat) <= pcs[-1]:
         return 0
+    told = _entries(code, raw)
+    aligned = [min(flat) - pc for pc in pcs if (min(flat) - pc) % 128 == 0]
     known = set(pcs)
-    low = min(flat)
-    padding = [raw[i.index][0] - i.pc for i in code if i.opcode == "BRA" and i.guard is None and raw.get(i.index)]
-    returns = [o.value for i in code if i.opcode == "RET" for o in i.operands if o.kind == "integer"]
-    aligned = [low - pc for pc in pcs if (low - pc) % 128 == 0]
-    fits = [b for b in dict.fromkeys([*padding[-1:], *returns, *aligned]) if all(n - b in known for n in flat)]
-    sure = [b for b in fits if b in padding[-1:] or b in returns]
+    fits = [b for b in dict.fromkeys([*told, *aligned]) if all(n - b in known for n in flat)]
+    sure = [b for b in fits if b in told]
     return sure[0] if sure else fits[0] if len(fits) == 1 else 0
+
+
+def _entries(code: Sequence[Instruction], raw: Mapping[int, list[int]]) -> list[int]:
+    """What the code itself says its entry's address is: the padding behind it, and returns."""
+    padding = [raw[i.index][0] - i.pc for i in code if i.opcode == "BRA" and i.guard is None and raw.get(i.index)]
+    return padding[-1:] + [o.value for i in code if i.opcode == "RET" for o in i.operands if o.kind == "integer"]
 
 
 def leaders(
@@ -141,12 +152,7 @@ def link_far_jumps(
     for call, target in list(calls.items()):
         if code[target].pc in functions:
             continue
-        seen, stack = {block_of[target]}, [block_of[target]]
-        while stack:
-            for s in out[stack.pop()]:
-                if s not in seen:
-                    seen.add(s)
-                    stack.append(s)
+        seen = reached([block_of[target]], lambda b: out[b])
         ends = [starts[b + 1] - 1 if b + 1 < len(starts) else len(code) - 1 for b in seen]
         if not any(code[end].opcode == "RET" for end in ends):
             block = out[block_of[call]]

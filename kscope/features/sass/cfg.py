@@ -11,7 +11,7 @@ from functools import cached_property
 from msgspec import Struct
 
 from kscope.features.sass.branches import edges, leaders, link_far_jumps, link_switches, targets_of
-from kscope.features.sass.graph import dominators, retreating_edges, reverse_postorder
+from kscope.features.sass.graph import dominators, reached, retreating_edges, reverse_postorder
 from kscope.model.program import Instruction, Program
 
 
@@ -119,16 +119,10 @@ def _loops(
     for tail, header in retreating_edges([b.successors for b in blocks], order):
         if tail == header and not any(p != header for p in blocks[header].predecessors) and header != 0:
             continue  # the padding behind a kernel: a branch to itself that nothing reaches
-        body = {header}
-        stack = [tail]
-        while stack:
-            block = stack.pop()
-            if block not in body:
-                body.add(block)
-                stack += blocks[block].predecessors
+        body = reached([tail], lambda b: blocks[b].predecessors, [header])
         if not _dominates(idom, header, tail):
             irreducible.add(header)
-            body &= _reachable(blocks, header)
+            body &= reached([header], lambda b: blocks[b].successors)
         bodies.setdefault(header, set()).update(body)
     ranked = sorted(bodies, key=lambda h: (-len(bodies[h]), h))
     parents: list[int | None] = []
@@ -152,17 +146,6 @@ def _dominates(idom: Sequence[int | None], above: int, below: int) -> bool:
             return True
         at = idom[at]
     return False
-
-
-def _reachable(blocks: Sequence[Block], start: int) -> set[int]:
-    seen: set[int] = set()
-    stack = [start]
-    while stack:
-        block = stack.pop()
-        if block not in seen:
-            seen.add(block)
-            stack += blocks[block].successors
-    return seen
 
 
 def _nesting(
@@ -192,7 +175,8 @@ class Call(Struct, frozen=True):
 def calls_made(program: Program, cfg: Cfg) -> list[Call]:
     """The calls whose callee is part of the code, in address order."""
     code = program.instructions
-    own = {cfg.block_of[target]: _reachable(cfg.blocks, cfg.block_of[target]) for target in cfg.calls.values()}
+    callees = {cfg.block_of[target] for target in cfg.calls.values()}
+    own = {callee: reached([callee], lambda b: cfg.blocks[b].successors) for callee in callees}
     calling = [(cfg.block_of[call], cfg.block_of[target]) for call, target in cfg.calls.items()]
     bodies = {callee: set(blocks) for callee, blocks in own.items()}
     grew = True

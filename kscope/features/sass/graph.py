@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 Edges = Sequence[Sequence[int]]
+
+
+def reached(starts: Iterable[int], ahead: Callable[[int], Iterable[int]], ends: Iterable[int] = ()) -> set[int]:
+    """Nodes that some nodes reach, they and the `ends`, behind which the way does not go on, among them."""
+    seen = set(ends)
+    work = list(starts)
+    while work:
+        node = work.pop()
+        if node not in seen:
+            seen.add(node)
+            work += ahead(node)
+    return seen
 
 
 def reverse_postorder(out: Edges, into: Edges) -> tuple[list[int], list[int]]:

@@ -14,6 +14,7 @@ from kscope.features.sass.backward_slices import Slices
 from kscope.features.sass.cfg import Cfg, build_cfg
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.defuse import DefUse
+from kscope.features.sass.graph import reached
 from kscope.features.sass.liveness import Liveness
 from kscope.isa.opcodes import UNKNOWN, OpClass, classify
 from kscope.model.contract.analysis import Location
@@ -167,17 +168,11 @@ class Listing:
     def reached(self) -> frozenset[int]:
         """Blocks that the entry reaches, through calls too."""
         cfg = self.cfg
-        seen: set[int] = set()
-        work = [0] if cfg.blocks else []
         entered: dict[int, list[int]] = {}
         for call, target in cfg.calls.items():
             entered.setdefault(cfg.block_of[call], []).append(cfg.block_of[target])
-        while work:
-            block = work.pop()
-            if block not in seen:
-                seen.add(block)
-                work += [*cfg.blocks[block].successors, *entered.get(block, ())]
-        return frozenset(seen)
+        first = [0] if cfg.blocks else []
+        return frozenset(reached(first, lambda b: [*cfg.blocks[b].successors, *entered.get(b, ())]))
 
     @cached_property
     def executed(self) -> Column:

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from kscope.features.sass.cfg import Cfg, call_edges
+from kscope.features.sass.graph import reached
 from kscope.model.program import PREDICATE_BASE, UNIFORM_BASE, UNIFORM_PREDICATE_BASE, Program
 
 KINDS = {
@@ -167,12 +168,7 @@ class _Solver:
 
     def _returns(self, entry: int) -> list[int]:
         """Blocks of a callee that end in RET."""
-        seen, stack = {entry}, [entry]
-        while stack:
-            for s in self._cfg.blocks[stack.pop()].successors:
-                if s not in seen:
-                    seen.add(s)
-                    stack.append(s)
+        seen = reached([entry], lambda b: self._cfg.blocks[b].successors)
         code = self._program.instructions
         return [b for b in sorted(seen) if code[self._cfg.blocks[b].end - 1].opcode == "RET"]
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from kscope.features.profile.calibration import Samples, calibrated
 from kscope.features.sass.columns import total
+from kscope.features.sass.graph import reached
 from kscope.features.specialized.phases import SERIES, Activity, Phases, phases, plateau_of
 from kscope.features.specialized.roles import PRODUCTS, STORES, Role, Roles
 from kscope.features.specialized.timed import Timed, timed_of
@@ -216,13 +217,7 @@ def waiting_at(sp: Pipeline, wait: Wait) -> float:
 def reaching(code: Code, targets: Iterable[int]) -> frozenset[int]:
     """Instructions from which any of the targets can be reached."""
     cfg = code.cfg
-    seen: set[int] = set()
-    stack = [cfg.block_of[t] for t in targets]
-    while stack:
-        block = stack.pop()
-        if block not in seen:
-            seen.add(block)
-            stack += cfg.blocks[block].predecessors
+    seen = reached([cfg.block_of[t] for t in targets], lambda b: cfg.blocks[b].predecessors)
     return frozenset(i for b in seen for i in range(cfg.blocks[b].start, cfg.blocks[b].end))
 
 

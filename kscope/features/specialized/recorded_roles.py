@@ -255,17 +255,22 @@ def _role(trace: KernelTrace, name: str, some: list[_Parts], unit: str, warps: i
         rest = p.life - p.priming - p.drain - waited  # without the records, which were written between the spans
         rows.append([100 * x / p.life for x in (p.priming, rest, covered, waited - covered, p.drain)])
     shares = [Share(sum(c) / len(c), min(c), max(c)) for c in zip(*rows, strict=True)]
-    scopes = []
-    for i, scope in enumerate(trace.scopes):
-        found = [(p.scopes[i], p.life) for p in some if i in p.scopes]
-        if found:
-            share = sum(100 * r[0] / life for r, life in found) / len(some)
-            covered_ = sum(100 * r[1] / life for r, life in found) / len(some)
-            count = sum(r[2] for r, _ in found) / len(some)
-            scopes.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered_ if unit else None))
     return RoleShare(
         role=name, warps=warps, time_us=sum(p.life + p.recording for p in some) / len(some) / 1e3,
         recording=sum(100 * p.recording / (p.life + p.recording) for p in some) / len(some),
         priming=shares[0], issued=shares[1], covered=shares[2] if unit else None, exposed=shares[3], drain=shares[4],
-        scopes=tuple(scopes),
+        scopes=_scopes(trace, some, unit),
     )  # fmt: skip
+
+
+def _scopes(trace: KernelTrace, some: list[_Parts], unit: str) -> tuple[ScopeShare, ...]:
+    """Those that some of a role's warps were in between priming and drain."""
+    out = []
+    for i, scope in enumerate(trace.scopes):
+        found = [(p.scopes[i], p.life) for p in some if i in p.scopes]
+        if found:
+            share = sum(100 * r[0] / life for r, life in found) / len(some)
+            covered = sum(100 * r[1] / life for r, life in found) / len(some)
+            count = sum(r[2] for r, _ in found) / len(some)
+            out.append(ScopeShare(scope.name, scope.kind, scope.on, count, share, covered if unit else None))
+    return tuple(out)

@@ -11,7 +11,7 @@ bounded by the prologue and the first wait's share, coverage uses whole-kernel a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,13 @@ if TYPE_CHECKING:
     from kscope.features.counters.units import Unit
     from kscope.features.profile.code import Code
     from kscope.features.specialized.coverage import Share
+
+
+AHEAD = 0.25
+"""Share of its time that a producer waits for slots, from which it is not the one that is late. Judged: in
+fixtures/dials those that are late wait for 0.04 of it at most, those that are not for 0.43 and more; one of which
+nobody waits for data, ws_gemm.block_a_tile, for 0.23."""
+FLOATS = frozenset({"fp32", "fp32_fma", "fp16", "fp64"})
 
 
 class Specialization(Pipeline):
@@ -62,6 +69,18 @@ class Specialization(Pipeline):
         return min(1.0, waits / steady) if steady else None
 
     @property
+    def asks_late(self) -> bool:
+        """Whether the producers are the ones who are late: they hardly wait for free slots. False where that is not
+        known."""
+        return self.slot_waits is not None and self.slot_waits < AHEAD
+
+    @property
+    def makes(self) -> float:
+        """Share of what the producers execute that is floating-point arithmetic, 0..1: they convert, scale,
+        exponentiate what the others then multiply."""
+        return arithmetic(self.code, self.roles.producers)
+
+    @property
     def fixed_at_least(self) -> float:
         """Least share of the kernel's time in fill, drain and outside, however the bins are cut, 0..1."""
         ph, duration = self.phases, self.code.kernel.duration_ns
@@ -81,6 +100,13 @@ class Specialization(Pipeline):
         The part itself need not be what is covered: a load waits elsewhere than a copy."""
         column, every = self.code.stall.get(reason), total(self.code.samples)
         return min(part, self.exposed(reason, total(column) / every)) if column is not None and every else part
+
+
+def arithmetic(code: Code, roles: Iterable[Role]) -> float:
+    """Share of what some roles execute that is floating-point arithmetic, 0..1."""
+    members = {i for role in roles for i in role.members}
+    every = total(code.executed, members)
+    return total(code.executed, [i for i in members if code.classes[i].kind & FLOATS]) / every if every else 0.0
 
 
 def specialization(code: Code, units: Mapping[str, Unit]) -> Specialization | None:

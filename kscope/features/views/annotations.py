@@ -155,8 +155,12 @@ def _branch(program: Program, cfg: Cfg, numbers: Sequence[int], number: int) -> 
     target = jumps[0]
     if target == number and block.end - block.start == 1:
         return "padding"
-    within = cfg.loop_of[block.end - 1]
-    loop: int | None = within
+    return _of_loops(cfg, numbers, cfg.loop_of[block.end - 1], target)
+
+
+def _of_loops(cfg: Cfg, numbers: Sequence[int], within: int | None, target: int) -> str:
+    """What a branch from inside the loop `within` to a block means to the loops: the next round of one, or its end."""
+    loop = within
     while loop is not None:
         if cfg.loops[loop].header == target:
             return f"next round of loop {numbers[loop]}"

@@ -119,37 +119,23 @@ def pm(facts: Facts) -> PmDetail | None:
     if charts is None or not charts.series:
         return None
     activity = next((s for name, s in charts.series.items() if "sm__cycles_active.avg" in name), None)
-    if activity is None:
+    axis = _axis(*activity) if activity is not None else None
+    if axis is None:
         return None
-    stamps, values = activity
-    busy = [i for i, v in enumerate(values) if v > 0]
-    if len(busy) < LEAST_BINS:
-        return None
-    first, last = busy[0], busy[-1]
-    start, end = stamps[first], stamps[min(last + 1, len(stamps) - 1)]
-    step = (stamps[-1] - stamps[0]) / max(len(stamps) - 1, 1)
-    count = min(BINS, last - first + 1)
-    width = (end - start) / count
-    full = max(values)
     series = []
     waits: dict[str, list[float]] = {}
     for name, (t, v) in charts.series.items():
         if "warps_issue_stalled_" in name:
             reason = name.rsplit("warps_issue_stalled_", 1)[1].partition(".")[0]
-            waits[reason] = _binned(t, v, _onset(v, t), width, count)
-            continue
-        title = next((title for part, title in _TITLES if part in name), None)
-        if title is None or not any(v):
-            continue
-        scale = 100 / full if "sm__cycles_active" in name else 1.0
-        begin = start if len(t) == len(stamps) and t[-1] == stamps[-1] else _onset(v, t)  # of another pass
-        column = [round(x * scale, 1) for x in _binned(t, v, begin, width, count)]
-        series.append(
-            Series(name=name, title=title, group="unit", values=column, partial=_partial(facts, title, column))
-        )
+            waits[reason] = _binned(t, v, _onset(v, t), axis.width, axis.count)
+        elif (title := next((title for part, title in _TITLES if part in name), None)) is not None and any(v):
+            column = axis.column(name, t, v)
+            series.append(
+                Series(name=name, title=title, group="unit", values=column, partial=_partial(facts, title, column))
+            )
     order = {title: i for i, (_, title) in enumerate(_TITLES)}
     series.sort(key=lambda s: order[s.title])
-    found = PmDetail(bin_ns=width, sampled_ns=step, series=[*series, *_waits(waits, count)])
+    found = PmDetail(bin_ns=axis.width, sampled_ns=axis.step, series=[*series, *_waits(waits, axis.count)])
     specialized = facts.specialized.pipeline
     phases = specialized.phases if specialized is not None and specialized.resolved else None
     if phases is None:
@@ -158,6 +144,37 @@ def pm(facts: Facts) -> PmDetail | None:
     return msgspec.structs.replace(
         found, fill_ns=1e3 * phases.fill, drain_ns=1e3 * phases.drain, bubbles=_bubbles(specialized.activity, phases),
     )  # fmt: skip
+
+
+class _Axis(msgspec.Struct, frozen=True):
+    """The time in which SMs had work: its start, bins and their width, the sampler's step (ns); of the activity's pass
+    the number of samples, the last one's time and the largest value."""
+
+    start: int
+    count: int
+    width: float
+    step: float
+    samples: int
+    last: int
+    full: float
+
+    def column(self, name: str, stamps: Sequence[int], values: Sequence[float]) -> list[float]:
+        """A unit's series on the bins, in percent."""
+        scale = 100 / self.full if "sm__cycles_active" in name else 1.0
+        same = len(stamps) == self.samples and stamps[-1] == self.last
+        begin = self.start if same else _onset(values, stamps)  # of another pass
+        return [round(x * scale, 1) for x in _binned(stamps, values, begin, self.width, self.count)]
+
+
+def _axis(stamps: Sequence[int], values: Sequence[float]) -> _Axis | None:
+    busy = [i for i, v in enumerate(values) if v > 0]
+    if len(busy) < LEAST_BINS:
+        return None
+    first, last = busy[0], busy[-1]
+    start, end = stamps[first], stamps[min(last + 1, len(stamps) - 1)]
+    count = min(BINS, last - first + 1)
+    step = (stamps[-1] - stamps[0]) / max(len(stamps) - 1, 1)
+    return _Axis(start, count, (end - start) / count, step, len(stamps), stamps[-1], max(values))
 
 
 _SAMPLED = {"L1": "l1", "L2": "l2", "device memory": "dram", "tensor pipe": "tensor", "FMA pipe": "fma",

@@ -72,22 +72,10 @@ def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
     """Code alone: no samples, no executions, no sources. program: the same code with scheduling fields, if known."""
     program = program or code.program
     instructions = program.instructions
-    noted = annotate(program, code.cfg, code.classes)
     named = (name for ins in instructions for name in (ins.file, *(site.file for site in ins.inlined)) if name)
     files = list(dict.fromkeys(named))
     place = {name: i for i, name in enumerate(files)}
     nothing = [0] * len(instructions)
-    loops = [
-        LoopDetail(
-            first=min(one.instructions), last=max(one.instructions), depth=one.depth,
-            parent=-1 if one.parent is None else one.parent, size=len(one.instructions),
-        )
-        for one in code.cfg.loops
-    ]  # fmt: skip
-    spaces: dict[str, list[int]] = {}
-    for i, op in enumerate(code.classes):
-        if op.access is not None and op.space is not None:
-            spaces.setdefault(f"{op.space} {op.access}", []).append(i)
     return CodeDetail(
         function=code.function,
         pcs=[ins.pc for ins in instructions],
@@ -99,23 +87,46 @@ def listing_detail(code: Listing, program: Program | None = None) -> CodeDetail:
         executed=nothing,
         lanes=[0.0] * len(instructions),
         loop=[-1 if number is None else number for number in code.cfg.loop_of],
-        loops=loops,
+        loops=_loops(code),
         stalls={},
         blamed=[],
         bytes=_sparse([float(op.bytes) for op in code.classes]),
         jumps=_jumps(code),
         depends=_depends(code),
-        spaces=spaces,
+        spaces=_spaces(code),
         live=code.liveness.counts(),
         control=_control(program),
-        notes=[
-            (i, note) for i, one in enumerate(noted) for note in notes(program, i, one) if not note.endswith("B/lane")
-        ],
+        notes=_notes(code, program),
         inlined=[
             [i, *(v for site in ins.inlined for v in (place[site.file], site.line))]
             for i, ins in enumerate(instructions) if ins.inlined
         ],
     )  # fmt: skip
+
+
+def _loops(code: Listing) -> list[LoopDetail]:
+    return [
+        LoopDetail(
+            first=min(one.instructions), last=max(one.instructions), depth=one.depth,
+            parent=-1 if one.parent is None else one.parent, size=len(one.instructions),
+        )
+        for one in code.cfg.loops
+    ]  # fmt: skip
+
+
+def _spaces(code: Listing) -> dict[str, list[int]]:
+    """Instructions by what they access and how: `global load`."""
+    spaces: dict[str, list[int]] = {}
+    for i, op in enumerate(code.classes):
+        if op.access is not None and op.space is not None:
+            spaces.setdefault(f"{op.space} {op.access}", []).append(i)
+    return spaces
+
+
+def _notes(code: Listing, program: Program) -> list[tuple[int, str]]:
+    """What stands beside instructions; widths of accesses are a column."""
+    noted = annotate(program, code.cfg, code.classes)
+    return [(i, note) for i, one in enumerate(noted) for note in notes(program, i, one) if not note.endswith("B/lane")]
 
 
 def _control(program: Program) -> list[str]:

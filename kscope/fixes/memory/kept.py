@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kscope.features.lanes.values import Assumption, Lanes
+from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, spans_edited

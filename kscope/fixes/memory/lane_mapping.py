@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES, Value
-from kscope.features.lanes.values import Assumption, Lanes
+from kscope.features.lanes.values import Lanes
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import body

@@ -7,9 +7,10 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.bank_conflicts import MATRIX, ROW, WORD
 from kscope.features.lanes.semantics import LANES, Value
-from kscope.features.lanes.values import Assumption, Lanes
+from kscope.features.lanes.values import Lanes
 from kscope.features.sass.listing import Listing
 from kscope.fixes.tile.layouts import Pattern
 

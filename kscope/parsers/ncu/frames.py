@@ -1,12 +1,48 @@
-"""What passes between the reader's process and its parent beside plain kernels: the order, gaps, what comes late."""
+"""What passes between the reader's process and its parent: the order, gaps, what comes late. Frames on the pipe are
+marshal values, which carry data only: (tag, ...), behind their length."""
 
 from __future__ import annotations
 
+import marshal
+import struct
 from collections.abc import Mapping
 
 TYPE_CHECKING = False  # see kscope.parsers.ncu.worker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any, BinaryIO
+
+_LENGTH = struct.Struct("<Q")
+
+
+def sent(pipe: BinaryIO, *frame: Any) -> None:
+    """Write a frame."""
+    body = marshal.dumps(frame)
+    pipe.write(_LENGTH.pack(len(body)))
+    pipe.write(body)
+    pipe.flush()
+
+
+def received(read: Callable[[int], bytes]) -> tuple[Any, ...] | None:
+    """The next frame; None at the end, and for what is none. read: so many bytes, fewer at the end."""
+    head = read(_LENGTH.size)
+    if len(head) < _LENGTH.size:
+        return None
+    body = read(_LENGTH.unpack(head)[0])
+    try:
+        return tuple(marshal.loads(body))
+    except (ValueError, EOFError, TypeError):
+        return None
+
+
+def widened(pipe: int) -> None:
+    """Let the writer of a pipe run ahead by a kernel or two."""
+    try:
+        import fcntl
+
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+    except (ImportError, AttributeError, OSError):  # not Linux, or above the user's limit
+        return
 
 
 class Want:

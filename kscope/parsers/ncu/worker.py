@@ -4,19 +4,18 @@ Three reasons: a fault of native code on a damaged file must not take the analys
 one kernel); the native library never frees a decoded kernel, so a reader that has grown past a bound is replaced by
 a fresh one and long reports stay within it; and while it decodes, the parent imports the rules.
 
-Frames on the pipe are marshal values, which carry data only: (tag, ...).
+What the frames on the pipe are: kscope.parsers.ncu.frames.
 """
 
 from __future__ import annotations
 
-import marshal
 import os
-import struct
 import sys
+from functools import partial
 
 from kscope.model.errors import KscopeError, one_line
 from kscope.parsers.files import forked
-from kscope.parsers.ncu.frames import LateSources, Skipped, Want
+from kscope.parsers.ncu.frames import LateSources, Skipped, Want, received, sent, widened
 
 TYPE_CHECKING = False  # everything imported here delays the reader: typing alone takes 9 ms
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class Reader:
         self._pipe: IO[bytes]
         if forked.possible():
             read_end, write_end = os.pipe()
-            _widen(write_end)
+            widened(write_end)
             self._pid = forked.fork()
             if self._pid == 0:
                 os.close(read_end)
@@ -137,14 +136,7 @@ class Reader:
         return dict(frame[1]) if frame is not None else {}
 
     def _frame(self) -> tuple[Any, ...] | None:
-        head = self._read(8)
-        if len(head) < 8:
-            return None
-        body = self._read(struct.unpack("<Q", head)[0])
-        try:
-            return tuple(marshal.loads(body))
-        except (ValueError, EOFError, TypeError):
-            return None
+        return received(self._read)
 
     def _read(self, size: int) -> bytes:
         """Exactly `size` bytes, fewer at the end of the stream or after a silence that is too long."""
@@ -230,15 +222,9 @@ def serve(
 ) -> None:
     """Decode kernels from `first` on, or of those that are shared out `rest` and what is taken, and write frames until
     the end or until memory has grown past the bound."""
-
     begun = _resident()  # of the process that this is a fork of, which may be a large notebook
 
-    def send(*frame: Any) -> None:
-        body = marshal.dumps(frame)
-        pipe.write(struct.pack("<Q", len(body)))
-        pipe.write(body)
-        pipe.flush()
-
+    send = partial(sent, pipe)
     try:
         from kscope.parsers.ncu import session
 
@@ -284,16 +270,6 @@ def _open(path: str) -> list[Callable[[], Any]]:
     for r in range(context.num_ranges()):
         actions += [lambda r=r, a=a: context[r][a] for a in range(context[r].num_actions())]  # type: ignore[misc]
     return actions
-
-
-def _widen(pipe: int) -> None:
-    """Let the reader run ahead by a kernel or two while the parent analyses."""
-    try:
-        import fcntl
-
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
-    except (ImportError, AttributeError, OSError):  # not Linux, or above the user's limit
-        return
 
 
 def _resident() -> int:

@@ -135,27 +135,17 @@ def _address(one: Operand, width: int) -> list[int]:
 def _destinations(shape: Shape, operands: tuple[Operand, ...], defs: list[int]) -> int:
     """Append the destination registers to `defs`; return the place of the first source."""
     n = len(operands)
-    at = 0
-    if shape.predicates_first:  # `SHFL.UP P0, R19, ...`: predicates, then at most one register
-        while at < n and at < shape.predicates_first and operands[at].kind == "predicate":
-            defs += _span(operands[at].register, 1)
-            at += 1
-        if at and not shape.register_after:
-            return at
-    if at >= n:
+    # `SHFL.UP P0, R19, ...`: predicates, then at most one register
+    at = _predicates(operands[: shape.predicates_first], defs)
+    if at >= n or (at and not shape.register_after):
         return at
     kind = operands[at].kind
     if kind == "predicates":
         defs += _masked(operands)
         return at + 1
     if kind == "predicate":
-        if at:
-            return at
         # An opcode that is not expected to set predicates: two at most, and never the last operand.
-        while at < n - 1 and at < 2 and operands[at].kind == "predicate":
-            defs += _span(operands[at].register, 1)
-            at += 1
-        return at
+        return at or _predicates(operands[: min(2, n - 1)], defs)
     if kind != "register":
         return at + (0 if kind in ("memory", "constant") else 1)
     widths = shape.dests
@@ -168,6 +158,15 @@ def _destinations(shape: Shape, operands: tuple[Operand, ...], defs: list[int]) 
     # Carry-out of IADD3, LEA; the predicate half of VOTE R18, PT, PT (whose last operand is always the source).
     last = n - 1 if shape.last_is_source else n
     while at < last and operands[at].kind == "predicate" and not operands[at].negated and not shape.plain:
+        defs += _span(operands[at].register, 1)
+        at += 1
+    return at
+
+
+def _predicates(operands: tuple[Operand, ...], defs: list[int]) -> int:
+    """Append the predicates that operands begin with; return how many these are."""
+    at = 0
+    while at < len(operands) and operands[at].kind == "predicate":
         defs += _span(operands[at].register, 1)
         at += 1
     return at

@@ -57,50 +57,62 @@ class Listed(Struct):
 
 def parse_listing(lines: Iterable[str]) -> list[Listed]:
     """Every function of a listing; [] for text that is none. Never raises on odd lines: they are passed over."""
-    out: list[Listed] = []
-    current: Listed | None = None
-    arch = ""
-    waiting: list[str] = []
-    chain: list[tuple[Site, Site | None]] = []
-    place: Site | None = None
-    inlined: tuple[Site, ...] = ()
-    entries: set[str] = set()
+    reader = _Reader()
     for line in lines:
-        if match := _CODE.match(line):
-            if current is None:
-                continue
-            if chain:
-                place, inlined = _chain(chain)
-                chain = []
-            row = Row(int(match[1], 16), match[2], None, place, inlined, match[3] or "")
-            for label in waiting:
-                current.labels.setdefault(label, row.pc)
-            waiting = []
-            current.rows.append(row)
-        elif match := _HIGH.match(line):
-            if current is not None and current.rows:
-                current.rows[-1].control = control_fields.of_words(int(match[1], 16))
-        elif match := _LINE.match(line):
-            caller = Site(match[3], int(match[4])) if match[3] is not None else None
-            chain.append((Site(match[1], int(match[2])), caller))
-        elif match := _LABEL.match(line):
-            waiting.append(match[1])
-        elif match := _SECTION.match(line) or _FUNCTION.match(line):
-            current = Listed(match[1], arch, [], {})
-            place, inlined, chain = None, (), []
-            out.append(current)
-        elif match := _TARGET.match(line):
-            # cuobjdump's `arch =` of a fatbin's entry is less exact than the `code for` that follows.
-            arch = match[1]
-        elif match := _ENTRY.search(line):
-            entries.add(match[1])
-        elif _OTHER_SECTION.match(line):
-            current = None
-    found = [function for function in out if function.rows]
+        reader.take(line)
+    found = [function for function in reader.functions if function.rows]
     for function in found:
-        function.entry = not entries or function.name in entries
+        function.entry = not reader.entries or function.name in reader.entries
         _resolve(function)
     return found
+
+
+class _Reader:
+    """Line after line of a listing: the functions so far, and what the lines above say of the next instruction."""
+
+    def __init__(self) -> None:
+        self.functions: list[Listed] = []
+        self.entries: set[str] = set()
+        self._current: Listed | None = None
+        self._arch = ""
+        self._labels: list[str] = []
+        self._calls: list[tuple[Site, Site | None]] = []
+        self._place: tuple[Site | None, tuple[Site, ...]] = None, ()
+
+    def take(self, line: str) -> None:
+        if match := _CODE.match(line):
+            self._row(match)
+        elif match := _HIGH.match(line):
+            if self._current is not None and self._current.rows:
+                self._current.rows[-1].control = control_fields.of_words(int(match[1], 16))
+        elif match := _LINE.match(line):
+            caller = Site(match[3], int(match[4])) if match[3] is not None else None
+            self._calls.append((Site(match[1], int(match[2])), caller))
+        elif match := _LABEL.match(line):
+            self._labels.append(match[1])
+        elif match := _SECTION.match(line) or _FUNCTION.match(line):
+            self._current = Listed(match[1], self._arch, [], {})
+            self._place, self._calls = (None, ()), []
+            self.functions.append(self._current)
+        elif match := _TARGET.match(line):
+            # cuobjdump's `arch =` of a fatbin's entry is less exact than the `code for` that follows.
+            self._arch = match[1]
+        elif match := _ENTRY.search(line):
+            self.entries.add(match[1])
+        elif _OTHER_SECTION.match(line):
+            self._current = None
+
+    def _row(self, match: re.Match[str]) -> None:
+        if self._current is None:
+            return
+        if self._calls:
+            self._place = _chain(self._calls)
+            self._calls = []
+        row = Row(int(match[1], 16), match[2], None, *self._place, match[3] or "")
+        for label in self._labels:
+            self._current.labels.setdefault(label, row.pc)
+        self._labels = []
+        self._current.rows.append(row)
 
 
 def _chain(lines: list[tuple[Site, Site | None]]) -> tuple[Site, tuple[Site, ...]]:

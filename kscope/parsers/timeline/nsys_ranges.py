@@ -9,8 +9,8 @@ import numpy as np
 
 from kscope.model.columns import Column, by_start, column, renumbered
 from kscope.model.timeline import Spans
+from kscope.parsers.timeline.growing_column import GrowingColumn, Numbers
 from kscope.parsers.timeline.sqlite_labels import Labelled
-from kscope.parsers.timeline.sqlite_pages import GrowingColumn, Numbers
 
 RANGES = (59, 60)  # NvtxPushPopRange, NvtxStartEndRange
 COLUMNS = ("start", "end", "eventType", "globalTid")

@@ -16,13 +16,11 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from kscope.model.columns import Column
+from kscope.parsers.timeline.growing_column import Numbers
 from kscope.parsers.timeline.sqlite_pages import (
-    AT_ONCE,
-    SPARE,
     SURELY_LOCAL,
     Bytes,
     Integers,
-    Numbers,
     Pages,
     Unusual,
     records,
@@ -67,20 +65,12 @@ def labelled(pages: Pages, root: int, places: Sequence[int], text: int, known: i
 def _blocks(pages: Pages, root: int) -> Iterator[tuple[Bytes, Integers, Integers, float]]:
     """(bytes of some pages, offsets of the records in them and of their ends, share of the pages that was seen) of a
     table's rows, in order."""
-    leaves = pages.leaves_of(root)
-    step = max(AT_ONCE // pages.size, 1)
-    buffer = np.zeros(step * pages.size + SPARE, dtype=np.uint8)
-    for first in range(0, len(leaves), step):
-        some = leaves[first : first + step]
-        pages.load(some, buffer)
-        cells, ends = pages.cells(buffer, len(some))
-        if not len(cells):
-            continue
-        size, at = records(buffer, cells)
+    for some in pages.blocks(root):
+        size, at = records(some.buffer, some.cells)
         stop = at + size
-        if int(size.max()) > pages.usable - SURELY_LOCAL or (stop > ends).any():
+        if int(size.max()) > pages.usable - SURELY_LOCAL or (stop > some.ends).any():
             raise Unusual("overflow pages, or a record outside its page")
-        yield buffer, at, stop, (first + len(some)) / len(leaves)
+        yield some.buffer, at, stop, some.pages.stop / some.whole
 
 
 def _gathered(buffer: Bytes, at: Integers, dtype: str) -> Any:

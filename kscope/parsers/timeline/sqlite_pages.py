@@ -9,18 +9,18 @@ those, and it alone judges whether a file is sound. The layout is SQLite's own p
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
+
+from kscope.parsers.timeline.growing_column import GrowingColumn, Numbers, Values
 
 Bytes: TypeAlias = NDArray[np.uint8]
 Integers: TypeAlias = NDArray[np.int64]
-Numbers: TypeAlias = NDArray[np.signedinteger[Any]]
-Values: TypeAlias = Numbers | int
-"""A column of some rows, or the one value that they all have."""
 
 _MAGIC = b"SQLite format 3\0"
 _HEAD = struct.Struct(">16sH2xB3xII60xI4x")  # magic, page size, bytes unused in each, changes, pages, changes then
@@ -44,6 +44,17 @@ _DROP = np.minimum(64 - 8 * _WIDTH[:10], 63)  # bits of eight bytes that are not
 
 class Unusual(Exception):
     """This table is for sqlite3 to read."""
+
+
+class Block(Struct):
+    """Some leaf pages of a table: their bytes, until the next ones are read; the offsets of the cells in them and of
+    these cells' pages' ends; which of the table's leaf pages they are, and how many it has in all."""
+
+    buffer: Bytes
+    cells: Integers
+    ends: Integers
+    pages: range
+    whole: int
 
 
 class Pages:
@@ -76,21 +87,25 @@ class Pages:
         """Columns of the table at page `root` by their places in its records, NULL as 0, without the rows in which one
         of the places `known` is NULL. A column is as narrow as its values allow, 32 or 64 bits, and one of one value
         takes no memory: none may be written to."""
+        columns = [GrowingColumn() for _ in places]
+        for some in self.blocks(root):
+            count, values = _decode(some.buffer, some.cells, some.ends, self.usable, places, known)
+            likely = int(count / len(some.pages) * some.whole * _ROOM)
+            for one, value in zip(columns, values, strict=True):
+                one.add(value, count, likely)
+        return [one.values() for one in columns]
+
+    def blocks(self, root: int) -> Iterator[Block]:
+        """The rows of the table at page `root` in order, many pages at a time; pages without rows are left out."""
         leaves = self.leaves_of(root)
         step = max(AT_ONCE // self.size, 1)
-        columns = [GrowingColumn() for _ in places]
         buffer = np.zeros(step * self.size + SPARE, dtype=np.uint8)
         for first in range(0, len(leaves), step):
             some = leaves[first : first + step]
             self.load(some, buffer)
             cells, ends = self.cells(buffer, len(some))
-            if not len(cells):
-                continue
-            count, values = _decode(buffer, cells, ends, self.usable, places, known)
-            likely = int(count / len(some) * len(leaves) * _ROOM)
-            for one, value in zip(columns, values, strict=True):
-                one.add(value, count, likely)
-        return [one.values() for one in columns]
+            if len(cells):
+                yield Block(buffer, cells, ends, range(first, first + len(some)), len(leaves))
 
     def load(self, numbers: Integers, buffer: Bytes) -> None:
         """The pages of these numbers, one behind the other."""
@@ -263,44 +278,3 @@ class _Record:
         if not isinstance(type_, int) and not _BARE.isdisjoint(types):
             number = np.where(_WIDTH.take(type_) > 0, number, type_ == 9)
         return number if 5 in types or 6 in types else number.astype(np.int32)
-
-
-def _type(values: Values) -> np.dtype[Any]:
-    if isinstance(values, int):
-        return np.dtype(np.int32 if -(1 << 31) <= values < 1 << 31 else np.int64)
-    return values.dtype
-
-
-class GrowingColumn:
-    """A column that grows, without memory as long as all its values are the same."""
-
-    def __init__(self) -> None:
-        self.size = 0
-        self.same: int | None = 0
-        self.room: NDArray[np.signedinteger[Any]] = np.empty(0, dtype=np.int32)
-
-    def add(self, values: Values, count: int, likely: int) -> None:
-        """`count` values; `likely` there will be so many in all."""
-        if not count:
-            return
-        if not isinstance(values, int) and values[0] == values[-1] and (values == values[0]).all():
-            values = int(values[0])
-        if isinstance(values, int) and (self.same == values or not self.size):
-            self.same = values
-            self.size += count
-            return
-        end = self.size + count
-        type_ = np.promote_types(self.room.dtype, _type(values))
-        if self.same is not None:
-            type_ = np.promote_types(type_, _type(self.same))
-        if end > len(self.room) or type_ != self.room.dtype:
-            room = np.empty(max(likely, end, len(self.room) * 3 // 2), dtype=type_)
-            room[: self.size] = self.room[: self.size] if self.same is None else self.same
-            self.room = room
-        self.room[self.size : end] = values
-        self.same, self.size = None, end
-
-    def values(self) -> Numbers:
-        if self.same is not None:
-            return np.broadcast_to(np.int64(self.same), (self.size,))
-        return self.room[: self.size]

@@ -4,14 +4,12 @@ ends kept. By matplotlib, which is imported only here."""
 from __future__ import annotations
 
 import textwrap
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.reports import words
-from kscope.reports.plot import BARS, DIM, INK, check
+from kscope.reports.plot import BARS, DIM, INK, check, prepare, save
 from kscope.reports.worklog import phrases
 from kscope.worklog.ladder import Rung
 
@@ -22,13 +20,7 @@ WIDEST = 100.0  # inches: past 400 at this resolution no picture is made
 def draw(rungs: Sequence[Rung], path: Path) -> None:
     """Write the picture of one ladder. Raises KscopeError: a suffix that is none, no matplotlib, not to be written."""
     check(path)
-    import matplotlib
-
-    matplotlib.use("Agg")
-    matplotlib.rcParams.update({
-        "svg.hashsalt": "kscope", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
-        "text.parse_math": False,
-    })  # fmt: skip
+    prepare()
     from matplotlib.figure import Figure
 
     deepest = max(r.depth for r in rungs)
@@ -42,13 +34,7 @@ def draw(rungs: Sequence[Rung], path: Path) -> None:
     tree.set_xticks(range(len(order)), [_label(r) for r in order], fontsize=7.5)
     name = words.shorten(words.without_parameters(rungs[0].entry.kernel), 60)
     figure.suptitle(f"{name}: {phrases.headline(rungs)}", fontsize=10, fontweight="bold")
-    metadata = {"Date": None} if path.suffix == ".svg" else {"CreationDate": None} if path.suffix == ".pdf" else {}
-    try:
-        with warnings.catch_warnings(action="ignore"):  # of letters that the font lacks: a box says it
-            figure.savefig(path, dpi=160, bbox_inches="tight", metadata=metadata)
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise KscopeError("unwritable", f"{path}: {reason}", "choose another place for -o", EXIT_USAGE) from None
+    save(figure, path, "-o")
 
 
 def _bars(axes: Any, order: Sequence[Rung]) -> None:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 COLLECT = "--set full --section PmSampling"
 EXPOSED = 0.03  # of the time that the unit loses to waits for data: findings that promise less are for information
-AHEAD = 0.25  # share of its time that a producer waits for slots, from which it is not the one that is late
 FULL = 0.85  # load of a memory unit from which it is what the waits are for
 REMOVED = 0.85  # of a loss that its remedy usually takes away: an overlapped epilogue leaves a rest
 

@@ -20,7 +20,7 @@ it is never ahead), exact retry counts on both sides, memory units that are not 
 
 Make the producer faster: larger boxes a copy, one elected lane, addresses by increments, tensor maps prefetched,
 multicast in a cluster so that each block issues less, a second producer warp for the other operand; nothing else in the
-producer's loop.
+producer's loop. Where the producer itself computes what is handed over (converts, scales), give that to more warps.
 
 Before:
 
@@ -71,8 +71,11 @@ PTX ISA, mbarrier and cp.async.bulk.tensor; CUTLASS, pipeline of sm90 warp-speci
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
-from kscope.rules._shared.pipelines import AHEAD, DataRule, role_evidence, sampled, unit_title
-from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
+from kscope.rules._shared.pipelines import DataRule, role_evidence, sampled, unit_title
+from kscope.rules.base import PASSED, Missing, Outcome, Passed, derived, percent
+
+COPIES = "larger boxes a copy, multicast in a cluster, less work in the producer's loop, a second producer warp"
+COMPUTES = "more warps for the producer's arithmetic, or leave it to those that use the data; less of it a stage"
 
 
 class ProducerBoundPipeline(DataRule):
@@ -86,8 +89,9 @@ class ProducerBoundPipeline(DataRule):
         if isinstance(known, (Passed, Missing)):
             return known
         sp, loss, slots = known
-        if slots >= AHEAD:
+        if not sp.asks_late:
             return PASSED
+        made = sp.makes >= facts.constants.producer_makes
         producers = [i for r in sp.roles.producers for i in r.members]
         return self.finding(
             why=(
@@ -95,9 +99,14 @@ class ProducerBoundPipeline(DataRule):
                 f"producer waits for a free slot in only {percent(slots)} of its own time: it works on "
                 f"{percent(1 - slots)} of it. No memory unit is full ({percent(facts.counters.beyond_l1_load)})."
             ),
-            fix="larger boxes a copy, multicast in a cluster, less work in the producer's loop, a second producer warp",
-            evidence=[*self.lost(sp, loss, slots), *role_evidence(sp)],
+            fix=COMPUTES if made else COPIES,
+            evidence=[
+                *self.lost(sp, loss, slots),
+                *([derived("arithmetic of the producer", sp.makes, "", "of what it executes")] if made else []),
+                *role_evidence(sp),
+            ],
             locations=sampled(code, producers),
             estimate=facts.estimate.regain(loss.data, sure=1.0, high=loss.steady),
             confidence=0.8,
+            regime="compute" if made else None,
         )

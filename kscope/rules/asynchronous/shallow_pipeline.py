@@ -58,7 +58,7 @@ Little's law; CUTLASS, StageCountAuto.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
-from kscope.rules._shared.pipelines import AHEAD, DataRule, role_evidence, sampled, unit_title
+from kscope.rules._shared.pipelines import DataRule, role_evidence, sampled, unit_title
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, counted, derived, percent
 
 
@@ -73,7 +73,7 @@ class ShallowPipeline(DataRule):
         if isinstance(known, (Passed, Missing)):
             return known
         sp, loss, slots = known
-        if slots < AHEAD:
+        if sp.asks_late:
             return PASSED
         stages, size = sp.waits.stages, sp.waits.stage_bytes
         ring = f" The ring has {counted(stages, 'stage')}" if stages else ""

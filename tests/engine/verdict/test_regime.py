@@ -196,7 +196,7 @@ def test_issue_slots_bound_the_code_as_it_stands(diagnosis: Callable[[str], Kern
     assert bounded
     for k in bounded:
         assert k.headroom is not None and "device-memory" not in k.headroom.bounded_by
-def _with(facts: Facts, level: float, data: float, producers: list[object] | None = None) -> str:
+def _with(facts: Facts, level: float, data: float) -> str:
     """The regime of a specialised capture whose pipe holds another level and whose consumers wait another share."""
     sp = facts.specialized.pipeline
     assert sp is not None and sp.loss is not None and sp.phases is not None
@@ -204,7 +204,7 @@ def _with(facts: Facts, level: float, data: float, producers: list[object] | Non
         loss=structs.replace(sp.loss, data=data, epilogue=0.02, loop=0.02, pipe=0.0),
         phases=structs.replace(sp.phases, level=level),
         resolved=True,
-        roles=sp.roles if producers is None else SimpleNamespace(producers=producers),
+        asks_late=sp.asks_late,
     )
     changed = Facts(facts.kernel)
     changed.specialized.__dict__["pipeline"] = other
@@ -220,12 +220,3 @@ def test_the_pipe_of_a_specialised_kernel_names_its_regime_unless_it_is_mostly_i
     stages = facts("ws_gemm.stages2")
     assert _with(stages, 0.76, 0.13) == "compute, tensor_pipe"
     assert _with(stages, 0.66, 0.35) == "memory, memory_latency"
-
-
-def test_a_producer_that_computes_is_not_memory(facts: Callable[[str], Facts]) -> None:
-    """A third of what the consumers of this copy execute is arithmetic: were they waited for, it would be for that."""
-    copy = facts("tma_scale.stages2")
-    assert copy.specialized.pipeline is not None
-    (consumer,) = [r for r in copy.specialized.pipeline.roles.roles if r.name == "consumer"]
-    assert _with(copy, 0.5, 0.35) == "memory, memory_latency"
-    assert _with(copy, 0.5, 0.35, [consumer]) == "compute, dependency_latency"
