@@ -74,7 +74,8 @@ class CounterFacts:
         to its limit as device memory. What its overall counter shows then is device memory's time
         (kscope/arch/units.toml)."""
         dram, l2, moved = self.units.get("dram"), self.units.get("l2"), self.traffic.dram_bytes
-        if dram is None or l2 is None or not moved or SECTOR * self.traffic.l2_sectors > PASSED_ON * moved:
+        through = SECTOR * self.traffic.l2_sectors
+        if dram is None or l2 is None or not moved or not through or through > PASSED_ON * moved:
             return False
         return l2.named < dram.load
 
