@@ -125,6 +125,7 @@ _NAMES = r"""
     lts__t_sectors_srcunit_tex_op_read.sum
     lts__t_sectors_srcunit_tex_op_write.sum
     lts__t_tag_requests
+    lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed
     lts__throughput
     lts__throughput.avg.pct
     lts__throughput.avg.pct_of_peak_sustained_elapsed

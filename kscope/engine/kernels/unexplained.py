@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kscope.engine.kernels.reading import unreadable
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.quoted import quoted
@@ -66,7 +67,8 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
 def _where(facts: Facts, reason: str) -> str:
     code = facts.code
     if code is None or reason not in code.stall:
-        return "; where, samples would tell (--section SourceCounters)"
+        lost = "; where, its code would tell, which cannot be read here"
+        return lost if unreadable(facts.kernel) else "; where, samples would tell (--section SourceCounters)"
     every = sum(code.samples)
     waits = code.stall[reason]
     hot = [i for i in code.hottest(range(len(code)), waits)[:SHOWN] if every and waits[i] >= PLACE * every]

@@ -74,7 +74,7 @@ def traffic(kernel: Kernel) -> Traffic:
         local_sectors=l1("sectors", "local", "ld", "st"),
         l1_hit=percent("l1tex__t_sector_hit_rate.pct"),
         l2_hit=percent("lts__t_sector_hit_rate.pct"),
-        l2_sectors=m.first("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors.sum") or 0.0,
+        l2_sectors=_served(kernel) or m.get("lts__t_sectors.sum") or 0.0,
         l2_requests=_requests(kernel),
         dram_bytes=(read or 0.0) + (written or 0.0) if read is not None or written is not None else None,
         tma_bytes=m.total(bulk, bulk_store.format("st"), bulk_store.format("red")),
@@ -108,6 +108,14 @@ def _sysmem(kernel: Kernel) -> float:
     return share / 100 * max(0.0, slices - cycles / each) * each
 
 
+def _served(kernel: Kernel) -> float:
+    """Sectors that L2 served for the SMs, by what they did where the sum was not collected; 0 where neither was."""
+    m = kernel.metrics
+    ours = m.get("lts__t_sectors_srcunit_tex.sum")
+    return m.total(*(f"lts__t_sectors_srcunit_tex_op_{op}.sum" for op in OPERATIONS)) if ours is None else ours
+
+
+OPERATIONS = ("read", "write", "atom", "red")
 TAGS = 1.3
 """Lookups of tags over requests, where both are counted and scaled to the SMs' share of sectors: 0.9 to 1.3 on two
 thirds of fixtures/h200. The upper end stands in, so that no more is promised than the requests would allow."""
@@ -120,7 +128,7 @@ def _requests(kernel: Kernel) -> float:
     if counted is not None:
         return counted
     busy, cycles = m.get("lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed"), m.get("lts__cycles_elapsed.sum")
-    ours, every = m.get("lts__t_sectors_srcunit_tex.sum"), m.get("lts__t_sectors.sum")
+    ours, every = _served(kernel), m.get("lts__t_sectors.sum")
     if busy is None or not cycles or not ours or not every:
         return 0.0
     return busy / 100 * cycles * ours / every / TAGS

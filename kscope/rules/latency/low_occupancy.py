@@ -43,7 +43,8 @@ From (capture occupancy_smem.slow):
 
 ## When it is wrong
 
-Warp-specialised kernels keep a unit busy with few warps by design. Kernels with much independent work a thread hide
+Warp-specialised kernels keep a unit busy with few warps by design, and so do products on tensor cores: without the code
+of one the finding is less sure of itself. Kernels with much independent work a thread hide
 latency without occupancy. Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the
 registers. Fixes that take more registers (unrolling, register tiles) contradict this one; only the better of the two is
 suggested.
@@ -62,6 +63,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, de
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
+PRODUCTS = 0.02  # busy share of the tensor pipe, from which a kernel is for products; others have none at all
 INSTEAD = "more independent work a thread instead"
 MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
 SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
@@ -115,13 +117,19 @@ class LowOccupancy(CounterRule):
             estimate=estimate,
             remedies=[Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers")],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
-            confidence=0.9 if unused or occ.theoretical <= 0.15 * occ.maximum else 0.65,
+            confidence=0.9 if unused or (occ.theoretical <= 0.15 * occ.maximum and not self._by_design(facts)) else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
 
     def _hottest(self, facts: Facts) -> list[Location]:
         code = facts.code
         return code.locations(code.hottest(range(len(code)))[:2]) if code is not None else []
+
+    def _by_design(self, facts: Facts) -> bool:
+        """Products on tensor cores hold their tiles in registers and shared memory: few warps are the price of reuse, and
+        without the code it cannot be told whether they hide what they wait for."""
+        tensor = facts.counters.units.get("tensor")
+        return facts.code is None and tensor is not None and tensor.busy > PRODUCTS
 
     def _shared_untouched(self, facts: Facts) -> bool:
         """Shared memory is reserved, yet no executed instruction reads or writes it."""
