@@ -133,7 +133,6 @@ _NAMES = r"""
     profiler__replayer_passes
     sass__inst_executed_per_opcode_with_modifier_all
     sass__inst_executed_register_spilling
-    sass__inst_executed_shared_loads
     sm__active_warps_avg_per_active_cycle_pct
     sm__cycles_active
     sm__cycles_active.avg

@@ -99,13 +99,13 @@ class LowOccupancy(CounterRule):
         verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
         reserve = " It is reserved but no instruction touches it." if unused else ""
         fullest = facts.counters.busiest
+        units = f"no unit is busier than {percent(fullest.busy)}" if fullest else "how busy units are was not collected"
         return self.finding(
             title=f"{names.capitalize()} {verb[0]} an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
                 f"{names} {verb[1]} {counted(launch.blocks_per_sm, 'block')} of "
                 f"{counted(launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
-                f"waiting, and no unit is busier than {percent(fullest.busy if fullest else 0.0)}. "
-                f"{target} warps would fit without that limit."
+                f"waiting, and {units}. {target} warps would fit without that limit."
             ),
             fix=f"reduce {names} a block so that {target} warps fit",
             evidence=[
@@ -133,10 +133,11 @@ class LowOccupancy(CounterRule):
 
     def _shared_untouched(self, facts: Facts) -> bool:
         """Shared memory is reserved, yet no executed instruction reads or writes it."""
-        executed = facts.kernel.metrics.first(
-            "smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads"
+        # sass__inst_executed_shared_loads knows neither ldmatrix nor stores: L1 says whether anything passed
+        passed = facts.kernel.metrics.first(
+            "smsp__sass_inst_executed_op_shared.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
         )
-        return facts.kernel.launch.shared_dynamic > 0 and executed == 0
+        return facts.kernel.launch.shared_dynamic > 0 and passed == 0
 
     def _target(self, facts: Facts, occ: Occupancy, *, unused: bool) -> int:
         """Warps an SM that a change within reach allows."""
