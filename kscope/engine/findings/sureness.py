@@ -2,8 +2,8 @@
 
 A promise is capped by the units and by what warps wait for. Where those were not collected nothing caps it: the gain
 lies between none and what the rule computed, and the middle on a log scale is all that can be said; of rules that
-promise what units have to spare, nothing but the upper end. Confidence falls with each part that could have contradicted
-the finding.
+promise what units have to spare, nothing but the upper end. Confidence falls with each part that could have
+contradicted the finding.
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
 ORDER = (
-    "SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables", "LaunchStats",
-    "Occupancy", "WorkloadDistribution", "SchedulerStats", "WarpStateStats", "InstructionStats", "SourceCounters",
-    "PmSampling",
+    "SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Chart",
+    "MemoryWorkloadAnalysis_Tables", "LaunchStats", "Occupancy", "WorkloadDistribution", "SchedulerStats",
+    "WarpStateStats", "InstructionStats", "SourceCounters", "PmSampling",
 )  # fmt: skip
 """The sections that rules read, as ncu lists them."""
 SINCE = {"WorkloadDistribution": (2024, 1), "PmSampling": (2024, 1)}

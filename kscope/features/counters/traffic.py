@@ -16,8 +16,9 @@ SECTOR = 32  # bytes
 class Traffic(Struct, frozen=True):
     """Sectors are 32 bytes; requests are warp-level. None where a counter was not collected.
 
-    global_/local_ count LSU accesses at L1, where that was not collected what the instructions asked for; l2_* count what L2 served for the SMs; dram_bytes device memory;
-    tma_bytes bulk copies, which bypass the LSU counters; l1_wavefronts all that passed the L1 data pipe.
+    global_/local_ count LSU accesses at L1, where that was not collected what the instructions asked for; l2_* count
+    what L2 served for the SMs; dram_bytes device memory; tma_bytes bulk copies, which bypass the LSU counters;
+    l1_wavefronts all that passed the L1 data pipe.
     """
 
     global_load_requests: float

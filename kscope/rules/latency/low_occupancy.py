@@ -117,7 +117,7 @@ class LowOccupancy(CounterRule):
             estimate=estimate,
             remedies=[Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers")],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
-            confidence=0.9 if unused or (occ.theoretical <= 0.15 * occ.maximum and not self._by_design(facts)) else 0.65,
+            confidence=0.9 if unused or self._very_few(facts, occ) else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
 
@@ -125,11 +125,12 @@ class LowOccupancy(CounterRule):
         code = facts.code
         return code.locations(code.hottest(range(len(code)))[:2]) if code is not None else []
 
-    def _by_design(self, facts: Facts) -> bool:
-        """Products on tensor cores hold their tiles in registers and shared memory: few warps are the price of reuse, and
-        without the code it cannot be told whether they hide what they wait for."""
+    def _very_few(self, facts: Facts, occ: Occupancy) -> bool:
+        """So few warps that they can hide little. But products on tensor cores hold their tiles in registers and shared
+        memory: few warps are the price of reuse, and without the code nobody can tell whether they hide enough."""
         tensor = facts.counters.units.get("tensor")
-        return facts.code is None and tensor is not None and tensor.busy > PRODUCTS
+        blind = facts.code is None and tensor is not None and tensor.busy > PRODUCTS
+        return occ.theoretical <= 0.15 * occ.maximum and not blind
 
     def _shared_untouched(self, facts: Facts) -> bool:
         """Shared memory is reserved, yet no executed instruction reads or writes it."""
