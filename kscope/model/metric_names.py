@@ -13,8 +13,10 @@ _NAMES = r"""
     device__attribute_global_memory_bus_width
     device__attribute_l2_cache_size
     device__attribute_l2s_count
+    device__attribute_max_mem_frequency_khz
     device__attribute_max_warps_per_multiprocessor
     device__attribute_mps_enabled
+    dram__bytes.sum
     dram__bytes.sum.peak_sustained
     dram__bytes.sum.per_second
     dram__bytes_read
@@ -243,6 +245,8 @@ _BEGINNINGS = r"""
 """Families that are read whole."""
 
 _PATTERNS = r"""
+    derived__sm__sass_thread_inst_executed_op_[A-Za-z0-9_]+_pred_on_x[A-Za-z0-9_]+
+    derived__smsp__sass_thread_inst_executed_op_[A-Za-z0-9_]+_pred_on_x[A-Za-z0-9_]+
     device__attribute_[A-Za-z0-9_]+
     dram__bytes_[A-Za-z0-9_]+\.sum
     l1tex__data_pipe_lsu_wavefronts\.[A-Za-z0-9_]+\.pct_of_peak_sustained_elapsed

@@ -51,6 +51,7 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
     if any(f.code in AT_THE_ROOF for f in told) or facts.specialized.pipeline is not None:
         return []
     out = []
+    whole = "all samples" if facts.counters.stalls.samples else "the time of warps is a"
     for reason, share in sorted(facts.counters.stalls.share.items(), key=lambda row: -row[1]):
         why = EXPLAINS.get(reason, ())
         if reason in WORK or share < LARGE or any(code.startswith(why) for code in codes if why):
@@ -58,7 +59,7 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
         name = reason.replace("_", " ")
         called = f"{NAMED[name]} ({name})" if name in NAMED else name
         out.append(
-            f"Unexplained: {percent(share)} of all samples wait for {called}, and no finding says why"
+            f"Unexplained: {percent(share)} of {whole} wait for {called}, and no finding says why"
             f"{_where(facts, reason)}"
         )
     return out

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.engine.findings.rank import PAYS, ROOFS, pays
+from kscope.engine.kernels.headroom import WRITTEN
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
 from kscope.model.contract.next_step import UNHEARD
@@ -110,6 +111,8 @@ def _measure(blind: Blind, room: Headroom | None) -> NextStep:
     worth = "how far the roof is would be known then too"
     if room is not None:
         worth = f"knowing is worth at most {times(room.speedup_bound)} ({room.bounded_by})"
+        if room.bounded_by.endswith(WRITTEN):
+            worth = f"{times(room.speedup_bound)} is left to {room.bounded_by}, and what other code would gain is open"
     why = f"{blind.words if blind.silent else UNSAMPLED}{f': {blind.unread}' if blind.unread else ''}; {worth}"
     return NextStep(do="measure", words=words, why=why, command=blind.command)
 
