@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AGAIN = "copy it again, or make it again; if it is sound please report, with the traceback of KSCOPE_DEBUG=1"
+NO_CODE = "the report embeds no machine code, or it is damaged"
 ROOM = "make room, or set TMPDIR"
 _FULL = {errno.EDQUOT, errno.EFBIG, errno.ENOSPC}
 _NO_FOLDER = "No usable temporary directory"  # the tempfile module, which tries them by writing

@@ -13,8 +13,10 @@ _NAMES = r"""
     device__attribute_global_memory_bus_width
     device__attribute_l2_cache_size
     device__attribute_l2s_count
+    device__attribute_max_mem_frequency_khz
     device__attribute_max_warps_per_multiprocessor
     device__attribute_mps_enabled
+    dram__bytes.sum
     dram__bytes.sum.peak_sustained
     dram__bytes.sum.per_second
     dram__bytes_read
@@ -125,6 +127,7 @@ _NAMES = r"""
     lts__t_sectors_srcunit_tex_op_read.sum
     lts__t_sectors_srcunit_tex_op_write.sum
     lts__t_tag_requests
+    lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed
     lts__throughput
     lts__throughput.avg.pct
     lts__throughput.avg.pct_of_peak_sustained_elapsed
@@ -132,7 +135,6 @@ _NAMES = r"""
     profiler__replayer_passes
     sass__inst_executed_per_opcode_with_modifier_all
     sass__inst_executed_register_spilling
-    sass__inst_executed_shared_loads
     sm__active_warps_avg_per_active_cycle_pct
     sm__cycles_active
     sm__cycles_active.avg
@@ -243,6 +245,8 @@ _BEGINNINGS = r"""
 """Families that are read whole."""
 
 _PATTERNS = r"""
+    derived__sm__sass_thread_inst_executed_op_[A-Za-z0-9_]+_pred_on_x[A-Za-z0-9_]+
+    derived__smsp__sass_thread_inst_executed_op_[A-Za-z0-9_]+_pred_on_x[A-Za-z0-9_]+
     device__attribute_[A-Za-z0-9_]+
     dram__bytes_[A-Za-z0-9_]+\.sum
     l1tex__data_pipe_lsu_wavefronts\.[A-Za-z0-9_]+\.pct_of_peak_sustained_elapsed

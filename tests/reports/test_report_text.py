@@ -151,7 +151,7 @@ def test_roofline_marks_the_side_that_the_kernel_is_on(intensity: float | None, 
 
 def test_adjusted_stalls_say_what_the_raw_ones_were() -> None:
     report = flat(text(sample.analysis()))
-    assert "% of samples (adjusted)" in report
+    assert "% of their time (adjusted)" in report
     assert "raw samples say barrier 24 %" in report
     assert re.search(r"barrier █+▌? +15 %", report)
 

@@ -1,8 +1,9 @@
 """What findings may promise of a kernel of which not everything was collected.
 
 A promise is capped by the units and by what warps wait for. Where those were not collected nothing caps it: the gain
-lies between none and what the rule computed, and the middle on a log scale is all that can be said. Confidence falls
-with each part that could have contradicted the finding.
+lies between none and what the rule computed, and the middle on a log scale is all that can be said; of rules that
+promise what units have to spare, nothing but the upper end. Confidence falls with each part that could have
+contradicted the finding.
 """
 
 from __future__ import annotations
@@ -24,6 +25,12 @@ DOUBT: Mapping[Part, float] = {
 """Factor on the confidence of a finding for each part that lacks. Judged: with all of them missing (0.4) a finding that
 is sure of itself (0.9) falls to 0.37, below what the next step follows (`next_step.SURE`); without states and code
 (`ncu` without options: 0.77) what the launch alone proves stays above."""
+GRID = "GRD401"
+SPARE = (GRID, "GRD405", "LAT301", "LAT302", "LAT303", "MEM102")
+"""Rules that promise what units have to spare: more in flight, wider accesses; they take no work from a full one. Where
+no unit was collected nothing says that there is anything to spare: on reports of source counters alone they promised
+1.25x or more for 25 of 41 labelled captures that are at their roof (tools/partial.py). SMs without a block are to spare
+whatever else is."""
 ALONE = ("ASY505", "GRD404")
 """Rules whose findings nothing could contradict: wrong results, which the code proves, and lanes without a thread."""
 
@@ -37,13 +44,15 @@ def tempered(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
             factor *= doubt
     if factor == 1.0:
         return list(findings)
-    return ranked(_less(f, factor, capped=known.units) for f in findings)
+    empty = facts.counters.launch.idle_sms > facts.counters.launch.sms // 4
+    return ranked(_less(f, factor, capped=known.units, empty=empty) for f in findings)
 
 
-def _less(finding: Finding, factor: float, *, capped: bool) -> Finding:
+def _less(finding: Finding, factor: float, *, capped: bool, empty: bool) -> Finding:
     less = max(min(finding.confidence, FAINT), factor * finding.confidence)
     sure = finding.confidence if finding.code in ALONE else less
     finding = structs.replace(finding, confidence=round(sure, 2))
     if capped or finding.estimate is None:
         return finding
-    return structs.replace(finding, estimate=uncapped(finding.estimate))
+    spare = finding.code in SPARE and not (empty and finding.code == GRID)
+    return structs.replace(finding, estimate=uncapped(finding.estimate, told=not spare))

@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Sequence
 
+from kscope.engine.kernels.reading import unreadable
 from kscope.features.counters.collected import SECTIONS, Part
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import NotApplicable
@@ -14,9 +15,9 @@ from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
 ORDER = (
-    "SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Tables", "LaunchStats",
-    "Occupancy", "WorkloadDistribution", "SchedulerStats", "WarpStateStats", "InstructionStats", "SourceCounters",
-    "PmSampling",
+    "SpeedOfLight", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis", "MemoryWorkloadAnalysis_Chart",
+    "MemoryWorkloadAnalysis_Tables", "LaunchStats", "Occupancy", "WorkloadDistribution", "SchedulerStats",
+    "WarpStateStats", "InstructionStats", "SourceCounters", "PmSampling",
 )  # fmt: skip
 """The sections that rules read, as ncu lists them."""
 SINCE = {"WorkloadDistribution": (2024, 1), "PmSampling": (2024, 1)}
@@ -82,11 +83,6 @@ def sections(facts: Facts, silent: Sequence[NotApplicable]) -> list[str]:
     wanted -= {name for name in kernel.sections if not _empty(name, known.missing)}
     version = _version(kernel.tool_version)
     return [name for name in ORDER if name in wanted and (version is None or version >= SINCE.get(name, (0, 0)))]
-
-
-def unreadable(kernel: Kernel) -> bool:
-    """Whether the report was collected with its code and the code could not be read."""
-    return kernel.program is None and kernel.counters is not None
 
 
 def _empty(section: str, missing: Sequence[Part]) -> bool:

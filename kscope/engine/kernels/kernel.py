@@ -19,6 +19,7 @@ from kscope.engine.kernels.collecting import command, unsampled
 from kscope.engine.kernels.elders import without_advice
 from kscope.engine.kernels.headroom import headroom, under_the_roof
 from kscope.engine.kernels.libraries import library_of, note
+from kscope.engine.kernels.reading import reading
 from kscope.engine.kernels.tiles import without_threads
 from kscope.engine.kernels.unexplained import unexplained
 from kscope.engine.verdict.next_step import LATER, Blind, next_step
@@ -138,7 +139,9 @@ def _blind(facts: Facts, said: Outcomes, regimen: Regimen, before: int) -> Blind
     silent = len(said.not_applicable) + len(said.errors)
     rules = silent + len(said.passed) + len(said.findings)
     asked = command(facts, said.not_applicable, before)
-    later = LATER if facts.chip.elder else ""
+    later, lost = (LATER, None) if facts.chip.elder else ("", reading(facts.kernel))
+    if asked is None and lost is not None:
+        return Blind(silent, rules, lost[0], regimen.regime == "unknown", unsampled(facts), unread=lost[1])
     return Blind(silent, rules, asked, regimen.regime == "unknown", unsampled(facts), later)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kscope.engine.kernels.reading import unreadable
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.quoted import quoted
@@ -50,6 +51,7 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
     if any(f.code in AT_THE_ROOF for f in told) or facts.specialized.pipeline is not None:
         return []
     out = []
+    whole = "all samples" if facts.counters.stalls.samples else "the time of warps is a"
     for reason, share in sorted(facts.counters.stalls.share.items(), key=lambda row: -row[1]):
         why = EXPLAINS.get(reason, ())
         if reason in WORK or share < LARGE or any(code.startswith(why) for code in codes if why):
@@ -57,7 +59,7 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
         name = reason.replace("_", " ")
         called = f"{NAMED[name]} ({name})" if name in NAMED else name
         out.append(
-            f"Unexplained: {percent(share)} of all samples wait for {called}, and no finding says why"
+            f"Unexplained: {percent(share)} of {whole} wait for {called}, and no finding says why"
             f"{_where(facts, reason)}"
         )
     return out
@@ -66,7 +68,8 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
 def _where(facts: Facts, reason: str) -> str:
     code = facts.code
     if code is None or reason not in code.stall:
-        return "; where, samples would tell (--section SourceCounters)"
+        lost = "; where, its code would tell, which cannot be read here"
+        return lost if unreadable(facts.kernel) else "; where, samples would tell (--section SourceCounters)"
     every = sum(code.samples)
     waits = code.stall[reason]
     hot = [i for i in code.hottest(range(len(code)), waits)[:SHOWN] if every and waits[i] >= PLACE * every]

@@ -7,7 +7,7 @@ have been a guess.
 
 from __future__ import annotations
 
-from kscope.engine.verdict.regimen import Regimen, few_blocks, unknown
+from kscope.engine.verdict.regimen import Regimen, empty_sms, unknown
 from kscope.features.facts import SECTOR, Facts
 from kscope.model.contract.analysis import Limiter
 from kscope.model.units import percent
@@ -31,7 +31,7 @@ ELAPSED = ".avg.pct_of_peak_sustained_elapsed"
 def by_what_is_there(facts: Facts) -> Regimen:
     """In this order: an empty chip, what comes over the bus, a path that is full and rarely is, slices of L2 that
     differ, one side busier than the other."""
-    steps = (few_blocks, _bus, _memory_system, by_full_constants, _slices, _side)
+    steps = (empty_sms, _bus, _memory_system, by_full_constants, _slices, _side)
     return next((found for step in steps if (found := step(facts)) is not None), None) or unknown(_nothing(facts))
 
 

@@ -2,7 +2,8 @@
 
 Two bars, both those of the ranking, none fitted. Below every roof a promise that is more than information (3 %,
 `findings/rank.py`) is worth a try. At a roof the model is within its own error of the limit, so only a fault that the
-ranking puts before the roof counts (`rank.pays`: 1.1x, and 5 % once its confidence is taken into account). A kernel is
+ranking puts before the roof counts (`rank.pays`: 1.1x, and 5 % once its confidence is taken into account); so it is
+where many rules could not look, for a measurement is worth more than a few percent. A kernel is
 at a roof where a rule says so, or where its fullest unit is as full as those rules ask (0.85 of what is attainable);
 specialised kernels only by the rules, whose timeline knows what the average hides. L2 counts with its overall counter
 also where it only hands on: that is device memory's time then (kscope/arch/units.toml), of sectors picked at random
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from kscope.engine.findings.rank import PAYS, ROOFS, pays
+from kscope.engine.kernels.headroom import WRITTEN
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
 from kscope.model.contract.next_step import UNHEARD
@@ -31,7 +33,7 @@ SURE = 0.6
 """Confidence from which a finding is followed although many rules could not look: what a report of few sections proves
 by itself, an empty chip for one, stays above it (engine/findings/sureness.py). Judged on tools/partial.py."""
 
-ELSEWHERE = "measure: no section of ncu would tell more: the code is in the report, and cannot be read here"
+ELSEWHERE = "measure: no section of ncu would tell more of this kernel"
 LATER = "measure: on a later chip"
 TIMELINE = "measure: the timeline of its units, which this capture lacks (MIG, vGPU and WSL have none)"
 UNSAMPLED = "an asynchronous kernel without the timeline of its units"
@@ -40,7 +42,8 @@ UNSAMPLED = "an asynchronous kernel without the timeline of its units"
 class Blind(Struct, frozen=True):
     """What could not be looked at: `silent` of `rules` rules lacked their inputs or failed; `command` would collect
     them (None where no section would). open: the verdict itself is unknown. unsampled: an asynchronous kernel without
-    the timeline of the units that it keeps busy. elsewhere: what to measure where no section would tell."""
+    the timeline of the units that it keeps busy. elsewhere: what to measure where no section would tell. unread: why
+    `command` reads the report again rather than profiling: its code is there."""
 
     silent: int
     rules: int
@@ -48,6 +51,7 @@ class Blind(Struct, frozen=True):
     open: bool = False
     unsampled: bool = False
     elsewhere: str = ""
+    unread: str = ""
 
     @property
     def much(self) -> bool:
@@ -63,8 +67,8 @@ def next_step(
 ) -> NextStep:
     """findings: ranked. problem: what the kernel was to solve, where that was named."""
     roof = _roof(facts, findings)
-    fault = next((f for f in findings if _counts(f, at_roof=roof is not None)), None)
     dark = blind.much or (blind.unsampled and roof is None)
+    fault = next((f for f in findings if _counts(f, at_roof=dark or roof is not None)), None)
     if fault is not None and (not dark or fault.confidence >= SURE):
         return _go_on(fault)
     if dark:
@@ -107,9 +111,10 @@ def _measure(blind: Blind, room: Headroom | None) -> NextStep:
     worth = "how far the roof is would be known then too"
     if room is not None:
         worth = f"knowing is worth at most {times(room.speedup_bound)} ({room.bounded_by})"
-    return NextStep(
-        do="measure", words=words, why=f"{blind.words if blind.silent else UNSAMPLED}; {worth}", command=blind.command
-    )
+        if room.bounded_by.endswith(WRITTEN):
+            worth = f"{times(room.speedup_bound)} is left to {room.bounded_by}, and what other code would gain is open"
+    why = f"{blind.words if blind.silent else UNSAMPLED}{f': {blind.unread}' if blind.unread else ''}; {worth}"
+    return NextStep(do="measure", words=words, why=why, command=blind.command)
 
 
 def _go_on(fault: Finding) -> NextStep:

@@ -3,7 +3,8 @@
 In this order, because each step explains the time left by the one before:
 1. most of the time no SM has work at all: the launch itself;
 2. a unit is full over the whole kernel: that unit (the roofline's answer);
-3. SMs stand idle, by a small grid, a partial last wave or uneven work: the launch shape;
+3. SMs stand idle, by a small grid, a partial last wave or uneven work: the launch shape, or where that was not measured
+   what the number of blocks foretells;
 4. a unit is well used but not full: that unit, with less confidence;
 5. nothing is: what the warps wait for, memory latency counting as memory, dependencies and issue as compute,
    barriers as overhead (`waits`);
@@ -17,7 +18,7 @@ from __future__ import annotations
 import msgspec
 
 from kscope.engine.verdict.leaning import by_full_constants, by_what_is_there
-from kscope.engine.verdict.regimen import UNSEEN, Regimen, lanes, shared_share
+from kscope.engine.verdict.regimen import UNSEEN, Regimen, empty_sms, lanes, shared_share
 from kscope.engine.verdict.waits import by_waits
 from kscope.features.counters.units import Unit
 from kscope.features.facts import Facts
@@ -63,6 +64,8 @@ def _decide(facts: Facts) -> Regimen:
         shape = _by_shape(facts)
         if shape is not None:
             return shape
+    if (empty := empty_sms(facts)) is not None:
+        return empty
     return _by_used(facts, unit) or by_full_constants(facts) or by_waits(facts) or by_what_is_there(facts)
 
 

@@ -21,7 +21,7 @@ def verdict(
     steps = []
     first = findings[0] if findings else None
     if step is not None and step.do == "measure":
-        steps.append("next: collect what lacks")
+        steps.append("next: read the code that the report holds" if blind.unread else "next: collect what lacks")
     elif first is not None and first.severity != "info" and first.estimate is not None:
         steps.append(
             f"next: {_lower(first.title)} ({first.code}), about {times(first.estimate.speedup)}, capped by "

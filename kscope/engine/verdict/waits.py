@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.engine.verdict.regimen import UNSEEN, Regimen, few_blocks, lanes, shared_share, unknown
+from kscope.engine.verdict.regimen import UNSEEN, Regimen, empty_sms, lanes, shared_share, unknown
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Limiter, Regime
 from kscope.model.units import percent
@@ -22,7 +22,7 @@ def by_waits(facts: Facts) -> Regimen | None:
     total = memory + compute + overhead + (mio or 0.0)
     if not total:
         return None
-    if (few := few_blocks(facts)) is not None:
+    if (few := empty_sms(facts)) is not None:
         return few
     if facts.chip.elder:
         return unknown(facts.chip.elder)
@@ -87,7 +87,17 @@ def _groups(facts: Facts) -> tuple[float, float, float, float | None]:
     compute += products
     if shared is None:
         return memory, compute, overhead, mio
-    return memory + mio * shared, compute + mio * (1 - shared), overhead, None
+    tables = min(_constants(facts), mio * (1 - shared))
+    return memory + mio * shared + tables, compute + mio * (1 - shared) - tables, overhead, None
+
+
+def _constants(facts: Facts) -> float:
+    """Share of warp time that waits for constants which lanes index: these pass the queue of shared memory and special
+    functions, and are memory."""
+    code = facts.code
+    if code is None or not len(code.indexed_constants):
+        return 0.0
+    return code.blamed_share(code.indexed_constants, "short_scoreboard", "mio_throttle")
 
 
 def _mio(facts: Facts) -> float:
@@ -114,6 +124,8 @@ def _memory_wait(facts: Facts, shared: float) -> Limiter:
             return "atomics"
     if shared > stalls.of("long_scoreboard", "lg_throttle"):
         return "shared_memory"
+    if _constants(facts) > stalls.of("long_scoreboard", "lg_throttle"):
+        return "l1_throughput"  # as where the path of constants is full (leaning.by_full_constants)
     return "l1_throughput" if stalls.of("lg_throttle") > stalls.of("long_scoreboard") else "memory_latency"
 
 

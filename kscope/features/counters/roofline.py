@@ -13,7 +13,10 @@ from kscope.model.kernel import Kernel, Metrics
 
 EXECUTED = "smsp__sass_thread_inst_executed_op_{}_pred_on.sum.per_cycle_elapsed"
 PEAK = "sm__sass_thread_inst_executed_op_{}_pred_on.sum.peak_sustained"
+DERIVED = "derived__smsp__sass_thread_inst_executed_op_{}_pred_on_x{}"
+DERIVED_PEAK = "derived__sm__sass_thread_inst_executed_op_{}_pred_on_x{}"
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
+HIGHEST = "device__attribute_max_mem_frequency_khz"
 BITS, EDGES = 8, 2
 VOLTA = 70  # before, the clock of device memory was counted in transfers: 9.07 GHz on a GTX 1080 of 10 Gbit/s a pin
 SCALAR = {  # precision -> (add, mul, fma, operations an instruction of one lane)
@@ -78,10 +81,11 @@ def roofline(kernel: Kernel) -> RooflinePoint | None:
 
 
 def peak_bandwidth(kernel: Kernel) -> float | None:
-    """Byte/s that device memory could move at the clock of the capture. Without the counter of its width: the bus, both
+    """Byte/s that device memory could move at the clock of the capture, else at its highest, which nothing but heat
+    keeps it from. Without the counter of its width: the bus, both
     edges of the clock (64 bytes a cycle on 256 bits, what the reports of sm_75 to sm_100 that hold both say)."""
     m = kernel.metrics
-    clock = m.get("dram__cycles_elapsed.avg.per_second")
+    clock = m.get("dram__cycles_elapsed.avg.per_second") or 1e3 * (m.get(HIGHEST) or 0.0)
     width = m.get("dram__bytes.sum.peak_sustained")
     if width is None:
         bits = m.first("device__attribute_global_memory_bus_width", "device__attribute_fb_bus_width")
@@ -96,6 +100,8 @@ def _bytes_per_s(kernel: Kernel, bandwidth: float | None) -> float | None:
     seconds = (kernel.duration_ns or 0.0) / 1e9
     if (read is not None or written is not None) and seconds:
         return ((read or 0.0) + (written or 0.0)) / seconds
+    if (both := m.get("dram__bytes.sum")) is not None and seconds:
+        return both / seconds
     if (rate := m.get("dram__bytes.sum.per_second")) is not None:
         return rate
     share = m.first(*(name + SHARE for name in ("dram__cycles_active", "dram__throughput", "gpu__dram_throughput")))
@@ -105,12 +111,22 @@ def _bytes_per_s(kernel: Kernel, bandwidth: float | None) -> float | None:
 def _scalar(m: Metrics, clock: float | None) -> list[Ceiling]:
     out = []
     for precision, (add, mul, fma, lanes) in SCALAR.items():
-        rate = [m.get(EXECUTED.format(op)) for op in (add, mul, fma)]
-        peak = m.get(PEAK.format(fma))
+        rate = [_rate(m, op, n) for op, n in ((add, lanes), (mul, lanes), (fma, 2 * lanes))]
+        doubled = m.get(DERIVED_PEAK.format(fma, 2 * lanes))
+        peak = m.get(PEAK.format(fma)) or (doubled / (2 * lanes) if doubled else None)
         if clock and peak and rate[2] is not None:
             work = (rate[0] or 0.0) + (rate[1] or 0.0) + 2 * rate[2]
             out.append(Ceiling(precision, work * lanes * clock, 2 * peak * lanes * clock))
     return out
+
+
+def _rate(m: Metrics, op: str, each: int) -> float | None:
+    """Instructions of lanes a cycle. The roofline sections hold some only as operations, `each` an instruction."""
+    counted = m.get(EXECUTED.format(op))
+    if counted is not None:
+        return counted
+    operations = m.get(DERIVED.format(op, each))
+    return operations / each if operations is not None else None
 
 
 def _tensor(m: Metrics, clock: float | None) -> list[Ceiling]:

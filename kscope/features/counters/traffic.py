@@ -6,6 +6,7 @@ import math
 
 from msgspec import Struct
 
+from kscope.features.counters.asked import asked
 from kscope.features.counters.units import elapsed_cycles
 from kscope.model.kernel import Kernel
 
@@ -15,8 +16,9 @@ SECTOR = 32  # bytes
 class Traffic(Struct, frozen=True):
     """Sectors are 32 bytes; requests are warp-level. None where a counter was not collected.
 
-    global_/local_ count LSU accesses at L1; l2_* count what L2 served for the SMs; dram_bytes device memory;
-    tma_bytes bulk copies, which bypass the LSU counters; l1_wavefronts all that passed the L1 data pipe.
+    global_/local_ count LSU accesses at L1, where that was not collected what the instructions asked for; l2_* count
+    what L2 served for the SMs; dram_bytes device memory; tma_bytes bulk copies, which bypass the LSU counters;
+    l1_wavefronts all that passed the L1 data pipe.
     """
 
     global_load_requests: float
@@ -28,6 +30,7 @@ class Traffic(Struct, frozen=True):
     l1_hit: float | None
     l2_hit: float | None
     l2_sectors: float
+    l2_requests: float
     dram_bytes: float | None
     tma_bytes: float
     sysmem_sectors: float
@@ -47,7 +50,13 @@ def traffic(kernel: Kernel) -> Traffic:
     m = kernel.metrics
     lsu = "l1tex__t_{}_pipe_lsu_mem_{}_op_{}.sum"
 
+    told = {what: m.get(lsu.format(what, "global", "ld")) is not None for what in ("requests", "sectors")}
+    by_code = {} if all(told.values()) else asked(kernel)
+
     def l1(what: str, space: str, *ops: str) -> float:
+        if by_code and not told[what]:
+            rows = (by_code.get(f"{space}_{op}", (0.0, 0.0)) for op in ops)
+            return sum(requests if what == "requests" else sectors for requests, sectors in rows)
         return m.total(*(lsu.format(what, space, op) for op in ops))
 
     def percent(name: str) -> float | None:
@@ -66,7 +75,8 @@ def traffic(kernel: Kernel) -> Traffic:
         local_sectors=l1("sectors", "local", "ld", "st"),
         l1_hit=percent("l1tex__t_sector_hit_rate.pct"),
         l2_hit=percent("lts__t_sector_hit_rate.pct"),
-        l2_sectors=m.first("lts__t_sectors_srcunit_tex.sum", "lts__t_sectors.sum") or 0.0,
+        l2_sectors=_served(kernel) or m.get("lts__t_sectors.sum") or 0.0,
+        l2_requests=_requests(kernel),
         dram_bytes=(read or 0.0) + (written or 0.0) if read is not None or written is not None else None,
         tma_bytes=m.total(bulk, bulk_store.format("st"), bulk_store.format("red")),
         sysmem_sectors=_sysmem(kernel),
@@ -97,6 +107,32 @@ def _sysmem(kernel: Kernel) -> float:
     if share is None or not cycles or not each:
         return 0.0
     return share / 100 * max(0.0, slices - cycles / each) * each
+
+
+def _served(kernel: Kernel) -> float:
+    """Sectors that L2 served for the SMs, by what they did where the sum was not collected; 0 where neither was."""
+    m = kernel.metrics
+    ours = m.get("lts__t_sectors_srcunit_tex.sum")
+    return m.total(*(f"lts__t_sectors_srcunit_tex_op_{op}.sum" for op in OPERATIONS)) if ours is None else ours
+
+
+OPERATIONS = ("read", "write", "atom", "red")
+TAGS = 1.3
+"""Lookups of tags over requests, where both are counted and scaled to the SMs' share of sectors: 0.9 to 1.3 on two
+thirds of fixtures/h200. The upper end stands in, so that no more is promised than the requests would allow."""
+
+
+def _requests(kernel: Kernel) -> float:
+    """Requests of the SMs at L2; where they were not collected, at least those that its lookups of tags mean."""
+    m = kernel.metrics
+    counted = m.get("lts__t_requests_srcunit_tex.sum")
+    if counted is not None:
+        return counted
+    busy, cycles = m.get("lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed"), m.get("lts__cycles_elapsed.sum")
+    ours, every = _served(kernel), m.get("lts__t_sectors.sum")
+    if busy is None or not cycles or not ours or not every:
+        return 0.0
+    return busy / 100 * cycles * ours / every / TAGS
 
 
 def _wavefronts(kernel: Kernel) -> float | None:

@@ -86,6 +86,8 @@ def units(metrics: Metrics) -> dict[str, Unit]:
         parts = [part for counter, demand in spec["parts"].items() if (part := _part(metrics, counter, demand, active))]
         parts = parts or [part for demand, names in spec.get("instead", {}).items()
                           if (part := _together(metrics, demand, names))]  # fmt: skip
+        if all(p.demand in spec.get("beside", ()) for p in parts):
+            continue  # a side path alone says nothing of the unit
         if parts:
             parts = [_named(p, parts) for p in parts]
             parts.sort(key=lambda p: -p.busy)
@@ -94,6 +96,13 @@ def units(metrics: Metrics) -> dict[str, Unit]:
                 attainable = _writing(metrics, attainable, spec["mixed"])
             out[name] = Unit(name, spec["title"], spec["regime"], spec["limiter"], attainable, tuple(parts))
     return out
+
+
+def by_rate(share: float, metric: str) -> Unit:
+    """Device memory, from bytes over time and its bandwidth: where counters of bytes are all that was collected."""
+    spec = table("units")["dram"]
+    part = Part("dram_bytes", min(share, 1.0), metric)
+    return Unit("dram", spec["title"], spec["regime"], spec["limiter"], spec["attainable"], (part,))
 
 
 def _part(metrics: Metrics, counter: str, demand: str, active: float) -> Part | None:

@@ -54,10 +54,11 @@ def give_or_take(estimate: Estimate, error: float) -> Estimate:
     )
 
 
-def uncapped(estimate: Estimate) -> Estimate:
+def uncapped(estimate: Estimate, *, told: bool = True) -> Estimate:
     """The same where no unit was collected that could cap it: from nothing to all of it, and between them the middle of
-    their logarithms, the point that is as far from both."""
-    point = round(math.sqrt(max(1.0, estimate.speedup)), 3)
+    their logarithms, the point that is as far from both. told: False where nothing in the report says that there is a
+    gain at all: then the point is none."""
+    point = round(math.sqrt(max(1.0, estimate.speedup)), 3) if told else 1.0
     return structs.replace(
         estimate, speedup=point, low=1.0, capped_by=UNSEEN, high=max(estimate.high, point)
     )

@@ -14,7 +14,7 @@ from kscope.features.counters.product_tile import Tile, tile
 from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
 from kscope.features.counters.traffic import SECTOR, Traffic, traffic
-from kscope.features.counters.units import Unit, busiest, units
+from kscope.features.counters.units import Unit, busiest, by_rate, units
 
 if TYPE_CHECKING:
     from kscope.features.profile.code import Code
@@ -32,7 +32,12 @@ class CounterFacts:
     @cached_property
     def units(self) -> dict[str, Unit]:
         """Units by their name in kscope/arch/units.toml ("dram", "l2", "l1", "tensor", "issue", ...)."""
-        return units(self._kernel.metrics)
+        found = units(self._kernel.metrics)
+        point = roofline(self._kernel) if "dram" not in found else None
+        if point is None or not point.moved or not point.bandwidth:
+            return found
+        named = (n for n in ("dram__bytes.sum", "dram__bytes_read.sum") if self._kernel.metrics.get(n) is not None)
+        return {"dram": by_rate(point.bytes_per_s / point.bandwidth, next(named, "dram__bytes.sum")), **found}
 
     @cached_property
     def collected(self) -> Collected:
@@ -74,7 +79,8 @@ class CounterFacts:
         to its limit as device memory. What its overall counter shows then is device memory's time
         (kscope/arch/units.toml)."""
         dram, l2, moved = self.units.get("dram"), self.units.get("l2"), self.traffic.dram_bytes
-        if dram is None or l2 is None or not moved or SECTOR * self.traffic.l2_sectors > PASSED_ON * moved:
+        through = SECTOR * self.traffic.l2_sectors
+        if dram is None or l2 is None or not moved or not through or through > PASSED_ON * moved:
             return False
         return l2.named < dram.load
 

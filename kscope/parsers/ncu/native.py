@@ -14,11 +14,13 @@ import re
 from array import array
 
 from kscope.model.errors import KscopeError
+from kscope.model.faults import NO_CODE
 from kscope.model.metric_names import is_read
 from kscope.model.quoted import quoted
 from kscope.parsers.ncu.metric_values import Unreadable, direct_calls
 from kscope.parsers.ncu.nvidia_rules import rules
 from kscope.parsers.ncu.old_names import STALLS, per_pc, stall_columns, today
+from kscope.parsers.ncu.other_disassembler import by_another
 from kscope.parsers.ncu.raw_metrics import described
 from kscope.parsers.ncu.timed import timed
 
@@ -172,12 +174,12 @@ def _sass(
         known = {offset: _instruction(action, entry, offset) for offset in wanted}
         texts = [text for text, _, _ in known.values()]
         if not any(texts):
-            raise Unreadable("the report embeds no machine code, or it is damaged")
+            raise Unreadable(NO_CODE)
         if texts.count(UNKNOWN) > len(texts) / 2:
-            raise Unreadable("NVIDIA's disassembler of this version does not know the chip, that of CUDA 13.0 does")
+            known = by_another(mangled, [(first - entry, last - entry) for first, last in runs], cache)
         if cache is not None:
             cache.store(mangled, known)
-    return [(offset, *known[offset]) for offset in wanted]
+    return [(offset, *known[offset]) for offset in wanted if offset in known]
 
 
 def _instruction(action: Any, entry: int, offset: int) -> tuple[str, str | None, int | None]:

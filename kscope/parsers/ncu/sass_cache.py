@@ -101,6 +101,11 @@ class SassCache:
         image = self.image(function)
         return target(bytes(self._images[image][:64]))[0] if self._images and image is not None else 0
 
+    def image_of(self, function: str) -> bytes | None:
+        """The ELF image that holds a function; None where there is no one such."""
+        image = self.image(function)
+        return bytes(self._images[image]) if self._images and image is not None else None
+
     def image(self, function: str) -> bytes | None:
         """Hash of the image that holds a function; None where there is no one such."""
         if self._images is None:

@@ -160,7 +160,7 @@ def _margin(page: Page, kernel: KernelAnalysis, sentence: str, *, verbose: bool)
     if kernel.headroom and (verbose or words.headroom(kernel.headroom) not in sentence):
         bound = words.headroom(kernel.headroom)
         parts.append(f"headroom {bound}, bounded by {one_line(kernel.headroom.bounded_by)}")
-    if verbose or kernel.verdict.confidence < words.UNSURE:
+    if verbose or (kernel.verdict.confidence < words.UNSURE and kernel.verdict.regime != "unknown"):
         parts.append(f"confidence {words.percent(kernel.verdict.confidence)}")
     if parts:
         page.paragraph(" · ".join(parts), lead=("  ", ""), indent=2, style="dim")
@@ -192,7 +192,7 @@ def _stalls(page: Page, kernel: KernelAnalysis, *, verbose: bool) -> None:
     stalls = sorted(kernel.stalls, key=lambda s: -s.share_adjusted)
     moved = [s for s in stalls if abs(s.share_raw - s.share_adjusted) >= 0.02]
     page.blank()
-    page.line(("  what warps wait for, % of samples" + (" (adjusted)" if moved else ""), "dim"))
+    page.line(("  what warps wait for, % of their time" + (" (adjusted)" if moved else ""), "dim"))
     least, most = (0.0001, len(stalls)) if verbose else (0.01, STALLS_SHOWN)
     kept = [s for s in stalls if s.share_adjusted >= least][:most]
     _bars(page, [(s.reason.replace("_", " "), s.share_adjusted) for s in kept])

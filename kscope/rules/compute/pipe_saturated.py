@@ -99,7 +99,7 @@ class PipeSaturated(CounterRule):
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
-                "attain: only less work, cheaper instructions or another pipe make this faster."
+                f"attain: only less work, cheaper instructions or another pipe make this faster.{_waste(facts, full)}"
             ),
             fix=FIXES.get(unit, "fewer or cheaper operations, packed or tensor instructions, a smaller type"),
             evidence=[
@@ -111,6 +111,16 @@ class PipeSaturated(CounterRule):
             regime=full.regime,
             severity="major",
         )
+
+
+def _waste(facts: Facts, full: Unit) -> str:
+    """Of a full cache whose accesses nobody counted: work that a better layout saves looks like work."""
+    if full.name not in CACHED or facts.code is not None or facts.kernel.counters is not None:
+        return ""
+    return (
+        " Whether bank conflicts or scattered lanes make a part of it was not collected "
+        "(--section SourceCounters --import-source yes)."
+    )
 
 
 def _peaks(unit: Unit) -> str:

@@ -70,6 +70,8 @@ from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
+BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
+UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
 UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
@@ -97,8 +99,8 @@ class ExposedMemoryLatency(ProfiledRule):
         share = code.blamed_share(loads, "long_scoreboard")
         if facts.specialized.pipeline is not None:  # roles wait by design: what a busy unit covers is no loss
             share = facts.specialized.pipeline.exposed_of("long_scoreboard", share)
-        full = facts.counters.memory_load or 0.0
-        if share < 0.25 or full > 0.75:
+        full = facts.counters.memory_load
+        if share < 0.25 or (full or 0.0) > 0.75:
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
         hot = [i for i in hot[:4] if code.blamed[i] > 0]
@@ -107,16 +109,19 @@ class ExposedMemoryLatency(ProfiledRule):
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
         way, ahead, others = self._way(facts, code, hot)
         factor = 1 / (1 - share + share / ahead)
+        spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
+        known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
         return self.finding(
+            title=None if full is not None else BLIND,
             why=(
-                f"{percent(share)} of all samples wait for global loads, while memory runs at {percent(full)} of what "
-                f"it attains and warps run {percent(running)} of the time. The first use of the hottest load follows "
+                f"{percent(share)} of all samples wait for global loads, while {spare} and warps run "
+                f"{percent(running)} of the time. The first use of the hottest load follows "
                 f"{counted(distance, 'instruction')} behind it."
             ),
             fix=way,
             evidence=[
                 derived("samples waiting for loads", share, "", "long_scoreboard, blamed by def-use"),
-                derived("load of the fullest memory unit", full, "", "of what kernels attain"),
+                *known,
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),

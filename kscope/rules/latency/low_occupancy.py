@@ -43,7 +43,8 @@ From (capture occupancy_smem.slow):
 
 ## When it is wrong
 
-Warp-specialised kernels keep a unit busy with few warps by design. Kernels with much independent work a thread hide
+Warp-specialised kernels keep a unit busy with few warps by design, and so do products on tensor cores: without the code
+of one the finding is less sure of itself. Kernels with much independent work a thread hide
 latency without occupancy. Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the
 registers. Fixes that take more registers (unrolling, register tiles) contradict this one; only the better of the two is
 suggested.
@@ -62,6 +63,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, de
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
+PRODUCTS = 0.02  # busy share of the tensor pipe, from which a kernel is for products; others have none at all
 INSTEAD = "more independent work a thread instead"
 MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
 SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
@@ -97,13 +99,13 @@ class LowOccupancy(CounterRule):
         verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
         reserve = " It is reserved but no instruction touches it." if unused else ""
         fullest = facts.counters.busiest
+        units = f"no unit is busier than {percent(fullest.busy)}" if fullest else "how busy units are was not collected"
         return self.finding(
             title=f"{names.capitalize()} {verb[0]} an SM to {occ.theoretical} of {occ.maximum} warps",
             why=(
                 f"{names} {verb[1]} {counted(launch.blocks_per_sm, 'block')} of "
                 f"{counted(launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
-                f"waiting, and no unit is busier than {percent(fullest.busy if fullest else 0.0)}. "
-                f"{target} warps would fit without that limit."
+                f"waiting, and {units}. {target} warps would fit without that limit."
             ),
             fix=f"reduce {names} a block so that {target} warps fit",
             evidence=[
@@ -115,7 +117,7 @@ class LowOccupancy(CounterRule):
             estimate=estimate,
             remedies=[Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers")],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
-            confidence=0.9 if unused or occ.theoretical <= 0.15 * occ.maximum else 0.65,
+            confidence=0.9 if unused or self._very_few(facts, occ) else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
 
@@ -123,12 +125,20 @@ class LowOccupancy(CounterRule):
         code = facts.code
         return code.locations(code.hottest(range(len(code)))[:2]) if code is not None else []
 
+    def _very_few(self, facts: Facts, occ: Occupancy) -> bool:
+        """So few warps that they can hide little. But products on tensor cores hold their tiles in registers and shared
+        memory: few warps are the price of reuse, and without the code nobody can tell whether they hide enough."""
+        tensor = facts.counters.units.get("tensor")
+        blind = facts.code is None and tensor is not None and tensor.busy > PRODUCTS
+        return occ.theoretical <= 0.15 * occ.maximum and not blind
+
     def _shared_untouched(self, facts: Facts) -> bool:
         """Shared memory is reserved, yet no executed instruction reads or writes it."""
-        executed = facts.kernel.metrics.first(
-            "smsp__sass_inst_executed_op_shared.sum", "sass__inst_executed_shared_loads"
+        # sass__inst_executed_shared_loads knows neither ldmatrix nor stores: L1 says whether anything passed
+        passed = facts.kernel.metrics.first(
+            "smsp__sass_inst_executed_op_shared.sum", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
         )
-        return facts.kernel.launch.shared_dynamic > 0 and executed == 0
+        return facts.kernel.launch.shared_dynamic > 0 and passed == 0
 
     def _target(self, facts: Facts, occ: Occupancy, *, unused: bool) -> int:
         """Warps an SM that a change within reach allows."""

@@ -62,7 +62,7 @@ CUDA C++ Best Practices Guide, Constant Memory.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Demand, Facts, total
-from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
+from kscope.rules.base import PASSED, Missing, Outcome, ProfiledRule, derived, measured, percent
 
 FULL = 0.9  # load of the constant cache from which all that queues for it waits for these loads
 
@@ -73,6 +73,7 @@ class DivergentConstantAccess(ProfiledRule):
     title = "Constant memory is indexed by the lane"
     regime = "memory"
     needs_samples = True
+    collect = "--section MemoryWorkloadAnalysis_Chart"
 
     def check(self, facts: Facts, code: Code) -> Outcome:
         m = facts.kernel.metrics
@@ -81,7 +82,9 @@ class DivergentConstantAccess(ProfiledRule):
             return PASSED
         executed = total(code.executed, indexed)
         requests = m.get("idc__requests.sum")
-        rounds = requests / executed if requests else 0.0
+        if requests is None and executed:
+            return Missing(f"rounds of indexed constant loads were not collected; profile with {self.collect}")
+        rounds = requests / executed if requests and executed else 0.0
         share = code.blamed_share(indexed) + facts.counters.stalls.of("imc_miss")
         cache = facts.counters.units.get("constant")
         if cache is not None and cache.load > FULL:

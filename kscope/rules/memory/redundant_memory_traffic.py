@@ -61,7 +61,8 @@ After (capture softmax_rows.registers):
 ## When it is wrong
 
 Kernels of bulk copies, whose sizes the code does not tell, are skipped.
-The distinct bytes are inferred from the grid, not from the arrays' sizes. Indirect addresses (gathers) are skipped.
+The distinct bytes are inferred from the grid, not from the arrays' sizes: where they would fill less than an eighth of
+L2, the inference is not believed. Indirect addresses (gathers) are skipped.
 
 ## Source
 
@@ -83,6 +84,9 @@ WORTH = 1.5  # traffic over distinct bytes below which nothing is called redunda
 BULK = family("bulk_read")
 Passes = dict[str, dict[int | None, float]]
 """Pointer -> loop -> bytes that one pass of it loads."""
+KEPT = 0.125
+"""Of L2, below which data do not go to device memory and come back while they are in use. Judged: loops over a grid
+whose size is no launch dimension made 0.1 MB of 1,200 (a public OpenACC kernel on a V100)."""
 BUSY = 0.4  # load of device memory below which its bytes are not what costs time
 
 
@@ -134,6 +138,8 @@ class RedundantMemoryTraffic(ProfiledRule):
         distinct = seen.distinct
         if not seen.repeated or not distinct or read < WORTH * distinct:
             return PASSED
+        if distinct < KEPT * (facts.kernel.metrics.get("device__attribute_l2_cache_size") or 0.0):
+            return PASSED  # L2 would have kept so little: the addresses are not what they look like
         written = facts.kernel.metrics.get("dram__bytes_write.sum") or 0.0
         kept = (distinct + written) / (read + written)
         fewer = max(kept, distinct / seen.asked)

@@ -166,12 +166,12 @@ class UncoalescedGlobalAccess(ExcessRule):
     def _scale(self, facts: Facts, code: Code, touched: Column, ideal: Column, bad: Excess) -> dict[Demand, float]:
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
-        traffic, m = facts.counters.traffic, facts.kernel.metrics
+        traffic = facts.counters.traffic
         bulk = traffic.tma_bytes / SECTOR  # bulk copies pass L2 too and are none of these accesses
         needed, kept = bad.needed + bulk, (bulk + bad.kept * bad.every) / (bulk + bad.every)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
         dram = min(1.0, needed * SECTOR / traffic.dram_bytes) if traffic.dram_bytes else 1.0
-        requests = m.get("lts__t_requests_srcunit_tex.sum") or 0.0
+        requests = traffic.l2_requests
         l2_requests = min(1.0, min(needed, traffic.l2_sectors) / LINE / requests) if requests else 1.0
         # A scattered request takes a wavefront a line that it touches, a coalesced one takes one.
         every = traffic.l1_wavefronts or 0.0
