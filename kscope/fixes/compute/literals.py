@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -39,10 +40,8 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                Condition(
-                    holds="no double comes in or goes out", state="proved",
-                    why="each double instruction works on converted floats and literals alone (def-use)",
-                ),
+                proved("no double comes in or goes out", "code", doubles,
+                       "each double instruction works on converted floats and literals alone (def-use)"),
                 Condition(holds="24 bits are enough", state="check", why="results round to float earlier"),
             ],
             proof=[

@@ -6,6 +6,7 @@ import re
 
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -39,10 +40,8 @@ def fixes(asked: Asked) -> list[Fix]:
                 f"{setting.name}<<<grid, block, 0, stream>>>(..., {name}_device, ...);  // where {name} stood"
             ),
             conditions=[
-                Condition(
-                    holds=f"{name} is what is read over the bus", state="proved",
-                    why="the only data that the kernel reads (address slices)",
-                ),
+                proved(f"{name} is what is read over the bus", "code", slow,
+                       "the only data that the kernel reads (address slices)"),
                 Condition(
                     holds="the copy is made ahead, or the data are used more than once", state="check",
                     why="a copy takes as long as reading it once does",

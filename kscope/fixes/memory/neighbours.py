@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Span, index_of, kernel_text, loops, spans_edited, statement_end
@@ -52,7 +53,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if any(lane_stride(code, i, setting.block) != width or code.classes[i].bytes != width for i in found):
         return []
     edits = spans_edited(setting, text, _several(text.code, one, count))
-    grid = -(-launch.grid[0] // count)
+    grid, once = -(-launch.grid[0] // count), _once(count)
     accesses = total(code.executed, found)
     return [
         Fix(
@@ -63,10 +64,11 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"elements": count, "grid.x": grid},
             conditions=[
-                Condition(holds="neighbouring threads work on neighbouring elements", state="proved",
-                          why=f"lanes are {width} bytes apart in every access"),
+                proved("neighbouring threads work on neighbouring elements", "lanes", found,
+                       f"lanes are {width} bytes apart in every access"),
                 Condition(holds="pointers are multiples of 16", state="assumed", why="cudaMalloc aligns to 256 bytes"),
-                Condition(holds="elements behind the last group are done one by one", state="proved", why="its loop"),
+                shown(once > 0, "each element is done once, those behind the last group one by one", "values", once,
+                      "the new indices written out for several bounds"),
                 Condition(holds="what is read is not written by a neighbour", state="check", why="unless in is out"),
             ],
             proof=[
@@ -76,6 +78,17 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ] if edits else []  # fmt: skip
+
+
+def _once(count: int) -> int:
+    """How many bounds were written out, if the new code does each element below each of them once; 0 otherwise."""
+    for bound in range(4 * count + 1):
+        done: list[int] = []
+        for i in range(0, 5 * count, count):
+            done += range(i, i + count) if i + count <= bound else range(i, bound)
+        if done != list(range(bound)):
+            return 0
+    return 4 * count + 1
 
 
 def _one(code: str) -> _One | None:

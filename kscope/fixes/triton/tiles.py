@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kscope.features.lanes.strides import Walks
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.triton.programs import WARPS, is_triton
@@ -51,7 +52,7 @@ def along(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"columns": LANES},
             conditions=[
-                Condition(holds="each lane reads on where it stopped", state="proved", why="its addresses, a round on"),
+                proved("each lane reads on where it stopped", "lanes", loads, "its addresses, a round on"),
                 Condition(holds=f"{columns} is a multiple of {LANES}", state="check", why="else mask the last tile"),
                 Condition(holds="the order of the sums does not matter", state="check", why="it is another one"),
             ],
@@ -95,7 +96,7 @@ def parts(asked: Asked) -> list[Fix]:
             ),
             parameters={"parts": count, "grid.z": count},
             conditions=[
-                Condition(holds="all products are in one loop", state="proved", why=f"{len(products)} of tensor cores"),
+                proved("all products are in one loop", "code", products, f"{len(products)} of tensor cores"),
                 Condition(holds="the sums may be added in any order", state="check", why="atomics have none"),
                 Condition(holds="the output is zeroed before and 32 bits wide", state="check"),
             ],
@@ -138,7 +139,7 @@ def whole_rows(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"num_warps": WARPS * 4},
             conditions=[
-                Condition(holds="all loops load the same row", state="proved", why=f"{quoted(text)} in each of them"),
+                reads("all loops load the same row", f"{quoted(text)} in each of them"),
                 Condition(holds=f"{columns} is a power of two", state="check", why="else mask the loads and the store"),
                 Condition(holds="the row fits into registers", state="check", why="64 KB of a program at most"),
             ],

@@ -18,15 +18,21 @@ Kind = Literal[
     "texel_loads", "neighbours",
 ]  # fmt: skip
 State = Literal["proved", "assumed", "check"]
+Ground = Literal["", "lanes", "code", "launch", "values"]
 
 
 class Condition(Frozen):
-    """What must hold. `proved`: by what was run; `assumed`: what CUDA or the ABI promises; `check`: only the reader
-    knows."""
+    """What must hold. `proved`: by what was run; `assumed`: what CUDA or the ABI promises, or how the source's text
+    reads; `check`: only the reader knows."""
 
     holds: str
     state: State
     why: str = ""
+    by: Annotated[
+        Ground,
+        Meta(description="proved by lanes that were run, machine code, the launch and the chip, or values played"),
+    ] = ""
+    ran: Annotated[int, Meta(description="how many addresses, instructions, numbers or values that were")] = 0
 
 
 class Proof(Frozen):
