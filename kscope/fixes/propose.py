@@ -8,6 +8,7 @@ from importlib import import_module
 import msgspec
 
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import declared_at
 from kscope.model.contract.findings import Finding
 from kscope.model.contract.fixes import Fix
 from kscope.model.faults import show_traceback
@@ -56,4 +57,12 @@ def _made(setting: Setting, finding: Finding) -> list[Fix]:
             found += make(Asked(setting, finding))
         except Exception as error:  # a change that cannot be computed must not cost the finding
             show_traceback(error)
-    return [f for f in found if f.printable or f.refused][:MOST]
+    return [_placed(setting, f) for f in found if f.printable or f.refused][:MOST]
+
+
+def _placed(setting: Setting, fix: Fix) -> Fix:
+    """With the line that functions to add stand before: of what holds the first line that changes, which uses them."""
+    if "{" not in fix.code or not fix.edits or fix.language != "cuda":
+        return fix
+    first = min(e.line for e in fix.edits)
+    return msgspec.structs.replace(fix, above=declared_at(setting.lines(fix.edits[0].file), first))

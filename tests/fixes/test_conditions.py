@@ -1,4 +1,4 @@
-"""What a condition may call proved: only what was run, or read in the machine code or the launch, with how much of it."""
+"""What a condition may call proved: only what was run, or read in machine code or launch, and how much of it."""
 
 from __future__ import annotations
 

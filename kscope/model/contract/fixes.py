@@ -69,6 +69,7 @@ class Fix(Frozen):
     language: Literal["cuda", "triton", ""] = ""
     code: str = ""
     edits: list[Edit] = []
+    above: Annotated[int, Meta(description="line of the edited file that `code` stands before; 0: the launch")] = 0
     parameters: dict[str, int | float | str] = {}
     conditions: list[Condition] = []
     proof: list[Proof] = []
