@@ -18,20 +18,24 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from kscope.engine.code.fixing import subjects  # noqa: E402
 from kscope.engine.code.programs import sources_below  # noqa: E402
-from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
+from kscope.fixes.unprinted import unprinted  # noqa: E402
 from kscope.model.contract.analysis import Estimate, Fix, KernelAnalysis  # noqa: E402
-from kscope.parsers.files.inputs import open_input  # noqa: E402
-from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 from tests.support import captures, reports  # noqa: E402
+from tests.support.with_sources import diagnosed  # noqa: E402
+from tools.fixes_pairs import TOLERATED, Judged, judged  # noqa: E402
+from tools.fixes_pairs import built as of_builds  # noqa: E402
 
 HERE = ROOT / "fixtures" / "fixes"
 KERNELS = ROOT / "fixtures" / "kernels"
@@ -40,46 +44,82 @@ SLOWER = 0.99  # of the original's time over the change's: what is below is slow
 SHAPES = ("256", "32,8")  # of the blocks that the kernels of layouts.cu are launched with
 
 
-@cache
-def diagnosed(case: str) -> KernelAnalysis:
-    """The analysis of a capture, with the text of its kernel."""
-    above, below = sources_below(KERNELS), sources_below(KERNELS / "unseen")
-    with open_input(reports.fixture(case)) as path:
-        return analyze_kernel(next(iter(read_kernels(path))), case, lines=lambda file: above(file) or below(file))
-
-
 def chosen(analysis: KernelAnalysis, accept: list[str]) -> tuple[str, Fix] | None:
     """The first change of a finding that names the planted cause; a refusal where there is nothing else."""
     found = [(f.code, fix) for f in analysis.findings if f.rule in accept for fix in f.fixes]
     return next((row for row in found if not row[1].refused), found[0] if found else None)
 
 
-def covered() -> tuple[list[str], int, int]:
-    """Rows of the table, how many of the captures have a change, and how many captures there are."""
+class Row(Struct, frozen=True):
+    """A capture whose better version was timed: its first change, judged against that version."""
+
+    case: str
+    better: str
+    cause: str
+    gain: float
+    code: str
+    fix: Fix | None
+    judged: Judged
+
+
+@cache
+def pairs() -> tuple[Row, ...]:
+    """Every capture with a better version."""
     tables = captures.tables(reports.FIXTURES)
     labels, times = captures.labels(tables), captures.times(tables)
-    rows, with_change, every = [], 0, 0
+    rows = []
     for case, label in labels.items():
         better = label.get("fixed") or label.get("next")
         if better not in times or case not in times:
             continue
-        every += 1
-        head = f"| {case} | {label['accept'][0]} | {times[case] / times[better]:.2f}x |"
-        one = chosen(diagnosed(case), label["accept"])
+        gain, one = times[case] / times[better], chosen(diagnosed(case), label["accept"])
         if one is None:
-            rows.append(f"{head} | none |")
+            found = [f.code for f in diagnosed(case).findings if f.rule in label["accept"]]
+            why = unprinted(found[0]) if found else "the cause is not found"
+            rows.append(Row(case, better, label["accept"][0], gain, "", None, Judged("none", "", reason=why)))
             continue
         code, fix = one
-        with_change += not fix.refused
-        rows.append(f"{head} {code} {said(fix)} |".replace("\n", " "))
-    return rows, with_change, every
+        rows.append(Row(case, better, label["accept"][0], gain, code, fix, judged(case, better, code, fix, gain)))
+    return tuple(rows)
 
 
-def said(fix: Fix) -> str:
-    if fix.refused:
-        return f"refused: {fix.refused} |"
-    figure = next(iter(fix.proof))
-    return f"{fix.title} | {figure.what}: {figure.before:,.4g} to {figure.after:,.4g}"
+def compared(times: dict[tuple[str, str, str], float]) -> list[str]:
+    """Rows of the table. times: what changes delivered that were built and timed."""
+    out = []
+    for r in pairs():
+        j = r.judged
+        title = r.fix.title if r.fix is not None and not r.fix.refused else ""
+        shown = " | ".join("" if v is None else f"{v:,.4g}" for v in (j.before, j.after, j.better))
+        got = times.get((r.case, r.code, r.fix.kind if r.fix is not None else ""))
+        delivered = f"{got:.2f}x" if got else ""
+        head = f"| {r.case} | {r.better} | {r.code} | {title} | {j.word} | {j.what} | {shown} |"
+        out.append(f"{head} {delivered} | {r.gain:.2f}x | {j.reason} |".replace("\n", " "))
+    return out
+
+
+def counted_words() -> dict[str, int]:
+    return dict(Counter(r.judged.word for r in pairs()))
+
+
+def said_of_builds() -> list[str]:
+    """How many of the changes that were pasted and compiled have what was proposed, and the table of those that have
+    not."""
+    rows = list(of_builds().values())
+    has = Counter(r["has"] for r in rows)
+    out = [
+        "## Pasted and compiled", "",
+        f"{len(rows)} changes that alter a kernel were pasted into its source as printed and compiled for sm_90a",
+        f"(`python tools/fixes_built.py`). Of the new code `kscope fix --check` says: {has['yes']} have what was",
+        f"proposed, {has['partly']} in part, {has['no']} not; {has['unknown']} cannot be seen in the code; "
+        f"{has['no build']} do not compile.",
+        "", "| capture | rule | change | has it | of what | before | in the new code |",
+        "|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for r in rows:
+        if r["has"] != "yes":
+            figures = f"{r['old']:.4g} | {r['new']:.4g}" if "new" in r else " | "
+            out.append(f"| {r['case']} | {r['rule']} | {r['kind']} | {r['has']} | {r['what']} | {figures} |")
+    return out
 
 
 def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
@@ -101,8 +141,10 @@ def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
 
 
 def page() -> str:
-    rows, with_change, every = covered()
     table, kept = built()
+    words, every = counted_words(), len(pairs())
+    timed = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["proposals"]
+    times = {(p["case"], p["rule"], p["kind"]): p["before_us"] / p["after_us"] for p in timed}
     device = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["device"]["gpu"]
     priced = [(gain, price) for gain, price in kept if price is not None]
     inside = sum(price.low <= gain <= price.high for gain, price in priced)
@@ -110,7 +152,9 @@ def page() -> str:
         "# Changes", "",
         "Made by `python tools/fixes.py` from fixtures/h200 and fixtures/fixes. The makers of these changes were",
         "written with these captures at hand: what they reach on known faults, not on those of others.", "",
-        f"{with_change} of {every} captures whose better version was timed get a change.",
+        f"{every - words.get('none', 0)} of {every} captures whose better version was timed get a change:",
+        f"{words.get('same', 0)} the same as that version, {words.get('as good', 0)} as good, "
+        f"{words.get('less', 0)} less.",
         f"{len(kept)} changes were built as printed and timed beside the original on one {device}",
         "(in turn within one program, but for gemm_bf16.mma and build.debug):",
         f"{sum(gain > 1 for gain, _ in kept)} are faster, {sum(gain < SLOWER for gain, _ in kept)} slower; "
@@ -118,8 +162,14 @@ def page() -> str:
         "", "## Built as printed", "",
         "| capture | rule | change | promised | delivered | in bounds | words of the results that differ |",
         "|---|---|---|---|---|---|---|", *table,
-        "", "## Every capture", "", "| capture | cause | better version | change | figures |",
-        "|---|---|---|---|---|", *rows,
+        "", "## Every capture", "",
+        "The first change that is printed, against the version that was measured to be better: by what the change",
+        "takes away, computed of the proposal (`after`) and counted in that version's report. Same: its launch, or",
+        f"all of its instructions by opcode. As good: at most {TOLERATED:g} times what the better version needs.",
+        "Delivered: of the proposal, where it was timed; possible: of the better version.",
+        "", "| capture | better version | rule | change | judged | of what | before | after | better version's "
+        "| delivered | possible | reason |", "|---|---|---|---|---|---|---|---|---|---|---|---|", *compared(times),
+        "", *said_of_builds(),
     ]  # fmt: skip
     if BESIDE.exists():
         lines += ["", *beside_table(tomllib.loads(BESIDE.read_text("utf-8")))]

@@ -202,7 +202,8 @@ def _checked(old: Subject, code: str, fix: Fix, cubin: Path) -> dict[str, Any]:
         return {"has": "unknown", "what": str(error)}
     (said,) = found
     words = {"has": said.has, "what": said.what or "its code does not show it", "old": said.old, "new": said.new}
-    return words | ({"code": digest(after[0].setting)} if len(after) == 1 else {})
+    mine = [s for s in after if re.search(rf"\b{old.setting.name}(?:_tiles)?\b", s.name)]
+    return words | ({"code": digest(mine[0].setting)} if len(mine) == 1 else {})
 
 
 def written(rows: list[dict[str, Any]]) -> str:
@@ -217,7 +218,7 @@ def written(rows: list[dict[str, Any]]) -> str:
         out.append("[[built]]")
         for key, value in row.items():
             words = str(value).replace("\\", "/").replace('"', "'")
-            out.append(f"{key} = {value:g}" if isinstance(value, float) else f'{key} = "{words}"')
+            out.append(f"{key} = {value:g}" if isinstance(value, (int, float)) else f'{key} = "{words}"')
         out.append("")
     return "\n".join(out)
 

@@ -24,11 +24,13 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.left import left
 from kscope.model.contract.fixes import Fix
+from kscope.model.errors import KscopeError
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
-from tests.support import reports
+from tests.support import captures, reports
 
 BUILT = Path(__file__).resolve().parent.parent / "fixtures" / "fixes" / "built.toml"
+MEASURED = BUILT.parent / "measured.toml"
 LAUNCHED = ("block.x", "block.y", "grid.x", "grid.y", "shared_dynamic")
 TOLERATED = 1.1  # of what the better version needs (judged: as tests/fixes/test_shared.py has it for wavefronts)
 Word = Literal["same", "as good", "less", "none"]
@@ -68,26 +70,42 @@ def built() -> dict[tuple[str, str, str], dict[str, Any]]:
     return {(r["case"], r["rule"], r["kind"]): r for r in rows}
 
 
-def judged(case: str, better: str, code: str, fix: Fix) -> Judged:
-    """A change of one capture against the better version."""
+def judged(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
+    """A change of one capture against the better version, which is `gain` times as fast."""
     if fix.refused:
         return Judged("none", "", reason=f"refused: {fix.refused}")
     row = built().get((case, code, fix.kind))
     try:
         fast = setting(better)
-    except (OSError, KeyError, LookupError):
+    except KscopeError:
         fast = None
     slow = setting(case)
     if fast is None or slow is None:
-        return Judged("less", "", reason=f"{better} was timed and not captured: nothing to compare with")
+        return _timed(case, better, code, fix, gain)
     if same := _same(fix, slow, fast, row):
         return Judged("same", same)
     asked = Compared(fix, case, better, slow, fast, code, row)
-    for measure in MEASURES.get(fix.kind, ()):
-        found = measure(asked)
-        if found is not None:
-            return found
-    return Judged("less", "", reason="nothing in the code shows what this change takes away")
+    by_time = _timed(case, better, code, fix, gain)
+    found = next((one for measure in MEASURES.get(fix.kind, ()) if (one := measure(asked)) is not None), None)
+    if found is not None and (found.word != "less" or by_time.word == "less"):
+        return found
+    if by_time.before is not None:
+        return by_time
+    return Judged("less", "", reason="nothing in the code shows what this change takes away, and it was not timed")
+
+
+def _timed(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
+    """By times alone: of a better version that was not captured, or where the code does not show it."""
+    rows = tomllib.loads(MEASURED.read_text("utf-8"))["proposals"]
+    mine = [p for p in rows if (p["case"], p["rule"], p["kind"]) == (case, code, fix.kind)]
+    captured = better in captures.tables(reports.FIXTURES)
+    if not mine:
+        return Judged("less", "", reason=f"{better} was not captured, and this change not timed: nothing to compare")
+    before, after = (mine[0][f"{when}_us"] for when in ("before", "after"))
+    good = gain <= TOLERATED * before / after
+    word: Word = "as good" if good else "less"
+    why = "" if captured else f"{better} was not captured"
+    return Judged(word, "us, timed", before, after, before / gain, why)
 
 
 class Compared(Struct, frozen=True):
@@ -106,7 +124,7 @@ def _same(fix: Fix, slow: Setting, fast: Setting, row: dict[str, Any] | None) ->
     """What is the same: the launch that is proposed, or the instructions of the compiled proposal."""
     launch = fast.launch
     asked = {k: v for k, v in fix.parameters.items() if k in LAUNCHED}
-    if launch is not None and asked and not fix.edits:
+    if launch is not None and asked and not fix.edits and fix.kind in ("block_size", "shared_bytes"):
         has = {
             "block.x": launch.block[0], "block.y": launch.block[1], "grid.x": launch.grid[0], "grid.y": launch.grid[1],
             "shared_dynamic": launch.shared_dynamic,
@@ -218,8 +236,12 @@ def _loaded(c: Compared) -> Judged | None:
 
 
 def _held(c: Compared) -> Judged | None:
-    """Warps, waves, lanes, SMs: of the better version's launch, by the same limits."""
+    """Warps, waves, lanes, SMs, bytes of a ring: of the better version's launch, by the same limits."""
     row, fast, launch = c.fix.proof[0], c.fast, c.fast.launch
+    ring = c.fix.parameters.get("shared_dynamic")
+    if c.fix.kind == "stages" and isinstance(ring, int) and launch is not None and c.slow.launch is not None:
+        before, better = c.slow.launch.shared_dynamic, launch.shared_dynamic
+        return _against("bytes of the ring and what is beside it", before, ring, better, more=True)
     held = fast.occupancy()
     if launch is None or held is None:
         return None

@@ -16,6 +16,7 @@ from kscope.features.facts import Facts
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.left import left
+from kscope.fixes.unprinted import unprinted
 from kscope.model.contract.fixes import Checked, Fix, Proposal
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
@@ -56,11 +57,19 @@ def subjects(path: str, function: str | None = None, lines: Lines | None = None)
 
 
 def proposals(found: Iterable[Subject], code: str | None = None) -> list[Proposal]:
-    """Changes in the order of the findings; `code`: of one rule alone."""
-    return [
-        Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=fix)
-        for s in found for f in s.findings for fix in f.fixes if code in (None, f.code)
+    """Changes in the order of the findings, and behind them findings without one, each with the reason why no code is
+    printed; `code`: of one rule alone."""
+    asked = [(s, f) for s in found for f in s.findings if code in (None, f.code)]
+    made = [Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=fix) for s, f in asked for fix in f.fixes]
+    bare = [
+        Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=_unprinted(f))
+        for s, f in asked if not f.fixes and (f.severity != "info" or code is not None)
     ]  # fmt: skip
+    return made + bare
+
+
+def _unprinted(finding: Finding) -> Fix:
+    return Fix(kind="none", title=finding.fix, refused=unprinted(finding.code))
 
 
 def check(before: Sequence[Subject], after: Sequence[Subject], code: str | None = None) -> list[Checked]:
