@@ -52,7 +52,8 @@ def source_of(fix: Fix, case: str) -> Path | None:
 
 def to_paste(fix: Fix) -> bool:
     """Whether a change alters the kernel: a launch, a switch of the compiler, words for Triton do not."""
-    return fix.language == "cuda" and not fix.refused and (bool(fix.edits) or fix.kind == "tile")
+    own = bool(fix.edits) or fix.kind == "tile" or "instance" in fix.parameters
+    return fix.language == "cuda" and not fix.refused and own
 
 
 def pasted(text: str, fix: Fix, kernel: str) -> str:
@@ -160,6 +161,8 @@ def build(case: str, old: Subject, fix: Fix, folder: Path) -> tuple[Path | None,
     except ValueError as error:
         return None, str(error)
     keep = instance(old.name, kernel, new)
+    if "instance" in fix.parameters:
+        keep = f"{new}<{fix.parameters['instance']}>"
     text = alone(text, [kernel, new]) + f"\nvoid* kept() {{ return (void*)&{keep}; }}\n"
     return compiled(text, folder, f"{case}.{fix.kind}")
 
@@ -169,14 +172,15 @@ def lines_of(name: str) -> Any:
     return above(name) or below(name)
 
 
-def one(case: str, folder: Path) -> list[dict[str, Any]]:
-    """Rows of a capture: each change that alters its kernel, whether it compiles, what `--check` says of it."""
+def one(case: str, folder: Path, kind: str = "") -> list[dict[str, Any]]:
+    """Rows of a capture: each change that alters its kernel (of one kind alone, where it is said), whether it compiles,
+    what `--check` says of it."""
     (old, *_) = subjects(str(reports.fixture(case)), None, lines_of)
     rows = []
     seen: set[tuple[str, str]] = set()
     for finding in old.findings:
         for fix in finding.fixes:
-            if not to_paste(fix) or (finding.code, fix.kind) in seen:
+            if not to_paste(fix) or (finding.code, fix.kind) in seen or kind not in ("", fix.kind):
                 continue
             seen.add((finding.code, fix.kind))
             row: dict[str, Any] = {"case": case, "rule": finding.code, "kind": fix.kind}

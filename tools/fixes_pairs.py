@@ -248,6 +248,8 @@ def _held(c: Compared) -> Judged | None:
     slots = max(1, held.blocks * fast.sms)
     if row.what.startswith("waves"):
         return _against(row.what, row.before, row.after, -(-launch.blocks // slots))
+    if row.what == "blocks that the launch starts":
+        return _against(row.what, row.before, row.after, launch.blocks)
     known = {
         "warps that an SM holds": held.warps,
         "warps that the chip holds": min(launch.blocks, slots) * launch.warps,

@@ -19,10 +19,12 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
         "triton.tiles:along",
     ),
-    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.elements:elements"),
+    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
+               "memory.elements:elements"),
     "MEM103": ("tile.conflicts:fixes",), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
-    "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes",), "MEM110": ("memory.host:fixes",),
+    "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),
+    "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),
     "MEM112": ("compute.product:fixes",), "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes",),
     "MEM116": ("memory.qualifiers:fixes",), "CMP203": ("compute.literals:fixes",),
@@ -33,7 +35,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT304": ("work.shuffles:fixes",), "LAT307": ("triton.programs:stages", "work.waits:ring"),
     "LAT308": ("work.fences:fences",), "GRD401": ("work.grid:larger", "triton.tiles:parts"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
-    "GRD404": ("work.launch:blocks", "triton.programs:programs"),
+    "GRD405": ("work.longer:fixes",), "GRD404": ("work.launch:blocks", "triton.programs:programs"),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding
 
 
+LIMITS = ("MEM107", "CMP208")  # findings that say what is full: there is nothing to mend
 LEAST = {"math_function": 1.0, "lane_mapping": 0.5, "tile": 0.25, "reciprocal": 0.25, "register": 0.25}
 """The share that may be left of what a change takes away; nothing, of kinds that are not here. The shorter code is all
 that shows of a function; half of the sectors is what an exchange of indices is proposed from; a tile serves several
@@ -63,7 +64,7 @@ def proposals(found: Iterable[Subject], code: str | None = None) -> list[Proposa
     made = [Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=fix) for s, f in asked for fix in f.fixes]
     bare = [
         Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=_unprinted(f))
-        for s, f in asked if not f.fixes and (f.severity != "info" or code is not None)
+        for s, f in asked if not f.fixes and f.code not in LIMITS and (f.severity != "info" or code is not None)
     ]  # fmt: skip
     return made + bare
 
