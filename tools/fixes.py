@@ -12,36 +12,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
-import subprocess
 import sys
-import tempfile
-import time
 import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kscope.engine.code.fixing import subjects  # noqa: E402
-from kscope.engine.code.programs import sources_below  # noqa: E402
 from kscope.fixes.unprinted import unprinted  # noqa: E402
 from kscope.model.contract.analysis import Estimate, Fix, KernelAnalysis  # noqa: E402
 from tests.support import captures, reports  # noqa: E402
 from tests.support.with_sources import diagnosed  # noqa: E402
+from tools.fixes_beside import BESIDE, beside, beside_table  # noqa: E402
 from tools.fixes_pairs import TOLERATED, Judged, judged  # noqa: E402
 from tools.fixes_pairs import built as of_builds  # noqa: E402
 
 HERE = ROOT / "fixtures" / "fixes"
 KERNELS = ROOT / "fixtures" / "kernels"
-BESIDE = HERE / "beside.toml"
 SLOWER = 0.99  # of the original's time over the change's: what is below is slower, not noise (medians of 31)
-SHAPES = ("256", "32,8")  # of the blocks that the kernels of layouts.cu are launched with
 
 
 def chosen(analysis: KernelAnalysis, accept: list[str]) -> tuple[str, Fix] | None:
@@ -176,63 +168,6 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def beside_table(data: dict[str, Any]) -> list[str]:
-    out = [
-        "## Layouts beside cuxray", "",
-        f"cuxray {data['version']} (`solve`: {data['seconds_theirs']:.1f} s for the kernels of one block shape) and",
-        f"`kscope fix` ({data['seconds_ours']:.1f} s for all) on the kernels of fixtures/fixes/layouts.cu, without a",
-        "profile: so neither prices them. Cleared: a layout under which no access of the kernel conflicts. Edits:",
-        "lines of the source.",
-        "", "| kernel | cuxray: cleared | kscope: cleared by padding | by XOR | edits | wavefronts by ncu after it |",
-        "|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    for name, row in data["kernels"].items():
-        edits = "yes" if row["edits"] else "no"
-        out.append(f"| {name} | {row['theirs']} | {row['pad']} | {row['swizzle']} | {edits} | {row['counted']} |")
-    return out
-
-
-def beside(program: str) -> None:
-    """Run both and keep what they said."""
-    measured: dict[str, Any] = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["layouts"]
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder) / "layouts.cubin"
-        cubin.write_bytes(lzma.decompress((HERE / "layouts.sm_90.cubin.xz").read_bytes()))
-        begun = time.perf_counter()
-        found = subjects(str(cubin), None, sources_below(HERE))
-        ours = {s.name: [x for f in s.findings for x in f.fixes] for s in found}
-        seconds_ours = time.perf_counter() - begun
-        theirs: dict[str, str] = {}
-        seconds_theirs = 0.0
-        for shape in SHAPES:
-            begun = time.perf_counter()
-            command = [sys.executable, "-m", program, "solve", str(cubin), "--threads", shape, "--json"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            seconds_theirs = max(seconds_theirs, time.perf_counter() - begun)
-            for one in json.loads(done.stdout)["results"]:
-                flat = "threadIdx.y" not in _source(one["kernel"])
-                if flat == (shape == "256"):
-                    theirs[one["kernel"]] = "yes" if one.get("global") else "no"
-        asked = [sys.executable, "-m", program, "--version"]
-        version = subprocess.run(asked, capture_output=True, text=True, check=False)
-    lines = [
-        "# Written by tools/fixes.py --beside: what another program says of the kernels of layouts.cu.",
-        f'version = "{version.stdout.split()[-1]}"', f"seconds_theirs = {seconds_theirs:.2f}",
-        f"seconds_ours = {seconds_ours:.2f}", "",
-    ]  # fmt: skip
-    for name, row in measured.items():
-        fixes = {x.kind: x for x in ours.get(name, ()) if not x.refused}
-        said = {k: ("yes" if k in fixes and cleared(fixes[k]) else "no") for k in ("pad", "swizzle")}
-        edits = str(any(x.edits for x in fixes.values())).lower()
-        after = min(v["wavefronts"] for k, v in row.items() if k != "plain")
-        ideal = row["plain"]["ideal"]
-        lines += [
-            f"[kernels.{name}]", f'theirs = "{theirs.get(name, "no answer")}"', f'pad = "{said["pad"]}"',
-            f'swizzle = "{said["swizzle"]}"', f"edits = {edits}", f'counted = "{after:,} of at least {ideal:,}"', "",
-        ]  # fmt: skip
-    BESIDE.write_text("\n".join(lines), encoding="utf-8")
-
-
 def take(path: Path) -> None:
     """Rows of case, rule, kind, before_us, after_us, words_that_differ (a share), largest_difference (relative to the
     largest value), or laid_out_anew: in place of those of the same change, or beside them."""
@@ -254,15 +189,6 @@ def take(path: Path) -> None:
             out.append(f"largest_difference = {p['largest_difference']:.2e}  # relative to the largest value")
         out.append("")
     file.write_text("\n".join(out), encoding="utf-8")
-
-
-def cleared(fix: Fix) -> bool:
-    return any(c.holds == "no access conflicts" and c.state == "proved" for c in fix.conditions)
-
-
-def _source(kernel: str) -> str:
-    text = (HERE / "layouts.cu").read_text("utf-8")
-    return text[text.index(f"void {kernel}(") :].partition("\n}")[0]
 
 
 def main() -> None:
