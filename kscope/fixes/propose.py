@@ -10,7 +10,7 @@ import msgspec
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import declared_at
 from kscope.model.contract.findings import Finding
-from kscope.model.contract.fixes import Fix
+from kscope.model.contract.fixes import Condition, Fix
 from kscope.model.faults import show_traceback
 
 MOST = 3  # fixes of one finding that are shown: the best first
@@ -64,7 +64,14 @@ def _made(setting: Setting, finding: Finding) -> list[Fix]:
 
 def _placed(setting: Setting, fix: Fix) -> Fix:
     """With the line that functions to add stand before: of what holds the first line that changes, which uses them."""
-    if "{" not in fix.code or not fix.edits or fix.language != "cuda":
+    if not fix.edits or fix.language != "cuda" or fix.refused:
         return fix
-    first = min(e.line for e in fix.edits)
-    return msgspec.structs.replace(fix, above=declared_at(setting.lines(fix.edits[0].file), first))
+    lines, first = setting.lines(fix.edits[0].file), min(e.line for e in fix.edits)
+    if "<" in setting.instance.partition("(")[0]:
+        others = Condition(holds="the template's other instances may change with it", state="check", why="one text")
+        fix = msgspec.structs.replace(fix, conditions=[*fix.conditions, others])
+    if "{" not in fix.code:
+        return fix
+    if fix.code.partition("\n")[0] in lines:  # an earlier change has brought them
+        return msgspec.structs.replace(fix, code="")
+    return msgspec.structs.replace(fix, above=declared_at(lines, first))

@@ -55,7 +55,7 @@ LAUNCHES = [
     ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
     ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
-    ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "kernel[(4, 4, 8)](...)"),
+    ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "matmul_tiles[(4, 4, 8)](..., K_EACH=K_EACH // 8)"),
 ]
 
 

@@ -109,7 +109,7 @@ def _spans(
     head = (
         f"\n  __shared__ {kind} {table}[{count}][{copies}];"
         f"\n  for (int k = threadIdx.x; k < {count * copies}; k += blockDim.x) (&{table}[0][0])[k] = 0;"
-        "\n  __syncthreads();\n "
+        "\n  __syncthreads();" + ("" if not code[opening + 1 :].partition("\n")[0].strip() else "\n ")
     )
     tail = (
         "\n  __syncthreads();"

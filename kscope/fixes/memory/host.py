@@ -27,6 +27,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if len(read) != 1:
         return []
     ((kind, name),) = read
+    shared = setting.launch.shared_dynamic if setting.launch is not None else 0
     moved = 32 * total(code.executed, slow) * code.classes[slow[0]].bytes
     return [
         Fix(
@@ -37,7 +38,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 f"{kind}* {name}_device;\n"
                 f"cudaMalloc(&{name}_device, bytes);  // once\n"
                 f"cudaMemcpyAsync({name}_device, {name}, bytes, cudaMemcpyDefault, stream);\n"
-                f"{setting.name}<<<grid, block, 0, stream>>>(..., {name}_device, ...);  // where {name} stood"
+                f"{setting.name}<<<grid, block, {shared}, stream>>>(..., {name}_device, ...);  // where {name} stood"
             ),
             conditions=[
                 proved(f"{name} is what is read over the bus", "code", slow,

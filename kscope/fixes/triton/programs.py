@@ -43,7 +43,7 @@ def stages(asked: Asked) -> list[Fix]:
             kind="stages",
             title=f"num_stages={count}: {count - 1} tiles on their way while one is used",
             language="triton",
-            code=f"kernel[grid](..., num_stages={count})",
+            code=f"{setting.name}[grid](..., num_stages={count})",
             parameters={"num_stages": count, "bytes_a_stage": each},
             conditions=[
                 proved(
@@ -80,7 +80,10 @@ def programs(asked: Asked) -> list[Fix]:
             kind="block_size",
             title=f"programs {factor} times as large: BLOCK * {factor}, num_warps={WARPS}",
             language="triton",
-            code=f"kernel[(triton.cdiv(n, BLOCK * {factor}),)](..., BLOCK=BLOCK * {factor}, num_warps={WARPS})",
+            code=(
+                f"{setting.name}[({math.ceil(launch.grid[0] / factor)},)]"
+                f"(..., BLOCK=BLOCK * {factor}, num_warps={WARPS})  # BLOCK: a program's elements"
+            ),
             parameters={"factor": factor, "num_warps": WARPS, "grid.x": math.ceil(launch.grid[0] / factor)},
             conditions=[
                 proved("the programs share nothing", "code", setting.code, "no barrier, no shared memory"),

@@ -35,7 +35,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="shared_bytes",
             title=f"{needed} bytes of dynamic shared memory instead of {launch.shared_dynamic}",
             language="cuda",
-            code=f"kernel<<<grid, block, {needed}>>>(...);",
+            code=f"{setting.name}<<<grid, block, {needed}>>>(...);  // grid and block as they are",
             parameters={"shared_dynamic": needed},
             conditions=[
                 shown(
