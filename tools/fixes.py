@@ -12,40 +12,28 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
-import subprocess
 import sys
-import tempfile
-import time
 import tomllib
+from collections import Counter
 from functools import cache
 from pathlib import Path
-from typing import Any
+
+from msgspec import Struct
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kscope.engine.code.fixing import subjects  # noqa: E402
-from kscope.engine.code.programs import sources_below  # noqa: E402
-from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
+from kscope.fixes.unprinted import unprinted  # noqa: E402
 from kscope.model.contract.analysis import Estimate, Fix, KernelAnalysis  # noqa: E402
-from kscope.parsers.files.inputs import open_input  # noqa: E402
-from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
 from tests.support import captures, reports  # noqa: E402
+from tests.support.with_sources import diagnosed  # noqa: E402
+from tools.fixes_beside import BESIDE, beside, beside_table  # noqa: E402
+from tools.fixes_pairs import TOLERATED, Judged, judged  # noqa: E402
+from tools.fixes_pairs import built as of_builds  # noqa: E402
 
 HERE = ROOT / "fixtures" / "fixes"
 KERNELS = ROOT / "fixtures" / "kernels"
-BESIDE = HERE / "beside.toml"
 SLOWER = 0.99  # of the original's time over the change's: what is below is slower, not noise (medians of 31)
-SHAPES = ("256", "32,8")  # of the blocks that the kernels of layouts.cu are launched with
-
-
-@cache
-def diagnosed(case: str) -> KernelAnalysis:
-    """The analysis of a capture, with the text of its kernel."""
-    above, below = sources_below(KERNELS), sources_below(KERNELS / "unseen")
-    with open_input(reports.fixture(case)) as path:
-        return analyze_kernel(next(iter(read_kernels(path))), case, lines=lambda file: above(file) or below(file))
 
 
 def chosen(analysis: KernelAnalysis, accept: list[str]) -> tuple[str, Fix] | None:
@@ -54,32 +42,76 @@ def chosen(analysis: KernelAnalysis, accept: list[str]) -> tuple[str, Fix] | Non
     return next((row for row in found if not row[1].refused), found[0] if found else None)
 
 
-def covered() -> tuple[list[str], int, int]:
-    """Rows of the table, how many of the captures have a change, and how many captures there are."""
+class Row(Struct, frozen=True):
+    """A capture whose better version was timed: its first change, judged against that version."""
+
+    case: str
+    better: str
+    cause: str
+    gain: float
+    code: str
+    fix: Fix | None
+    judged: Judged
+
+
+@cache
+def pairs() -> tuple[Row, ...]:
+    """Every capture with a better version."""
     tables = captures.tables(reports.FIXTURES)
     labels, times = captures.labels(tables), captures.times(tables)
-    rows, with_change, every = [], 0, 0
+    rows = []
     for case, label in labels.items():
         better = label.get("fixed") or label.get("next")
         if better not in times or case not in times:
             continue
-        every += 1
-        head = f"| {case} | {label['accept'][0]} | {times[case] / times[better]:.2f}x |"
-        one = chosen(diagnosed(case), label["accept"])
+        gain, one = times[case] / times[better], chosen(diagnosed(case), label["accept"])
         if one is None:
-            rows.append(f"{head} | none |")
+            found = [f.code for f in diagnosed(case).findings if f.rule in label["accept"]]
+            why = unprinted(found[0]) if found else "the cause is not found"
+            rows.append(Row(case, better, label["accept"][0], gain, "", None, Judged("none", "", reason=why)))
             continue
         code, fix = one
-        with_change += not fix.refused
-        rows.append(f"{head} {code} {said(fix)} |".replace("\n", " "))
-    return rows, with_change, every
+        rows.append(Row(case, better, label["accept"][0], gain, code, fix, judged(case, better, code, fix, gain)))
+    return tuple(rows)
 
 
-def said(fix: Fix) -> str:
-    if fix.refused:
-        return f"refused: {fix.refused} |"
-    figure = next(iter(fix.proof))
-    return f"{fix.title} | {figure.what}: {figure.before:,.4g} to {figure.after:,.4g}"
+def compared(times: dict[tuple[str, str, str], float]) -> list[str]:
+    """Rows of the table. times: what changes delivered that were built and timed."""
+    out = []
+    for r in pairs():
+        j = r.judged
+        title = r.fix.title if r.fix is not None and not r.fix.refused else ""
+        shown = " | ".join("" if v is None else f"{v:,.4g}" for v in (j.before, j.after, j.better))
+        got = times.get((r.case, r.code, r.fix.kind if r.fix is not None else ""))
+        delivered = f"{got:.2f}x" if got else ""
+        head = f"| {r.case} | {r.better} | {r.code} | {title} | {j.word} | {j.what} | {shown} |"
+        out.append(f"{head} {delivered} | {r.gain:.2f}x | {j.reason} |".replace("\n", " "))
+    return out
+
+
+def counted_words() -> dict[str, int]:
+    return dict(Counter(r.judged.word for r in pairs()))
+
+
+def said_of_builds() -> list[str]:
+    """How many of the changes that were pasted and compiled have what was proposed, and the table of those that have
+    not."""
+    rows = list(of_builds().values())
+    has = Counter(r["has"] for r in rows)
+    out = [
+        "## Pasted and compiled", "",
+        f"{len(rows)} changes that alter a kernel were pasted into its source as printed and compiled for sm_90a",
+        f"(`python tools/fixes_built.py`). Of the new code `kscope fix --check` says: {has['yes']} have what was",
+        f"proposed, {has['partly']} in part, {has['no']} not; {has['unknown']} cannot be seen in the code; "
+        f"{has['no build']} do not compile.",
+        "", "| capture | rule | change | has it | of what | before | in the new code |",
+        "|---|---|---|---|---|---|---|",
+    ]  # fmt: skip
+    for r in rows:
+        if r["has"] != "yes":
+            figures = f"{r['old']:.4g} | {r['new']:.4g}" if "new" in r else " | "
+            out.append(f"| {r['case']} | {r['rule']} | {r['kind']} | {r['has']} | {r['what']} | {figures} |")
+    return out
 
 
 def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
@@ -101,8 +133,10 @@ def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
 
 
 def page() -> str:
-    rows, with_change, every = covered()
     table, kept = built()
+    words, every = counted_words(), len(pairs())
+    timed = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["proposals"]
+    times = {(p["case"], p["rule"], p["kind"]): p["before_us"] / p["after_us"] for p in timed}
     device = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["device"]["gpu"]
     priced = [(gain, price) for gain, price in kept if price is not None]
     inside = sum(price.low <= gain <= price.high for gain, price in priced)
@@ -110,7 +144,9 @@ def page() -> str:
         "# Changes", "",
         "Made by `python tools/fixes.py` from fixtures/h200 and fixtures/fixes. The makers of these changes were",
         "written with these captures at hand: what they reach on known faults, not on those of others.", "",
-        f"{with_change} of {every} captures whose better version was timed get a change.",
+        f"{every - words.get('none', 0)} of {every} captures whose better version was timed get a change:",
+        f"{words.get('same', 0)} the same as that version, {words.get('as good', 0)} as good, "
+        f"{words.get('less', 0)} less.",
         f"{len(kept)} changes were built as printed and timed beside the original on one {device}",
         "(in turn within one program, but for gemm_bf16.mma and build.debug):",
         f"{sum(gain > 1 for gain, _ in kept)} are faster, {sum(gain < SLOWER for gain, _ in kept)} slower; "
@@ -118,69 +154,18 @@ def page() -> str:
         "", "## Built as printed", "",
         "| capture | rule | change | promised | delivered | in bounds | words of the results that differ |",
         "|---|---|---|---|---|---|---|", *table,
-        "", "## Every capture", "", "| capture | cause | better version | change | figures |",
-        "|---|---|---|---|---|", *rows,
+        "", "## Every capture", "",
+        "The first change that is printed, against the version that was measured to be better: by what the change",
+        "takes away, computed of the proposal (`after`) and counted in that version's report. Same: its launch, or",
+        f"all of its instructions by opcode. As good: at most {TOLERATED:g} times what the better version needs.",
+        "Delivered: of the proposal, where it was timed; possible: of the better version.",
+        "", "| capture | better version | rule | change | judged | of what | before | after | better version's "
+        "| delivered | possible | reason |", "|---|---|---|---|---|---|---|---|---|---|---|---|", *compared(times),
+        "", *said_of_builds(),
     ]  # fmt: skip
     if BESIDE.exists():
         lines += ["", *beside_table(tomllib.loads(BESIDE.read_text("utf-8")))]
     return "\n".join(lines) + "\n"
-
-
-def beside_table(data: dict[str, Any]) -> list[str]:
-    out = [
-        "## Layouts beside cuxray", "",
-        f"cuxray {data['version']} (`solve`: {data['seconds_theirs']:.1f} s for the kernels of one block shape) and",
-        f"`kscope fix` ({data['seconds_ours']:.1f} s for all) on the kernels of fixtures/fixes/layouts.cu, without a",
-        "profile: so neither prices them. Cleared: a layout under which no access of the kernel conflicts. Edits:",
-        "lines of the source.",
-        "", "| kernel | cuxray: cleared | kscope: cleared by padding | by XOR | edits | wavefronts by ncu after it |",
-        "|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    for name, row in data["kernels"].items():
-        edits = "yes" if row["edits"] else "no"
-        out.append(f"| {name} | {row['theirs']} | {row['pad']} | {row['swizzle']} | {edits} | {row['counted']} |")
-    return out
-
-
-def beside(program: str) -> None:
-    """Run both and keep what they said."""
-    measured: dict[str, Any] = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["layouts"]
-    with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder) / "layouts.cubin"
-        cubin.write_bytes(lzma.decompress((HERE / "layouts.sm_90.cubin.xz").read_bytes()))
-        begun = time.perf_counter()
-        found = subjects(str(cubin), None, sources_below(HERE))
-        ours = {s.name: [x for f in s.findings for x in f.fixes] for s in found}
-        seconds_ours = time.perf_counter() - begun
-        theirs: dict[str, str] = {}
-        seconds_theirs = 0.0
-        for shape in SHAPES:
-            begun = time.perf_counter()
-            command = [sys.executable, "-m", program, "solve", str(cubin), "--threads", shape, "--json"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            seconds_theirs = max(seconds_theirs, time.perf_counter() - begun)
-            for one in json.loads(done.stdout)["results"]:
-                flat = "threadIdx.y" not in _source(one["kernel"])
-                if flat == (shape == "256"):
-                    theirs[one["kernel"]] = "yes" if one.get("global") else "no"
-        asked = [sys.executable, "-m", program, "--version"]
-        version = subprocess.run(asked, capture_output=True, text=True, check=False)
-    lines = [
-        "# Written by tools/fixes.py --beside: what another program says of the kernels of layouts.cu.",
-        f'version = "{version.stdout.split()[-1]}"', f"seconds_theirs = {seconds_theirs:.2f}",
-        f"seconds_ours = {seconds_ours:.2f}", "",
-    ]  # fmt: skip
-    for name, row in measured.items():
-        fixes = {x.kind: x for x in ours.get(name, ()) if not x.refused}
-        said = {k: ("yes" if k in fixes and cleared(fixes[k]) else "no") for k in ("pad", "swizzle")}
-        edits = str(any(x.edits for x in fixes.values())).lower()
-        after = min(v["wavefronts"] for k, v in row.items() if k != "plain")
-        ideal = row["plain"]["ideal"]
-        lines += [
-            f"[kernels.{name}]", f'theirs = "{theirs.get(name, "no answer")}"', f'pad = "{said["pad"]}"',
-            f'swizzle = "{said["swizzle"]}"', f"edits = {edits}", f'counted = "{after:,} of at least {ideal:,}"', "",
-        ]  # fmt: skip
-    BESIDE.write_text("\n".join(lines), encoding="utf-8")
 
 
 def take(path: Path) -> None:
@@ -204,15 +189,6 @@ def take(path: Path) -> None:
             out.append(f"largest_difference = {p['largest_difference']:.2e}  # relative to the largest value")
         out.append("")
     file.write_text("\n".join(out), encoding="utf-8")
-
-
-def cleared(fix: Fix) -> bool:
-    return any(c.holds == "no access conflicts" and c.state == "proved" for c in fix.conditions)
-
-
-def _source(kernel: str) -> str:
-    text = (HERE / "layouts.cu").read_text("utf-8")
-    return text[text.index(f"void {kernel}(") :].partition("\n}")[0]
 
 
 def main() -> None:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from kscope.features.lanes.bank_conflicts import conflicts
+from kscope.features.lanes.values import Assumption, Lanes
 from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.math_functions import integer_divisions
+from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.memory.lane_mapping import SECTOR
 from kscope.model.contract.fixes import Kind
 
 
-def left(kind: Kind, setting: Setting) -> tuple[str, float] | None:
+def left(kind: Kind, setting: Setting, rule: str = "") -> tuple[str, float] | None:
     """(what is counted, how much of it a kernel has), for each kind of change whose effect its code shows; None for the
-    others."""
-    count = COUNTS.get(kind)
-    return (count[0], count[1](setting)) if count is not None else None
+    others, and where this code does not tell. rule: what found it, where changes of one kind take away different
+    things."""
+    what, count = BY_RULE.get((rule, kind)) or COUNTS.get(kind) or ("", _never)
+    found = count(setting)
+    return (what, found) if found is not None else None
+
+
+def _never(setting: Setting) -> float | None:
+    return None
 
 
 def _excess(setting: Setting) -> float:
@@ -37,14 +47,28 @@ def _spills(setting: Setting) -> float:
     return sum(a is not None and a.stack in ("spill", "spill slot") for a in kinds)
 
 
+def _local(setting: Setting) -> float:
+    return len(setting.code.ran(_of_arrays(setting)))
+
+
+def _of_arrays(setting: Setting) -> list[int]:
+    kinds = accesses(setting.code.program, setting.code.classes)
+    return [i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"]
+
+
 def _slow_tables(setting: Setting) -> float:
     """Accesses of local arrays, and of constant memory by a lane's index."""
     code = setting.code
-    kinds = accesses(code.program, code.classes)
-    local = [i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"]
+    local = _of_arrays(setting)
     loads = code.where(lambda ins, op: ins.opcode == "LDC")
-    indexed = [i for i in loads if any(o.bases for o in code[i].operands)]
+    indexed = [i for i in loads if any(o.bases for o in code[i].operands) and not _copied(setting, i)]
     return len(code.ran([*local, *indexed]))
+
+
+def _copied(setting: Setting, index: int) -> bool:
+    """Whether a load is for a table in shared memory alone: once a block, as the change asks for."""
+    used = setting.code.defuse.consumers(index)
+    return bool(used) and all(setting.code[i].opcode == "STS" for i in used)
 
 
 def _strong(setting: Setting) -> float:
@@ -65,14 +89,29 @@ def _narrow(setting: Setting) -> float:
 
 
 def _instructions(setting: Setting) -> float:
-    return len(setting.code.ran(range(len(setting.code))))
+    """A byte that is loaded: a loop of shorter rounds may be unrolled further."""
+    return len(setting.code.ran(range(len(setting.code)))) / _bytes(setting)
+
+
+def _bytes(setting: Setting) -> int:
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space in ("global", "shared") and op.access == "load"))
+    return max(1, sum(code.classes[i].bytes for i in loads))
+
+
+def _conversions(setting: Setting) -> float:
+    code = setting.code
+    return len(code.ran(code.where(lambda ins, op: ins.opcode in FROM_INTEGER))) / _bytes(setting)
 
 
 def _narrow_ones(setting: Setting) -> float:
+    """Where none of 16 bytes does the most of them: what is left over is done one by one."""
     code = setting.code
     moves = ("load", "store")
-    found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in moves and 0 < op.bytes < 4))
-    return len(found)
+    found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in moves and op.bytes > 0))
+    widest = {code.classes[i].access: max(code.classes[j].bytes for j in found
+              if code.classes[j].access == code.classes[i].access) for i in found}  # fmt: skip
+    return sum(code.classes[i].bytes < WORD and widest[code.classes[i].access] < WIDEST for i in found)
 
 
 def _fences(setting: Setting) -> float:
@@ -93,7 +132,69 @@ def _stored(setting: Setting) -> float:
     return len(code.ran(code.where(lambda ins, op: op.space == "shared" and op.access == "store")))
 
 
-COUNTS: dict[Kind, tuple[str, Callable[[Setting], float]]] = {
+def _sectors(setting: Setting) -> float | None:
+    """Of the loads whose addresses follow from the code: those in loops, where there are some."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    chosen = [i for i in loads if code.cfg.loop_of[i] is not None] or loads
+    lanes = Lanes(code, Assumption(1, setting.block))
+    rows = [(lanes.address(i), code.classes[i].bytes) for i in chosen]
+    known = [len({a // SECTOR for a in row}) for row, _ in rows if isinstance(row, tuple)]
+    return sum(known) / len(known) if known else None
+
+
+def _unshared(setting: Setting) -> float:
+    code = setting.code
+    adding = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
+    shared = [i for i in adding if code.classes[i].space == "shared"]
+    return 0 if shared else len(adding)
+
+
+def _exchanges(setting: Setting) -> float:
+    code = setting.code
+    barriers = code.where(lambda ins, op: ins.opcode == "BAR")
+    return 0 if code.where(lambda ins, op: ins.opcode == "SHFL") else len(barriers)
+
+
+def _loaded(setting: Setting) -> float | None:
+    """Of the outermost loop with most multiplications, by the rounds that its inner loops are taken for."""
+    code = setting.code
+    products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
+    around = [code.cfg.loops_around(i) for i in products]
+    outer = Counter(loops[-1] for loops in around if loops)
+    if not outer:
+        return None
+    body = code.cfg.loop_body(max(outer, key=lambda loop: outer[loop]))
+    depth = {i: len(code.cfg.loops_around(i)) for i in body}
+    least = min(depth.values())
+    made = sum(float(ROUNDS ** (depth[i] - least)) for i in products if i in depth)
+    loads = [i for i in body if code.classes[i].space == "global" and code.classes[i].access == "load"]
+    return sum(float(ROUNDS ** (depth[i] - least)) * code.classes[i].bytes / 4 for i in loads) / made
+
+
+def _waited(setting: Setting) -> float:
+    return len(exposed_copies(setting.code))
+
+
+def _idle_moves(setting: Setting) -> float:
+    moves = setting.code.where(lambda ins, op: ins.opcode == "MOV" and len(ins.operands) == 2)
+    return sum(len({o.text for o in setting.code[i].operands}) == 1 for i in moves)
+
+
+WORD, WIDEST = 4, 16
+FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
+Count = tuple[str, Callable[[Setting], float | None]]
+ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
+BY_RULE: dict[tuple[str, Kind], Count] = {
+    ("MEM101", "lane_mapping"): ("sectors of a warp's load, the mean", _sectors),
+    ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
+    ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
+}
+COUNTS: dict[Kind, Count] = {
+    "aggregate": ("global atomics of what no table in shared memory sums up", _unshared),
+    "tile": ("words loaded from global memory a multiplication", _loaded),
+    "stages": ("copies that are waited for whole", _waited),
+    "build": ("moves of a register to itself", _idle_moves),
     "pad": ("wavefronts too many, an execution of each shared access", _excess),
     "swizzle": ("wavefronts too many, an execution of each shared access", _excess),
     "literal": ("double instructions", _doubles),
@@ -103,11 +204,11 @@ COUNTS: dict[Kind, tuple[str, Callable[[Setting], float]]] = {
     "qualifier": ("strong loads", _strong),
     "hoist": ("products and sums that are not fused", _pairs),
     "vector_access": ("loads that could be part of a wider one", _narrow),
-    "math_function": ("instructions", _instructions),
-    "neighbours": ("global accesses of one or two bytes a lane", _narrow_ones),
+    "math_function": ("instructions a byte that is loaded", _instructions),
+    "neighbours": ("global accesses of one or two bytes a lane, and none of 16", _narrow_ones),
     "fence": ("fences in loops", _fences),
     "reciprocal": ("reciprocals", _reciprocals),
     "texel_loads": ("texture fetches", _fetches),
     "register": ("stores to shared memory", _stored),
-    "unroll": ("indexed accesses of local and constant memory", _slow_tables),
+    "unroll": ("accesses of local arrays", _local),
 }

@@ -8,8 +8,9 @@ from importlib import import_module
 import msgspec
 
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import declared_at
 from kscope.model.contract.findings import Finding
-from kscope.model.contract.fixes import Fix
+from kscope.model.contract.fixes import Condition, Fix
 from kscope.model.faults import show_traceback
 
 MOST = 3  # fixes of one finding that are shown: the best first
@@ -18,10 +19,12 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
         "triton.tiles:along",
     ),
-    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.elements:elements"),
+    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
+               "memory.elements:elements"),
     "MEM103": ("tile.conflicts:fixes",), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
-    "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes",), "MEM110": ("memory.host:fixes",),
+    "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),
+    "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),
     "MEM112": ("compute.product:fixes",), "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes",),
     "MEM116": ("memory.qualifiers:fixes",), "CMP203": ("compute.literals:fixes",),
@@ -32,7 +35,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT304": ("work.shuffles:fixes",), "LAT307": ("triton.programs:stages", "work.waits:ring"),
     "LAT308": ("work.fences:fences",), "GRD401": ("work.grid:larger", "triton.tiles:parts"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
-    "GRD404": ("work.launch:blocks", "triton.programs:programs"),
+    "GRD405": ("work.longer:fixes",), "GRD404": ("work.launch:blocks", "triton.programs:programs"),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
@@ -56,4 +59,19 @@ def _made(setting: Setting, finding: Finding) -> list[Fix]:
             found += make(Asked(setting, finding))
         except Exception as error:  # a change that cannot be computed must not cost the finding
             show_traceback(error)
-    return [f for f in found if f.printable or f.refused][:MOST]
+    return [_placed(setting, f) for f in found if f.printable or f.refused][:MOST]
+
+
+def _placed(setting: Setting, fix: Fix) -> Fix:
+    """With the line that functions to add stand before: of what holds the first line that changes, which uses them."""
+    if not fix.edits or fix.language != "cuda" or fix.refused:
+        return fix
+    lines, first = setting.lines(fix.edits[0].file), min(e.line for e in fix.edits)
+    if "<" in setting.instance.partition("(")[0]:
+        others = Condition(holds="the template's other instances may change with it", state="check", why="one text")
+        fix = msgspec.structs.replace(fix, conditions=[*fix.conditions, others])
+    if "{" not in fix.code:
+        return fix
+    if fix.code.partition("\n")[0] in lines:  # an earlier change has brought them
+        return msgspec.structs.replace(fix, code="")
+    return msgspec.structs.replace(fix, above=declared_at(lines, first))

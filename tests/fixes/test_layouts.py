@@ -134,3 +134,104 @@ def test_sectors_of_asynchronous_copies_are_not_torn() -> None:
     assert not layouts.clears([read, copied], Padding(128, 16))
     assert layouts.clears([read, copied], Swizzle(128, 16, 7, 0))
     assert layouts.first_clear([read, copied], layouts.paddings([128], 16, 4096)) is None
+
+
+def phases_of(width: int) -> int:
+    """Lanes that are served together: 32 of up to 4 bytes, 16 of 8, 8 of 16 (CUDA C++ Programming Guide)."""
+    return 32 * 4 // max(4, width)
+
+
+@st.composite
+def odd_rows(draw: st.DrawFn) -> tuple[int, int, list[Pattern]]:
+    """(bytes of a row, rows, accesses) of tiles whose rows are no power of two, with narrow and wide elements, written
+    along the rows by whole warps and read down a column, by columns of vectors or in blocks of 8 x 4."""
+    width = draw(st.sampled_from([2, 4, 8, 16]))
+    each = draw(st.sampled_from([3, 5, 6, 7, 12, 20, 24, 33, 36, 40, 48, 72, 96]))
+    row = width * each
+    if row % 4:
+        row += 4 - row % 4
+    rows = draw(st.sampled_from([8, 16, 24, 32, 48]))
+    group = draw(st.integers(0, 3))
+    along = [(n + 32 * group) % (row // width * rows) for n in LANES]
+    written = [n // (row // width) * row + n % (row // width) * width for n in along]
+    column = draw(st.integers(0, row // width - 1)) * width
+    down = [n % rows * row + column for n in LANES]
+    block = [n // 4 % rows * row + (column + n % 4 * width) % (row // width * width) for n in LANES]
+    return row, rows, [pattern(written, width), pattern(draw(st.sampled_from([down, block])), width)]
+
+
+@given(odd_rows())
+def test_layouts_of_rows_of_any_length_are_what_an_independent_count_says(
+    tile: tuple[int, int, list[Pattern]],
+) -> None:
+    """What is said to clear has one wavefront a phase, word by word; nothing is torn; no byte is lost or shared."""
+    row, rows, patterns = tile
+    width = patterns[0].width
+    padded = layouts.first_clear(patterns, layouts.paddings([row], max(4, width), row * rows))
+    swizzled = layouts.first_clear(patterns, layouts.swizzles([row], width, row))
+    for layout in filter(None, (padded, swizzled)):
+        for p in patterns:
+            moved = [layout(o) for o in p.offsets]
+            size = phases_of(width)
+            for first in range(0, 32, size):
+                words = {w for o in moved[first : first + size] for w in range(o // 4, -(-(o + width) // 4))}
+                assert max(Counter(w % 32 for w in words).values()) == 1
+            for o in p.offsets:
+                assert [layout(o + k) for k in range(width)] == [layout(o) + k for k in range(width)], "torn"
+                assert layout(o) % width == 0
+        taken = [layout(o) for o in range(row * rows)]
+        assert len(set(taken)) == row * rows
+        assert all(layout.inverse(at) == o for o, at in enumerate(taken))
+
+
+@given(odd_rows())
+def test_no_padding_or_swizzle_is_missed(tile: tuple[int, int, list[Pattern]]) -> None:
+    """Where none is found, trying every padding of one to 31 words, and every swizzle, finds none either."""
+    row, rows, patterns = tile
+    element = max(4, patterns[0].width)
+    if layouts.first_clear(patterns, layouts.paddings([row], element, row * rows)) is None:
+        assert not any(layouts.clears(patterns, Padding(row, pad)) for pad in range(element, 128, element))
+    if layouts.first_clear(patterns, layouts.swizzles([row], patterns[0].width, row)) is None:
+        low = element.bit_length() - 1
+        tried = [
+            Swizzle(row, 1 << chunk, (1 << count) - 1, shift)
+            for chunk in range(low, 7) for count in range(1, 8 - chunk) for shift in range(6)
+            if row % (1 << (chunk + count)) == 0
+        ]  # fmt: skip
+        assert not any(layouts.clears(patterns, one) for one in tried)
+
+
+@given(tiles())
+def test_padding_and_swizzle_agree_where_both_can_clear(tile: tuple[int, int, list[Pattern]]) -> None:
+    """Either leaves the least wavefronts that the widths allow; half warps that want the same words go as one."""
+    row, rows, patterns = tile
+    padded = layouts.first_clear(patterns, layouts.paddings([row], max(4, patterns[0].width), row * rows))
+    swizzled = layouts.first_clear(patterns, layouts.swizzles([row], patterns[0].width, row))
+    costs = [layouts.total(patterns, one) for one in (padded, swizzled) if one is not None]
+    assert all(c.needed == c.least <= layouts.total(patterns).needed for c in costs)
+    if swizzled is not None:
+        assert swizzled.size(row * rows) <= row * rows + row  # a swizzle takes no memory, but for a row not filled
+
+
+@given(
+    st.sampled_from([32, 48, 64, 80, 96, 112, 128, 160, 192, 256, 384, 512]), st.integers(0, 7),
+    st.sampled_from([1, 2, 4]), st.booleans(),
+)  # fmt: skip
+def test_matrix_rows_of_any_length_are_cleared(row: int, piece: int, matrices: int, copied: bool) -> None:
+    """ldmatrix x1, x2, x4 beside writes of 16 bytes a lane, by stores or cp.async: each matrix of eight rows in one
+    wavefront under every layout that is said to clear."""
+    pieces = row // 16
+    written = Pattern(tuple(n // pieces * row + n % pieces * 16 for n in LANES), 16, ALL, copied=copied)
+    active = tuple(int(n < 8 * matrices) for n in LANES)
+    at = [n % 16 * row + (piece + n // 16) % pieces * 16 for n in LANES]
+    offsets = tuple(o if on else 0 for o, on in zip(at, active, strict=True))
+    read = Pattern(offsets, 16, active, rows=True)
+    swizzled = layouts.first_clear([written, read], layouts.swizzles([row], 16, row))
+    padded = layouts.first_clear([written, read], layouts.paddings([row], 16, 16 * row))
+    assert row & (row - 1) or swizzled is not None
+    for layout in filter(None, (swizzled, padded)):
+        for first in range(0, 8 * matrices, 8):
+            assert most_in_a_bank([layout(o) for o in offsets[first : first + 8]], 16) == 1
+        if copied:
+            pairs = zip(written.offsets[::2], written.offsets[1::2], strict=True)
+            assert all(layout(a) // 32 == layout(b) // 32 for a, b in pairs if a // 32 == b // 32)

@@ -58,7 +58,6 @@ def test_blocks_are_the_measured_ones(diagnosis: Diagnosis) -> None:
 @pytest.mark.parametrize(
     ("case", "code", "why"),
     [
-        ("gamma.double", "CMP203", "parameter"),
         ("digits.thread_rows", "MEM103", "does not follow"),
     ],
 )

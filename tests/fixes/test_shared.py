@@ -45,7 +45,8 @@ def test_the_proposed_line_is_the_measured_version_s(diagnosis: Callable[[str], 
     assert [(e.line, e.becomes.strip()) for e in fix.edits] == [(70, "__shared__ float t[32][32 + PAD + 1];")]
     assert fix.price == next(f for f in diagnosis("bank_conflict.slow").findings if f.code == "MEM103").estimate
     assert fix.parameters == {"t.pitch": 128, "t.pad": 4}
-    assert {c.state for c in fix.conditions} == {"proved"}
+    assert [c.state for c in fix.conditions] == ["proved", "proved", "check"]
+    assert "other instances" in fix.conditions[-1].holds, "padding the fast one too would make it conflict"
     assert "(threadIdx.x) ^ ((threadIdx.y + j) & 31)" in swizzle.edits[0].becomes
 
 

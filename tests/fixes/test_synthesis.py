@@ -36,6 +36,8 @@ CHANGES = [
     ("lbm.directions", "", "MEM105", "unroll", "for (int q = 0; q < 9; q++) if (q < nq)"),
     ("spill.slow", "spill.fast", "MEM104", "launch_bounds", "__launch_bounds__(256, 1)"),
     ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
+    ("moe_list.each", "moe_list.block", "MEM109", "aggregate", "unsigned slot = (count_base[e] + count_own)"),
+    ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits[(i + k) >> 5] >> ((i + k) & 31) & 1;"),
     ("triton_rowsum.down", "triton_rowsum.along", "MEM101", "lane_mapping", "(rows * cols + c)[:, None]"),
     ("triton_softmax.passes", "triton_softmax.once", "MEM106", "block_size", "row = tl.load(x + base + offs)"),
 ]
@@ -48,10 +50,12 @@ LAUNCHES = [
     ("scale_add.host_input", "scale_add.device_input", "MEM110", "cudaMemcpyAsync(x_device, x, bytes"),
     ("ws_gemm.stages2", "", "ASY504", "197664 bytes of dynamic shared memory"),
     ("build.debug", "build.optimised", "CMP212", "nvcc -O3 -lineinfo -arch=sm_90"),
+    ("gamma.double", "gamma.float", "CMP203", "gamma_curve<float><<<grid, block>>>(...);"),
+    ("signal_max.one", "signal_max.many", "GRD405", "signal_max<64><<<dim3(256, 16), 256>>>(...);"),
     ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
     ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
-    ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "kernel[(4, 4, 8)](...)"),
+    ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "matmul_tiles[(4, 4, 8)](..., K_EACH=K_EACH // 8)"),
 ]
 
 
@@ -77,7 +81,7 @@ def test_launches_and_other_words(case: str, better: str, code: str, words: str)
     [
         ("groupby_f64.shared", "GRD401"),  # each block clears and adds up a table: more of them do that more often
         ("tail_effect.slow", "GRD402"),  # the block's number says what it writes
-        ("moe_list.each", "MEM109"),  # the atomic's result is used
+        ("moe_list.block", "MEM109"),  # counted in the block already
         ("embed_grad.scatter", "MEM109"),  # the index has no bound
         ("gemm_f32.reg1d", "MEM112"),  # several results a thread already
     ],

@@ -16,6 +16,7 @@ from kscope.features.facts import Facts
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.left import left
+from kscope.fixes.unprinted import unprinted
 from kscope.model.contract.fixes import Checked, Fix, Proposal
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.model.faults import fenced
@@ -25,6 +26,13 @@ from kscope.parsers.files.inputs import HEAD, open_input, sniff
 if TYPE_CHECKING:
     from kscope.fixes.given.source import Lines
     from kscope.model.contract.analysis import Finding
+
+
+LIMITS = ("MEM107", "CMP208")  # findings that say what is full: there is nothing to mend
+LEAST = {"math_function": 1.0, "lane_mapping": 0.5, "tile": 0.25, "reciprocal": 0.25, "register": 0.25}
+"""The share that may be left of what a change takes away; nothing, of kinds that are not here. The shorter code is all
+that shows of a function; half of the sectors is what an exchange of indices is proposed from; a tile serves several
+products; other reciprocals and other arrays of the kernel stay."""
 
 
 class Subject(Struct, frozen=True):
@@ -50,11 +58,19 @@ def subjects(path: str, function: str | None = None, lines: Lines | None = None)
 
 
 def proposals(found: Iterable[Subject], code: str | None = None) -> list[Proposal]:
-    """Changes in the order of the findings; `code`: of one rule alone."""
-    return [
-        Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=fix)
-        for s in found for f in s.findings for fix in f.fixes if code in (None, f.code)
+    """Changes in the order of the findings, and behind them findings without one, each with the reason why no code is
+    printed; `code`: of one rule alone."""
+    asked = [(s, f) for s in found for f in s.findings if code in (None, f.code)]
+    made = [Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=fix) for s, f in asked for fix in f.fixes]
+    bare = [
+        Proposal(kernel=s.name, code=f.code, rule=f.rule, why=f.why, fix=_unprinted(f))
+        for s, f in asked if not f.fixes and f.code not in LIMITS and (f.severity != "info" or code is not None)
     ]  # fmt: skip
+    return made + bare
+
+
+def _unprinted(finding: Finding) -> Fix:
+    return Fix(kind="none", title=finding.fix, refused=unprinted(finding.code))
 
 
 def check(before: Sequence[Subject], after: Sequence[Subject], code: str | None = None) -> list[Checked]:
@@ -67,14 +83,13 @@ def check(before: Sequence[Subject], after: Sequence[Subject], code: str | None 
         changes = [(f, fix) for f in old.findings for fix in f.fixes if code in (None, f.code) and not fix.refused]
         if not changes:
             continue
-        new = next((s for s in after if _base(s.name) == _base(old.name)), None)
-        new = new or (after[0] if len(after) == 1 and len(before) == 1 else None)
-        if new is None:
-            unpaired.append(old.name)
-            continue
         seen: set[tuple[str, str]] = set()
         for finding, fix in changes:
-            counted = left(fix.kind, old.setting)
+            new = _again(old, after, fix, alone=len(before) == 1)
+            if new is None:
+                unpaired.append(old.name)
+                continue
+            counted = left(fix.kind, old.setting, finding.code)
             what = counted[0] if counted is not None else fix.kind
             if (finding.code, what) not in seen:  # padding and swizzle answer the same question
                 seen.add((finding.code, what))
@@ -85,8 +100,32 @@ def check(before: Sequence[Subject], after: Sequence[Subject], code: str | None 
     return out
 
 
+def _again(old: Subject, after: Sequence[Subject], fix: Fix, *, alone: bool) -> Subject | None:
+    """The kernel in a new version: of the same name with its template arguments, or without them, or the only one. A
+    bare one is taken for launched as the old one was, but for what the change says of its block."""
+    names = [_base(old.name)] if fix.kind != "tile" else [f"{_base(old.name)}_tiles", _base(old.name)]
+    found = [s for name in names for s in after if _base(s.name) == name]
+    new = next((s for s in found if _plain(s.name) == _plain(old.name)), found[0] if found else None)
+    new = new or (after[0] if len(after) == 1 and alone else None)
+    if new is None or new.setting.launch is not None or old.setting.launch is None:
+        return new
+    import msgspec
+
+    block = list(old.setting.launch.block)
+    for n, axis in enumerate("xyz"):
+        size = fix.parameters.get(f"block.{axis}", block[n])
+        block[n] = size if isinstance(size, int) else block[n]
+    launch = msgspec.structs.replace(old.setting.launch, block=(block[0], block[1], block[2]))
+    return msgspec.structs.replace(new, setting=msgspec.structs.replace(new.setting, launch=launch))
+
+
+def _plain(name: str) -> str:
+    """A name without the types of its template arguments and blanks: `f<(int)2>(..)` as `f<2>(..)`."""
+    return re.sub(r"\((?:int|bool|unsigned int)\)(?=[\w-])|\s", "", name)
+
+
 def _checked(old: Subject, new: Subject, finding: Finding, fix: Fix) -> Checked:
-    was, now = left(fix.kind, old.setting), left(fix.kind, new.setting)
+    was, now = left(fix.kind, old.setting, finding.code), left(fix.kind, new.setting, finding.code)
     ratio = old.us / new.us if old.us and new.us else None
     kept = None
     if ratio is not None and fix.price is not None:
@@ -99,8 +138,8 @@ def _checked(old: Subject, new: Subject, finding: Finding, fix: Fix) -> Checked:
         return base
     import msgspec
 
-    whole = fix.kind != "math_function"  # of which the shorter code is all that shows
-    has = "no" if now[1] >= was[1] else "yes" if now[1] == 0 or not whole else "partly"
+    enough = LEAST.get(fix.kind, 0.0) * was[1]
+    has = "no" if now[1] >= was[1] else "yes" if now[1] <= enough else "partly"
     return msgspec.structs.replace(base, what=was[0], old=was[1], new=now[1], has=has)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import struct
 
+from kscope.fixes.given.conditions import reads, shown
 from kscope.fixes.given.rewrite import Call, calls_of, changed, places, replaced
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import evaluated
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Fix, Proof
 
 HALF, HALF_BITS = 1024, 0x6400
 """2^10 as a half: its last bit is worth 1, so that 1024 | n is 1024 + n for n below 1024 (IEEE 754)."""
@@ -63,10 +64,8 @@ def fixes(asked: Asked) -> list[Fix]:
             code="\n".join(([FUNCTION] if len(made) > 2 * len(pairs) else []) + ([PAIR] if pairs else [])),
             edits=edits,
             conditions=[
-                Condition(
-                    holds="the integers are below 1024", state="proved", why=f"masked by {max(m for m, _ in made)}"
-                ),
-                Condition(holds="the results are the same", state="proved", why="every value was run"),
+                reads("the integers are below 1024", f"masked by {max(m for m, _ in made)}"),
+                shown(right == tried, "the results are the same", "values", tried, "every value was run"),
             ],
             proof=[
                 Proof(

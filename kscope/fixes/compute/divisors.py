@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
+from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -46,9 +47,9 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=_together(signature, split),
             parameters={"divisors": ", ".join(divisors)},
             conditions=[
-                Condition(
-                    holds="quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", state="proved",
-                    why="floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
+                shown(
+                    right == checked, "quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", "values", checked,
+                    "floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
                 ),
                 Condition(holds="no numerator is negative or 2^32 and more", state="check"),
                 Condition(holds="the kernel is launched by <<<>>>, where the host's integers convert", state="check"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import Call, calls_of, changed, places, replaced
 from kscope.fixes.given.setting import Asked
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -26,7 +27,7 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                Condition(holds="each product is used by one sum alone", state="proved", why="def-use"),
+                proved("each product is used by one sum alone", "code", reached, "def-use"),
                 Condition(holds="one rounding instead of two", state="check", why="results differ in the last bit"),
             ],
             proof=[

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 FUNCTIONS = (
@@ -28,7 +30,8 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     why = _not_float(setting, doubles)
     if why:
-        return [Fix(kind="literal", title="float instead of double", refused=why)]
+        made = _instantiated(asked, doubles)
+        return [made] if made is not None else [Fix(kind="literal", title="float instead of double", refused=why)]
     edits = changed(places(setting, [*doubles, *converted]), as_float)
     if not edits:
         return []
@@ -39,10 +42,8 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                Condition(
-                    holds="no double comes in or goes out", state="proved",
-                    why="each double instruction works on converted floats and literals alone (def-use)",
-                ),
+                proved("no double comes in or goes out", "code", doubles,
+                       "each double instruction works on converted floats and literals alone (def-use)"),
                 Condition(holds="24 bits are enough", state="check", why="results round to float earlier"),
             ],
             proof=[
@@ -54,6 +55,38 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _instantiated(asked: Asked, doubles: list[int]) -> Fix | None:
+    """The template of a kernel whose doubles are all of its one type, made for float."""
+    setting = asked.setting
+    text = kernel_text(setting)
+    if text is None or not re.search(rf"\b{setting.name}<double>", setting.instance):
+        return None
+    above = "\n".join([*setting.lines(text.file)[max(0, text.first - 2) : text.first - 1], text.code])
+    template = re.search(r"template\s*<\s*(?:class|typename)\s+(\w+)\s*>\s*__global__", above)
+    if template is None or re.search(r"\bdouble[234]?\b", text.code):
+        return None
+    cast = re.sub(rf"\(\s*{template[1]}\s*\)\s*[\d.]+(?:e[-+]?\d+)?", "", text.code)
+    if _LITERAL.search(cast):
+        return None  # a double whatever the type
+    before = total(setting.code.executed, doubles)
+    return Fix(
+        kind="literal",
+        title=f"{setting.name}<float> instead of {setting.name}<double>",
+        language="cuda",
+        code=f"{setting.name}<float><<<grid, block>>>(...);  // what was passed as {template[1]} is rounded to float",
+        parameters={"instance": "float"},
+        conditions=[
+            reads(f"every double of the kernel is of type {template[1]}", "no other type, literals are cast to it"),
+            Condition(holds="24 bits are enough", state="check", why="results round to float earlier"),
+        ],
+        proof=[
+            Proof(what="warp instructions of the FP64 pipe", before=before, after=0, unit="inst",
+                  how=f"{len(doubles)} double instructions, all on values of the template's type")
+        ],
+        price=asked.finding.estimate,
+    )  # fmt: skip
 
 
 def as_float(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import kernel_text, plain
@@ -89,14 +90,9 @@ def fixes(asked: Asked) -> list[Fix]:
             code=code,
             parameters={"tile": TILE, "depth": DEEP, "sums": EACH * EACH, "block.x": THREADS},
             conditions=[
-                Condition(
-                    holds=f"{out['c']} = {a} {b}, square and row by row", state="proved",
-                    why="the one sum and the one store of the kernel's text",
-                ),
-                Condition(
-                    holds=f"{n} is a multiple of {TILE}", state="proved" if known else "check",
-                    why=f"it is {known}" if known else "there is no test for the edges",
-                ),
+                reads(f"{out['c']} = {a} {b}, square and row by row", "its one sum and its one store"),
+                reads(f"{n} is a multiple of {TILE}", f"it is {known}") if known else
+                Condition(holds=f"{n} is a multiple of {TILE}", state="check", why="there is no test for the edges"),
             ],
             proof=[
                 Proof(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import Place
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import LONGEST, Loop, blanked, loops
@@ -35,14 +36,17 @@ def fixes(asked: Asked) -> list[Fix]:
             before = total(code.executed, mine)
             if before < 2 * warps:
                 continue
-            return [_hoisted(asked, place.file, first, place.number, text, loop, name, kind, before, warps, count)]
+            fixed = _invariant(asked, mine)
+            names = (name, kind)
+            return [_hoisted(asked, place.file, first, place.number, text, loop, names, before, warps, count, fixed)]
     return []
 
 
 def _hoisted(
-    asked: Asked, file: str, first: int, number: int, text: str, loop: Loop, name: str, kind: str, before: float,
-    warps: float, count: int,
+    asked: Asked, file: str, first: int, number: int, text: str, loop: Loop, names: tuple[str, str], before: float,
+    warps: float, count: int, fixed: int,
 ) -> Fix:  # fmt: skip
+    name, kind = names
     lines = asked.setting.lines(file)
     one = "1.f" if kind == "float" else "1.0"
     made = f"{kind} inverse_{name} = {one} / {name};"
@@ -68,9 +72,8 @@ def _hoisted(
         edits=edits,
         parameters={"divisor": name},
         conditions=[
-            Condition(
-                holds=f"{name} stays what it is in the loop", state="proved", why="nothing in the loop's text writes it"
-            ),
+            proved(f"{name} stays what it is in the loop", "code", fixed, "made before the loop (def-use of MUFU.RCP)")
+            if fixed else reads(f"{name} stays what it is in the loop", "nothing in the loop writes it"),
             Condition(holds="up to 1.5 ulp instead of 0.5", state="check", why="a quotient is rounded twice"),
         ],
         proof=[
@@ -81,6 +84,18 @@ def _hoisted(
         ],
         price=asked.finding.estimate,
     )  # fmt: skip
+
+
+def _invariant(asked: Asked, roots: list[int]) -> int:
+    """How many reciprocals there are, if the operands of each are made outside the loop around it; 0 where one is
+    not."""
+    code = asked.setting.code
+    for i in roots:
+        loop = code.cfg.loop_of[i]
+        inside = set(code.cfg.loop_body(loop)) if loop is not None else set()
+        if loop is None or any(p in inside for ps in code.defuse.sources(i).values() for p in ps):
+            return 0
+    return len(roots)
 
 
 def _around(text: str, at: int) -> Loop | None:

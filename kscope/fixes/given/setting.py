@@ -30,6 +30,8 @@ class Setting(Struct, frozen=True):
     name: str = ""
     sms: int = 0
     """SMs of the device that it ran on; 0 where it did not run."""
+    instance: str = ""
+    """Its name with the arguments of its template, where it has them."""
 
     @property
     def block(self) -> tuple[int, int, int]:

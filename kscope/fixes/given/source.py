@@ -214,7 +214,7 @@ def _closing(text: str, at: int) -> int | None:
 def _split(text: str) -> Iterator[str]:
     """Declarators: commas outside of brackets part them."""
     depth, start = 0, 0
-    for n, c in enumerate(text):
+    for n, c in enumerate(re.sub("<<|>>", "  ", text)):  # shifts are no brackets
         depth += (c in "[({<") - (c in "])}>")
         if c == "," and not depth:
             yield text[start:n]

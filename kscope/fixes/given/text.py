@@ -82,6 +82,22 @@ def blanked(line: str) -> str:
     return line if at < 0 else line[:at] + " " * (len(line) - at)
 
 
+def declared_at(lines: Sequence[str], number: int) -> int:
+    """The first line (from 1) of what stands at file scope around a line: of a function its template's line."""
+    depth, start, ended = 0, 1, True
+    for n, line in enumerate(lines[:number], 1):
+        code = blanked(line).strip()
+        if depth == 0 and ended and code:
+            start = n
+        if code.startswith("#") or not code:
+            ended = ended or depth == 0
+            continue
+        depth = max(0, depth + sum(c in "({" for c in code) - sum(c in ")}" for c in code))
+        ended = depth == 0 and code[-1] in ";}),"  # a macro's call has no semicolon
+        ended = ended and not re.search(r"__(?:global|device|host)__[^{]*\)$", code)
+    return start
+
+
 def spans_edited(setting: Setting, text: Text, spans: Iterable[Span]) -> list[Edit]:
     """The lines that spans change; none where two overlap or one goes over the end of its line."""
     lines = setting.lines(text.file)

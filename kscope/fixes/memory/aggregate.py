@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.rewrite import Call, calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, constants, evaluated
@@ -81,10 +82,8 @@ def _summed(
         edits=edits,
         parameters={"entries": count, "copies": copies, "grid.x": blocks},
         conditions=[
-            Condition(
-                holds=f"the index is below {count}", state="proved", why=f"{quoted(index)} leaves nothing else",
-            ),
-            Condition(holds="all threads of the block get to the barriers", state="proved", why="no return before"),
+            reads(f"the index is below {count}", f"{quoted(index)} leaves nothing else"),
+            reads("all threads of the block get to the barriers", "no return before"),
             Condition(holds="the order of the sums does not matter", state="check", why="atomics have none"),
         ],
         proof=[
@@ -110,7 +109,7 @@ def _spans(
     head = (
         f"\n  __shared__ {kind} {table}[{count}][{copies}];"
         f"\n  for (int k = threadIdx.x; k < {count * copies}; k += blockDim.x) (&{table}[0][0])[k] = 0;"
-        "\n  __syncthreads();\n "
+        "\n  __syncthreads();" + ("" if not code[opening + 1 :].partition("\n")[0].strip() else "\n ")
     )
     tail = (
         "\n  __syncthreads();"

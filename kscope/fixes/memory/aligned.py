@@ -6,6 +6,7 @@ import re
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.values import Lanes
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import kernel_text
@@ -48,7 +49,7 @@ def fixes(asked: Asked) -> list[Fix]:
             code=f"{offset} = ({offset} + {count - 1}) / {count} * {count};  // where rows are laid out and launched",
             parameters={"elements": count},
             conditions=[
-                Condition(holds=f"{offset} does nothing but move the rows", state="proved", why="its one use"),
+                reads(f"{offset} does nothing but move the rows", "its one use"),
                 Condition(holds="whoever lays out the rows uses the same number", state="check"),
                 Condition(holds="rows are as far apart as before", state="check", why="a multiple of 128 bytes"),
             ],

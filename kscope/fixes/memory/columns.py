@@ -8,6 +8,7 @@ import re
 
 from kscope.features.lanes.bank_conflicts import wavefronts
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, body, constants, edited, evaluated, uses
@@ -71,9 +72,9 @@ def _columns(
             language="cuda",
             edits=edited(file, lines, changes),
             conditions=[
-                Condition(
-                    holds="no access conflicts, whatever the indices", state="proved",
-                    why=f"rows of {threads} words: lane n stays in bank n mod 32",
+                shown(
+                    free == 1, "no access conflicts, whatever the indices", "values", DRAWS,
+                    f"rows of {threads} words: lane n stays in bank n mod 32",
                 ),
                 Condition(holds=f"blocks have at most {threads} threads", state="check", why="as in this launch"),
             ],

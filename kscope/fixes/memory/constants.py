@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, body, constants, evaluated
@@ -75,7 +76,7 @@ def _copied(asked: Asked, file: str, declared: int, name: str, kind: str, shape:
         language="cuda",
         edits=sorted(edits, key=lambda e: e.line),
         conditions=[
-            Condition(holds="all threads of the block get to the barrier", state="proved", why="the first line"),
+            reads("all threads of the block get to the barrier", "it is the first line"),
             Condition(holds="indices are spread evenly" if len(shape) == 1 else "lanes are in rows of their own",
                       state="assumed", why="the figures are for such"),
         ],

@@ -7,6 +7,7 @@ import re
 from kscope.features.lanes.vectorizable import Merge, merges
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Text, kernel_text, loops
@@ -59,7 +60,7 @@ def elements(asked: Asked) -> list[Fix]:
             conditions=[
                 Condition(holds="groups of four start at multiples of 16 bytes", state="assumed",
                           why="cudaMalloc aligns to 256 bytes; the offsets were run"),
-                Condition(holds="the kernel does not write what they read", state="proved", why="address slices"),
+                proved("the kernel does not write what they read", "code", members, "address slices"),
                 Condition(holds="nobody else writes it meanwhile", state="check"),
             ],
             proof=[

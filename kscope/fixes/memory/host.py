@@ -6,6 +6,7 @@ import re
 
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import pointer
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import kernel_text
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -26,6 +27,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if len(read) != 1:
         return []
     ((kind, name),) = read
+    shared = setting.launch.shared_dynamic if setting.launch is not None else 0
     moved = 32 * total(code.executed, slow) * code.classes[slow[0]].bytes
     return [
         Fix(
@@ -36,13 +38,11 @@ def fixes(asked: Asked) -> list[Fix]:
                 f"{kind}* {name}_device;\n"
                 f"cudaMalloc(&{name}_device, bytes);  // once\n"
                 f"cudaMemcpyAsync({name}_device, {name}, bytes, cudaMemcpyDefault, stream);\n"
-                f"{setting.name}<<<grid, block, 0, stream>>>(..., {name}_device, ...);  // where {name} stood"
+                f"{setting.name}<<<grid, block, {shared}, stream>>>(..., {name}_device, ...);  // where {name} stood"
             ),
             conditions=[
-                Condition(
-                    holds=f"{name} is what is read over the bus", state="proved",
-                    why="the only data that the kernel reads (address slices)",
-                ),
+                proved(f"{name} is what is read over the bus", "code", slow,
+                       "the only data that the kernel reads (address slices)"),
                 Condition(
                     holds="the copy is made ahead, or the data are used more than once", state="check",
                     why="a copy takes as long as reading it once does",

@@ -7,9 +7,10 @@ import re
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.values import Lanes
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, spans_edited
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Fix, Proof
 
 TYPES = ("float", "double", "int", "unsigned")
 SEEDS = (1, 2, 3)
@@ -59,10 +60,9 @@ def _own(asked: Asked, name: str, kind: str, uses: list[tuple[int, int]]) -> Fix
         language="cuda",
         edits=edits,
         conditions=[
-            Condition(
-                holds="no thread uses another's element", state="proved",
-                why="every use in the kernel has the thread's own index; its lanes' addresses are distinct",
-            )
+            proved("no thread uses another's element in these accesses", "lanes", len(SEEDS) * len(covered),
+                   "lanes' addresses are distinct, and the same in each of them"),
+            reads("no thread uses another's element anywhere", "every use has the thread's own index"),
         ],
         proof=[
             Proof(

@@ -11,10 +11,11 @@ import msgspec
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES, Value
 from kscope.features.lanes.values import Lanes
+from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import body
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Fix, Proof
 from kscope.model.program import Instruction
 
 SECTOR = 32
@@ -59,14 +60,8 @@ def fixes(asked: Asked) -> list[Fix]:
             code="" if square else swapped,
             edits=edits,
             conditions=[
-                Condition(
-                    holds="each thread works alone", state="proved",
-                    why="no barrier, no shared memory, no exchange between lanes",
-                ),
-                Condition(
-                    holds="blocks and grid are square", state="proved" if square else "check",
-                    why="as launched" if square else "launch them exchanged too",
-                ),
+                proved("each thread works alone", "code", code, "no barrier, no shared memory, no exchange of lanes"),
+                shown(square, "blocks and grid are square", "launch", shape, "as launched", "exchange them too"),
             ],
             proof=[
                 Proof(

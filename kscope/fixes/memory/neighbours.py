@@ -8,12 +8,14 @@ from msgspec import Struct
 
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Span, index_of, kernel_text, loops, spans_edited, statement_end
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WIDEST = 16
+NARROW = 2  # bytes of an element: four registers hold sixteen bytes of them
 MOST = 8  # elements of a thread: registers for more cost warps (judged)
 SEVERAL = "template <class T, int N> struct alignas(sizeof(T) * N) Several { T at[N]; };"
 _POINTER = re.compile(
@@ -52,7 +54,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if any(lane_stride(code, i, setting.block) != width or code.classes[i].bytes != width for i in found):
         return []
     edits = spans_edited(setting, text, _several(text.code, one, count))
-    grid = -(-launch.grid[0] // count)
+    grid, once = -(-launch.grid[0] // count), _once(count)
     accesses = total(code.executed, found)
     return [
         Fix(
@@ -63,10 +65,11 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"elements": count, "grid.x": grid},
             conditions=[
-                Condition(holds="neighbouring threads work on neighbouring elements", state="proved",
-                          why=f"lanes are {width} bytes apart in every access"),
+                proved("neighbouring threads work on neighbouring elements", "lanes", found,
+                       f"lanes are {width} bytes apart in every access"),
                 Condition(holds="pointers are multiples of 16", state="assumed", why="cudaMalloc aligns to 256 bytes"),
-                Condition(holds="elements behind the last group are done one by one", state="proved", why="its loop"),
+                shown(once > 0, "each element is done once, those behind the last group one by one", "values", once,
+                      "the new indices written out for several bounds"),
                 Condition(holds="what is read is not written by a neighbour", state="check", why="unless in is out"),
             ],
             proof=[
@@ -76,6 +79,87 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ] if edits else []  # fmt: skip
+
+
+def stores(asked: Asked) -> list[Fix]:
+    """Narrow elements of one array, one a thread and without a test of the index: several, stored as one. What they are
+    made of is read as before, element by element."""
+    setting, code = asked.setting, asked.setting.code
+    text, launch = kernel_text(setting), setting.launch
+    if text is None or launch is None or launch.block[1] * launch.block[2] > 1:
+        return []
+    found = _stored(text.code)
+    if found is None:
+        return []
+    index, (start, end), out, kind = found
+    width = SIZES[kind]
+    count = WIDEST // width
+    written = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "store"))
+    apart = any(lane_stride(code, i, setting.block) != width or code.classes[i].bytes != width for i in written)
+    if width > NARROW or not written or apart or launch.grid[0] % count:
+        return []
+    name = index["name"]
+    inside = re.sub(rf"(?<![\w.>]){name}\b", f"({name} + k)", text.code[start:end])
+    inside = re.sub(rf"^{out}\s*\[\s*\({name} \+ k\)\s*\]", f"{out}_v.at[k]", inside)
+    several = f"Several<{kind}, {count}>"
+    new = (
+        f"{several} {out}_v;\n  #pragma unroll\n  for (int k = 0; k < {count}; k++) {inside}"
+        f"\n  *reinterpret_cast<{several}*>(&{out}[{name}]) = {out}_v;"
+    )
+    first: Span = (*index.span("from"), f"({index['from'].strip()}) * {count}")
+    edits = spans_edited(setting, text, [first, (start, end, new)])
+    grid, before = launch.grid[0] // count, total(code.executed, written)
+    return [
+        Fix(
+            kind="neighbours",
+            title=f"{count} neighbours a thread, stored as one of {WIDEST} bytes",
+            language="cuda",
+            code=f"{SEVERAL}\n// launch: {setting.name}<<<{grid}, {launch.threads}>>>(...), {count} elements a thread",
+            edits=edits,
+            parameters={"elements": count, "grid.x": grid},
+            conditions=[
+                proved("neighbouring threads store neighbouring elements", "lanes", written,
+                       f"lanes are {width} bytes apart in every store"),
+                proved("the elements come out even", "launch", launch.grid[:1],
+                       f"{launch.grid[0]} blocks are a multiple of {count}"),
+                Condition(holds=f"{out} starts at a multiple of {WIDEST}", state="assumed", why="as cudaMalloc has it"),
+                Condition(holds="what is read is not written by a neighbour", state="check", why="unless in is out"),
+                Condition(holds="every launch has a multiple of so many blocks", state="check", why="as this one has"),
+            ],
+            proof=[Proof(what="warp stores", before=before, after=before / count, unit="inst",
+                         how=f"{len(written)} stores of {width} bytes a lane, of {WIDEST}")],
+            price=None,  # how much of it the loads take is the compiler's
+        )
+    ] if edits else []  # fmt: skip
+
+
+def _stored(code: str) -> tuple[re.Match[str], tuple[int, int], str, str] | None:
+    """(where the index is made, where the statement stands, what it stores to, of what type) of a kernel that is
+    `T i = index; out[i] = ..;` and nothing else."""
+    index = _INDEX.search(code)
+    if index is None or index_of(index["from"], "") is None or loops(code) or code.count("threadIdx") != 1:
+        return None
+    name, rest = index["name"], code[index.end() :]
+    start = index.end() + len(rest) - len(rest.lstrip())
+    end = statement_end(code, start)
+    stored = re.match(rf"(\w+)\s*\[\s*{name}\s*\]\s*=(?!=)", code[start:])
+    if end is None or stored is None or code[end:].strip() != "}" or "{" in code[start:end]:
+        return None
+    out = stored[1]
+    kinds = {n: k for k, n in _POINTER.findall(code[: code.find("{")])}
+    again = len(re.findall(rf"\b{out}\b", code[start:end])) > 1 or re.search(r"\+\+|--", code[start:end])
+    return (index, (start, end), out, kinds[out]) if kinds.get(out) in SIZES and not again else None
+
+
+def _once(count: int) -> int:
+    """How many bounds were written out, if the new code does each element below each of them once; 0 otherwise."""
+    for bound in range(4 * count + 1):
+        done: list[int] = []
+        for i in range(0, 5 * count, count):
+            done += range(i, i + count) if i + count <= bound else range(i, bound)
+        if done != list(range(bound)):
+            return 0
+    return 4 * count + 1
 
 
 def _one(code: str) -> _One | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -44,10 +45,8 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                Condition(
-                    holds="the kernel does not write it", state="proved" if apart else "check",
-                    why="its stores start from other parameters (address slices)" if apart else "",
-                ),
+                shown(apart, "the kernel does not write it", "code", [*strong, *stores],
+                      "its stores start from other parameters (address slices)"),
                 Condition(holds="nobody else writes it meanwhile", state="check"),
             ],
             proof=[

@@ -6,6 +6,7 @@ import re
 
 from kscope.features.lanes.strides import lane_stride
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.text import Span, blanked, kernel_text, spans_edited
@@ -50,7 +51,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 edits=edits,
                 parameters={"record": size, "fields": len(used)},
                 conditions=[
-                    Condition(holds="the kernel reads these fields alone", state="proved", why="all uses in its text"),
+                    reads("the kernel reads these fields alone", "all its uses"),
                     Condition(holds="the host lays out the data that way", state="check", why="and all its users"),
                 ],
                 proof=[

@@ -7,6 +7,7 @@ import re
 from kscope.features.lanes.strides import Walks, lane_stride
 from kscope.features.sass.columns import total
 from kscope.features.sass.slices import gathers, pointer, steps_from_loaded
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Loop, Span, Text, index_of, kernel_text, loops, spans_edited, statement_end
 from kscope.fixes.memory.lane_mapping import sectors
@@ -48,10 +49,9 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"grid.x": grid},
             conditions=[
-                Condition(
-                    holds="each round of the loop adds to sums alone", state="proved",
-                    why="its text writes nothing else outside, and they start at 0",
-                ),
+                reads("each round of the loop adds to sums alone", "it writes nothing else outside, they start at 0"),
+                proved("blocks are whole warps, and a warp has one row", "launch", launch.threads // LANES,
+                       f"{launch.threads} threads a block, rows by 32 of them"),
                 Condition(holds="the order of the sums does not matter", state="check", why="it is another one"),
             ],
             proof=[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, spans_edited
@@ -41,7 +42,7 @@ def fixes(asked: Asked) -> list[Fix]:
             code=f"// launch: {setting.name}<<<grid, block>>>(array, width, height, ...)",
             edits=edits,
             conditions=[
-                Condition(holds="coordinates are whole and unfiltered", state="proved", why="each is an integer + 0.5"),
+                reads("coordinates are whole and unfiltered", "each is an integer + 0.5"),
                 Condition(
                     holds="the texture is pitch-linear floats without gaps, clamped, unnormalised, not filtered",
                     state="check", why="its descriptor is the host's",

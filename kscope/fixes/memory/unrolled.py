@@ -6,6 +6,7 @@ import re
 
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants, evaluated
 from kscope.fixes.given.text import Loop, Span, kernel_text, loops, spans_edited
@@ -44,11 +45,10 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"loops": len(chosen)},
             conditions=[
-                Condition(holds="every index of the arrays is a counter of these loops, or a number", state="proved",
-                          why=f"{indexed} uses in the kernel's text"),
+                reads("every index of the arrays is a counter of these loops, or a number", f"{indexed} uses"),
                 Condition(holds="the bounds are at most the arrays' lengths", state="assumed",
                           why="the code would write beyond the array else"),
-                Condition(holds="the loops stand behind #pragma unroll", state="proved"
+                Condition(holds="the loops stand behind #pragma unroll", state="assumed"
                           if all(_unrolled(text.code, every[n].span[0]) for n in chosen) else "check"),
             ],
             proof=[

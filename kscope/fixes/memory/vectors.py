@@ -6,6 +6,7 @@ import re
 
 from kscope.features.lanes.vectorizable import Merge, merges
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
@@ -54,7 +55,8 @@ def fixes(asked: Asked) -> list[Fix]:
 
 
 def _conditions(groups: list[Merge]) -> list[Condition]:
-    out = [Condition(holds="nothing between the loads writes what they read", state="proved", why="def-use and order")]
+    loads = sum(len(m.members) for m in groups)
+    out = [proved("nothing between the loads writes what they read", "code", loads, "def-use and order")]
     for one in sorted({(m.sure, m.condition) for m in groups}):
         sure, words = one
         out.append(

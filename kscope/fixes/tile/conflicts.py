@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import RESERVED, Asked, Setting
 from kscope.fixes.given.source import named_on
 from kscope.fixes.tile import code as source_code
@@ -184,11 +185,9 @@ def _what(one: Placed) -> str:
 def _conditions(setting: Setting, every: Sequence[Pattern], clear: bool, seen: Tiles) -> list[Condition]:
     x, y, z = setting.block
     out = [
-        Condition(
-            holds="no access conflicts", state="proved" if clear else "assumed",
-            why="run on all of them" if clear else "some conflicts stay, none becomes worse; see the figures",
-        ),
-        Condition(holds="one to one, aligned, within a row", state="proved", why=f"{len(every)} patterns of addresses"),
+        proved("no access conflicts", "lanes", every, "run on all of them") if clear else
+        Condition(holds="no access conflicts", state="assumed", why="some stay, none becomes worse; see the figures"),
+        proved("one to one, aligned, within a row", "lanes", every, f"{len(every)} patterns of addresses"),
     ]
     if seen.beyond:
         at = ", ".join(f"0x{setting.code[i].pc:x}" for i in seen.beyond[:4])

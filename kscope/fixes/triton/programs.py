@@ -7,6 +7,7 @@ import math
 from kscope.arch import table
 from kscope.arch.chips import chips
 from kscope.features.counters.occupancy_limits import limits_of
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.units import counted
@@ -42,13 +43,12 @@ def stages(asked: Asked) -> list[Fix]:
             kind="stages",
             title=f"num_stages={count}: {count - 1} tiles on their way while one is used",
             language="triton",
-            code=f"kernel[grid](..., num_stages={count})",
+            code=f"{setting.name}[grid](..., num_stages={count})",
             parameters={"num_stages": count, "bytes_a_stage": each},
             conditions=[
-                Condition(
-                    holds=f"{count} stages of {each} bytes leave {counted(was.blocks, 'block')} on an SM",
-                    state="proved",
-                    why="registers, shared memory and slots of the SM (arch/sm.toml)",
+                proved(
+                    f"{count} stages of {each} bytes leave {counted(was.blocks, 'block')} on an SM", "launch",
+                    len(was.limits), "registers, shared memory and slots of the SM (arch/sm.toml)",
                 ),
                 Condition(holds="the loop's loads follow from its counter", state="check", why="to be copied ahead"),
             ],
@@ -80,10 +80,13 @@ def programs(asked: Asked) -> list[Fix]:
             kind="block_size",
             title=f"programs {factor} times as large: BLOCK * {factor}, num_warps={WARPS}",
             language="triton",
-            code=f"kernel[(triton.cdiv(n, BLOCK * {factor}),)](..., BLOCK=BLOCK * {factor}, num_warps={WARPS})",
+            code=(
+                f"{setting.name}[({math.ceil(launch.grid[0] / factor)},)]"
+                f"(..., BLOCK=BLOCK * {factor}, num_warps={WARPS})  # BLOCK: a program's elements"
+            ),
             parameters={"factor": factor, "num_warps": WARPS, "grid.x": math.ceil(launch.grid[0] / factor)},
             conditions=[
-                Condition(holds="the programs share nothing", state="proved", why="no barrier, no shared memory"),
+                proved("the programs share nothing", "code", setting.code, "no barrier, no shared memory"),
                 Condition(holds="BLOCK is a tl.constexpr of elements", state="check"),
             ],
             proof=[

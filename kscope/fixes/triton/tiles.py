@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kscope.features.lanes.strides import Walks
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.triton.programs import WARPS, is_triton
@@ -51,7 +52,7 @@ def along(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"columns": LANES},
             conditions=[
-                Condition(holds="each lane reads on where it stopped", state="proved", why="its addresses, a round on"),
+                proved("each lane reads on where it stopped", "lanes", loads, "its addresses, a round on"),
                 Condition(holds=f"{columns} is a multiple of {LANES}", state="check", why="else mask the last tile"),
                 Condition(holds="the order of the sums does not matter", state="check", why="it is another one"),
             ],
@@ -83,21 +84,23 @@ def parts(asked: Asked) -> list[Fix]:
     if count < 2 or len(loops) != 1:
         return []
     grid = f"{launch.grid[0]}, {launch.grid[1]}, {count}"
+    split = _split(asked, products, count)
+    if split is None:
+        return []
+    edits, more = split
     return [
         Fix(
             kind="block_size",
             title=f"the sum in {count} parts: {tiles * count} programs instead of {tiles}",
             language="triton",
-            code=(
-                f"kernel[({grid})](...)  # the {count} programs of a tile share its loop along K:\n"
-                f"part = tl.cdiv(K, {count} * BK) * BK; start = tl.program_id(2) * part  # from start to start + part\n"
-                "tl.atomic_add(pc, acc)  # instead of tl.store; c is zeroed before the launch"
-            ),
+            code=f"{setting.name}[({grid})](...{more})  # the output zeroed before",
+            edits=edits,
             parameters={"parts": count, "grid.z": count},
             conditions=[
-                Condition(holds="all products are in one loop", state="proved", why=f"{len(products)} of tensor cores"),
+                proved("all products are in one loop", "code", products, f"{len(products)} of tensor cores"),
                 Condition(holds="the sums may be added in any order", state="check", why="atomics have none"),
                 Condition(holds="the output is zeroed before and 32 bits wide", state="check"),
+                Condition(holds=f"the sum's length is a multiple of {count} blocks of it", state="check"),
             ],
             proof=[
                 Proof(
@@ -109,6 +112,39 @@ def parts(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _split(asked: Asked, products: Sequence[int], count: int) -> tuple[list[Edit], str] | None:
+    """The lines that change so that each of `count` programs adds up a part, and what the launch says more; None where
+    the function's text has another idiom. Where the text has a part's length already, only the store changes."""
+    where = places(asked.setting, products)
+    if not where:
+        return None
+    lines, file = asked.setting.lines(where[0].file), where[0].file
+    head = next((n for n in range(where[0].number, 0, -1) if lines[n - 1].startswith("def ")), 0)
+    end = next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1)
+    text = "\n".join(lines[head - 1 : end - 1]) if head else ""
+    rounds = re.findall(r"for \w+ in range\(0, (\w+), (\w+)\):", text)
+    sums = re.findall(r"\b(\w+) = tl\.dot\([^\n]*, \1\)|\b(\w+) \+= tl\.dot\(", text)
+    acc = next((a or b for a, b in sums), "")
+    stores = [n for n in range(head, end) if re.fullmatch(rf"\s*tl\.store\(\w+, {acc}\)", lines[n - 1])]
+    if len(rounds) != 1 or len(sums) != 1 or len(stores) != 1:
+        return None
+    (length, block), (store,) = rounds[0], stores
+    stored = lines[store - 1]
+    edits = [Edit(file=file, line=store, was=stored, becomes=stored.replace("tl.store", "tl.atomic_add"))]
+    if "tl.program_id(2)" in text:
+        part = re.findall(rf"\b\w+ \* {length} \+ tl\.arange\(0, {block}\)", text)
+        return (edits, f", {length}={length} // {count}") if len(part) == 1 else None
+    at = [n for n in range(head, end) if f"tl.arange(0, {block})" in lines[n - 1]]
+    loop = next(n for n in range(head, end) if f"range(0, {length}, {block})" in lines[n - 1])
+    if len(at) != 1 or lines[at[0] - 1].count(f"tl.arange(0, {block})") != 1:
+        return None
+    start = f"tl.program_id(2) * ({length} // {count}) + tl.arange(0, {block})"
+    looped = (loop, f"range(0, {length},", f"range(0, {length} // {count},")
+    for n, old, new in ((at[0], f"tl.arange(0, {block})", start), looped):
+        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=lines[n - 1].replace(old, new)))
+    return sorted(edits, key=lambda e: e.line), ""
 
 
 def whole_rows(asked: Asked) -> list[Fix]:
@@ -134,11 +170,11 @@ def whole_rows(asked: Asked) -> list[Fix]:
             kind="block_size",
             title=f"{block} as long as the row, which stays in registers",
             language="triton",
-            code=f"kernel[grid](..., {block}=triton.next_power_of_2({columns}), num_warps={WARPS * 4})",
+            code=f"{setting.name}[grid](..., {block}=triton.next_power_of_2({columns}), num_warps={WARPS * 4})",
             edits=edits,
             parameters={"num_warps": WARPS * 4},
             conditions=[
-                Condition(holds="all loops load the same row", state="proved", why=f"{quoted(text)} in each of them"),
+                reads("all loops load the same row", f"{quoted(text)} in each of them"),
                 Condition(holds=f"{columns} is a power of two", state="check", why="else mask the loads and the store"),
                 Condition(holds="the row fits into registers", state="check", why="64 KB of a program at most"),
             ],

@@ -7,6 +7,7 @@ import re
 from kscope.features.counters.occupancy_limits import limits_of, pressure
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.work.launch import any_shape
@@ -60,9 +61,9 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"blocks": blocks, "registers": _registers(code.program.sm, threads, blocks)},
             conditions=[
-                Condition(
-                    holds=f"up to {need} registers hold what {held} and {len(words)} spilled words hold now",
-                    state="proved", why="slots of the stack that are stored to and loaded from, counted",
+                proved(
+                    f"up to {need} registers hold what {held} and {len(words)} spilled words hold now", "code", spills,
+                    "slots of the stack that are stored to and loaded from, counted",
                 ),
                 Condition(holds="compiled without -maxrregcount below that", state="check"),
             ],
@@ -101,13 +102,15 @@ def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int,
             edits=edits,
             parameters={"block.x": threads, "grid.x": grid, "registers": registers},
             conditions=[
-                Condition(
-                    holds=f"up to {need} registers hold what {held} and {words} spilled words hold now",
-                    state="proved" if need <= MOST else "assumed",
-                    why="slots of the stack that are stored to and loaded from, counted",
+                proved(
+                    f"up to {need} registers hold what {held} and {words} spilled words hold now", "code", spills,
+                    "slots of the stack that are stored to and loaded from, counted",
+                ) if need <= MOST else Condition(
+                    holds=f"{MOST} registers hold most of what {held} and {words} spilled words hold now",
+                    state="assumed", why="not all slots of the stack are in use at once",
                 ),
-                Condition(holds="threads of a block share nothing", state="proved", why="no barrier, no shared memory"),
-                Condition(holds="the code asks for the size of its block", state="proved", why="it reads blockDim"),
+                proved("threads of a block share nothing", "code", code, "no barrier, no shared memory"),
+                proved("the code asks for the size of its block", "code", code, "it reads blockDim"),
                 Condition(holds="compiled without -maxrregcount below that", state="check"),
             ],
             proof=[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, loops, outside, plain, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -46,9 +47,9 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                Condition(
-                    holds="the same rows are done once each", state="proved",
-                    why=f"{per} rows a block: b * n + r and b + r * blocks run over the same numbers",
+                shown(
+                    same == len(TRIED), "the same rows are done once each", "values", sum(g * n for g, n in TRIED),
+                    f"{per} rows a block: b * n + r and b + r * blocks run over the same numbers",
                 ),
                 Condition(holds="the work of a row changes along the rows, not from one to the next", state="check"),
             ],

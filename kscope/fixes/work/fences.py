@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.source import calls
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -34,7 +35,7 @@ def fences(asked: Asked) -> list[Fix]:
         ]
         edits = spans_edited(setting, text, spans)
         warps = setting.launch.warps * setting.launch.blocks
-        before = total(code.executed, barriers)
+        before, silent = total(code.executed, barriers), _silent(code, barriers)
         if not edits or before <= warps:
             continue
         return [
@@ -44,10 +45,9 @@ def fences(asked: Asked) -> list[Fix]:
                 language="cuda",
                 edits=edits,
                 conditions=[
-                    Condition(
-                        holds="the loop tells nobody that a round's data are there",
-                        state="check" if calls(inside) - {one[1].partition("(")[0].strip()} else "proved",
-                        why="its text has no atomic, no volatile access and no barrier",
+                    shown(
+                        silent > 0, "the loop tells nobody that a round's data are there", "code", silent,
+                        "its instructions have no atomic, no strong store and no barrier",
                     ),
                     Condition(
                         holds="a fence orders all stores before it", state="assumed", why="CUDA C++ Programming Guide"
@@ -64,6 +64,17 @@ def fences(asked: Asked) -> list[Fix]:
             )
         ]  # fmt: skip
     return []
+
+
+def _silent(code: Listing, barriers: list[int]) -> int:
+    """Instructions of the loops around these fences, if none of them can be a signal; 0 where one can."""
+    around = {code.cfg.loop_of[i] for i in barriers} - {None}
+    body = {i for loop in around if loop is not None for i in code.cfg.loop_body(loop)}
+    signals = code.where(
+        lambda ins, op: op.access in ("atomic", "reduction") or bool(op.kind & {"barrier", "mbarrier"})
+        or (op.access == "store" and "STRONG" in ins.mods) or ins.opcode in ("CALL", "REDUX", "SHFL")
+    )  # fmt: skip
+    return 0 if body & set(signals) else len(body)
 
 
 def products(asked: Asked) -> list[Fix]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import reads
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Text, index_of, kernel_text, loops, outside, strided
 from kscope.fixes.work.launch import fixes as unused_bytes
@@ -78,10 +79,7 @@ def taller(asked: Asked) -> list[Fix]:
             parameters={"block.x": best, "grid.x": blocks},
             conditions=[
                 _walks(found),
-                Condition(
-                    holds="the code asks for the size of its block", state="proved",
-                    why="every index and step in its text is of blockDim.x",
-                ),
+                reads("the code asks for the size of its block", "every index and step is of blockDim.x"),
             ],
             proof=[
                 Proof(
@@ -123,8 +121,8 @@ def waves(asked: Asked) -> list[Fix]:
             code=_launch(setting, blocks, new, launch.shared_dynamic, "" if size == "blockDim.x" else f"<{new}>"),
             parameters={"block.x": new, "grid.x": blocks},
             conditions=[
-                Condition(holds=f"threads are counted by {name}", state="proved", why="the only size in its indices"),
-                Condition(holds="threads beyond the data return", state="proved", why="a guard behind the index"),
+                reads(f"threads are counted by {name}", "the only size in its indices"),
+                reads("threads beyond the data return", "a guard behind the index"),
             ],
             proof=[
                 Proof(
@@ -143,10 +141,10 @@ def _launch(setting: Setting, blocks: int, threads: int, shared: int, template: 
 
 
 def _walks(per: str) -> Condition:
-    return Condition(
-        holds="any number of blocks does the same work", state="proved",
-        why=f"its loop goes from blockIdx.x * {per} on by gridDim.x * {per}, and nothing else asks for the block",
-    )  # fmt: skip
+    return reads(
+        "any number of blocks does the same work",
+        f"its loop goes from blockIdx.x * {per} on by gridDim.x * {per}, and nothing else asks for the block",
+    )
 
 
 def _over_grid(code: str) -> str | None:

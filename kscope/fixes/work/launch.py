@@ -3,6 +3,7 @@ lanes of warps that no thread fills."""
 
 from __future__ import annotations
 
+from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import RESERVED, Asked
 from kscope.fixes.tile.tiles import tiles
 from kscope.isa.abi import abi
@@ -22,6 +23,7 @@ def fixes(asked: Asked) -> list[Fix]:
     busy = setting.code.where(lambda ins, op: op.pipe == "tma" or "mbarrier" in op.kind)
     if seen.unknown or busy:
         return []
+    patterns = sum(len(p) for t in seen.tiles for p in t.patterns.values()) or len(setting.code)  # else no access
     end = max((t.end for t in seen.tiles), default=RESERVED + launch.shared_static)
     needed = max(0, end - RESERVED - launch.shared_static)
     needed = -(-needed // 128) * 128
@@ -33,12 +35,13 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="shared_bytes",
             title=f"{needed} bytes of dynamic shared memory instead of {launch.shared_dynamic}",
             language="cuda",
-            code=f"kernel<<<grid, block, {needed}>>>(...);",
+            code=f"{setting.name}<<<grid, block, {needed}>>>(...);  // grid and block as they are",
             parameters={"shared_dynamic": needed},
             conditions=[
-                Condition(
-                    holds=f"no lane touches shared memory behind byte {needed}", state="proved",
-                    why="the addresses of all accesses, for blocks of this shape",
+                shown(
+                    not seen.beyond, f"no lane touches shared memory behind byte {needed}", "lanes", patterns,
+                    "the addresses of all accesses, for blocks of this shape",
+                    "some accesses lie behind the block's memory under all values tried",
                 ),
                 Condition(holds="no other launch needs more", state="check"),
             ],
@@ -78,13 +81,13 @@ def blocks(asked: Asked) -> list[Fix]:
             code=f"dim3 block({wide}, {tall}), grid({grid[0]}, {grid[1]});",
             parameters={"block.x": wide, "block.y": tall, "grid.x": grid[0], "grid.y": grid[1]},
             conditions=[
-                Condition(
-                    holds="the code asks for the shape of its block and has no barrier", state="proved",
-                    why="its words of constant memory are read",
+                proved(
+                    "the code asks for the shape of its block and has no barrier", "code", setting.code,
+                    "its words of constant memory are read",
                 ),
-                Condition(
-                    holds="threads beyond the data return", state="proved" if after == 1 else "check",
-                    why="there are none" if after == 1 else "the grid is rounded up",
+                shown(
+                    after == 1, "threads beyond the data return", "launch", grid, "there are none",
+                    "the grid is rounded up",
                 ),
             ],
             proof=[

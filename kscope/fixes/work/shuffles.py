@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -48,10 +49,10 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                Condition(holds=f"partners of a step below {WARP} are in one warp", state="proved",
-                          why=f"{len(tried)} pairs of threads written out"),
-                Condition(holds="all 32 lanes get to the exchange together", state="proved",
-                          why="they pass the block's barriers there, and the step is the same for all"),
+                proved(f"partners of a step below {WARP} are in one warp", "values", tried,
+                       f"{len(tried)} pairs of threads written out"),
+                Condition(holds="all 32 lanes get to the exchange together", state="assumed",
+                          why="they pass the block's barriers there, which CUDA wants all threads to do"),
             ],
             proof=[
                 Proof(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kscope.features.patterns.tile_copies import exposed_copies
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants
@@ -53,10 +56,10 @@ def deeper(asked: Asked) -> list[Fix]:
             ),
             parameters={"stages": int(room), "shared_dynamic": shared},
             conditions=[
-                Condition(holds=f"{name} counts the ring's mbarriers", state="proved", why="the loop that makes them"),
-                Condition(
-                    holds=f"{room:.0f} stages leave {counted(will.blocks, 'block')} on an SM", state="proved",
-                    why="registers, shared memory and slots of the SM (arch/sm.toml)",
+                reads(f"{name} counts the ring's mbarriers", "the loop that makes them"),
+                proved(
+                    f"{room:.0f} stages leave {counted(will.blocks, 'block')} on an SM", "launch", len(will.limits),
+                    "registers, shared memory and slots of the SM (arch/sm.toml)",
                 ),
                 Condition(holds=f"nothing else depends on {name}", state="check"),
             ],
@@ -70,6 +73,19 @@ def deeper(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _apart(code: Listing, loop: int, body: Sequence[int], barriers: Sequence[int]) -> int:
+    """Barriers of every round that stand between the last load of the tile and the first copy that may overwrite it:
+    in the order of the loop's code, in which copies come first or last."""
+    copies = [i for i in body if code[i].opcode in ("LDGSTS", "UTMALDG", "UBLKCP")]
+    loads = [i for i in body if code[i].opcode in ("LDS", "LDSM")]
+    if not copies or not loads:
+        return 0
+    first, last = min(copies), max(loads)
+    held = [b for b in barriers if code.cfg.every_round(loop, b)]
+    between = [b for b in held if last < b < first] if last < first else [b for b in held if b > last or b < first]
+    return len(between)
 
 
 def ring(asked: Asked) -> list[Fix]:
@@ -93,6 +109,7 @@ def ring(asked: Asked) -> list[Fix]:
                 return f"{match['call']}<{n}>"
             return f"{match['prior'] or match['asm']}{n}"
 
+        apart = _apart(code, copy.loop, body, barriers)
         edits = changed(places(setting, [wait]), lambda text: _WAIT.sub(one, text, count=1))
         if not edits or leave <= copy.left:
             continue
@@ -104,19 +121,20 @@ def ring(asked: Asked) -> list[Fix]:
                 edits=edits,
                 parameters={"in_flight": leave},
                 conditions=[
-                    Condition(
-                        holds=f"a round's tile is {leave + (not behind)} groups old when it is waited for",
-                        state="proved",
-                        why=f"{copy.ahead} groups are started before the loop, one in each round (LDGDEPBAR)",
+                    proved(
+                        f"a round's tile is {leave + (not behind)} groups old when it is waited for", "code",
+                        [*waits, *commits],
+                        f"{copy.ahead} groups are started before the loop, one in each round (LDGDEPBAR)",
                     ),
-                    Condition(
-                        holds="a slot is not written before all have used it",
-                        state="proved" if len(barriers) > 1 else "check",
-                        why=f"{len(barriers)} barriers a round",
+                    shown(
+                        apart > 0, "a slot is not written before all have used it", "code", apart,
+                        "a barrier of every round stands between the tile's last load and the next copy",
+                        f"{counted(len(barriers), 'barrier')} a round: is one between the last use and the next copy?",
                     ),
-                    Condition(holds="each round commits a group, also where it copies nothing", state="proved",
-                              why="the commit runs in every round"
-                              if code.cfg.every_round(copy.loop, commits[0]) else "see the loop"),
+                    shown(
+                        code.cfg.every_round(copy.loop, commits[0]), "each round commits a group, also where it copies "
+                        "nothing", "code", commits, "the commit runs in every round", "see the loop",
+                    ),
                 ],
                 proof=[
                     Proof(

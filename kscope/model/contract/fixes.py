@@ -15,18 +15,24 @@ Kind = Literal[
     "pad", "swizzle", "descriptor_swizzle", "vector_access", "lane_mapping", "hoist", "divisor", "math_function",
     "literal", "launch_bounds", "block_size", "shared_bytes", "unroll", "copy_constants", "stages", "qualifier",
     "register", "aggregate", "host_copy", "align", "build", "tile", "fence", "reciprocal",
-    "texel_loads", "neighbours",
+    "texel_loads", "neighbours", "none",
 ]  # fmt: skip
 State = Literal["proved", "assumed", "check"]
+Ground = Literal["", "lanes", "code", "launch", "values"]
 
 
 class Condition(Frozen):
-    """What must hold. `proved`: by what was run; `assumed`: what CUDA or the ABI promises; `check`: only the reader
-    knows."""
+    """What must hold. `proved`: by what was run; `assumed`: what CUDA or the ABI promises, or how the source's text
+    reads; `check`: only the reader knows."""
 
     holds: str
     state: State
     why: str = ""
+    by: Annotated[
+        Ground,
+        Meta(description="proved by lanes that were run, machine code, the launch and the chip, or values played"),
+    ] = ""
+    ran: Annotated[int, Meta(description="how many addresses, instructions, numbers or values that were")] = 0
 
 
 class Proof(Frozen):
@@ -63,6 +69,7 @@ class Fix(Frozen):
     language: Literal["cuda", "triton", ""] = ""
     code: str = ""
     edits: list[Edit] = []
+    above: Annotated[int, Meta(description="line of the edited file that `code` stands before; 0: the launch")] = 0
     parameters: dict[str, int | float | str] = {}
     conditions: list[Condition] = []
     proof: list[Proof] = []

@@ -10,8 +10,10 @@ from kscope.model.units import counted
 
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Fix, Proof
+    from kscope.model.contract.fixes import Condition
 
 STATES = {"proved": "proved", "assumed": "assumed", "check": "to check"}
+GROUNDS = {"code": "instruction", "values": "value"}
 
 
 def head(fix: Fix) -> str:
@@ -34,7 +36,17 @@ def cost(fix: Fix) -> str:
 def conditions(fix: Fix, *states: str) -> list[str]:
     """Conditions in these states (all if none is named), each with its reason."""
     chosen = [c for c in fix.conditions if not states or c.state in states]
-    return [f"{one_line(c.holds)} ({STATES[c.state]}{': ' + one_line(c.why) if c.why else ''})" for c in chosen]
+    return [f"{one_line(c.holds)} ({_state(c)}{': ' + one_line(c.why) if c.why else ''})" for c in chosen]
+
+
+def _state(condition: Condition) -> str:
+    """`proved by 12 instructions`: of what was run or looked at, how much of it."""
+    if condition.state != "proved" or not condition.by:
+        return STATES[condition.state]
+    if condition.by == "lanes":
+        return f"proved by {counted(condition.ran, 'pattern')} of lanes' addresses"
+    ground = GROUNDS.get(condition.by)
+    return f"proved by {counted(condition.ran, ground) if ground else 'the launch'}"
 
 
 def extent(fix: Fix) -> str:

@@ -53,16 +53,21 @@ def full(page: Page, one: Proposal) -> None:
 
 
 def patch(fix: Fix) -> list[str]:
-    """The change as a diff without context, one file after the other; functions to add stand first. Of what cannot be
-    seen tabs alone are kept."""
-    out = [f"+{line}" for line in fix.code.splitlines()]
-    file = None
+    """The change as a diff without context, one file after the other; functions to add stand above what first uses
+    them, other words first. Of what cannot be seen tabs alone are kept."""
+    out = [] if fix.above else [f"+{line}" for line in fix.code.splitlines()]
+    file, moved = None, 0
     for edit in fix.edits:
         if edit.file != file:
-            file = edit.file
+            file, moved = edit.file, 0
             out += [f"--- {file}", f"+++ {file}"]
+            if fix.above and edit is fix.edits[0]:
+                added = fix.code.splitlines()
+                out += [f"@@ -{fix.above - 1},0 +{fix.above},{len(added)} @@", *(f"+{line}" for line in added)]
+                moved = len(added)
         after = edit.becomes.splitlines()
-        out += [f"@@ -{edit.line},1 +{edit.line},{len(after)} @@", f"-{edit.was}", *(f"+{line}" for line in after)]
+        out += [f"@@ -{edit.line},1 +{edit.line + moved},{len(after)} @@", f"-{edit.was}", *(f"+{x}" for x in after)]
+        moved += len(after) - 1
     return ["\t".join(printable(part) for part in line.split("\t")) for line in out]
 
 

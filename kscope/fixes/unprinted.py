@@ -1,0 +1,89 @@
+"""Why a finding has no code beside it: what would have to be proved and cannot be. One line a rule; said where somebody
+asks for the change (`kscope fix`), not beside every finding."""
+
+from __future__ import annotations
+
+SOURCE = "the kernel's text is not here, or its idiom is none that is read: no line of it can be changed with a proof"
+REASONS: dict[str, str] = {
+    "MEM101": (
+        "no exchange of indices, no wider load and no row a warp brings the lanes side by side: the data must"
+        " be laid out anew, or go through shared memory, and who else uses them is not in the code"
+    ),
+    "MEM102": (
+        "the loads are not neighbours at addresses whose alignment follows from the code, or other accesses "
+        "of the same index would have to change with them"
+    ),
+    "MEM106": (
+        "which rows stay in registers or shared memory depends on their length, a value of the launch that "
+        "the code does not bound"
+    ),
+    "MEM109": "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it",
+    "MEM107": "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say",
+    "MEM112": (
+        "the loop is not the product of two square matrices row by row: a larger tile of anything else takes "
+        "the bounds and the layout of the data, which the code does not hold"
+    ),
+    "MEM115": "a stride in memory is the data's layout: who else uses it is not in the code",
+    "MEM117": "the tile's shape is spread over the whole kernel: no single line of it can be changed with a proof",
+    "MEM118": (
+        "the outer loop taken by several rounds at once needs the number of rounds to divide by them, and its"
+        " sums apart: neither follows from the code"
+    ),
+    "CMP201": (
+        "products by tensor cores take fragments, tiles and types of another kernel: its rounding is another "
+        "one"
+    ),
+    "CMP202": "wgmma takes layouts by descriptors and warps by groups of four: another kernel, not a changed line",
+    "CMP208": "a pipe is full with the work itself: what of it could go the code does not say",
+    "CMP210": "registers are the assembler's: no line of the source decides their banks",
+    "CMP213": "when the tensor pipe idles is a matter of the whole pipeline, not of a line",
+    "LAT302": (
+        "which loads could be on their way together follows from what they depend on: rounds that only data "
+        "join cannot be reordered with a proof"
+    ),
+    "LAT303": (
+        "several chains instead of one change the order of the operations, and what they compute with it: "
+        "only who knows what the chain is for can say that the result may differ"
+    ),
+    "LAT304": (
+        "a barrier less is right only if no thread uses what another has written meanwhile: that is the "
+        "change is another algorithm, of which the code of this one proves nothing"
+    ),
+    "LAT305": (
+        "which way a lane goes is in the data: to sort them is the change is another algorithm, of which the "
+        "code of this one proves nothing"
+    ),
+    "LAT306": (
+        "the code is as long as its cases: fewer of them is the change is another algorithm, of which the "
+        "code of this one proves nothing"
+    ),
+    "LAT307": "the copy's rounds are not a ring whose groups can be counted in the code",
+    "LAT309": "that a barrier orders nothing holds for the lanes that were run, not for every launch",
+    "LAT310": (
+        "one thread asks for the whole tile only if its pieces lie one behind the other, which inline "
+        "assembly does not say"
+    ),
+    "GRD401": (
+        "more blocks do the same work only in a loop over the grid, and this kernel has none: the change is "
+        "another algorithm, of which the code of this one proves nothing"
+    ),
+    "GRD402": "the number of a block says what it computes: another grid computes something else",
+    "GRD403": (
+        "how much work each piece takes is in the data: dealing it out anew is the change is another "
+        "algorithm, of which the code of this one proves nothing"
+    ),
+    "GRD404": "the kernel's own indices hold the shape of its block",
+    "GRD405": "how much a thread does has no name in the code that a launch could change",
+    "ASY501": "how far ahead a pipeline starts is spread over its roles: no single line holds it",
+    "ASY502": "which role is short of warps or copies follows from the whole pipeline: no single line of it",
+    "ASY503": (
+        "an epilogue beside the next tile's products needs a second accumulator and its own warps: another "
+        "kernel"
+    ),
+    "ASY505": "where a proxy fence belongs is where the data are handed over, which the source's author knows",
+}
+
+
+def unprinted(code: str) -> str:
+    """Why a finding of a rule has no change in code."""
+    return REASONS.get(code, SOURCE)

@@ -1,0 +1,96 @@
+"""Proposals against the versions that were measured to be better: how many are those, or as good, and why the others
+are not; and how many are still what they claim when they are pasted and compiled."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tomllib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kscope.fixes.unprinted import REASONS
+from tests.support.patches import FIXTURES
+from tools import fixes, fixes_built, fixes_pairs
+
+BUILT: list[dict[str, Any]] = tomllib.loads((FIXTURES / "fixes" / "built.toml").read_text("utf-8"))["built"]
+AGAIN = [
+    ("bank_conflict.slow", "swizzle"), ("gemm_bf16.mma", "swizzle"), ("int_division.slow", "divisor"),
+    ("atomics.slow", "aggregate"), ("dct8.capped", "launch_bounds"), ("gemm_f32.coalesced", "tile"),
+    ("narrow_loads.slow", "neighbours"), ("potential.ieee", "math_function"),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_proposals_are_the_measured_versions_or_as_good() -> None:
+    words = Counter(row.judged.word for row in fixes.pairs())
+    assert words["same"] >= 9
+    assert words["same"] + words["as good"] >= 54
+    assert words["less"] <= 11
+    for row in fixes.pairs():
+        one = row.judged
+        if one.word == "as good":
+            assert one.after is not None and one.better is not None, row.case
+        if one.word == "none":
+            assert one.reason and "\n" not in one.reason, row.case
+
+
+@pytest.mark.slow
+def test_what_has_no_code_says_why() -> None:
+    bare = [row for row in fixes.pairs() if row.fix is None]
+    assert bare
+    for row in bare:
+        assert row.judged.reason in (*REASONS.values(), "the cause is not found"), row.case
+    assert sum(row.judged.reason == "the cause is not found" for row in bare) <= 1
+
+
+def test_most_of_what_is_pasted_has_what_was_proposed() -> None:
+    has = Counter(row["has"] for row in BUILT)
+    assert len(BUILT) >= 50
+    assert has["no build"] == 0 and has["no"] == 0
+    assert has["yes"] >= 0.9 * len(BUILT)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc here")
+@pytest.mark.parametrize(("case", "kind"), AGAIN)
+def test_pasted_changes_compile_and_are_found_again(case: str, kind: str, tmp_path: Path) -> None:
+    row = next(r for r in fixes_built.one(case, tmp_path, kind) if r["kind"] == kind)
+    assert row["has"] == "yes", row
+
+
+def test_a_line_that_is_another_one_is_not_pasted_over() -> None:
+    from tests.support.with_sources import changes
+
+    fix = changes("bank_conflict.slow", "MEM103")[0]
+    with pytest.raises(ValueError, match="another one"):
+        fixes_built.pasted("\n" * 200, fix, "transpose_tile")
+
+
+def test_a_source_is_cut_to_one_kernel() -> None:
+    text = (
+        '#define TWICE(x) { x; \\\n x; }\n// a "comment" {\nconstexpr int N = 4; struct P { int a; };\n'
+        "__device__ int f(int x) { return x; }\nvoid host() { g<<<1, 1>>>(); }\nCASE(a, b, { host(); })\n"
+        "__global__ void g(int* p) { *p = f('{'); }\n__global__ void other() {}\n"
+    )
+    cut = fixes_built.alone(text, ["g"])
+    assert cut.count("\n") == text.count("\n")
+    assert "struct P" in cut and "#define TWICE" in cut and "int f(" in cut and "void g(" in cut
+    assert "host" not in cut and "other" not in cut
+
+
+def test_instances_keep_their_arguments() -> None:
+    assert fixes_built.instance("void f<(int)2, g<int>>(float*)", "f", "f") == "f<(int)2, g<int>>"
+    assert fixes_built.instance("f(float*)", "f", "f") == "f"
+
+
+def test_digests_tell_code_apart() -> None:
+    slow, fast = (fixes_pairs.setting(f"bank_conflict.{v}") for v in ("slow", "fast"))
+    assert slow is not None and fast is not None
+    assert re.fullmatch(r"[0-9a-f]{12}", fixes_pairs.digest(slow))
+    assert fixes_pairs.digest(slow) == fixes_pairs.digest(slow)
+    naive = fixes_pairs.setting("gemm_f32.naive")
+    assert naive is not None and fixes_pairs.digest(naive) != fixes_pairs.digest(slow)
