@@ -251,6 +251,30 @@ class OperatorTree(Part, frozen=True, kw_only=True):
     left_out: int = 0
 
 
+class PathDetail(Part, frozen=True, kw_only=True):
+    """The critical path, in order of time: columns of start (delta, ns), length (ns), kind (0 operations of a stream
+    with what passes between them, 1 a launch on its way, 2 the host) and row (its place in TimelineDetail.rows; of a
+    launch the stream's, -1 unknown). left_out: shorter pieces that are not told."""
+
+    start: list[int]
+    length: list[int]
+    kind: list[int]
+    row: list[int]
+    left_out: int = 0
+
+
+class MemoryCourse(Part, frozen=True, kw_only=True):
+    """What a framework's allocator held on one device, by equal parts of the recording: start (delta, ns), bytes
+    allocated and reserved at most in each. end: of the last one; peak: place of the part with most allocated."""
+
+    device: int
+    start: list[int]
+    allocated: list[int]
+    reserved: list[int]
+    end: int
+    peak: int
+
+
 class TimelineDetail(Part, frozen=True, kw_only=True):
     """The rows of one entry of `Analysis.timelines`, by its place there. Times from `origin` on; the verdict's window
     is [low, high]. merged_ns: operations closer and shorter than that are drawn as one (0: none were)."""
@@ -266,6 +290,8 @@ class TimelineDetail(Part, frozen=True, kw_only=True):
     steps: list[int] = []
     merged_ns: int = 0
     operators: OperatorTree | None = None
+    critical: PathDetail | None = None
+    memory: list[MemoryCourse] = []
 
 
 class FunctionDetail(Part, frozen=True, kw_only=True):
