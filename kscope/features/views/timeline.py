@@ -13,7 +13,7 @@ from kscope.features.timeline.gaps.gap_table import CAUSES
 from kscope.features.views.operators import operator_tree, threads_of
 from kscope.features.views.timeline_path import memory_courses, path_detail
 from kscope.model.columns import Column
-from kscope.model.contract.detail import GapRow, Row, TimelineDetail
+from kscope.model.contract.timeline_detail import GapRow, Row, TimelineDetail
 from kscope.model.errors import one_line
 from kscope.model.timeline import Calls, GpuOps, Op, Spans
 

@@ -10,7 +10,7 @@ from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.critical_path import KINDS
 from kscope.features.timeline.operations.memory import courses
 from kscope.model.columns import Column
-from kscope.model.contract.detail import MemoryCourse, PathDetail
+from kscope.model.contract.timeline_detail import MemoryCourse, PathDetail
 
 PIECES = 20_000  # more cannot be told apart, at any zoom that shows many of them
 POINTS = 2_000  # of a device's memory: some for each pixel when all is in view
