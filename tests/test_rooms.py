@@ -21,7 +21,7 @@ CIRCLES: dict[str, str] = {}
 CROWDED: dict[str, str] = {}
 LONG = {
     "kscope/features/lanes/values.py": "two lines above: one machine, its registers and its memory",
-    "kscope/parsers/ncu/worker.py": "four lines above: both ends of one protocol",
+    "kscope/parsers/ncu/worker.py": "some lines above: both ends of one protocol",
     "kscope/parsers/timeline/sqlite_pages.py": "one format, read in one place",
 }
 LENGTHY = {
