@@ -80,6 +80,7 @@ MODULES = (
     "overhead.straggler",
     "overhead.load_imbalance_ranks",
     "overhead.pipeline_bubble",
+    "overhead.single_precision_products",
 )
 
 LINTS = (

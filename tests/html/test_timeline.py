@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+import pytest
+
+from kscope.engine.timelines.timeline_critical import critical
+from kscope.features.timeline.facts import TimelineView
+from kscope.features.views.timeline import timeline_detail
+from kscope.parsers.timeline import kineto
 from tests.html.test_views import eventually, fragment
+from tests.support import traces
 from tests.support.browser import Visit
 
 ACCENTED = """c => {
@@ -119,3 +127,115 @@ def test_print_right_after_a_zoom_keeps_it(visit: Callable[..., Visit]) -> None:
     page.wait_for_timeout(400)
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     eventually(page, lambda: 0 < int(fragment(page).get("t0", "0")) < 20000000)
+
+
+COLOURED = """(c, name) => {
+  const wanted = getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const [r, g, b] = [1, 3, 5].map(i => parseInt(wanted.slice(i, i + 2), 16));
+  const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+  copy.drawImage(c, 0, 0);
+  const data = copy.getImageData(110, 30, c.width - 110, c.height - 30).data;
+  let n = 0;
+  for (let i = 0; i < data.length; i += 4) {
+    n += Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 12 ? 1 : 0;
+  }
+  return n;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_critical_path_lies_over_the_rows(visit: Callable[..., Visit], scheme: str) -> None:
+    one = visit("item_loop", color_scheme=scheme)
+    page = one.go()
+    canvas = page.locator(".timeline canvas")
+
+    def marked() -> int:
+        return int(canvas.evaluate(COLOURED, "--path"))
+
+    eventually(page, lambda: marked() > 500, "a line under what the end waited for")
+    assert "critical path" in page.inner_text(".timeline-card .legend")
+    assert "on the critical path" in found(page, "Memcpy DtoH"), "which the host waits for"
+    box = page.get_by_role("checkbox", name="Critical path")
+    assert box.is_checked()
+    box.uncheck()
+    eventually(page, lambda: marked() == 0 and fragment(page).get("cp") == "0")
+    assert "on the critical path" not in found(page, "Memcpy DtoH")
+    again = one.go("#cp=0")
+    eventually(again, lambda: not again.get_by_role("checkbox", name="Critical path").is_checked() and marked() == 0)
+    again.keyboard.press("c")
+    eventually(again, lambda: marked() > 500 and "cp" not in fragment(again), "a key brings it back")
+    figures = again.inner_text("dl.facts")
+    assert "critical path" in figures and "operations" in figures
+
+
+def test_the_critical_path_runs_through_what_the_analysis_names() -> None:
+    """Pieces follow one another from the window's beginning to the end, on rows of streams and of the host."""
+    view = TimelineView(kineto.read(traces.path("item_loop")))
+    detail = timeline_detail(view, 0)
+    path = detail.critical
+    assert path is not None and path.left_out == 0
+    start = np.cumsum(path.start)
+    end = start + path.length
+    assert bool((end[:-1] == start[1:]).all()), "no piece is missing, none overlaps"
+    assert int(end[-1] - start[0]) == int(view.critical.end[-1] - view.critical.start[0])  # type: ignore[union-attr]
+    kinds = {(kind, detail.rows[row].kind) for kind, row in zip(path.kind, path.row, strict=True)}
+    assert kinds == {(0, "ops"), (1, "ops"), (2, "calls")}
+    on_gpu = sum(length for length, kind in zip(path.length, path.kind, strict=True) if kind == 0)
+    told = critical(view)
+    assert told is not None
+    assert on_gpu == pytest.approx((told.gpu_pct + told.between_pct) / 100 * told.us * 1e3, rel=0.01)
+
+
+def test_memory_is_a_row_with_its_peak(visit: Callable[..., Visit]) -> None:
+    one = visit("memory/growing")
+    page = one.go()
+    canvas = page.locator(".timeline canvas")
+    legend = page.inner_text(".timeline-card .legend")
+    assert "memory allocated" in legend and "reserved" in legend
+    (m,) = timeline_detail(TimelineView(kineto.read(traces.path("memory/growing"))), 0).memory
+    at = sum(m.start[: m.peak + 1])
+    page = one.go(f"#t0={at - 2000}&t1={at + 200000}")  # the peak and what is behind it
+    page.locator(".timeline").scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    tip = page.locator(".timeline .tip")
+    for y in range(36, 90, 4):
+        page.mouse.move(box["x"] + 200, box["y"] + y)
+        if tip.is_visible() and "GPU 0 memory" in tip.inner_text():
+            break
+    said = tip.inner_text().replace("\u00a0", " ")
+    assert "362 MB allocated" in said and "422 MB reserved" in said and "GPU 0 memory" in said
+    narrow = visit("memory/growing", viewport={"width": 360, "height": 700}).go()
+    assert narrow.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert narrow.get_by_role("checkbox", name="Critical path").is_visible()
+    assert "vectorized_elementwise_kernel<…>" in narrow.inner_text(".sums"), "a name that was cut short is one"
+    facts = narrow.inner_text("dl.facts")
+    assert "memory of GPU 0" in facts and "held by" in facts
+
+
+def test_memory_is_as_tall_as_what_is_held(visit: Callable[..., Visit]) -> None:
+    one = visit("memory/growing")
+    (m,) = timeline_detail(TimelineView(kineto.read(traces.path("memory/growing"))), 0).memory
+    start = np.cumsum(m.start)
+    tall = """c => {
+      const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+      copy.drawImage(c, 0, 0);
+      const data = copy.getImageData(1000, 40, 1, 70).data, at = (y) => data.slice(4 * y, 4 * y + 3).join();
+      const rows = [...Array(70).keys()].map(at), inside = rows[40];
+      return rows.filter((one) => one === inside).length;
+    }"""
+    longest = np.argsort(-np.diff(start))  # parts long enough to fill the view, so that one height is seen
+    low = min((int(i) for i in longest[:12]), key=lambda i: m.allocated[i])
+    for part in (low, m.peak):
+        page = one.go(f"#t0={start[part]}&t1={start[part] + np.diff(start)[part]}")
+        expected = m.allocated[part] / max(m.reserved) * 43  # of 46 pixels, three are left above
+        canvas = page.locator(".timeline canvas")
+        assert canvas.evaluate(tall) == pytest.approx(expected, abs=2), part
+
+
+def test_path_and_memory_are_on_paper(visit: Callable[..., Visit]) -> None:
+    page = visit("memory/growing").go("#t0=20000000&t1=20400000")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    canvas = page.locator(".timeline canvas")
+    assert canvas.evaluate(COLOURED, "--path") > 300
+    assert canvas.evaluate("c => c.offsetHeight") > 150
+    page.evaluate("dispatchEvent(new Event('afterprint'))")

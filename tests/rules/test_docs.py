@@ -82,6 +82,7 @@ CATALOGUE = {  # codes never change and are never reused
     "OVH611": "straggler",
     "OVH612": "load-imbalance-ranks",
     "OVH613": "pipeline-bubble",
+    "OVH614": "single-precision-products",
 }
 NOT_YET: set[str] = set()
 BY_CODE = {r.code: r for r in all_rules()}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
+import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,10 +59,36 @@ def show(trace: Path, command: list[str], plan: _record.Plan, record: Path | Non
 
 
 def deeper(analysis: Analysis, trace: Path, command: list[str], plan: _record.Plan, detail: Detail | None) -> Analysis:
-    """The analysis joined with what `profile` adds."""
+    """The analysis joined with what `profile` adds. Reports that cannot be read here are kept, and said is what joins
+    them where they can be."""
     from kscope.engine.run import analyze_paths
 
-    return analyze_paths([trace, *profile(analysis, command, plan)], detail=detail)
+    reports = profile(analysis, command, plan)
+    try:
+        joined = analyze_paths([trace, *reports], detail=detail)
+    except KscopeError:
+        _keep(trace, reports)
+        raise
+    if reports and not joined.kernels:
+        _keep(trace, reports)
+    return joined
+
+
+def _keep(trace: Path, reports: list[Path]) -> None:
+    """Take files that would go with their temporary folder to the folder that the user is in, under names that are
+    free, and say the command that joins them."""
+    kept = []
+    for path in [trace, *reports]:
+        if path.parent.resolve().is_relative_to(Path(tempfile.gettempdir()).resolve()) and path.is_file():
+            name, dot, rest = path.name.partition(".")
+            free = (Path(f"{name}{f'-{n}' if n else ''}{dot}{rest}") for n in itertools.count())
+            target = next(one for one in free if not one.exists())
+            shutil.copyfile(path, target)
+            kept.append(target)
+        else:
+            kept.append(path)
+    command = shlex.join(["kscope", "analyze", *map(str, kept)])
+    say(f"kscope: the profiles could not be read here; this joins them, here or on another machine: {command}")
 
 
 def profile(analysis: Analysis, command: list[str], plan: _record.Plan) -> list[Path]:

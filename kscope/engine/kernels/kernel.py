@@ -38,7 +38,7 @@ from kscope.model.contract.analysis import (
     Stall,
     Utilization,
 )
-from kscope.model.contract.nvidia import NvidiaTable
+from kscope.model.contract.findings import NvidiaTable
 from kscope.model.contract.specialization import WarpSpecialization
 from kscope.model.errors import one_line
 from kscope.model.kernel import Kernel

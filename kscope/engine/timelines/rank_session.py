@@ -20,7 +20,7 @@ from kscope.features.timeline.jobs.spending import spending
 from kscope.features.timeline.operations.intervals import union
 from kscope.model.columns import Column
 from kscope.model.contract.analysis import TimelineAnalysis
-from kscope.model.contract.detail import TimelineDetail
+from kscope.model.contract.timeline_detail import TimelineDetail
 from kscope.model.errors import one_line
 from kscope.model.timeline import Timeline
 

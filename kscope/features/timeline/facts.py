@@ -19,6 +19,7 @@ from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.memory import Memory, memory
 from kscope.features.timeline.operations.operators import Operators
 from kscope.features.timeline.operations.recording_cost import RecordingCost
+from kscope.features.timeline.operations.single_precision import Single, single_products
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
 from kscope.features.timeline.operations.torch_compile import Compiled, find_compiled
 from kscope.features.timeline.operations.unseen import Unseen, unseen
@@ -82,6 +83,11 @@ class TimelineView:
     def memory(self) -> list[Memory]:
         """What the framework's allocator held, by device."""
         return memory(self.facts)
+
+    @cached_property
+    def single(self) -> Single | None:
+        """Products of FP32 operands, and what they would be in TF32; None for a device without it."""
+        return single_products(self.facts, self.operators, self.causes.starved)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.operations.steps import NUMBER
 from kscope.model.columns import Column
-from kscope.model.contract.detail import OperatorTree
+from kscope.model.contract.timeline_detail import OperatorTree
 from kscope.model.timeline import Timeline
 
 MOST = 1500

@@ -23,6 +23,7 @@ from kscope.model.contract.findings import (
     Limiter,
     Location,
     NotApplicable,
+    NvidiaFinding,
     Regime,
     Remedy,
     RuleError,
@@ -34,7 +35,6 @@ from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.contract.job import CommunicationFigures, JobAnalysis, LateCollective, RankFigures, TimeShare
 from kscope.model.contract.joined import JoinedAnalysis, JoinedKernel, JoinedSuggestion, RegimeShare
 from kscope.model.contract.next_step import NextStep
-from kscope.model.contract.nvidia import NvidiaFinding
 from kscope.model.contract.problem import ProblemFit
 from kscope.model.contract.programs import AccessRow, InstructionView, LoopView, MixRow, Occupancy
 from kscope.model.contract.specialization import WarpSpecialization

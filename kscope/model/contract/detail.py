@@ -10,13 +10,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from msgspec import Struct
-
 from kscope.model.contract.analysis import Finding
-
-
-class Part(Struct, frozen=True, omit_defaults=True):
-    """Base of the parts: immutable; defaults are left out of the JSON."""
+from kscope.model.contract.frozen import Part as Part
+from kscope.model.contract.timeline_detail import TimelineDetail
 
 
 class Level(Part, frozen=True, kw_only=True):
@@ -211,61 +207,6 @@ class KernelDetail(Part, frozen=True, kw_only=True):
     loops: list[LoopFacts] = []
     clocks: dict[str, float] = {}
     caches: str = ""
-
-
-class Row(Part, frozen=True, kw_only=True):
-    """A row of the timeline: a stream of a device, or what a host thread did. Columns of equal length: start (delta to
-    the start before, ns), length (ns), name (index), count (operations that were merged into one, all 1 if empty), call
-    (of GPU operations, delta: the number from 1 of what launched them, counted over all rows of calls; 0 for none)."""
-
-    kind: str
-    title: str
-    device: int = -1
-    start: list[int]
-    length: list[int]
-    name: list[int]
-    count: list[int] = []
-    call: list[int] = []
-
-
-class GapRow(Part, frozen=True, kw_only=True):
-    """Idle gaps of one device: start (delta), length in ns, index into `causes`."""
-
-    device: int
-    start: list[int]
-    length: list[int]
-    cause: list[int]
-
-
-class OperatorTree(Part, frozen=True, kw_only=True):
-    """Ranges and operators of host threads added up by the way that led to them, as columns: name (index), parent
-    (-1 for a thread; parents come first), count, ns, own (ns in no child), gpu (ns of GPU operations launched below).
-    left_out: shorter nodes that are not told."""
-
-    name: list[int]
-    parent: list[int]
-    count: list[int]
-    ns: list[int]
-    own: list[int]
-    gpu: list[int]
-    left_out: int = 0
-
-
-class TimelineDetail(Part, frozen=True, kw_only=True):
-    """The rows of one entry of `Analysis.timelines`, by its place there. Times from `origin` on; the verdict's window
-    is [low, high]. merged_ns: operations closer and shorter than that are drawn as one (0: none were)."""
-
-    index: int
-    low: int
-    high: int
-    end: int
-    names: list[str]
-    causes: list[str]
-    rows: list[Row]
-    gaps: list[GapRow]
-    steps: list[int] = []
-    merged_ns: int = 0
-    operators: OperatorTree | None = None
 
 
 class FunctionDetail(Part, frozen=True, kw_only=True):

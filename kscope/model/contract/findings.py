@@ -122,3 +122,20 @@ class NotApplicable(Frozen):
 class RuleError(Frozen):
     code: str
     message: str
+
+
+class NvidiaTable(Frozen, frozen=True):
+    """A table of NVIDIA's rule: cells as the report spells them, a list a row."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+
+
+class NvidiaFinding(Frozen, frozen=True):
+    rule: str
+    title: str
+    message: str
+    speedup_pct: float | None
+    type: Literal["global", "local", ""]
+    tables: list[NvidiaTable] | UnsetType = UNSET

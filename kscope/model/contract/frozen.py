@@ -1,4 +1,4 @@
-"""The base of the public view, and the promise that findings and fixes share."""
+"""The bases of the public view and of what is drawn beside it, and the promise that findings and fixes share."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from msgspec import Struct
 
 class Frozen(Struct, frozen=True, kw_only=True):
     """Base of the public view: immutable, keyword-only."""
+
+
+class Part(Struct, frozen=True, omit_defaults=True):
+    """Base of the parts: immutable; defaults are left out of the JSON."""
 
 
 class Estimate(Frozen):

@@ -13,7 +13,7 @@ import os
 import sys
 from functools import partial
 
-from kscope.model.errors import KscopeError, one_line
+from kscope.model.errors import EXIT_TOOL, KscopeError, one_line
 from kscope.parsers.files import forked
 from kscope.parsers.ncu.frames import LateSources, Skipped, Want, received, sent, widened
 
@@ -33,7 +33,7 @@ MEMORY_BOUND = 800 << 20  # bytes that a reader grows by until it is replaced; t
 SILENCE = 300.0  # seconds without a frame after which a reader is given up, fewer of a small report
 _SILENCE_AT_LEAST, _BYTES_A_SECOND = 40.0, 20_000
 """Of a report of so many bytes. 200 KB take 0.1 s; NVIDIA's disassembler can run for ever on damaged code. Judged."""
-RECOLLECT = "copy or record it again"
+RECOLLECT, REINSTALL = "copy or record it again", "pip install ncu-report, or read it on another machine"
 __all__ = ["LateSources", "Reader", "Skipped", "Want", "extract_all", "serve"]
 
 
@@ -109,7 +109,7 @@ class Reader:
                 elif tag == "skip":
                     yield Skipped(rest[0], rest[1])
                 elif tag == "fault":
-                    raise KscopeError("unreadable", f"{self._display}: {rest[0]}", RECOLLECT)
+                    raise KscopeError("unreadable", f"{self._display}: {rest[0]}", *rest[1:])
                 elif tag == "pause":
                     self._reap()
                     self._start(*rest)
@@ -231,7 +231,9 @@ def serve(
         actions = _open(path)
         version, recorded = session.version(path), session.recorded(path)
     except Exception as e:  # ncu_report raises bare RuntimeError, ValueError, ... of its own making
-        send("fault", one_line(f"not a readable Nsight Compute report ({e})"))
+        lacks = isinstance(e, ImportError)  # there are platforms that NVIDIA publishes none for
+        what = "NVIDIA's report reader is not here" if lacks else "not a readable Nsight Compute report"
+        send("fault", one_line(f"{what} ({e})"), *((REINSTALL, EXIT_TOOL) if lacks else (RECOLLECT,)))
         return
     from kscope.parsers.ncu.native import Sources, extract
     from kscope.parsers.ncu.sass_cache import SassCache

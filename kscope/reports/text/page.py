@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kscope.model.contract.analysis import Analysis, KernelAnalysis, Roofline
-    from kscope.model.contract.nvidia import NvidiaFinding
+    from kscope.model.contract.findings import NvidiaFinding
     from kscope.reports import Options
 
 UNITS_SHOWN = 6

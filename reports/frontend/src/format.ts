@@ -113,6 +113,7 @@ export function compact(name: string, limit = 72): string {
     else if (!depth) out += bare[i];
   }
   if (depth) return middle(bare, limit);
+  out = out.replace(/<\u2026>\([^)]*$/, "<\u2026>"); // parameters of a name that was cut short
   if (!out.includes("operator")) out = out.replace(/^.*[ *&](?![^(]*\))/, ""); // what it returns
   if (out.length > limit) out = out.split("::").pop() ?? out;
   return middle(out, limit);

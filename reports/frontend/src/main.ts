@@ -88,6 +88,7 @@ const KEYS: [string, string][] = [
   ["/", "code: search; Enter and Shift+Enter go through the hits"], ["f", "code: fold or unfold the loop at hand"],
   ["arrows, Page, Home, End", "code: move"], ["+ and -", "timeline: zoom"], ["arrows", "timeline: pan"], ["0", "timeline: all of it"],
   ["n and N", "timeline: next longest gap, the one before"], ["/", "timeline: search; Enter and Shift+Enter go through what is found"], ["m", "timeline: select what is in view, or nothing"],
+  ["c", "timeline: critical path on or off"],
 ];
 
 function help(): void {
@@ -108,7 +109,7 @@ function show(data: Data): void {
   app.className = page.wide ? "wide" : page.broad ? "broad" : "";
   app.append(header(data), page.element, h("footer", {}, `kscope ${data.analysis.kscope}. This file makes no requests.`));
   theme();
-  page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "s0", "s1", "file", "fold"]));
+  page.update?.(new Set(["cols", "by", "pc", "q", "t0", "t1", "s0", "s1", "cp", "file", "fold"]));
 }
 
 /** On paper every suggestion is open, since nothing can be clicked there, and the colours are those of light. */

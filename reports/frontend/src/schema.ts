@@ -305,6 +305,10 @@ export interface MemoryChart {
   nodes: Node[]; links: Link[];
 }
 
+export interface MemoryCourse {
+  device: number; start: number[]; allocated: number[]; reserved: number[]; end: number; peak: number;
+}
+
 export interface MemoryFigures {
   device: number; peak_bytes: number; peak_at_us: number; reserved_bytes: number; holes_bytes: number;
   holders: MemoryHolder[]; levels_bytes: number[]; growth_bytes: number; curve: [number, number, number][];
@@ -371,6 +375,10 @@ export interface OperatorTree {
 
 export interface OwnPlace {
   file: string; line: number; near: boolean;
+}
+
+export interface PathDetail {
+  start: number[]; length: number[]; kind: number[]; row: number[]; left_out?: number;
 }
 
 export interface Phases {
@@ -544,7 +552,8 @@ export interface TimelineCoverage {
 
 export interface TimelineDetail {
   index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
-  gaps: GapRow[]; steps?: number[]; merged_ns?: number; operators?: OperatorTree;
+  gaps: GapRow[]; steps?: number[]; merged_ns?: number; operators?: OperatorTree; critical?: PathDetail;
+  memory?: MemoryCourse[];
 }
 
 export interface TimelinePair {

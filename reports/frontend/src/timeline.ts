@@ -104,6 +104,17 @@ function figures(t: Timeline): HTMLElement {
       fact(k.group ? `${k.what} on ${k.group}` : k.what, `${k.count} \u00d7${k.bytes ? ` ${si(k.bytes / Math.max(k.count, 1), "B")}` : ""}, ${time(k.us)}, ${time(k.exposed_us)} exposed`);
     }
   }
+  const path = t.critical;
+  if (path) {
+    const share = (pct: number) => fine(pct / 100), first = path.parts.find((p) => p.name);
+    fact("critical path", `${time(path.us)}: ${share(path.gpu_pct)} operations, ${share(path.between_pct)} between them, ${share(path.launch_pct)} launches on their way, ${share(path.host_pct)} the host`
+      + (first ? `; most in ${compact(first.name)} (${time(first.us)})` : ""));
+  }
+  for (const m of t.memory) {
+    const held = m.holders.slice(0, 3).map((one) => `${si(one.bytes, "B")} ${one.name}`).join(", ");
+    fact(`memory of GPU ${m.device}`, `${si(m.peak_bytes, "B")} at most, ${si(m.reserved_bytes, "B")} reserved, ${si(m.holes_bytes, "B")} of that in holes at the peak`
+      + (held ? `; held by ${held}` : "") + (m.growth_bytes ? `; each step ends ${si(m.growth_bytes, "B")} above the one before` : ""));
+  }
   for (const c of t.copies) {
     fact(c.direction, `${c.count} ${c.count === 1 ? "copy" : "copies"}, ${si(c.bytes, "B")} at ${si(c.gb_per_s * 1e9, "B/s")}, ${c.pageable_pct.toFixed(0)}\u00a0% pageable, ${c.overlapped_pct.toFixed(0)}\u00a0% beside kernels`);
   }

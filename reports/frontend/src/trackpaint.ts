@@ -2,21 +2,23 @@
 
 import { styled } from "./dom";
 import { time } from "./format";
+import { drawCourse } from "./trackcourse";
 import { drawLinks, type Links } from "./tracklinks";
+import type { Path } from "./trackpath";
 import { AXIS, LABEL, after, fitLabels, fitted, type Hit, type Track } from "./trackrows";
 import type { TimelineDetail } from "./types";
 
-export interface Palette { ink: string; dim: string; line: string; card: string; window: string; accent: string; light: string; causes: string[] }
+export interface Palette { ink: string; dim: string; line: string; card: string; window: string; accent: string; path: string; held: string; light: string; causes: string[] }
 export interface View {
   detail: TimelineDetail; tracks: Track[]; height: number; from: number; to: number; scrollY: number;
-  hover: Hit | null; pinned: Hit | null; links: Links; hues: number[]; marked: [number, number] | null; palette: Palette;
+  hover: Hit | null; pinned: Hit | null; links: Links; path: Path | null; hues: number[]; marked: [number, number] | null; palette: Palette;
 }
 
 /** The colours of the page's theme. */
 export function palette(causes: string[]): Palette {
   const style = getComputedStyle(document.documentElement);
   const get = (name: string) => style.getPropertyValue(name).trim();
-  return { ink: get("--ink"), dim: get("--dim"), line: get("--line"), card: get("--card"), window: get("--window"), accent: get("--accent"),
+  return { ink: get("--ink"), dim: get("--dim"), line: get("--line"), card: get("--card"), window: get("--window"), accent: get("--accent"), path: get("--path"), held: get("--held"),
     light: get("--tone"), causes: causes.map((c) => get(`--g-${c}`) || get("--dim")) };
 }
 
@@ -60,7 +62,8 @@ export function draw(v: View, canvas: HTMLCanvasElement, width: number, shown: n
     c.fillStyle = v.palette.line;
     c.fillRect(x, AXIS, 1, v.height);
   }
-  for (const t of v.tracks) if (t.y + t.height - v.scrollY > AXIS && t.y - v.scrollY < shown) drawTrack(v, c, t, width);
+  for (const t of v.tracks) if (t.y + t.height - v.scrollY > AXIS && t.y - v.scrollY < shown) (t.course ? drawCourse : drawTrack)(v, c, t, width);
+  v.path?.draw(v, c, width);
   drawLinks(v, c, width);
   c.restore();
   drawAxis(v, c, width);

@@ -1,8 +1,9 @@
 // The rows of a timeline as columns: where they lie, and what is at a time.
 
-import type { Row, TimelineDetail } from "./types";
+import type { Course } from "./trackcourse";
+import type { MemoryCourse, Row, TimelineDetail } from "./types";
 
-export interface Track { title: string; kind: string; device: number; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; call?: Float64Array; y: number; height: number; label?: string }
+export interface Track { title: string; kind: string; device: number; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; call?: Float64Array; y: number; height: number; label?: string; course?: Course }
 export interface Hit { track: Track; index: number }
 
 export const AXIS = 24;
@@ -22,7 +23,7 @@ export function fitted(label: string): string {
   return text.length > 17 ? text.slice(0, 16) + "\u2026" : text;
 }
 
-const ROWS: Record<string, number> = { ops: 26, gaps: 14, ranges: 18, operators: 16, calls: 18 };
+const ROWS: Record<string, number> = { ops: 26, gaps: 14, ranges: 18, operators: 16, calls: 18, memory: 46 };
 
 function absolute(delta: number[]): Float64Array {
   const out = new Float64Array(delta.length);
@@ -48,9 +49,18 @@ export function after(values: Float64Array, t: number, low = 0): number {
   return low;
 }
 
-/** The rows of a timeline from top to bottom, a device's gaps above its streams, and how tall they are together. */
-export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: number } {
-  const tracks: Track[] = [];
+/** What the memory of a device held, as a row. */
+function memoryTrack(m: MemoryCourse): Track {
+  const start = absolute(m.start), end = start.map((_, i) => i + 1 < start.length ? start[i + 1] : Math.max(m.end, start[i]));
+  const most = Math.max(...m.allocated, ...m.reserved, 1);
+  return { title: `GPU ${m.device} memory`, kind: "memory", device: m.device, start, end, name: [], y: 0, height: ROWS.memory,
+    course: { values: m.allocated, over: m.reserved.some((r) => r > 0) ? m.reserved : undefined, most, peak: m.peak, unit: "B", says: ["allocated", "reserved"] } };
+}
+
+/** The rows of a timeline from top to bottom, a device's gaps and memory above its streams, how tall they are together,
+ * and the track of each row of the detail. */
+export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: number; rows: Track[] } {
+  const tracks: Track[] = [], rows: Track[] = [];
   const gapTracks = new Map(detail.gaps.map((g) => {
     const start = absolute(g.start);
     return [g.device, { title: `GPU ${g.device} idle`, kind: "gaps", device: g.device, start, end: start.map((s, i) => s + g.length[i]), name: g.cause, y: 0, height: ROWS.gaps } as Track];
@@ -62,8 +72,11 @@ export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: numb
       seen.add(device);
       const gaps = gapTracks.get(device);
       if (gaps) tracks.push(gaps);
+      for (const m of detail.memory ?? []) if (m.device === device) tracks.push(memoryTrack(m));
     }
-    tracks.push(track(row));
+    const made = track(row);
+    rows.push(made);
+    tracks.push(made);
   }
   let y = AXIS;
   let above = "";
@@ -73,7 +86,7 @@ export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: numb
     t.label = t.title === above ? "" : t.title;  // levels of one stack are named once
     above = t.title;
   }
-  return { tracks, height: y + 4 };
+  return { tracks, height: y + 4, rows };
 }
 
 /** What lies at a height and a time, or at most `slack` beside it. */
@@ -106,7 +119,7 @@ export class Found {
     const lists: { row: number; track: Track; found: Uint32Array; next: number }[] = [];
     let total = 0, ns = 0;
     tracks.forEach((track, row) => {
-      if (track.kind === "gaps") return;
+      if (track.kind === "gaps" || track.course) return;
       const found = new Uint32Array(track.start.length);
       let n = 0;
       for (let i = 0; i < found.length; i++) {

@@ -5,7 +5,9 @@ import { time } from "./format";
 import { section } from "./parts";
 import { go, state } from "./state";
 import { draw, drawOverview, palette, type View } from "./trackpaint";
+import { describeCourse } from "./trackcourse";
 import { Links } from "./tracklinks";
+import { Path } from "./trackpath";
 import { AXIS, LABEL, hitAt, laidOut, Found, longestGaps, type Hit } from "./trackrows";
 import { sumTables } from "./tracksums";
 import type { Data, TimelineDetail } from "./types";
@@ -32,6 +34,8 @@ class CanvasTimeline {
   private readonly summary = h("div", { class: "sums" });
   private readonly search = h("input", { type: "search", placeholder: "Search operations", "aria-label": "search the timeline" });
   private found: Found | null = null;
+  private readonly path: Path | null;
+  private readonly onPath = h("input", { type: "checkbox", onchange: () => this.showPath(this.onPath.checked) });
   private readonly gaps = { key: "", picture: h("canvas") };
   private foundAt = -1;
   private pending = 0;
@@ -40,8 +44,9 @@ class CanvasTimeline {
   private drag: { x: number; y: number; from: number; to: number; scroll: number; moved: boolean; marking: number | null } | null = null;
 
   constructor(private readonly data: Data, private readonly detail: TimelineDetail) {
-    const { tracks, height } = laidOut(detail);
-    this.v = { detail, tracks, height, from: 0, to: Math.max(detail.end, 1), scrollY: 0, hover: null, pinned: null, links: new Links(tracks), hues: [], marked: null,
+    const { tracks, height, rows } = laidOut(detail);
+    this.path = detail.critical ? new Path(detail.critical, rows) : null;
+    this.v = { detail, tracks, height, from: 0, to: Math.max(detail.end, 1), scrollY: 0, hover: null, pinned: null, links: new Links(tracks), path: this.path, hues: [], marked: null,
       palette: palette(detail.causes) };
     this.canvas = h("canvas", { tabindex: 0, role: "application", "aria-label": `Timeline of ${tracks.length} rows. Plus and minus zoom, arrows pan, 0 shows all, m selects what is in view.` });
     this.holder = styled(h("div", { class: "timeline" }, this.canvas, this.tip), { height: `${Math.min(height, 560)}px` });
@@ -63,6 +68,7 @@ class CanvasTimeline {
       const wanted = a < b ? [a, b] as [number, number] : null;
       if (wanted?.join() !== this.v.marked?.join()) { this.v.marked = wanted; this.sumUp(); }
     }
+    if (changed.has("cp")) this.showPath(state().cp !== "0");
     if (changed.has("t0") || changed.has("t1")) {
       const { t0, t1 } = state();
       const wanted: [number, number] = [t0 ? Number(t0) : 0, t1 ? Number(t1) : this.detail.end];
@@ -81,6 +87,7 @@ class CanvasTimeline {
     else if (e.key === "n") this.nextGap(1);
     else if (e.key === "N") this.nextGap(-1);
     else if (e.key === "m") this.mark(this.v.marked ? null : [from, to]);
+    else if (e.key === "c" && this.path) this.showPath(!this.v.path);
     else if (e.key === "Escape" && this.v.marked) this.mark(null);
     else if (e.key === "/") this.search.focus();
     else if (e.key === "ArrowLeft") this.set(from - span * 0.15, to - span * 0.15);
@@ -142,6 +149,14 @@ class CanvasTimeline {
     this.find();
     this.nextFound(1);
     this.element.scrollIntoView({ block: "nearest" });
+  }
+
+  /** Draw the critical path, or leave it out. */
+  private showPath(on: boolean): void {
+    this.v.path = on ? this.path : null;
+    this.onPath.checked = on;
+    go({ cp: on ? "" : "0" });
+    this.later();
   }
 
   /** Select a part, whose sums are shown instead of those in view. */
@@ -216,8 +231,9 @@ class CanvasTimeline {
   private describe({ track: t, index: i }: Hit): string[] {
     const length = time((t.end[i] - t.start[i]) / 1e3), at = time(t.start[i] / 1e3);
     if (t.kind === "gaps") return [this.cause(t.name[i]), `idle for ${length}, from ${at}`];
+    if (t.course) return [...describeCourse({ track: t, index: i }), `at most from ${at} on for ${length}, ${t.title}`];
     const many = t.count && t.count[i] > 1 ? `${t.count[i]} operations merged` : this.detail.names[t.name[i]];
-    return [many, `${length}, from ${at}, ${t.title}`, ...this.tied({ track: t, index: i })];
+    return [many, `${length}, from ${at}, ${t.title}`, ...(this.v.path?.holds({ track: t, index: i }) ? ["on the critical path"] : []), ...this.tied({ track: t, index: i })];
   }
 
   /** What launched an operation, or what a call launched. */
@@ -335,10 +351,17 @@ class CanvasTimeline {
     const bar = h("div", { class: "toolbar" }, button("\u2212", () => this.zoom(1.6), "zoom out (-)"), button("+", () => this.zoom(0.6), "zoom in (+)"),
       button("All", () => this.set(0, detail.end), "0"), button("Window", () => this.set(detail.low, detail.high), "what the verdict is about"),
       button("Next longest gap", () => this.nextGap(1), "n"),
-      button("Select view", () => this.mark(this.v.marked ? null : [this.v.from, this.v.to]), "m: the sums below are of what is selected"), this.search, this.readout);
+      button("Select view", () => this.mark(this.v.marked ? null : [this.v.from, this.v.to]), "m: the sums below are of what is selected"),
+      this.search, this.path ? h("label", { class: "check", title: "c" }, this.onPath, "Critical path") : null, this.readout);
+    this.onPath.checked = true;
     const legend = h("p", { class: "legend" });
     for (const i of new Set(detail.gaps.flatMap((g) => g.cause))) {
       legend.append(h("span", {}, h("span", { class: `swatch g-${detail.causes[i]}` }), this.cause(i)));
+    }
+    if (this.path) legend.append(h("span", {}, h("span", { class: "swatch path" }), "critical path: what the end waited for"));
+    if (detail.memory?.length) {
+      legend.append(h("span", {}, h("span", { class: "swatch held" }), "memory allocated"));
+      if (this.v.tracks.some((t) => t.course?.over)) legend.append(h("span", {}, h("span", { class: "swatch reserved" }), "reserved"));
     }
     const merged = detail.merged_ns ? ` Neighbours shorter than ${time(detail.merged_ns / 1e3)} are drawn as one.` : "";
     const card = section("Timeline", `drag to pan; click, then scroll to zoom (or Ctrl and scroll); double click to fill; Shift and drag to select. Arrows lead from a launch to what it launched.${merged}`,

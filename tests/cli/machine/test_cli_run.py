@@ -11,6 +11,7 @@ import json
 import lzma
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,7 @@ from tests.support.reports import plain
 TORCH = os.environ.get("KSCOPE_TORCH_PYTHON") or (sys.executable if importlib.util.find_spec("torch") else "")
 torch = pytest.mark.skipif(not TORCH, reason="torch is not installed (KSCOPE_TORCH_PYTHON names a Python that has it)")
 posix = pytest.mark.skipif(sys.platform == "win32", reason="shell scripts as profilers")
+ROOT = Path(__file__).resolve().parents[3]
 LAUNCHER = Path(_record.__file__).with_name("_launcher.py")
 CONFIG = {"steps": 2, "warmup": 3, "after": 0.1, "seconds": 0.1, "whole": False, "stop": False, "cuda": False,
           "shapes": True}  # fmt: skip
@@ -290,6 +292,47 @@ def test_profiles_what_matters_and_joins(
     assert len({name for name, _, _ in asked}) == 3 and all(program == "true" for *_, program in asked)
     assert bool(found.kernels) is writes
     assert found.timelines[0].input == str(trace)
+
+
+@posix
+def test_profiles_that_cannot_be_read_here_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Without NVIDIA's reader the work is not lost: the files stay where the user is, with the command that joins."""
+    from kscope.cli.machine import _deep, _probe
+    from kscope.engine.run import analyze_paths
+
+    (tmp_path / "report").write_bytes(b"nothing that can be read here")
+    _ncu(tmp_path, monkeypatch, tmp_path / "report")
+    monkeypatch.setattr(_record, "gpu_here", lambda: True)
+    monkeypatch.setattr(_probe, "DRIVER", tmp_path / "none")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    here, gone = tmp_path / "here", tmp_path / "temporary" / "kscope-x"
+    here.mkdir()
+    gone.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    (here / "train.1.ncu-rep").write_text("of the run before")
+    shutil.copy(traces.path("gpu_bound"), gone / "train.json.xz")
+    analysis = analyze_paths([gone / "train.json.xz"])
+    found = _deep.deeper(analysis, gone / "train.json.xz", ["true"], _record.Plan(gone / "train.json.xz"), None)
+    assert found.timelines and not found.kernels
+    assert (here / "train.1.ncu-rep").read_text() == "of the run before"
+    (line,) = (one for one in capfd.readouterr().err.splitlines() if "this joins them" in one)
+    words = shlex.split(line[line.index("kscope analyze") :])
+    assert words[2:] == ["train.json.xz", "train-1.1.ncu-rep", "train.2.ncu-rep", "train.3.ncu-rep"]
+    assert all((here / name).stat().st_size > 10 for name in words[2:])
+
+
+def test_a_machine_without_the_reader_says_so(tmp_path: Path) -> None:
+    (tmp_path / "ncu_report.py").write_text("raise ImportError('no build for this platform')")
+    report = traces.TRACES / "app_kernels.ncu-rep.xz"
+    found = os.pathsep.join([str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-m", "kscope", "analyze", str(report)], capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": found}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 4 and "no build for this platform" in done.stderr
+    assert "pip install ncu-report" in done.stderr and "record it again" not in done.stderr
 
 
 @torch

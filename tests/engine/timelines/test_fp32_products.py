@@ -32,5 +32,7 @@ def test_what_would_shorten_them_is_said() -> None:
     assert one.single_precision_pct is not None and one.single_precision_pct > 90
     text = render("text", analysis, Options())
     assert "at 78 % of the peak of fp32: TF32" in text and "float32_matmul_precision" in text
-    plain = " ".join(text.split())
+    assert "OVH614" in text and "is that allowed here?" in " ".join(text.split())
+    silent = render("text", analyze_paths([TRACE], select=["OVH601"]), Options())
+    plain = " ".join(silent.split())
     assert "no rule prices what \"aten::mm\" and others could gain" in plain, "silence is no good news here"

@@ -43,6 +43,18 @@ def memory(facts: TimelineFacts) -> list[Memory]:
     return [_device(facts, found, int(device)) for device in distinct(found.device)[0]]
 
 
+def courses(facts: TimelineFacts, points: int) -> list[tuple[int, list[tuple[int, int, int]]]]:
+    """(device, (time, most allocated, most reserved) of that many equal parts of the recording) of each device."""
+    found = facts.timeline.allocations
+    if found is None or not len(found):
+        return []
+    out = []
+    for device in distinct(found.device)[0].tolist():
+        mine = found.device == device
+        out.append((device, _curve(found.at[mine], found.allocated[mine], found.reserved[mine], points)))
+    return out
+
+
 def _device(facts: TimelineFacts, found: Allocations, device: int) -> Memory:
     rows = np.flatnonzero(found.device == device)
     at, allocated, reserved = found.at[rows], found.allocated[rows], found.reserved[rows]
@@ -105,8 +117,8 @@ def _operators(facts: TimelineFacts, at: Column, thread: Column) -> Column:
     return out
 
 
-def _curve(at: Column, allocated: Column, reserved: Column) -> list[tuple[int, int, int]]:
-    edges = np.linspace(int(at[0]), int(at[-1]) + 1, min(POINTS, len(at)) + 1).astype(np.int64)
+def _curve(at: Column, allocated: Column, reserved: Column, points: int = POINTS) -> list[tuple[int, int, int]]:
+    edges = np.linspace(int(at[0]), int(at[-1]) + 1, min(points, len(at)) + 1).astype(np.int64)
     first = np.unique(np.searchsorted(at, edges[:-1]))
     first = first[first < len(at)]
     most = (np.maximum.reduceat(column, first).tolist() for column in (allocated, reserved))
