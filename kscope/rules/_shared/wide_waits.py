@@ -9,7 +9,7 @@ neither rounds nor threads become fewer by the width of what is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -56,7 +56,7 @@ def waits_left(facts: Facts, code: Code, groups: Sequence[Merge], narrow: Collec
     return Left(left / all_, path / all_, fewer) if all_ else Left(1.0, 1.0, fewer)
 
 
-def _rounds(code: Code, index: int, met: Collection[int | None], fewer: float) -> float:
+def _rounds(code: Code, index: int, met: Set[int | None], fewer: float) -> float:
     """Rounds of the loop around an access that are left; all where a barrier ends each, or outside loops."""
     loop = code.cfg.loop_of[index]
     return 1.0 if loop is None or not met.isdisjoint(code.cfg.loops_around(index)) else fewer
