@@ -74,9 +74,9 @@ def _before(cfg: Cfg, barrier: int, barriers: Sequence[int]) -> list[int]:
     while todo:
         number, end = todo.pop()
         block = cfg.blocks[number]
-        first = max((i + 1 for i in range(block.start, end) if i in others), default=block.start)
-        found += range(first, end)
-        if first > block.start or block.start in others:
+        first = max((i + 1 for i in range(block.start, end) if i in others), default=None)
+        found += range(block.start if first is None else first, end)
+        if first is not None:
             continue
         fresh = [p for p in block.predecessors if p not in seen]
         seen.update(fresh)
