@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.engine.findings.rank import PAYS, ROOFS, pays
+from kscope.engine.findings.rank import PAYS, ROOFS, one_chain, pays
 from kscope.engine.kernels.headroom import WRITTEN
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
@@ -88,7 +88,7 @@ def next_step(
 
 def _counts(finding: Finding, *, at_roof: bool) -> bool:
     """A finding without a figure counts by its severity: wrong results, mostly."""
-    if finding.code in ROOFS:
+    if finding.code in ROOFS or one_chain(finding):
         return False
     if finding.estimate is None:
         return finding.severity in ("critical", "major")

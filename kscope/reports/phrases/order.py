@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.engine.findings.rank import ROOFS, worth
+from kscope.engine.findings.rank import ROOFS, one_chain, worth
 from kscope.reports import words
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def order(findings: Sequence[Finding]) -> str:
         return ""
     if ranked[0].code in ROOFS:
         return f"{ranked[0].code} leads: the kernel is at its roof, and nothing promises enough to move it"
+    if one_chain(ranked[0]):
+        return f"{ranked[0].code} leads: one thread's chain is the limit, and nothing promises enough to shorten it"
     gains = [f.estimate.speedup if f.estimate else 1.0 for f in ranked]
     if gains == sorted(gains, reverse=True):
         return PLAIN

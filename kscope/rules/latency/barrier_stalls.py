@@ -131,7 +131,7 @@ class BarrierStalls(ProfiledRule):
             estimate=facts.estimate.relieve(
                 touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
             ),
-            confidence=0.8 if share > 0.4 else 0.6 if phases else 0.5,
+            confidence=0.8 if share > 0.4 else 0.7 if few else 0.6 if phases else 0.5,
         )
 
     def by_counters(self, facts: Facts) -> Finding | None:

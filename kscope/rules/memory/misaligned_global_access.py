@@ -110,9 +110,17 @@ class MisalignedGlobalAccess(ExcessRule):
                 (IDEAL_SECTORS, off.ideal, "the same bytes, aligned"), "sector", off.share,
             ),
             locations=code.locations(off.members),
-            estimate=facts.estimate.relieve(off.share, off.ratio, scale),
+            estimate=facts.estimate.relieve(off.share, self._left(facts, off.ratio), scale),
             confidence=0.8 if caught < 0.3 else 0.4,
         )
+
+    def _left(self, facts: Facts, ratio: float) -> float:
+        """What is left of the waits: sectors of one request travel together, so a sector less shortens the queue in
+        front of L1, L2 or device memory, where there is one, and no round trip."""
+        units = [facts.estimate.units[n].load for n in ("l1", "l2", "dram") if n in facts.estimate.units]
+        full = facts.estimate.saturation(min(1.0, max(units, default=1.0) / facts.estimate.working))
+        queue = max(full, facts.estimate.queue)
+        return queue * ratio + (1 - queue)
 
     def _requests(self, facts: Facts, code: Code, stores: list[int]) -> tuple[float, float]:
         """What is left of all requests to L2, and of those that write, when no store crosses a line."""

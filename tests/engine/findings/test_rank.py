@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from kscope.arch.estimates import constants
 from kscope.engine.findings.rank import PAYS, ranked, severity
+from kscope.features.facts import CHAIN
 from kscope.model.contract.analysis import Estimate, Finding, KernelAnalysis, Location, Severity
 from tests.support import reports
 
@@ -50,6 +52,23 @@ def test_gain_times_confidence() -> None:
     assert order(finding("MEM101", 1.5), finding("MEM102", 3.0)) == ["MEM102", "MEM101"]
     assert order(finding("MEM101", 1.5, 0.9), finding("MEM102", 1.6, 0.3)) == ["MEM101", "MEM102"]
     assert 0.9 * math.log(1.5) > 0.3 * math.log(1.6)
+
+
+def test_a_sure_cause_before_a_larger_promise() -> None:
+    assert order(finding("MEM101", 1.3, 0.85), finding("LAT302", 1.7, 0.5)) == ["MEM101", "LAT302"]
+    assert order(finding("MEM101", 1.3, 0.85), finding("LAT302", 5.0, 0.5)) == ["LAT302", "MEM101"]
+
+
+def test_one_chain_on_an_empty_device_leads_where_nothing_pays() -> None:
+    def grid(gain: float, cap: str) -> Finding:
+        found = finding("GRD401", gain, 0.9)
+        assert found.estimate is not None
+        return msgspec.structs.replace(found, estimate=msgspec.structs.replace(found.estimate, capped_by=cap))
+
+    assert severity(grid(1.0, CHAIN)) == "minor" and severity(grid(1.0, "L2")) == "info"
+    assert order(finding("LAT303", 1.08, 0.5), grid(1.0, CHAIN)) == ["GRD401", "LAT303"]
+    assert order(finding("CMP203", 1.4), grid(1.0, CHAIN)) == ["CMP203", "GRD401"]
+    assert severity(grid(2.5, CHAIN)) == "critical"
 
 
 def test_equal_ones_by_code() -> None:

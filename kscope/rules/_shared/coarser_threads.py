@@ -1,0 +1,66 @@
+"""Threads that store an element of a byte or two and end: what 16 bytes of elements a thread would save (MEM102)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+from kscope.features.facts import WIDE, Code, Facts, total
+
+if TYPE_CHECKING:
+    from kscope.model.contract.analysis import Estimate
+
+PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
+
+
+def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
+    """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
+    arithmetic behind the stored values stays; what a thread does once, and waits for, shrinks with the threads.
+    None for other kernels."""
+    launch = facts.counters.launch
+    stores = [i for i in members if code.classes[i].access == "store" and code.cfg.loop_of[i] is None]
+    if not stores or not launch.warps or any(code.classes[i].bytes >= 4 for i in stores):
+        return None
+    times = min(WIDE / max(code.classes[i].bytes for i in stores), launch.waves)
+    if times < 2 or any(code.executed[i] > 0 and loop is not None for i, loop in enumerate(code.cfg.loop_of)):
+        return None
+    element = set(facts.patterns.values_of(stores))
+    values = _values_behind(code, [*stores, *element])
+    loads = _narrow_loads(code) & values  # each leaves an instruction that takes its element out of a register
+    moved = {*members, *loads}
+    once = [i for i in range(len(code)) if code.executed[i] > 0 and i not in moved and i not in element]
+    kept, wide = facts.profile.demands_after(once, 1 / times), facts.profile.demands_after(sorted(moved), ratio)
+    scale = {d: max(0.0, kept.get(d, 1.0) + wide.get(d, 1.0) - 1) for d in kept.keys() | wide.keys()}
+    scale["blocks"] = 1 / times
+    scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
+    scale["alu"] = scale.get("alu", 1.0) + _taken_out(code, loads)
+    scale |= {"l2_requests": max(1 / times, max(code.classes[i].bytes for i in stores) / 4)}
+    working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
+    waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
+    return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+
+
+def _values_behind(code: Code, members: Sequence[int]) -> set[int]:
+    return {p for i in members for ps in code.defuse.sources(i).values() for p in ps}
+
+
+def _narrow_loads(code: Code) -> set[int]:
+    return set(code.where(lambda ins, op: op.space == "global" and op.access == "load" and 0 < op.bytes < 4))
+
+
+def _taken_out(code: Code, loads: Collection[int]) -> float:
+    """Taking an element out of a wide register is an instruction of the integer pipe, unless a conversion, which
+    picks its byte or half itself (I2F.U8.B1, PRMT), is the first to read it. As a share of that pipe's now."""
+    taken = total(code.executed, [i for i in sorted(loads) if not _converted(code, i)])
+    every = code.issued_by_pipe.get("alu", 0.0)
+    return taken / every if every else 0.0
+
+
+def _converted(code: Code, load: int) -> bool:
+    """Whether all readers take their element out of a wide register themselves; a shift makes a BF16 a float."""
+    readers = [i for i in code.defuse.consumers(load) if code.executed[i] > 0]
+    return all(
+        "conversion" in code.classes[i].kind or code[i].opcode in PICKS
+        or any(o.equals(0x10000) for o in code[i].operands)
+        for i in readers
+    )  # fmt: skip
