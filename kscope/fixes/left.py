@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.values import Lanes
 from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.math_functions import integer_divisions
