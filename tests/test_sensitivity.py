@@ -49,6 +49,25 @@ def test_what_only_reports_with_few_sections_need(name: str, other: float, colle
         assert verdict() != now
 
 
+@pytest.mark.parametrize(
+    ("name", "other", "case"),
+    [
+        ("waits_name", 0.02, "groupby_f64.shared"),
+        ("waits_name", 0.5, "triton_deep.split16"),
+        ("waits_name", 0.95, "wgmma_flight.each"),
+    ],
+)
+def test_what_captures_hold_from_afar(name: str, other: float, case: str) -> None:
+    """No capture lies so near that a quarter more or less moved it."""
+
+    def limiter() -> str | None:
+        return analyze_kernel(sensitivity.kernel_of(case), case).verdict.limiter
+
+    now = limiter()
+    with sensitivity.using(f"estimates.{name}", other):
+        assert limiter() != now
+
+
 def test_a_constant_is_put_back() -> None:
     now = constants().smooth
     with sensitivity.using("estimates.smooth", 9.0):
