@@ -294,6 +294,7 @@ MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "block_size": (_held, _per_row), "shared_bytes": (_held,), "stages": (_held, _compiled), "host_copy": (_bus,),
     "neighbours": (_taken("warp loads and stores", lambda ins, op: _memory(op, "global")),),
     "vector_access": (_taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
+    "jam": (_taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
     "literal": (_taken("warp instructions of the FP64 pipe", lambda ins, op: op.pipe == "fp64"),),
     "hoist": (_taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),

@@ -172,6 +172,15 @@ def _loaded(setting: Setting) -> float | None:
     return sum(float(ROUNDS ** (depth[i] - least)) * code.classes[i].bytes / 4 for i in loads) / made
 
 
+def _loads_apart(setting: Setting) -> float | None:
+    """In the innermost loops that have some."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    around = {code.cfg.loop_of[i] for i in loads} - {None}
+    body = {i for loop in around if loop is not None for i in code.cfg.loop_body(loop)}
+    return len(body & set(loads)) / len(body) if body else None
+
+
 def _waited(setting: Setting) -> float:
     return len(exposed_copies(setting.code))
 
@@ -194,6 +203,7 @@ COUNTS: dict[Kind, Count] = {
     "aggregate": ("global atomics of what no table in shared memory sums up", _unshared),
     "tile": ("words loaded from global memory a multiplication", _loaded),
     "stages": ("copies that are waited for whole", _waited),
+    "jam": ("global loads an instruction of their loops", _loads_apart),
     "build": ("moves of a register to itself", _idle_moves),
     "pad": ("wavefronts too many, an execution of each shared access", _excess),
     "swizzle": ("wavefronts too many, an execution of each shared access", _excess),
