@@ -192,6 +192,35 @@ def test_rounds_that_may_need_each_other_do_not(was: str, becomes: str) -> None:
     assert jammed._found(code.replace("y[q] = d;", tail) if tail else code) is None
 
 
+PRODUCT = """def f(a, b, c, K, BK: tl.constexpr):
+    rk = tl.arange(0, BK)
+    pa, pb = a + rk, b + rk
+    for _ in range(0, K, BK):
+        acc += tl.dot(tl.load(pa), tl.load(pb))
+    tl.store(pc, acc)
+
+def g():"""
+
+
+def test_sums_in_parts_are_lines_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kscope.fixes.given.rewrite import Place
+    from kscope.fixes.given.setting import Asked, Setting
+    from kscope.fixes.triton import tiles
+
+    def split(text: str) -> list[str] | None:
+        lines = text.split("\n")
+        monkeypatch.setattr(tiles, "places", lambda setting, found: [Place("k.py", 5, lines[4])])
+        made = tiles._split(Asked(Setting(None, lambda file: lines), None), [0], 4)  # type: ignore[arg-type]
+        return None if made is None else [e.becomes.strip() for e in made[0]]
+
+    assert split(PRODUCT) == [
+        "rk = tl.program_id(2) * (K // 4) + tl.arange(0, BK)", "for _ in range(0, K // 4, BK):",
+        "tl.atomic_add(pc, acc)",
+    ]  # fmt: skip
+    assert split(PRODUCT.replace("rk = tl", "rk = tl.program_id(2) * 5 + tl")) is None
+    assert split(PRODUCT.replace("tl.store(pc, acc)", "tl.store(pc, acc * 2)")) is None
+
+
 def test_places_in_lists_are_given_once() -> None:
     assert tickets._play(16) == tickets.BLOCKS * tickets.THREADS
     lists = "unsigned e = (x[i] >> 9) % ME;"
