@@ -40,6 +40,7 @@ CHANGES = [
     ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits[(i + k) >> 5] >> ((i + k) & 31) & 1;"),
     ("centroids.each", "centroids.eight", "MEM112", "jam", "if (d_of[q_n] < best) { best = d_of[q_n]; at = q; }"),
     ("levels.each", "levels.eight", "MEM118", "jam", "count_of[q_n] += x[(size_t)j * n + i] < level_of[q_n];"),
+    ("list_walk.serial", "list_walk.four", "LAT302", "jam", "p_of[l_n] = next[p_of[l_n]];"),
     ("triton_rowsum.down", "triton_rowsum.along", "MEM101", "lane_mapping", "(rows * cols + c)[:, None]"),
     ("triton_softmax.passes", "triton_softmax.once", "MEM106", "block_size", "row = tl.load(x + base + offs)"),
 ]

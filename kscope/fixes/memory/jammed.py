@@ -8,7 +8,7 @@ import re
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
-from kscope.features.sass.slices import pointer
+from kscope.features.sass.slices import gathers, pointer, steps_from_loaded
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
@@ -23,6 +23,9 @@ _FLOW = re.compile(
 _DECLARED = re.compile(r"\s*(?:const\s+)?(float|double|int|unsigned)\s+([^;]+);")
 _WRITTEN = re.compile(r"([\w\]])\s*(?:(?<![=!<>+*/-])[-+*/|&^]?=(?!=)|\+\+|--)")
 _NAMED = re.compile(r"(\w+)\s*(?:[-+*/|&^]?=(?!=)|\+\+|--)")
+
+
+_UNROLL = re.compile(r"#\s*pragma\s+unroll(?:\s+\d+)?\s*$", re.M)  # in front of the inner loop: the new one decides
 
 
 class _Jam(Struct, frozen=True):
@@ -40,15 +43,11 @@ def fixes(asked: Asked) -> list[Fix]:
     one = _found(text.code) if text is not None else None
     if text is None or one is None or setting.launch is None:
         return []
-    lines = range(text.first + text.code[: one.inner.span[0]].count("\n"),
-                  text.first + text.code[: one.inner.body[1]].count("\n") + 1)  # fmt: skip
-    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
-    here = [i for i in loads if any(p.number in lines for p in places(setting, [i]))]
+    here = _loads(setting, text, one)
     writes = ("store", "atomic", "reduction")
     stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
     read, written = {pointer(code, i) for i in here}, {pointer(code, i) for i in stores}
-    taken = rf"\b(?:{one.outer.name}_(?:first|n)|(?:{'|'.join(name for _, name, _ in one.kept)})_of)\b"
-    if not here or not _shared(text.code, one) or re.search(taken, text.code):
+    if not here or not _shared(text.code, one) or _taken(text.code, one):
         return []
     edits = _edits(setting, text, one)
     before = total(code.executed, here)
@@ -82,17 +81,72 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
+def overlapped(asked: Asked) -> list[Fix]:
+    """Rounds whose loads depend on each other within a round alone: several chains of loads on their way at once."""
+    setting, code = asked.setting, asked.setting.code
+    text = kernel_text(setting)
+    one = _found(text.code) if text is not None else None
+    if text is None or one is None or setting.launch is None or _taken(text.code, one):
+        return []
+    here = _loads(setting, text, one)
+    chained = [i for i in here if steps_from_loaded(code, i) or gathers(code, i)]
+    if not chained or _shared(text.code, one):
+        return []
+    rounds = int(one.outer.end) if one.outer.end.isdigit() else TOGETHER
+    if not 1 < rounds <= TOGETHER:
+        return []
+    writes = ("store", "atomic", "reduction")
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
+    read, written = {pointer(code, i) for i in here}, {pointer(code, i) for i in stores}
+    return [
+        Fix(
+            kind="jam",
+            title=f"{rounds} rounds of the loop over {one.outer.name} at once: their chains of loads wait together",
+            language="cuda",
+            edits=_edits(setting, text, one, rounds),
+            parameters={"rounds": rounds},
+            conditions=[
+                reads("a round uses nothing that the round before has made", "what it writes stands behind its loop"),
+                shown(None not in read | written and not read & written, "the kernel does not write what it loads",
+                      "code", [*here, *stores], "its stores start from other parameters (address slices)"),
+                proved("rounds behind the last are left out", "values", _rounds(), "written out for several lengths"),
+                Condition(holds="what a round starts from has no side effects", state="check", why="calls in its text"),
+            ],
+            proof=[
+                Proof(what="loads of a lane on their way at once", before=1, after=rounds, unit="loads",
+                      how=f"{len(chained)} loads whose address is the data of the load before (address slices)")
+            ],
+            costs=[f"{(rounds - 1) * len(one.kept)} registers a thread"],
+            price=None,  # it was not timed as printed
+        )
+    ]  # fmt: skip
+
+
+def _loads(setting: Setting, text: Text, one: _Jam) -> list[int]:
+    """Global loads of the inner loop's lines."""
+    code = setting.code
+    first, last = (text.first + text.code[:at].count("\n") for at in (one.inner.span[0], one.inner.body[1]))
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    return [i for i in loads if any(first <= p.number <= last for p in places(setting, [i]))]
+
+
+def _taken(code: str, one: _Jam) -> bool:
+    """Whether the kernel has names already that the new text makes."""
+    names = "|".join(name for _, name, _ in one.kept)
+    return re.search(rf"\b(?:{one.outer.name}_(?:first|n)|(?:{names})_of)\b", code) is not None
+
+
 def _found(code: str) -> _Jam | None:
     every = loops(code)
     for outer in every:
         inside = [x for x in every if outer.body[0] < x.span[0] < outer.body[1]]
-        body = code[slice(*outer.body)]
+        body = _UNROLL.sub("", code[slice(*outer.body)])
         if len(inside) != 1 or not body.startswith("{") or outer.start != "0" or _FLOW.search(body):
             continue
         (inner,) = inside
         if outer.step not in (f"{outer.name}++", f"++{outer.name}") or outer.kind not in ("int", "unsigned"):
             continue
-        kept = _kept(code[outer.body[0] + 1 : inner.span[0]])
+        kept = _kept(_UNROLL.sub("", code[outer.body[0] + 1 : inner.span[0]]))
         one = _Jam(outer, inner, kept or (), code[inner.body[1] : outer.body[1] - 1])
         if kept and len([k for k in kept if k[1] in _targets(code[slice(*inner.body)])]) <= KEPT and _apart(code, one):
             return one
@@ -139,7 +193,7 @@ def _shared(code: str, one: _Jam) -> bool:
     return any(not re.search(rf"\b(?:{'|'.join(names)})\b", index) for index in found)
 
 
-def _edits(setting: Setting, text: Text, one: _Jam) -> list[Edit]:
+def _edits(setting: Setting, text: Text, one: _Jam, rounds: int = TOGETHER) -> list[Edit]:
     """The whole of the outer loop, on the line where it begins; its other lines go."""
     code, outer, inner = text.code, one.outer, one.inner
     q, first, n, end = outer.name, f"{outer.name}_first", f"{outer.name}_n", outer.end
@@ -149,13 +203,13 @@ def _edits(setting: Setting, text: Text, one: _Jam) -> list[Edit]:
             part = re.sub(rf"(?<![\w.]){name}\b", f"{name}_of[{n}]", part)
         return " ".join(part.split())
 
-    each = f"#pragma unroll\n    for (int {n} = 0; {n} < {TOGETHER}; {n}++)"
+    each = f"#pragma unroll\n    for (int {n} = 0; {n} < {rounds}; {n}++)"
     last = f"min({first} + {n}, ({outer.kind})({end}) - 1)"
-    arrays = " ".join(f"{kind} {name}_of[{TOGETHER}];" for kind, name, _ in one.kept)
+    arrays = " ".join(f"{kind} {name}_of[{rounds}];" for kind, name, _ in one.kept)
     made = " ".join(f"{name}_of[{n}] = {of(value)};" for _, name, value in one.kept)
     at = f"{outer.kind} {q} = {last};"
     new = (
-        f"for ({outer.kind} {first} = 0; {first} < {end}; {first} += {TOGETHER}) {{\n    {arrays}\n"
+        f"for ({outer.kind} {first} = 0; {first} < {end}; {first} += {rounds}) {{\n    {arrays}\n"
         f"    {each} {{ {at} {made} }}\n"
         f"    {' '.join(code[slice(*inner.span)].split())} {{\n"
         f"    {each} {{ {at} {of(code[slice(*inner.body)])} }}\n    }}\n"
