@@ -275,6 +275,14 @@ def _per_row(c: Compared) -> Judged | None:
     return _against("bytes that lanes load", before, before * row.after / row.before, moved(c.fast))
 
 
+def _chains(c: Compared) -> Judged | None:
+    row = c.fix.proof[0]
+    if row.unit != "loads":
+        return None
+    has = left("jam", c.fast, c.code)
+    return _against(row.what, row.before, row.after, 1 / has[1] if has and has[1] else 1, more=True)
+
+
 def _bus(c: Compared) -> Judged | None:
     slower = [m for m in ("lts__t_sectors_aperture_sysmem.sum", "lts__t_sectors_srcunit_tex_aperture_sysmem.sum")
               if m in facts(c.better).kernel.metrics]  # fmt: skip
@@ -294,6 +302,7 @@ MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "block_size": (_held, _per_row), "shared_bytes": (_held,), "stages": (_held, _compiled), "host_copy": (_bus,),
     "neighbours": (_taken("warp loads and stores", lambda ins, op: _memory(op, "global")),),
     "vector_access": (_taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
+    "jam": (_chains, _taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
     "literal": (_taken("warp instructions of the FP64 pipe", lambda ins, op: op.pipe == "fp64"),),
     "hoist": (_taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),

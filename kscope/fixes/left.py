@@ -173,6 +173,23 @@ def _loaded(setting: Setting) -> float | None:
     return sum(float(ROUNDS ** (depth[i] - least)) * code.classes[i].bytes / 4 for i in loads) / made
 
 
+def _loads_apart(setting: Setting) -> float | None:
+    """In the innermost loops that have some."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    around = {code.cfg.loop_of[i] for i in loads} - {None}
+    body = {i for loop in around if loop is not None for i in code.cfg.loop_body(loop)}
+    return len(body & set(loads)) / len(body) if body else None
+
+
+def _rounds_a_load(setting: Setting) -> float | None:
+    """In the innermost loop that has the most of them."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    most = Counter(code.cfg.loop_of[i] for i in loads if code.cfg.loop_of[i] is not None)
+    return 1 / max(most.values()) if most else None
+
+
 def _waited(setting: Setting) -> float:
     return len(exposed_copies(setting.code))
 
@@ -189,12 +206,14 @@ ROUNDS = 8  # that an inner loop is taken for: only more or less than before is 
 BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors of a warp's load, the mean", _sectors),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
+    ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
 }
 COUNTS: dict[Kind, Count] = {
     "aggregate": ("global atomics of what no table in shared memory sums up", _unshared),
     "tile": ("words loaded from global memory a multiplication", _loaded),
     "stages": ("copies that are waited for whole", _waited),
+    "jam": ("global loads an instruction of their loops", _loads_apart),
     "build": ("moves of a register to itself", _idle_moves),
     "pad": ("wavefronts too many, an execution of each shared access", _excess),
     "swizzle": ("wavefronts too many, an execution of each shared access", _excess),

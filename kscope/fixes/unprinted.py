@@ -46,16 +46,16 @@ REASONS: dict[str, str] = {
         "only who knows what the chain is for can say that the result may differ"
     ),
     "LAT304": (
-        "a barrier less is right only if no thread uses what another has written meanwhile: that is the "
-        "change is another algorithm, of which the code of this one proves nothing"
+        "a barrier less is right only if no thread uses what another has written meanwhile: the change is"
+        " another algorithm, of which the code of this one proves nothing"
     ),
     "LAT305": (
-        "which way a lane goes is in the data: to sort them is the change is another algorithm, of which the "
-        "code of this one proves nothing"
+        "which way a lane goes is in the data: sorting them is another algorithm, of which the code"
+        " of this one proves nothing"
     ),
     "LAT306": (
-        "the code is as long as its cases: fewer of them is the change is another algorithm, of which the "
-        "code of this one proves nothing"
+        "the code is as long as its cases: fewer of them is another algorithm, of which the code of"
+        " this one proves nothing"
     ),
     "LAT307": "the copy's rounds are not a ring whose groups can be counted in the code",
     "LAT309": "that a barrier orders nothing holds for the lanes that were run, not for every launch",
@@ -64,13 +64,13 @@ REASONS: dict[str, str] = {
         "assembly does not say"
     ),
     "GRD401": (
-        "more blocks do the same work only in a loop over the grid, and this kernel has none: the change is "
-        "another algorithm, of which the code of this one proves nothing"
+        "more blocks do the same work only in a loop over the grid, and this kernel has none of which"
+        " that can be told: its blocks share the work in another way"
     ),
     "GRD402": "the number of a block says what it computes: another grid computes something else",
     "GRD403": (
-        "how much work each piece takes is in the data: dealing it out anew is the change is another "
-        "algorithm, of which the code of this one proves nothing"
+        "how much work each piece takes is in the data: dealing it out anew is another algorithm, of"
+        " which the code of this one proves nothing"
     ),
     "GRD404": "the kernel's own indices hold the shape of its block",
     "GRD405": "how much a thread does has no name in the code that a launch could change",

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kscope.fixes.compute import conversions, integer_dots, powers, product
 from kscope.fixes.given import text
 from kscope.fixes.given.rewrite import replaced
-from kscope.fixes.memory import rows
+from kscope.fixes.memory import jammed, neighbours, rows, tickets
 from kscope.fixes.work.dealt import TRIED
 from tests.support.with_sources import changes, diagnosed
 
@@ -38,6 +38,9 @@ CHANGES = [
     ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
     ("moe_list.each", "moe_list.block", "MEM109", "aggregate", "unsigned slot = (count_base[e] + count_own)"),
     ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits[(i + k) >> 5] >> ((i + k) & 31) & 1;"),
+    ("centroids.each", "centroids.eight", "MEM112", "jam", "if (d_of[q_n] < best) { best = d_of[q_n]; at = q; }"),
+    ("levels.each", "levels.eight", "MEM118", "jam", "count_of[q_n] += x[(size_t)j * n + i] < level_of[q_n];"),
+    ("list_walk.serial", "list_walk.four", "LAT302", "jam", "p_of[l_n] = next[p_of[l_n]];"),
     ("triton_rowsum.down", "triton_rowsum.along", "MEM101", "lane_mapping", "(rows * cols + c)[:, None]"),
     ("triton_softmax.passes", "triton_softmax.once", "MEM106", "block_size", "row = tl.load(x + base + offs)"),
 ]
@@ -150,3 +153,93 @@ def test_powers_of_halves_alone() -> None:
     assert powers._HALVES.fullmatch("1.5") and powers._HALVES.fullmatch("2") and powers._HALVES.fullmatch("3.0")
     assert not powers._HALVES.fullmatch("1.25") and not powers._HALVES.fullmatch("y")
     assert replaced("pow(x, 1.25)", "pow", lambda call: None) == "pow(x, 1.25)"
+
+
+ROUNDS = "for (int q = 0; q < k; q++) { float d = 0; for (int j = 0; j < n; j++) d += x[j] * c[q]; y[q] = d; }"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("y[q] = d;", "s = d; y[q] = s;"),  # s is not read before it is written: the same round alone
+        ("float d = 0;", "float d = 0, u = q * 2;"),
+    ],
+)
+def test_rounds_that_are_free_of_each_other_go_together(was: str, becomes: str) -> None:
+    assert jammed._found(ROUNDS) is not None
+    one = jammed._found(ROUNDS.replace(was, becomes))
+    assert one is not None and one.outer.name == "q" and one.inner.name == "j"
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("d += x[j] * c[q];", "d += x[j] * c[q] * s;|s = d; y[q] = d;"),  # uses what the round before has made
+        ("d += x[j] * c[q];", "{ d += x[j]; y[j] = d; }"),  # writes memory in the inner loop
+        ("d += x[j] * c[q];", "d += y[j] * c[q];"),  # reads what a round has written
+        ("d += x[j] * c[q];", "{ d += x[j]; if (d > 9) break; }"),
+        ("d += x[j] * c[q];", "{ d += x[j]; s++; }"),
+        ("d += x[j] * c[q];", "d += f(&s, x[j]);"),
+        ("int j = 0;", "int j = q;"),  # another length each round
+        ("int q = 0;", "int q = 1;"),
+        ("float d = 0;", "float d = 0; s = q;"),
+        ("y[q] = d;", "__syncthreads(); y[q] = d;"),
+        ("y[q] = d;", "for (int i = 0; i < n; i++) y[q] += d;"),
+    ],
+)
+def test_rounds_that_may_need_each_other_do_not(was: str, becomes: str) -> None:
+    inner, _, tail = becomes.partition("|")
+    code = ROUNDS.replace(was, inner)
+    assert jammed._found(code.replace("y[q] = d;", tail) if tail else code) is None
+
+
+PRODUCT = """def f(a, b, c, K, BK: tl.constexpr):
+    rk = tl.arange(0, BK)
+    pa, pb = a + rk, b + rk
+    for _ in range(0, K, BK):
+        acc += tl.dot(tl.load(pa), tl.load(pb))
+    tl.store(pc, acc)
+
+def g():"""
+
+
+def test_sums_in_parts_are_lines_of_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    from kscope.fixes.given.rewrite import Place
+    from kscope.fixes.given.setting import Asked, Setting
+    from kscope.fixes.triton import tiles
+
+    def split(text: str) -> list[str] | None:
+        lines = text.split("\n")
+        monkeypatch.setattr(tiles, "places", lambda setting, found: [Place("k.py", 5, lines[4])])
+        made = tiles._split(Asked(Setting(None, lambda file: lines), None), [0], 4)  # type: ignore[arg-type]
+        return None if made is None else [e.becomes.strip() for e in made[0]]
+
+    assert split(PRODUCT) == [
+        "rk = tl.program_id(2) * (K // 4) + tl.arange(0, BK)", "for _ in range(0, K // 4, BK):",
+        "tl.atomic_add(pc, acc)",
+    ]  # fmt: skip
+    assert split(PRODUCT.replace("rk = tl", "rk = tl.program_id(2) * 5 + tl")) is None
+    assert split(PRODUCT.replace("tl.store(pc, acc)", "tl.store(pc, acc * 2)")) is None
+
+
+def test_places_in_lists_are_given_once() -> None:
+    assert tickets._play(16) == tickets.BLOCKS * tickets.THREADS
+    lists = "unsigned e = (x[i] >> 9) % ME;"
+    assert tickets._lists(lists, "e", {"ME": 16}) == 16
+    assert tickets._lists("unsigned e = x[i] & 15;", "e", {}) == 16
+    assert tickets._lists(lists, "e", {}) is None, "no number is known"
+    assert tickets._lists(lists.replace("unsigned", "int"), "e", {"ME": 16}) is None, "it may be negative"
+    assert tickets._lists(f"{lists} e += 4;", "e", {"ME": 16}) is None
+
+
+def test_stores_that_are_all_of_a_kernel() -> None:
+    head = "__global__ void f(const unsigned* x, unsigned char* y) { size_t i = blockIdx.x * 256ul + threadIdx.x; "
+    assert neighbours._stored(head + "y[i] = x[i >> 5] >> (i & 31) & 1; }") is not None
+    assert neighbours._stored(head + "y[i] = y[i] + 1; }") is None
+    assert neighbours._stored(head + "y[i + 1] = x[i]; }") is None
+    assert neighbours._stored(head + "y[i] = x[i]; y[i + 9] = 1; }") is None
+
+
+@given(st.sampled_from([1, 2, 4, 8, 16]))
+def test_neighbours_are_done_once_each(count: int) -> None:
+    assert neighbours._once(count) == 4 * count + 1

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 LIMITS = ("MEM107", "CMP208")  # findings that say what is full: there is nothing to mend
-LEAST = {"math_function": 1.0, "lane_mapping": 0.5, "tile": 0.25, "reciprocal": 0.25, "register": 0.25}
+LEAST = {"math_function": 1.0, "lane_mapping": 0.5, "tile": 0.25, "reciprocal": 0.25, "register": 0.25, "jam": 0.5}
 """The share that may be left of what a change takes away; nothing, of kinds that are not here. The shorter code is all
 that shows of a function; half of the sectors is what an exchange of indices is proposed from; a tile serves several
 products; other reciprocals and other arrays of the kernel stay."""

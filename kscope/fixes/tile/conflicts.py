@@ -187,7 +187,7 @@ def _conditions(setting: Setting, every: Sequence[Pattern], clear: bool, seen: T
     out = [
         proved("no access conflicts", "lanes", every, "run on all of them") if clear else
         Condition(holds="no access conflicts", state="assumed", why="some stay, none becomes worse; see the figures"),
-        proved("one to one, aligned, within a row", "lanes", every, f"{len(every)} patterns of addresses"),
+        proved("one to one, aligned, within a row", "lanes", every, "each address of each access"),
     ]
     if seen.beyond:
         at = ", ".join(f"0x{setting.code[i].pc:x}" for i in seen.beyond[:4])

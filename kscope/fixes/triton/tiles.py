@@ -121,30 +121,37 @@ def _split(asked: Asked, products: Sequence[int], count: int) -> tuple[list[Edit
     if not where:
         return None
     lines, file = asked.setting.lines(where[0].file), where[0].file
-    head = next((n for n in range(where[0].number, 0, -1) if lines[n - 1].startswith("def ")), 0)
-    end = next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1)
-    text = "\n".join(lines[head - 1 : end - 1]) if head else ""
+    inside = _function(lines, where[0].number)
+    text = "\n".join(lines[n - 1] for n in inside)
     rounds = re.findall(r"for \w+ in range\(0, (\w+), (\w+)\):", text)
     sums = re.findall(r"\b(\w+) = tl\.dot\([^\n]*, \1\)|\b(\w+) \+= tl\.dot\(", text)
     acc = next((a or b for a, b in sums), "")
-    stores = [n for n in range(head, end) if re.fullmatch(rf"\s*tl\.store\(\w+, {acc}\)", lines[n - 1])]
+    stores = [n for n in inside if re.fullmatch(rf"\s*tl\.store\(\w+, {acc}\)", lines[n - 1])]
     if len(rounds) != 1 or len(sums) != 1 or len(stores) != 1:
         return None
-    (length, block), (store,) = rounds[0], stores
-    stored = lines[store - 1]
-    edits = [Edit(file=file, line=store, was=stored, becomes=stored.replace("tl.store", "tl.atomic_add"))]
+    length, block = rounds[0]
+    changes = [(stores[0], "tl.store", "tl.atomic_add")]
+    more = ""
     if "tl.program_id(2)" in text:
-        part = re.findall(rf"\b\w+ \* {length} \+ tl\.arange\(0, {block}\)", text)
-        return (edits, f", {length}={length} // {count}") if len(part) == 1 else None
-    at = [n for n in range(head, end) if f"tl.arange(0, {block})" in lines[n - 1]]
-    loop = next(n for n in range(head, end) if f"range(0, {length}, {block})" in lines[n - 1])
-    if len(at) != 1 or lines[at[0] - 1].count(f"tl.arange(0, {block})") != 1:
-        return None
-    start = f"tl.program_id(2) * ({length} // {count}) + tl.arange(0, {block})"
-    looped = (loop, f"range(0, {length},", f"range(0, {length} // {count},")
-    for n, old, new in ((at[0], f"tl.arange(0, {block})", start), looped):
-        edits.append(Edit(file=file, line=n, was=lines[n - 1], becomes=lines[n - 1].replace(old, new)))
-    return sorted(edits, key=lambda e: e.line), ""
+        if len(re.findall(rf"\b\w+ \* {length} \+ tl\.arange\(0, {block}\)", text)) != 1:
+            return None
+        more = f", {length}={length} // {count}"
+    else:
+        first, loop = f"tl.arange(0, {block})", f"range(0, {length},"
+        if text.count(first) != 1:
+            return None
+        at, head = (next(n for n in inside if one in lines[n - 1]) for one in (first, f"in {loop}"))
+        changes.append((at, first, f"tl.program_id(2) * ({length} // {count}) + {first}"))
+        changes.append((head, loop, f"range(0, {length} // {count},"))
+    edits = [Edit(file=file, line=n, was=lines[n - 1], becomes=lines[n - 1].replace(old, new))
+             for n, old, new in sorted(changes)]  # fmt: skip
+    return edits, more
+
+
+def _function(lines: Sequence[str], number: int) -> range:
+    """Lines of the function around a line."""
+    head = next((n for n in range(number, 0, -1) if lines[n - 1].startswith("def ")), number)
+    return range(head, next((n for n in range(head + 1, len(lines) + 1) if lines[n - 1][:1].strip()), len(lines) + 1))
 
 
 def whole_rows(asked: Asked) -> list[Fix]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from kscope.features.counters.occupancy_limits import limits_of, pressure
 from kscope.features.sass.accesses import accesses
@@ -15,6 +16,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.operand import memory_operand
 
 MOST = 255  # registers of a thread
+SHOWN = 3  # lines whose values are named
 UNIT = 8  # registers by which they are handed out
 SMALL = 256  # threads of a block that is proposed in place of a larger one (judged)
 _BOUNDS = re.compile(r"__launch_bounds__\s*\(\s*([^(),]+?)\s*(?:,\s*([^(),]+?)\s*)?\)")
@@ -70,7 +72,7 @@ def fixes(asked: Asked) -> list[Fix]:
             proof=[
                 Proof(
                     what="spill loads and stores", before=total(code.executed, spills), after=0, unit="inst",
-                    how=f"{len(spills)} instructions, {len(words)} words of the stack",
+                    how=f"{len(spills)} instructions, {len(words)} words of the stack{_where(asked, spills)}",
                 )
             ],
             costs=[f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now"] if was and will else [],
@@ -116,12 +118,22 @@ def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int,
             proof=[
                 Proof(
                     what="spill loads and stores", before=total(code.executed, spills), after=0, unit="inst",
-                    how=f"{len(spills)} instructions, {words} words of the stack",
+                    how=f"{len(spills)} instructions, {words} words of the stack{_where(asked, spills)}",
                 )
             ],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _where(asked: Asked, spills: list[int]) -> str:
+    """The lines whose values are spilled: those of the instructions that made what is stored, most of them first."""
+    code = asked.setting.code
+    stored = [i for i in spills if code.classes[i].access == "store"]
+    made = (p for i in stored for ps in code.defuse.sources(i).values() for p in ps)
+    lines = Counter(code[p].line for p in made if code[p].line is not None and code.classes[p].access != "load")
+    shown = ", ".join(f"{count} of line {line}" for line, count in lines.most_common(SHOWN))
+    return f"; values spilled: {shown}" if shown else ""
 
 
 def _heads(asked: Asked, indices: list[int]) -> list[Place]:
