@@ -11,7 +11,7 @@ from kscope.engine.findings.outcomes import judged
 from kscope.engine.timelines import empty
 from kscope.engine.timelines.operator_roofline import single_precision
 from kscope.engine.timelines.timeline_critical import critical
-from kscope.engine.timelines.timeline_memory import memory
+from kscope.engine.timelines.timeline_memory import counters, memory
 from kscope.engine.timelines.timeline_operators import operators
 from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
@@ -80,6 +80,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         copies=view.copies,
         critical=critical(view),
         memory=memory(view),
+        counters=counters(view),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

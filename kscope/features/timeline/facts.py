@@ -14,6 +14,7 @@ from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.gaps.launch_sequences import Sequences
 from kscope.features.timeline.gaps.waits import Waits
 from kscope.features.timeline.operations import busy_time
+from kscope.features.timeline.operations.counters import Sampled, sampled
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.memory import Memory, memory
@@ -88,6 +89,11 @@ class TimelineView:
     def single(self) -> Single | None:
         """Products of FP32 operands, and what they would be in TF32; None for a device without it."""
         return single_products(self.facts, self.operators, self.causes.starved)
+
+    @cached_property
+    def sampled(self) -> list[Sampled]:
+        """Hardware counters that were sampled."""
+        return sampled(self.facts)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

@@ -28,6 +28,19 @@ from kscope.model.contract.timeline_figures import (
 )
 
 
+class CounterFigures(Frozen, frozen=True, kw_only=True):
+    """A hardware counter that Nsight Systems sampled, in the window: of a GPU (SMs, memory, NVLink, PCIe), or of a
+    network card. Values are in `unit`, as the recording names it."""
+
+    source: Annotated[str, Meta(description="GPU 0, or the name and port of a network card")]
+    device: Annotated[int | None, Meta(description="null for a network card")]
+    name: str
+    unit: str
+    mean: Annotated[float, Meta(description="of the samples")]
+    max: float
+    samples: int
+
+
 class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     """The diagnosis of one recording of a program. `verdict` is null where `abstained` says why."""
 
@@ -61,6 +74,9 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None
     critical: Annotated[CriticalPathFigures | None, Meta(description="null where nothing ran on a GPU")] = None
     memory: Annotated[list[MemoryFigures], Meta(description="by device; empty where it was not recorded")] = []
+    counters: Annotated[
+        list[CounterFigures], Meta(description="sampled of GPUs, links and network cards; empty where none were")
+    ] = []
     single_precision_pct: Annotated[
         float | None,
         Meta(description="of the GPU's time, in products of FP32 matrices, which autocast could shorten; null unknown"),

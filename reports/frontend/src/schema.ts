@@ -82,6 +82,14 @@ export interface CopyFigures {
   overlapped_pct: number;
 }
 
+export interface CounterCourse {
+  title: string; device: number; unit: string; start: number[]; length: number; value: number[]; peak: number;
+}
+
+export interface CounterFigures {
+  source: string; device: number | null; name: string; unit: string; mean: number; max: number; samples: number;
+}
+
 export interface CriticalPart {
   what: string; name: string; us: number;
 }
@@ -541,7 +549,7 @@ export interface TimelineAnalysis {
   kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
   to_profile: KernelToProfile[]; rank: number | null; operators: OperatorFigures[]; waits: WaitFigures[];
   recording: RecordingFigures | null; critical: CriticalPathFigures | null; memory: MemoryFigures[];
-  single_precision_pct: number | null;
+  counters: CounterFigures[]; single_precision_pct: number | null;
 }
 
 export interface TimelineCoverage {
@@ -553,7 +561,7 @@ export interface TimelineCoverage {
 export interface TimelineDetail {
   index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
   gaps: GapRow[]; steps?: number[]; merged_ns?: number; operators?: OperatorTree; critical?: PathDetail;
-  memory?: MemoryCourse[];
+  memory?: MemoryCourse[]; counters?: CounterCourse[];
 }
 
 export interface TimelinePair {

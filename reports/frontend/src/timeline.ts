@@ -115,6 +115,10 @@ function figures(t: Timeline): HTMLElement {
     fact(`memory of GPU ${m.device}`, `${si(m.peak_bytes, "B")} at most, ${si(m.reserved_bytes, "B")} reserved, ${si(m.holes_bytes, "B")} of that in holes at the peak`
       + (held ? `; held by ${held}` : "") + (m.growth_bytes ? `; each step ends ${si(m.growth_bytes, "B")} above the one before` : ""));
   }
+  for (const source of new Set(t.counters.map((c) => c.source))) {
+    const mine = t.counters.filter((c) => c.source === source && c.max > 0).slice(0, 8);
+    if (mine.length) fact(`sampled of ${source}`, mine.map((c) => `${c.name} ${si(c.mean, c.unit)} (to ${si(c.max, c.unit)})`).join(", "));
+  }
   for (const c of t.copies) {
     fact(c.direction, `${c.count} ${c.count === 1 ? "copy" : "copies"}, ${si(c.bytes, "B")} at ${si(c.gb_per_s * 1e9, "B/s")}, ${c.pageable_pct.toFixed(0)}\u00a0% pageable, ${c.overlapped_pct.toFixed(0)}\u00a0% beside kernels`);
   }
