@@ -258,3 +258,12 @@ def test_sampled_counters_are_rows(visit: Callable[..., Visit], tmp_path: Path) 
     assert [text for text in said if "80 % on average" in text and "GPU 0 SMs Active" in text]
     assert [text for text in said if "5 % on average" in text and "GPU 1 NVLink RX Requests User Data" in text]
     assert "SMs Active" in page.inner_text("dl.facts")
+
+
+def test_ranges_on_the_gpu_and_streams_are_told(visit: Callable[..., Visit]) -> None:
+    page = visit("train_step").go()
+    table = page.get_by_role("region", name="ranges by time on the GPU")
+    assert "step" in table.inner_text() and "on the GPU" in table.inner_text()
+    facts = page.inner_text("dl.facts").replace("\u00a0", " ")
+    assert "GPU 0 stream 7" in facts and "queued on average" in facts
+    assert "median" in page.inner_text("table.kernels"), "launches of a kernel that differ"

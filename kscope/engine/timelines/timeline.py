@@ -13,6 +13,7 @@ from kscope.engine.timelines.operator_roofline import single_precision
 from kscope.engine.timelines.timeline_critical import critical
 from kscope.engine.timelines.timeline_memory import counters, memory
 from kscope.engine.timelines.timeline_operators import operators
+from kscope.engine.timelines.timeline_projected import ranges, streams
 from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES, INSIDE, LOST, PROFILER
@@ -81,6 +82,8 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         critical=critical(view),
         memory=memory(view),
         counters=counters(view),
+        streams=streams(view),
+        ranges=ranges(view),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

@@ -19,6 +19,7 @@ from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.memory import Memory, memory
 from kscope.features.timeline.operations.operators import Operators
+from kscope.features.timeline.operations.projected import Projected, Stream, projected, streams
 from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.single_precision import Single, single_products
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
@@ -94,6 +95,16 @@ class TimelineView:
     def sampled(self) -> list[Sampled]:
         """Hardware counters that were sampled."""
         return sampled(self.facts)
+
+    @cached_property
+    def streams(self) -> list[Stream]:
+        """How busy streams are, and what is queued for them."""
+        return streams(self.facts)
+
+    @cached_property
+    def projected(self) -> list[Projected]:
+        """What the GPU did for the user's ranges."""
+        return projected(self.facts)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

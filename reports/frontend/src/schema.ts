@@ -436,6 +436,10 @@ export interface Proof {
   what: string; before: number; after: number; unit: string; how: string;
 }
 
+export interface RangeFigures {
+  name: string; count: number; host_us: number; operations: number; gpu_us: number; projected_us: number;
+}
+
 export interface RankFigures {
   rank: number; input: string; span_us: number; step_us: number | null; computing_pct: number; sending_pct: number;
   waiting_pct: number; copying_pct: number; idle_pct: number; awaited_us: number; clock_us: number;
@@ -537,6 +541,11 @@ export interface Steps {
   resource: string; unit: string; now: number; at: number[]; warps: number[];
 }
 
+export interface StreamFigures {
+  device: number; stream: number; process: number; operations: number; busy_us: number; idle_pct: number;
+  queued_mean: number | null; queued_max: number | null;
+}
+
 export interface TimeShare {
   what: string; pct: number;
 }
@@ -549,7 +558,7 @@ export interface TimelineAnalysis {
   kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
   to_profile: KernelToProfile[]; rank: number | null; operators: OperatorFigures[]; waits: WaitFigures[];
   recording: RecordingFigures | null; critical: CriticalPathFigures | null; memory: MemoryFigures[];
-  counters: CounterFigures[]; single_precision_pct: number | null;
+  counters: CounterFigures[]; streams: StreamFigures[]; ranges: RangeFigures[]; single_precision_pct: number | null;
 }
 
 export interface TimelineCoverage {
