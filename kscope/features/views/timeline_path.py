@@ -82,7 +82,7 @@ def counter_courses(view: TimelineView, origin: int) -> list[CounterCourse]:
         value = counter.total / np.maximum(counter.samples, 1)
         out.append(
             CounterCourse(
-                title=f"{counter.source} {counter.name}"[:120], device=counter.device, unit=counter.unit,
+                title=" ".join((counter.source, counter.name))[:120], device=counter.device, unit=counter.unit,
                 start=np.diff(counter.at - origin, prepend=0).tolist(), length=counter.width,
                 value=[float(f"{v:.5g}") for v in value.tolist()], peak=int(value.argmax()),
             )
