@@ -7,7 +7,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from kscope.model.columns import Column, by_start, column, even
 
@@ -224,6 +226,22 @@ class Allocations(Struct, frozen=True):
         return len(self.at)
 
 
+class Counter(Struct, frozen=True):
+    """A hardware counter that was sampled, added up by parts of the recording of `width` ns. device: -1 for what is of
+    no GPU; source: whose it is. Columns of equal length, of parts that have samples: at (begin, ns), samples, total
+    (of their values), most."""
+
+    name: str
+    unit: str
+    device: int
+    source: str
+    at: Column
+    width: int
+    samples: Column
+    total: NDArray[np.float64]
+    most: NDArray[np.float64]
+
+
 class Timeline(Struct, frozen=True):
     """One recording. ranges: what the user named (NVTX, record_function); operators: the framework's (aten::mm);
     overhead: time that the profiler itself took; full: intervals in which the launch queue was full; sources: files of
@@ -255,6 +273,7 @@ class Timeline(Struct, frozen=True):
     """The process of each thread; empty where the recording is of one."""
     allocations: Allocations | None = None
     """None where they were not recorded."""
+    counters: tuple[Counter, ...] = ()
 
 
 def spans(start: Any = (), end: Any = (), name: Any = (), thread: Any = ()) -> Spans:

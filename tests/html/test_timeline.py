@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,9 @@ from kscope.engine.timelines.timeline_critical import critical
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.views.timeline import timeline_detail
 from kscope.parsers.timeline import kineto
+from tests.html.conftest import page_of
 from tests.html.test_views import eventually, fragment
+from tests.parsers.timeline.test_nsys_counters import recording
 from tests.support import traces
 from tests.support.browser import Visit
 
@@ -207,7 +210,7 @@ def test_memory_is_a_row_with_its_peak(visit: Callable[..., Visit]) -> None:
     narrow = visit("memory/growing", viewport={"width": 360, "height": 700}).go()
     assert narrow.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert narrow.get_by_role("checkbox", name="Critical path").is_visible()
-    assert "vectorized_elementwise_kernel<…>" in narrow.inner_text(".sums"), "a name that was cut short is one"
+    eventually(narrow, lambda: "vectorized_elementwise_kernel<…>" in narrow.inner_text(".sums"), "of a name cut short")
     facts = narrow.inner_text("dl.facts")
     assert "memory of GPU 0" in facts and "held by" in facts
 
@@ -239,3 +242,28 @@ def test_path_and_memory_are_on_paper(visit: Callable[..., Visit]) -> None:
     assert canvas.evaluate(COLOURED, "--path") > 300
     assert canvas.evaluate("c => c.offsetHeight") > 150
     page.evaluate("dispatchEvent(new Event('afterprint'))")
+
+
+def test_sampled_counters_are_rows(visit: Callable[..., Visit], tmp_path: Path) -> None:
+    (tmp_path / "counters.html").write_text(page_of(recording(tmp_path))[2], encoding="utf-8")
+    page = visit(tmp_path / "counters.html").go()
+    page.locator(".timeline").scroll_into_view_if_needed()
+    box = page.locator(".timeline canvas").bounding_box()
+    tip = page.locator(".timeline .tip")
+    said = set()
+    for y in range(30, int(box["height"]), 8):
+        page.mouse.move(box["x"] + 400, box["y"] + y)
+        if tip.is_visible():
+            said.add(tip.inner_text().replace("\u00a0", " "))
+    assert [text for text in said if "80 % on average" in text and "GPU 0 SMs Active" in text]
+    assert [text for text in said if "5 % on average" in text and "GPU 1 NVLink RX Requests User Data" in text]
+    assert "SMs Active" in page.inner_text("dl.facts")
+
+
+def test_ranges_on_the_gpu_and_streams_are_told(visit: Callable[..., Visit]) -> None:
+    page = visit("train_step").go()
+    table = page.get_by_role("region", name="ranges by time on the GPU")
+    assert "step" in table.inner_text() and "on the GPU" in table.inner_text()
+    facts = page.inner_text("dl.facts").replace("\u00a0", " ")
+    assert "GPU 0 stream 7" in facts and "queued on average" in facts
+    assert "median" in page.inner_text("table.kernels"), "launches of a kernel that differ"

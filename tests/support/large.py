@@ -6,7 +6,8 @@ from itertools import accumulate
 
 import msgspec
 
-from kscope.model.contract.detail import CodeDetail, GapRow, Row, TimelineDetail
+from kscope.model.contract.detail import CodeDetail
+from kscope.model.contract.timeline_detail import GapRow, Row, TimelineDetail
 
 
 def listing(code: CodeDetail, count: int) -> CodeDetail:

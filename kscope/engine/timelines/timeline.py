@@ -11,8 +11,9 @@ from kscope.engine.findings.outcomes import judged
 from kscope.engine.timelines import empty
 from kscope.engine.timelines.operator_roofline import single_precision
 from kscope.engine.timelines.timeline_critical import critical
-from kscope.engine.timelines.timeline_memory import memory
+from kscope.engine.timelines.timeline_memory import counters, memory
 from kscope.engine.timelines.timeline_operators import operators
+from kscope.engine.timelines.timeline_projected import ranges, streams
 from kscope.engine.timelines.timeline_verdict import decide
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES, INSIDE, LOST, PROFILER
@@ -80,6 +81,9 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
         copies=view.copies,
         critical=critical(view),
         memory=memory(view),
+        counters=counters(view),
+        streams=streams(view),
+        ranges=ranges(view),
         passed=said.passed,
         not_applicable=said.not_applicable,
         errors=said.errors,

@@ -1,8 +1,9 @@
-"""What a device's memory held, as figures."""
+"""What a device's memory held, and what its counters counted, as figures."""
 
 from __future__ import annotations
 
 from kscope.features.timeline.facts import TimelineView
+from kscope.model.contract.timeline_analysis import CounterFigures
 from kscope.model.contract.timeline_figures import MemoryFigures, MemoryHolder
 from kscope.model.errors import one_line
 
@@ -19,4 +20,15 @@ def memory(view: TimelineView) -> list[MemoryFigures]:
             curve=[(round((at - low) / 1e3, 3), allocated, reserved) for at, allocated, reserved in one.curve],
         )
         for one in view.memory
+    ]  # fmt: skip
+
+
+def counters(view: TimelineView) -> list[CounterFigures]:
+    return [
+        CounterFigures(
+            source=one.counter.source, device=one.counter.device if one.counter.device >= 0 else None,
+            name=one.counter.name, unit=one.counter.unit, mean=round(one.mean, 4), max=round(one.most, 4),
+            samples=one.samples,
+        )
+        for one in view.sampled
     ]  # fmt: skip

@@ -14,10 +14,12 @@ from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.gaps.launch_sequences import Sequences
 from kscope.features.timeline.gaps.waits import Waits
 from kscope.features.timeline.operations import busy_time
+from kscope.features.timeline.operations.counters import Sampled, sampled
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.memory import Memory, memory
 from kscope.features.timeline.operations.operators import Operators
+from kscope.features.timeline.operations.projected import Projected, Stream, projected, streams
 from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.single_precision import Single, single_products
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
@@ -88,6 +90,21 @@ class TimelineView:
     def single(self) -> Single | None:
         """Products of FP32 operands, and what they would be in TF32; None for a device without it."""
         return single_products(self.facts, self.operators, self.causes.starved)
+
+    @cached_property
+    def sampled(self) -> list[Sampled]:
+        """Hardware counters that were sampled."""
+        return sampled(self.facts)
+
+    @cached_property
+    def streams(self) -> list[Stream]:
+        """How busy streams are, and what is queued for them."""
+        return streams(self.facts)
+
+    @cached_property
+    def projected(self) -> list[Projected]:
+        """What the GPU did for the user's ranges."""
+        return projected(self.facts)
 
     @cached_property
     def copies(self) -> list[CopyFigures]:

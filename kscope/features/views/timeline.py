@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES
 from kscope.features.views.operators import operator_tree, threads_of
-from kscope.features.views.timeline_path import memory_courses, path_detail
+from kscope.features.views.timeline_path import counter_courses, memory_courses, path_detail
 from kscope.model.columns import Column
 from kscope.model.contract.timeline_detail import GapRow, Row, TimelineDetail
 from kscope.model.errors import one_line
@@ -55,7 +55,7 @@ def timeline_detail(view: TimelineView, index: int) -> TimelineDetail:
         index=index, low=low - origin, high=high - origin, end=last - origin, names=names.kept, causes=list(CAUSES),
         rows=out, gaps=_gaps(view, origin), steps=marks, merged_ns=limit,
         operators=tree, critical=path_detail(view, [(row.kind, row.place) for row in rows], origin),
-        memory=memory_courses(view, origin),
+        memory=memory_courses(view, origin), counters=counter_courses(view, origin),
     )  # fmt: skip
 
 

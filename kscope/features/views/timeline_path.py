@@ -1,4 +1,4 @@
-"""What is drawn over and beside the rows of a timeline: the critical path, and what a device's memory held."""
+"""What is drawn over and beside the rows of a timeline: the critical path, what a device's memory held, counters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.critical_path import KINDS
 from kscope.features.timeline.operations.memory import courses
 from kscope.model.columns import Column
-from kscope.model.contract.timeline_detail import MemoryCourse, PathDetail
+from kscope.model.contract.timeline_detail import CounterCourse, MemoryCourse, PathDetail
 
 PIECES = 20_000  # more cannot be told apart, at any zoom that shows many of them
 POINTS = 2_000  # of a device's memory: some for each pixel when all is in view
+ROWS = 24  # of counters
 OPERATIONS, LAUNCH, HOST = 0, 1, 2
 
 
@@ -68,6 +69,22 @@ def memory_courses(view: TimelineView, origin: int) -> list[MemoryCourse]:
             MemoryCourse(
                 device=device, start=np.diff(at - origin, prepend=0).tolist(), allocated=allocated.tolist(),
                 reserved=reserved.tolist(), end=last - origin, peak=int(allocated.argmax()),
+            )
+        )  # fmt: skip
+    return out
+
+
+def counter_courses(view: TimelineView, origin: int) -> list[CounterCourse]:
+    """Of the counters worth a row: that say what GPUs and links were used for, and counted anything."""
+    out = []
+    for one in [s for s in view.sampled if s.rank is not None and s.most > 0][:ROWS]:
+        counter = one.counter
+        value = counter.total / np.maximum(counter.samples, 1)
+        out.append(
+            CounterCourse(
+                title=" ".join((counter.source, counter.name))[:120], device=counter.device, unit=counter.unit,
+                start=np.diff(counter.at - origin, prepend=0).tolist(), length=counter.width,
+                value=[float(f"{v:.5g}") for v in value.tolist()], peak=int(value.argmax()),
             )
         )  # fmt: skip
     return out

@@ -28,6 +28,44 @@ from kscope.model.contract.timeline_figures import (
 )
 
 
+class CounterFigures(Frozen, frozen=True, kw_only=True):
+    """A hardware counter that Nsight Systems sampled, in the window: of a GPU (SMs, memory, NVLink, PCIe), or of a
+    network card. Values are in `unit`, as the recording names it."""
+
+    source: Annotated[str, Meta(description="GPU 0, or the name and port of a network card")]
+    device: Annotated[int | None, Meta(description="null for a network card")]
+    name: str
+    unit: str
+    mean: Annotated[float, Meta(description="of the samples")]
+    max: float
+    samples: int
+
+
+class StreamFigures(Frozen, frozen=True, kw_only=True):
+    """One stream in the window. Queued is what was issued for it and has not begun."""
+
+    device: int
+    stream: int
+    process: int
+    operations: int
+    busy_us: float
+    idle_pct: Annotated[float, Meta(description="of the window")]
+    queued_mean: Annotated[float | None, Meta(description="over the window; null where calls are not recorded")]
+    queued_max: int | None
+
+
+class RangeFigures(Frozen, frozen=True, kw_only=True):
+    """The user's ranges of one name (its numbers are #) and what the GPU did for them in the window: for what was
+    issued in them and in those inside of them."""
+
+    name: str
+    count: int
+    host_us: float
+    operations: int
+    gpu_us: Annotated[float, Meta(description="sum over the operations")]
+    projected_us: Annotated[float, Meta(description="sum over the ranges, from first to last of their operations")]
+
+
 class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     """The diagnosis of one recording of a program. `verdict` is null where `abstained` says why."""
 
@@ -61,6 +99,11 @@ class TimelineAnalysis(Frozen, frozen=True, kw_only=True):
     recording: Annotated[RecordingFigures | None, Meta(description="of the torch profiler")] = None
     critical: Annotated[CriticalPathFigures | None, Meta(description="null where nothing ran on a GPU")] = None
     memory: Annotated[list[MemoryFigures], Meta(description="by device; empty where it was not recorded")] = []
+    counters: Annotated[
+        list[CounterFigures], Meta(description="sampled of GPUs, links and network cards; empty where none were")
+    ] = []
+    streams: Annotated[list[StreamFigures], Meta(description="by device, busiest first")] = []
+    ranges: Annotated[list[RangeFigures], Meta(description="by their time on the GPU; without those of nothing")] = []
     single_precision_pct: Annotated[
         float | None,
         Meta(description="of the GPU's time, in products of FP32 matrices, which autocast could shorten; null unknown"),

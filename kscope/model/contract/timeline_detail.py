@@ -67,6 +67,19 @@ class MemoryCourse(Part, frozen=True, kw_only=True):
     peak: int
 
 
+class CounterCourse(Part, frozen=True, kw_only=True):
+    """A sampled counter by parts of the recording that have samples: start (delta, ns), length of each (ns), value
+    (mean of a part). peak: place of the highest."""
+
+    title: str
+    device: int
+    unit: str
+    start: list[int]
+    length: int
+    value: list[float]
+    peak: int
+
+
 class TimelineDetail(Part, frozen=True, kw_only=True):
     """The rows of one entry of `Analysis.timelines`, by its place there. Times from `origin` on; the verdict's window
     is [low, high]. merged_ns: operations closer and shorter than that are drawn as one (0: none were)."""
@@ -84,3 +97,4 @@ class TimelineDetail(Part, frozen=True, kw_only=True):
     operators: OperatorTree | None = None
     critical: PathDetail | None = None
     memory: list[MemoryCourse] = []
+    counters: list[CounterCourse] = []

@@ -18,6 +18,7 @@ from kscope.model.errors import KscopeError, one_line
 from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, Timeline, spans
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.timeline._names import Interner
+from kscope.parsers.timeline.nsys_counters import counters
 from kscope.parsers.timeline.nsys_ranges import COLUMNS, RANGES, SortedRanges
 from kscope.parsers.timeline.nsys_recorder import recorder
 from kscope.parsers.timeline.nsys_syncs import awaited
@@ -224,7 +225,7 @@ class _Reader:
             syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
             awaited=awaited(self.tables, calls), names=tuple(self.names),
             thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
-            recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
+            counters=counters(self.tables), recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(
                 gpu_rows=len(ops) > 0, api_rows=len(calls) > 0, graph_rows=int((ops.kind == Op.GRAPH).sum()),
                 missing=tuple(t for t in tables if t not in self.tables.roots),

@@ -26,6 +26,7 @@ _COPIED = (
     "StringIds", "META_DATA_EXPORT", "EXPORT_META_DATA", "META_DATA_CAPTURE", "DIAGNOSTIC_EVENT", "TARGET_INFO_GPU",
     "TARGET_INFO_CUDA_GPU",
 )  # fmt: skip
+_ASKED = ("OSRT_API", "GPU_METRICS", "NET_NIC_METRIC")  # that only queries read
 _COPIED_ROWS = 20_000_000
 _BATCH = 1 << 16
 
@@ -84,7 +85,7 @@ class ParquetTables(Tables):
     def has(self, table: str) -> set[str]:
         """Names of a table's columns; empty where there is no such table. Tables that only queries read, and that are
         not copied, count as missing."""
-        return set(self.files[table].schema_arrow.names) if table in self.files and table != "OSRT_API" else set()
+        return set(self.files[table].schema_arrow.names) if table in self.files and table not in _ASKED else set()
 
     def columns(self, table: str, wanted: Sequence[str], known: str = "") -> dict[str, Column]:
         import pyarrow as pa

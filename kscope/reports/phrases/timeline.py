@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 PATH = 160  # characters of a path in a sentence: its end says most
 KINDS_SHOWN = 4
 _OPERATORS = 3  # that have a line
+_SOURCES, _COUNTERS = 8, 6  # GPUs and network cards with a line about what was sampled, and counters in it
 _LARGE, _KNOWN = 0.1, 0.8  # share of the GPU's time from which on, and of its calls' time that must be known
 _NEAR, _FAR = 1.3, 1.5  # headroom up to which an operator is as good as good ones, and from which on it is not (judged)
 _ALL = 95.0  # percent of the critical path in operations, from which on it says no more than the kernels' times
@@ -69,7 +70,7 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
             f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
             f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
         )
-    return [*out, *_critical(timeline), *_memory(timeline)]
+    return [*out, *_critical(timeline), *_memory(timeline), *_counters(timeline)]
 
 
 def _critical(timeline: TimelineAnalysis) -> list[str]:
@@ -97,6 +98,22 @@ def _memory(timeline: TimelineAnalysis) -> list[str]:
             f"held by {held}{grows}"
         )
     return out
+
+
+def _counters(timeline: TimelineAnalysis) -> list[str]:
+    """The first counters of each GPU and network card; those worth a word come first."""
+    out = []
+    for source in list(dict.fromkeys(one.source for one in timeline.counters))[:_SOURCES]:
+        mine = [one for one in timeline.counters if one.source == source and one.max > 0][:_COUNTERS]
+        said = ", ".join(
+            f"{quoted(one.name)} {_amount(one.mean, one.unit)} (to {_amount(one.max, one.unit)})" for one in mine
+        )
+        out += [f"sampled of {quoted(source)}: {said}"] if said else []
+    return out
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value:.3g} %" if unit == "%" else f"{value:,.4g} {one_line(unit)}".strip()
 
 
 def communication(timeline: TimelineAnalysis) -> list[str]:

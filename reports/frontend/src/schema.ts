@@ -82,6 +82,14 @@ export interface CopyFigures {
   overlapped_pct: number;
 }
 
+export interface CounterCourse {
+  title: string; device: number; unit: string; start: number[]; length: number; value: number[]; peak: number;
+}
+
+export interface CounterFigures {
+  source: string; device: number | null; name: string; unit: string; mean: number; max: number; samples: number;
+}
+
 export interface CriticalPart {
   what: string; name: string; us: number;
 }
@@ -428,6 +436,10 @@ export interface Proof {
   what: string; before: number; after: number; unit: string; how: string;
 }
 
+export interface RangeFigures {
+  name: string; count: number; host_us: number; operations: number; gpu_us: number; projected_us: number;
+}
+
 export interface RankFigures {
   rank: number; input: string; span_us: number; step_us: number | null; computing_pct: number; sending_pct: number;
   waiting_pct: number; copying_pct: number; idle_pct: number; awaited_us: number; clock_us: number;
@@ -529,6 +541,11 @@ export interface Steps {
   resource: string; unit: string; now: number; at: number[]; warps: number[];
 }
 
+export interface StreamFigures {
+  device: number; stream: number; process: number; operations: number; busy_us: number; idle_pct: number;
+  queued_mean: number | null; queued_max: number | null;
+}
+
 export interface TimeShare {
   what: string; pct: number;
 }
@@ -541,7 +558,7 @@ export interface TimelineAnalysis {
   kernels_pct: number; communication: CommunicationFigures | null; processes: ProcessFigures[];
   to_profile: KernelToProfile[]; rank: number | null; operators: OperatorFigures[]; waits: WaitFigures[];
   recording: RecordingFigures | null; critical: CriticalPathFigures | null; memory: MemoryFigures[];
-  single_precision_pct: number | null;
+  counters: CounterFigures[]; streams: StreamFigures[]; ranges: RangeFigures[]; single_precision_pct: number | null;
 }
 
 export interface TimelineCoverage {
@@ -553,7 +570,7 @@ export interface TimelineCoverage {
 export interface TimelineDetail {
   index: number; low: number; high: number; end: number; names: string[]; causes: string[]; rows: Row[];
   gaps: GapRow[]; steps?: number[]; merged_ns?: number; operators?: OperatorTree; critical?: PathDetail;
-  memory?: MemoryCourse[];
+  memory?: MemoryCourse[]; counters?: CounterCourse[];
 }
 
 export interface TimelinePair {

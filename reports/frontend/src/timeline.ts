@@ -25,6 +25,8 @@ export function timelinePage(data: Data, t: Timeline, detail: TimelineDetail | u
   charts.append(figures(t));
   const top = kernels(data, t);
   if (top) charts.append(top);
+  const ranges = projected(t);
+  if (ranges) charts.append(ranges);
   if (tracks && detail?.operators) charts.append(operatorTree(detail.operators, detail.names, detail.high - detail.low, (name) => tracks.show(name)));
   page.append(charts);
   if (t.coverage.notes.length) {
@@ -104,6 +106,10 @@ function figures(t: Timeline): HTMLElement {
       fact(k.group ? `${k.what} on ${k.group}` : k.what, `${k.count} \u00d7${k.bytes ? ` ${si(k.bytes / Math.max(k.count, 1), "B")}` : ""}, ${time(k.us)}, ${time(k.exposed_us)} exposed`);
     }
   }
+  for (const s of t.streams.slice(0, 6)) {
+    const queued = s.queued_mean === null ? "" : `; ${s.queued_mean.toFixed(1)} queued on average, ${s.queued_max!.toLocaleString("en-US")} at most`;
+    fact(`GPU ${s.device} stream ${s.stream}`, `${plural(s.operations, "operation")}, idle ${fine(s.idle_pct / 100)}${queued}`);
+  }
   const path = t.critical;
   if (path) {
     const share = (pct: number) => fine(pct / 100), first = path.parts.find((p) => p.name);
@@ -114,6 +120,10 @@ function figures(t: Timeline): HTMLElement {
     const held = m.holders.slice(0, 3).map((one) => `${si(one.bytes, "B")} ${one.name}`).join(", ");
     fact(`memory of GPU ${m.device}`, `${si(m.peak_bytes, "B")} at most, ${si(m.reserved_bytes, "B")} reserved, ${si(m.holes_bytes, "B")} of that in holes at the peak`
       + (held ? `; held by ${held}` : "") + (m.growth_bytes ? `; each step ends ${si(m.growth_bytes, "B")} above the one before` : ""));
+  }
+  for (const source of new Set(t.counters.map((c) => c.source))) {
+    const mine = t.counters.filter((c) => c.source === source && c.max > 0).slice(0, 8);
+    if (mine.length) fact(`sampled of ${source}`, mine.map((c) => `${c.name} ${si(c.mean, c.unit)} (to ${si(c.max, c.unit)})`).join(", "));
   }
   for (const c of t.copies) {
     fact(c.direction, `${c.count} ${c.count === 1 ? "copy" : "copies"}, ${si(c.bytes, "B")} at ${si(c.gb_per_s * 1e9, "B/s")}, ${c.pageable_pct.toFixed(0)}\u00a0% pageable, ${c.overlapped_pct.toFixed(0)}\u00a0% beside kernels`);
@@ -144,13 +154,39 @@ function counted(data: Data, name: string): string | null {
   return found ? kernelLink(found.id) : null;
 }
 
+/** What the GPU did for the ranges that the user named. */
+function projected(t: Timeline): HTMLElement | null {
+  if (!t.ranges.length) return null;
+  const body = h("tbody");
+  for (const r of t.ranges) {
+    const span = r.projected_us / r.count;
+    body.append(h("tr", {}, h("td", { class: "num" }, r.count.toLocaleString("en-US")), h("td", { class: "num" }, time(r.host_us / r.count)),
+      h("td", { class: "num" }, time(span)), h("td", { class: "num" }, time(r.gpu_us / r.count)), h("td", { class: "num" }, fine(Math.min(r.gpu_us / Math.max(r.projected_us, 1e-9), 1))),
+      h("td", { class: "num" }, (r.operations / r.count).toFixed(r.operations % r.count ? 1 : 0)), h("th", { scope: "row" }, r.name)));
+  }
+  const head = h("thead", {}, h("tr", {}, ...["count", "host", "on the GPU", "operations\u2019 time", "busy", "operations", "range"]
+    .map((text, i) => h("th", { scope: "col", class: i < 6 ? "num" : "" }, text))));
+  const card = section("Ranges on the GPU", "means; on the GPU: from the first to the last operation that was issued in a range, busy: their time in that",
+    scrolling(h("table", { class: "small" }, head, body), "ranges by time on the GPU"));
+  card.classList.add("full", "long");
+  return card;
+}
+
+/** How launches of a kernel differ, where they do. */
+function spread(k: Timeline["top_kernels"][number]): HTMLElement | null {
+  const s = k.spread;
+  if (!s || s.max_us < 1.2 * s.min_us) return null;
+  const far = s.outliers ? `, ${plural(s.outliers, "outlier")} with ${fine(s.outliers_share)} of it` : "";
+  return h("span", { class: "made" }, `${time(s.min_us)} to ${time(s.max_us)}, median ${time(s.median_us)}${far}`);
+}
+
 function kernels(data: Data, t: Timeline): HTMLElement | null {
   if (!t.top_kernels.length) return null;
   const body = h("tbody");
   t.top_kernels.forEach((k, i) => {
     body.append(h("tr", { hidden: i >= FIRST }, h("td", { class: "share" }, bar(k.share, "", `${fine(k.share)} of the kernels' time`), h("span", { class: "num" }, fine(k.share))),
       h("td", { class: "num" }, time(k.total_us)), h("td", { class: "num" }, k.count.toLocaleString("en-US")), h("td", { class: "num" }, time(k.mean_us)),
-      h("th", { scope: "row", title: k.name }, named(data, k.name), made(k)), h("td", {}, MOVES[k.kind] ?? "\u2013"), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
+      h("th", { scope: "row", title: k.name }, named(data, k.name), made(k), spread(k)), h("td", {}, MOVES[k.kind] ?? "\u2013"), h("td", {}, `${dims(k.grid)} \u00d7 ${dims(k.block)}`)));
   });
   const head = h("thead", {}, h("tr", {}, ...["share", "time", "count", "mean", "kernel", "does", "grid \u00d7 block"]
     .map((text, i) => h("th", { scope: "col", class: i > 0 && i < 4 ? "num" : "" }, text))));

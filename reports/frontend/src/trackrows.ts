@@ -1,7 +1,7 @@
 // The rows of a timeline as columns: where they lie, and what is at a time.
 
 import type { Course } from "./trackcourse";
-import type { MemoryCourse, Row, TimelineDetail } from "./types";
+import type { CounterCourse, MemoryCourse, Row, TimelineDetail } from "./types";
 
 export interface Track { title: string; kind: string; device: number; start: Float64Array; end: Float64Array; name: ArrayLike<number>; count?: number[]; call?: Float64Array; y: number; height: number; label?: string; course?: Course }
 export interface Hit { track: Track; index: number }
@@ -23,7 +23,7 @@ export function fitted(label: string): string {
   return text.length > 17 ? text.slice(0, 16) + "\u2026" : text;
 }
 
-const ROWS: Record<string, number> = { ops: 26, gaps: 14, ranges: 18, operators: 16, calls: 18, memory: 46 };
+const ROWS: Record<string, number> = { ops: 26, gaps: 14, ranges: 18, operators: 16, calls: 18, memory: 46, counter: 30 };
 
 function absolute(delta: number[]): Float64Array {
   const out = new Float64Array(delta.length);
@@ -57,6 +57,13 @@ function memoryTrack(m: MemoryCourse): Track {
     course: { values: m.allocated, over: m.reserved.some((r) => r > 0) ? m.reserved : undefined, most, peak: m.peak, unit: "B", says: ["allocated", "reserved"] } };
 }
 
+/** A sampled counter as a row: percent have a scale of a hundred, others that of their highest part. */
+function counterTrack(one: CounterCourse): Track {
+  const start = absolute(one.start), end = start.map((s) => s + one.length), most = one.unit === "%" ? 100 : Math.max(...one.value, 1e-9);
+  return { title: one.title, kind: "counter", device: one.device, start, end, name: [], y: 0, height: ROWS.counter,
+    course: { values: one.value, most, peak: one.peak, unit: one.unit, says: ["on average", ""] } };
+}
+
 /** The rows of a timeline from top to bottom, a device's gaps and memory above its streams, how tall they are together,
  * and the track of each row of the detail. */
 export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: number; rows: Track[] } {
@@ -78,6 +85,7 @@ export function laidOut(detail: TimelineDetail): { tracks: Track[]; height: numb
     rows.push(made);
     tracks.push(made);
   }
+  for (const one of detail.counters ?? []) tracks.push(counterTrack(one));
   let y = AXIS;
   let above = "";
   for (const t of tracks) {
