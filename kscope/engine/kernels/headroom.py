@@ -10,12 +10,12 @@ from kscope.features.counters.traffic import SECTOR
 from kscope.features.estimate.gains import no_higher
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom
+from kscope.model.contract.next_step import WRITTEN
 from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
 REWRITTEN = ("issue", "alu", "xu")
 """Units whose work another way of writing the same arithmetic lowers: what they leave is a bound of this code alone."""
-WRITTEN = "as the code stands"
 
 
 def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
