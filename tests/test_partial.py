@@ -268,3 +268,18 @@ def test_code_that_cannot_be_read_names_what_reads_it(kernel: Read) -> None:
     bare = msgspec.structs.replace(own, notes=(f"SASS could not be read: {NO_CODE}",))
     found = analyze_kernel(bare, "a")
     assert found.next_step is not None and (found.next_step.command or "").startswith("ncu ")
+
+
+def test_products_that_nobody_counted_are_work(kernel: Read) -> None:
+    """The detailed set counts scalar operations alone: a product on tensor cores is not "no floating-point work"."""
+    found = analyze_kernel(reduced.reduced(kernel("gemm_bf16.mma"), "detailed"), "a")
+    assert "no floating-point work" not in shown(found, color=False)
+    assert found.roofline is not None and found.roofline.precision == "not collected"
+    assert found.headroom is not None and found.headroom.bounded_by == "tensor pipe"
+    plain = analyze_kernel(reduced.reduced(kernel("bank_conflict.slow"), "detailed"), "a")
+    assert plain.roofline is not None and plain.roofline.precision == "none"
+
+
+def test_a_promise_that_nothing_caps_ends_with_what_the_rule_computed(kernel: Read) -> None:
+    found = analyze_kernel(reduced.reduced(kernel("list_walk.serial"), "source"), "a")
+    assert all(f.estimate.high < 20 for f in found.findings if f.estimate is not None)
