@@ -263,6 +263,7 @@ _PATTERNS = r"""
     sm__cycles_active\.[A-Za-z0-9_]+
     sm__ops_path_tensor_op_hgmma_src_[A-Za-z0-9_]+_sparsity_off\.sum\.peak_sustained
     sm__ops_path_tensor_op_hmma_src_[A-Za-z0-9_]+_sparsity_off\.sum\.peak_sustained
+    sm__pipe_[A-Za-z0-9_]+_cycles_active[A-Za-z0-9_]+
     sm__sass_thread_inst_executed_op_[A-Za-z0-9_]+_pred_on\.sum\.peak_sustained
     smsp__average_warps_issue_stalled_[A-Za-z0-9_]+_per_issue_active\.ratio
     smsp__sass_inst_executed_op_[A-Za-z0-9_]+\.sum

@@ -15,7 +15,7 @@ from msgspec import structs
 
 from kscope.arch import table
 from kscope.features.facts import ChipFacts
-from kscope.model.contract.analysis import Finding
+from kscope.model.contract.analysis import Finding, Remedy
 
 JOINTS = r"(?: or | / |, )"
 TARGET = r"(?: \(sm_\d+\))?"  # `wgmma (sm_90)`: for whom a word is goes with it
@@ -28,9 +28,18 @@ def fitting(findings: Iterable[Finding], chip: ChipFacts) -> list[Finding]:
     for finding in findings:
         fix = fits(finding.fix, chip.has)
         title, why = (_alternatives(text, chip.has) for text in (finding.title, finding.why))
-        same = (fix, title, why) == (finding.fix, finding.title, finding.why)
-        out.append(finding if same else structs.replace(finding, fix=fix or finding.fix, title=title, why=why))
+        ways = _ways(finding.remedies, chip.has)
+        same = (fix, title, why, ways) == (finding.fix, finding.title, finding.why, finding.remedies)
+        if not same:
+            finding = structs.replace(finding, fix=fix or finding.fix, title=title, why=why, remedies=ways)
+        out.append(finding)
     return out
+
+
+def _ways(remedies: Iterable[Remedy], has: Callable[[str], bool]) -> list[Remedy]:
+    """The ways beside the fix that the chip has; of their reasons only alternatives go."""
+    kept = ((one, fits(one.step, has)) for one in remedies)
+    return [structs.replace(one, step=step, why=_alternatives(one.why, has)) for one, step in kept if step]
 
 
 def fits(text: str, has: Callable[[str], bool]) -> str:

@@ -17,7 +17,7 @@ BRIEF_US = 20.0  # time of a kernel, below which its first instructions are a pa
 
 def circumstances(facts: Facts, regimen: Regimen, before: int) -> list[str]:
     """Sentences for the reader. before: launches of the function that came earlier in the report."""
-    notes = [_clocks(facts), _caches(facts, regimen), _company(facts), _first(facts, before), _latencies(facts)]
+    notes = [_clocks(facts), _caches(facts, regimen), _company(facts), _first(facts, before), _borrowed(facts)]
     return [note for note in notes if note]
 
 
@@ -78,9 +78,8 @@ def _first(facts: Facts, before: int) -> str:
     )
 
 
-def _latencies(facts: Facts) -> str:
+def _borrowed(facts: Facts) -> str:
     """Which numbers about the chip are not its own."""
-    if facts.code is None or not facts.chip.lacks_latencies:
+    if not facts.chip.borrowed:
         return ""
-    sm = facts.kernel.device.sm
-    return f"unloaded latencies of sm_{sm} are not published: a default stands in for them (kscope arch), +-30 %"
+    return f"not of sm_{facts.kernel.device.sm} itself (kscope arch): {', '.join(facts.chip.borrowed)}"

@@ -10,7 +10,7 @@ from kscope.features.counters.traffic import SECTOR
 from kscope.features.estimate.gains import no_higher
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom
-from kscope.model.contract.limiters import WRITTEN
+from kscope.model.contract.next_step import WRITTEN
 from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
@@ -59,7 +59,8 @@ def _roofs(facts: Facts) -> tuple[float, str] | None:
     if roof is not None:
         loads += [(c.flops / c.peak / facts.constants.arithmetic, f"{c.precision} peak") for c in roof.ceilings]
     # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
-    work = ("fp64", "xu", "tensor") if roof is not None and roof.ceilings else ("alu", "xu", "issue")
+    counted = roof is not None and roof.ceilings
+    work = ("fp64", "xu", "tensor") if counted else ("alu", "xu", "issue", "tensor", "fp64")
     for name in work:
         if name in facts.counters.units:
             title = facts.counters.units[name].title

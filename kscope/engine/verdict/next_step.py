@@ -19,8 +19,7 @@ from msgspec import Struct
 from kscope.engine.findings.rank import PAYS, ROOFS, one_chain, pays
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
-from kscope.model.contract.limiters import WRITTEN
-from kscope.model.contract.next_step import UNHEARD
+from kscope.model.contract.next_step import UNHEARD, WRITTEN
 from kscope.model.units import at_most, percent, span, times
 from kscope.rules.compute.pipe_saturated import NEAR
 

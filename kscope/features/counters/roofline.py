@@ -18,6 +18,7 @@ DERIVED_PEAK = "derived__sm__sass_thread_inst_executed_op_{}_pred_on_x{}"
 SHARE = ".avg.pct_of_peak_sustained_elapsed"
 HIGHEST = "device__attribute_max_mem_frequency_khz"
 BITS, EDGES = 8, 2
+TENSOR = 0.02  # busy share of the tensor pipe, from which a kernel is for products: others have none at all
 VOLTA = 70  # before, the clock of device memory was counted in transfers: 9.07 GHz on a GTX 1080 of 10 Gbit/s a pin
 SCALAR = {  # precision -> (add, mul, fma, operations an instruction of one lane)
     "fp32": ("fadd", "fmul", "ffma", 1),
@@ -72,6 +73,8 @@ def roofline(kernel: Kernel) -> RooflinePoint | None:
     m = kernel.metrics
     clock = m.first("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")
     ceilings = _scalar(m, clock) + _tensor(m, clock)
+    if _uncounted(m):
+        ceilings = []  # what was counted is the smaller part of the work
     bandwidth = peak_bandwidth(kernel)
     moved = _bytes_per_s(kernel, bandwidth)
     if moved is None and not ceilings:
@@ -118,6 +121,12 @@ def _scalar(m: Metrics, clock: float | None) -> list[Ceiling]:
             work = (rate[0] or 0.0) + (rate[1] or 0.0) + 2 * rate[2]
             out.append(Ceiling(precision, work * lanes * clock, 2 * peak * lanes * clock))
     return out
+
+
+def _uncounted(m: Metrics) -> bool:
+    """Whether tensor cores work and no section counted their operations."""
+    busy = m.first(*(f"sm__pipe_{pipe}_cycles_active{SHARE}" for pipe in ("tensor", "tc")))
+    return (busy or 0.0) > 100 * TENSOR and not any(n.startswith("sm__ops_path_tensor_op_") for n in m)
 
 
 def _rate(m: Metrics, op: str, each: int) -> float | None:

@@ -59,6 +59,4 @@ def uncapped(estimate: Estimate, *, told: bool = True) -> Estimate:
     their logarithms, the point that is as far from both. told: False where nothing in the report says that there is a
     gain at all: then the point is none."""
     point = round(math.sqrt(max(1.0, estimate.speedup)), 3) if told else 1.0
-    return structs.replace(
-        estimate, speedup=point, low=1.0, capped_by=UNSEEN, high=max(estimate.high, point)
-    )
+    return structs.replace(estimate, speedup=point, low=1.0, capped_by=UNSEEN, high=max(estimate.speedup, point))

@@ -5,10 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 
 from kscope.arch import table
-from kscope.arch.chips import instructions
+from kscope.arch.chips import instructions, lender
 
 TENSOR_SINCE = 70  # the first target with matrix units
 TENSOR = "tensor"
+MEASURED = 90
+"""The target on which the attainable shares of arch/units.toml were measured, and bounds of loops held against time."""
+LEVELS = {"l1": "L1", "l2": "L2", "dram": "device memory"}
 
 
 class ChipFacts:
@@ -34,9 +37,21 @@ class ChipFacts:
         return f"sm_{self._sm} came before the chips that kscope knows (sm_{oldest} and later)"
 
     @cached_property
-    def lacks_latencies(self) -> bool:
-        """Whether nobody has published latencies of the target, and those of `default` stand in (arch/latency.toml)."""
-        return bool(self._sm) and f"sm_{self._sm}" not in table("latency")
+    def borrowed(self) -> tuple[str, ...]:
+        """What of the tables is another chip's or a default for this target, in words: empty where all is its own."""
+        if self._sm in (0, MEASURED) or self.elder:
+            return ()
+        out = []
+        latency = table("latency").get(f"sm_{self._sm}")
+        if latency is None:
+            out.append("unloaded latencies (not published: a default, +-30 %)")
+        elif "borrowed" in latency:
+            levels = " and ".join(LEVELS[one] for one in latency["borrowed"])
+            out.append(f"the unloaded latency of {levels} (a default)")
+        lent = (lender(group.get("issue_sm"), self._sm) for group in table("opcodes")["group"])
+        if lenders := sorted({sm for sm in lent if sm is not None}):
+            out.append(f"some issue intervals (of {' and '.join(f'sm_{sm}' for sm in lenders)})")
+        return (*out, f"the shares of peaks that kernels attain (measured on an H200, sm_{MEASURED})")
 
     @cached_property
     def _there(self) -> frozenset[str]:

@@ -21,8 +21,6 @@ class Words(Struct, frozen=True):
     beside: str = ""
 
 
-WRITTEN = "as the code stands"
-"""Ends the limiter of a bound that another way of writing the same arithmetic lowers."""
 LIMITERS: dict[Limiter, Words] = {
     "dram_bandwidth": Words("DRAM bandwidth", "device-memory bandwidth"),
     "l2_bandwidth": Words("L2 bandwidth", "L2 bandwidth"),

@@ -11,6 +11,8 @@ from kscope.model.contract.findings import Frozen
 UNHEARD = 5
 """Rules without their inputs, from which the silence of the others says little."""
 Action = Literal["stop", "go_on", "change_algorithm", "measure"]
+WRITTEN = "as the code stands"
+"""End of the name of a bound that other code for the same arithmetic moves (engine/kernels/headroom.py)."""
 
 
 class NextStep(Frozen):

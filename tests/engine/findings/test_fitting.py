@@ -13,7 +13,11 @@ from kscope.arch import table
 from kscope.engine.findings import fitting
 from kscope.engine.kernels.kernel import analyze_kernel
 from kscope.features.facts import ChipFacts
+from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
+from kscope.rules.base import Rule
+from kscope.rules.registry import all_rules
+from tests.rules.test_on_captures import CASES, COMPILED
 
 CHIPS = {
     70: "Tesla V100",
@@ -113,6 +117,49 @@ def test_captures_on_every_chip(case: str, kernel: Callable[[str], Kernel]) -> N
             assert lacking(finding.fix, ChipFacts(sm, name)) == [], (sm, finding.code, finding.fix)
             assert finding.fix
     assert named
+
+
+def wholly(found: KernelAnalysis, code: str) -> list[str]:
+    """Everything that advises in the finding of a rule, and in the step to take."""
+    out = [found.next_step.words] if found.next_step is not None else []
+    for finding in found.findings:
+        if finding.code == code:
+            out += [finding.fix, *(way.step for way in finding.remedies)]
+    return out
+
+
+@pytest.mark.parametrize("code", [code for code, on in CASES.items() if on.fires])
+def test_every_rule_on_every_chip(code: str, kernel: Callable[[str], Kernel]) -> None:
+    """A capture on which the rule fires, told as another chip's: counters, code and launch are an H200's, only the
+    device of the parsed report is changed. None of the advice names what the chip lacks."""
+    own = kernel(CASES[code].fires[0])
+    spoke = 0
+    for sm, name in EVERY:
+        found = analyze_kernel(on(own, sm, name), code, [code])
+        assert found.errors == []
+        chip = ChipFacts(sm, name)
+        for text in wholly(found, code):
+            assert lacking(text, chip) == [], (sm, name, text)
+            assert text.strip() and not text.startswith(("or ", "and ", ", "))
+        spoke += any(f.code == code for f in found.findings)
+    assert spoke
+
+
+def test_every_rule_is_crossed_with_every_chip() -> None:
+    """Rules that no capture shows (races in compiled code) are crossed by their texts alone (test_remedies)."""
+    profiled = {rule.code for rule in all_rules() if issubclass(rule, Rule)}
+    assert profiled - {code for code, on in CASES.items() if on.fires} <= COMPILED
+    assert {sm for sm, _ in EVERY} == {70, 75, 80, 86, 87, 89, 90, 100, 103, 120, 121}
+
+
+def test_ways_beside_the_fix_fit_too(kernel: Callable[[str], Kernel]) -> None:
+    """What does not pay on this kernel is told in words that the chip knows."""
+    steps = {}
+    for sm, name in ((75, CHIPS[75]), (90, CHIPS[90])):
+        found = analyze_kernel(on(kernel("list_walk.serial"), sm, name), "a")
+        steps[sm] = " ".join(way.step for f in found.findings for way in f.remedies)
+    assert "TMA" in steps[90] and "unroll" in steps[75]
+    assert "TMA" not in steps[75] and "cp.async" not in steps[75]
 
 
 def test_no_tensor_cores_are_none_to_use(kernel: Callable[[str], Kernel]) -> None:

@@ -63,6 +63,17 @@ def test_first_launch(kernel: Read) -> None:
     assert "first launch" not in notes(at_once, set="full", launch_skip="1")
 
 
+def test_borrowed_numbers_are_said(kernel: Read) -> None:
+    """Whatever of the tables is not of the chip itself: latencies, issue intervals, attained shares of peaks."""
+    own = kernel("exp_chain.base")
+    assert "not of sm_90" not in notes(own)
+    for cc, intervals in (((8, 7), "sm_86"), ((12, 1), "sm_120"), ((10, 3), "sm_75"), ((7, 0), "sm_75")):
+        told = notes(msgspec.structs.replace(own, device=msgspec.structs.replace(own.device, cc=cc)))
+        assert intervals in told and "measured on an H200" in told
+    turing = notes(msgspec.structs.replace(own, device=msgspec.structs.replace(own.device, cc=(7, 5))))
+    assert "latency of device memory (a default)" in turing
+
+
 def test_borrowed_latencies_are_said(kernel: Read) -> None:
     own = kernel("exp_chain.base")
     for cc, borrowed in (((9, 0), False), ((8, 6), True), ((12, 0), True), ((8, 0), False)):
