@@ -117,9 +117,7 @@ class MisalignedGlobalAccess(ExcessRule):
     def _left(self, facts: Facts, ratio: float) -> float:
         """What is left of the waits: sectors of one request travel together, so a sector less shortens the queue in
         front of L1, L2 or device memory, where there is one, and no round trip."""
-        units = [facts.estimate.units[n].load for n in ("l1", "l2", "dram") if n in facts.estimate.units]
-        full = facts.estimate.saturation(min(1.0, max(units, default=1.0) / facts.estimate.working))
-        queue = max(full, facts.estimate.queue)
+        queue = facts.estimate.in_line("l1", "l2", "dram")
         return queue * ratio + (1 - queue)
 
     def _requests(self, facts: Facts, code: Code, stores: list[int]) -> tuple[float, float]:
