@@ -1,6 +1,8 @@
-"""Launches most of whose warps have no data: what GRD404 says of them."""
+"""Launches most of whose warps have no data: what GRD404 says of them, and GRD401 of the SMs."""
 
 from __future__ import annotations
+
+import math
 
 from msgspec import Struct
 
@@ -48,3 +50,9 @@ def without_data(facts: Facts) -> Empty | None:
         locations=code.locations(idle.places),
         estimate=facts.estimate.overlap(places, scale),
     )
+
+
+def sms_without_work(facts: Facts) -> int:
+    """SMs that stay without work because fewer warps than SMs have any: blocks that end at once are none."""
+    warps = facts.profile.warps_at_work if facts.code is not None else 0.0
+    return max(0, facts.counters.launch.sms - math.ceil(warps)) if warps else 0
