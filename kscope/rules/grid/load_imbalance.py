@@ -43,8 +43,9 @@ From (capture mandelbrot.bands):
 
 ## When it is wrong
 
-On very short kernels start-up skew looks like imbalance. Work that differs in bytes and not in instructions (one copy
-instruction, long or short) is not seen.
+On very short kernels start-up skew looks like imbalance. Where fewer warps than SMs have any work, nothing can be
+evened out: GRD401 speaks of that. Work that differs in bytes and not in instructions (one copy instruction, long or
+short) is not seen.
 
 ## Source
 
