@@ -97,6 +97,13 @@ class Bounds(Struct, frozen=True):
         times = self.stalls.of("long_scoreboard") * min(1.0, self.resident) / path.share
         return min(1.0, max(0.0, (times - c.calm) / (c.crowded - c.calm)))
 
+    def in_line(self, *units: str) -> float:
+        """How far accesses stand in line on their way through these units (l1, lsu, l2, dram), 0..1. What one of them
+        asks less shortens that wait; the rest is a round trip, and takes as long for a sector as for many."""
+        loads = [self.units[n].load for n in units if n in self.units]
+        full = self.saturation(min(1.0, max(loads, default=0.0) / self.working))
+        return max(full, self.queue) if "dram" in units else full
+
     def behind(self, after: float, scale: Scale) -> float:
         """The time after a fix where memory has a queue: no shorter than what is left to do there."""
         queue = self.queue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, limits_of, pressure
 from kscope.features.profile import coalescing, demands, excess
 from kscope.features.profile.excess import Excess
-from kscope.features.profile.idle_threads import Idle, idle
+from kscope.features.profile.idle_threads import Idle, at_work, idle
 from kscope.features.profile.passes import single
 from kscope.features.profile.serial_sections import Alone, alone
 
@@ -92,6 +92,11 @@ class ProfileFacts:
     def idle_threads(self, warps: int) -> Idle | None:
         """Warps of the launch (`warps` in all) that have no data; None where that cannot be proved."""
         return idle(self._code, warps)
+
+    @cached_property
+    def warps_at_work(self) -> float:
+        """Warps of the launch that come to where half of all samples or more are; 0 without samples."""
+        return at_work(self._code)
 
     def fits_shared(self, each: int, threads: int) -> bool:
         """Whether an SM's shared memory has `each` bytes for all threads of a block; True where the chip is unknown."""

@@ -51,6 +51,18 @@ def idle(code: Code, warps: int) -> Idle | None:
     return Idle(working, lost / every if every else 0.0, members, tuple(i for i in taking if taking[i] >= working / 2))
 
 
+def at_work(code: Code) -> float:
+    """Warps that come to where half of all samples or more are, by executions; 0 without samples."""
+    every, below = total(code.samples), 0.0
+    if not every:
+        return 0.0
+    for warps, samples in sorted(zip(_entered(code), code.samples, strict=True), reverse=True):
+        below += samples
+        if 2 * below >= every:
+            return warps
+    return 0.0
+
+
 def _taking(code: Code, here: list[float]) -> dict[int, float]:
     """Share of the warps that make each access to data of their block; empty where that cannot be told."""
     passed = code.column(PASSED)

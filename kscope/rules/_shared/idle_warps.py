@@ -1,6 +1,8 @@
-"""Launches most of whose warps have no data: what GRD404 says of them."""
+"""Launches most of whose warps have no data: what GRD404 says of them, and GRD401 of the SMs."""
 
 from __future__ import annotations
+
+import math
 
 from msgspec import Struct
 
@@ -8,7 +10,7 @@ from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Estimate, Evidence, Location
 from kscope.rules.base import counted, derived, measured, percent
 
-HALF = 0.5  # of the warps with data, up to which those without are more than a last block's rest
+HALF = 0.5  # of the warps with data, up to which those without are more than a last block's rest; of what is expected
 FILL = "as many items a block as it has threads for, or smaller blocks; launch no block without data"
 
 
@@ -48,3 +50,13 @@ def without_data(facts: Facts) -> Empty | None:
         locations=code.locations(idle.places),
         estimate=facts.estimate.overlap(places, scale),
     )
+
+
+def sms_without_work(facts: Facts) -> int:
+    """SMs that stay without work because fewer warps than SMs have any: blocks that end at once are none. So many SMs
+    stand still, which shows in their activity; where it does not, warps work at several places, few at each."""
+    launch = facts.counters.launch
+    warps = facts.profile.warps_at_work if facts.code is not None else 0.0
+    if not 0 < warps < launch.sms or launch.imbalance < HALF * launch.sms / warps:
+        return 0
+    return launch.sms - math.ceil(warps)

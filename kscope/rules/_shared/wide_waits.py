@@ -45,7 +45,7 @@ def waits_left(facts: Facts, code: Code, groups: Sequence[Merge], narrow: Collec
         again = _rounds(code, g.members[0], met, g.bytes / WIDE) if _beside(facts, code, g) else 1.0
         trips |= dict.fromkeys(g.members, together * again)
     queue = [code.blame.by_producer[r] for r in QUEUES if r in code.blame.by_producer]
-    full = _queue(facts)
+    full = facts.estimate.in_line("l1", "lsu")
     all_, left, path = 0.0, 0.0, 0.0
     for i in members:
         queued = sum(q[i] for q in queue)
@@ -80,9 +80,3 @@ def _flown(facts: Facts, groups: Sequence[Merge]) -> float:
     bare = facts.estimate.floor_without(every)
     first = facts.estimate.floor_without([i for g in groups for i in g.members[1:]])
     return min(1.0, max(0.0, first - bare) / (1 - bare)) if bare < 1 else 1.0
-
-
-def _queue(facts: Facts) -> float:
-    """How far loads wait for each other in L1 and the load/store unit, 0..1, by how full the fuller is."""
-    loads = [facts.estimate.units[n].load for n in ("l1", "lsu") if n in facts.estimate.units]
-    return facts.estimate.saturation(min(1.0, max(loads, default=0.0) / facts.estimate.working))

@@ -43,8 +43,9 @@ From (capture mandelbrot.bands):
 
 ## When it is wrong
 
-On very short kernels start-up skew looks like imbalance. Work that differs in bytes and not in instructions (one copy
-instruction, long or short) is not seen.
+On very short kernels start-up skew looks like imbalance. Where fewer warps than SMs have any work, nothing can be
+evened out: GRD401 speaks of that. Work that differs in bytes and not in instructions (one copy instruction, long or
+short) is not seen.
 
 ## Source
 
@@ -54,6 +55,7 @@ Kernel Profiling Guide, Workload Distribution.
 from __future__ import annotations
 
 from kscope.features.facts import Facts
+from kscope.rules._shared.idle_warps import sms_without_work
 from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 
@@ -69,6 +71,9 @@ class LoadImbalance(CounterRule):
         launch = facts.counters.launch
         left = launch.imbalance / max(1.0, min(launch.shape, launch.imbalance))
         if left < 1.1 or launch.outside > 0.4 or launch.even:
+            return PASSED
+        # Fewer warps than SMs do the work: the other SMs have none to be given (GRD401 says how to make more).
+        if sms_without_work(facts):
             return PASSED
         work, more = [], ""
         if launch.uneven is not None:

@@ -64,6 +64,7 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
+from kscope.rules._shared.idle_warps import sms_without_work
 from kscope.rules._shared.wider_blocks import wider_blocks
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
@@ -86,7 +87,7 @@ class SmallGrid(CounterRule):
         if not launch.limits:
             return Missing(f"occupancy limits were not collected; profile with {self.collect}")
         capacity = launch.sms * launch.blocks_per_sm
-        idle = launch.idle_sms
+        idle = max(launch.idle_sms, sms_without_work(facts))
         full = launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1)
         if full or not (idle or self._waits(facts)):
             return PASSED
@@ -99,11 +100,10 @@ class SmallGrid(CounterRule):
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
         estimate = up_to(estimate, facts.estimate.overlap(factor)) if chain else estimate  # a method of shorter chains
-        empty = (
-            f"{idle} of {launch.sms} SMs get no block"
-            if idle
-            else f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
-        )
+        none = "block" if idle == launch.idle_sms else "warp with work"
+        empty = f"{idle} of {launch.sms} SMs get no {none}"
+        if not idle:
+            empty = f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         fix, remedies = self._ways(facts, divided, chained=bool(chain))
         seen = "SM activity" in facts.counters.collected.parts
         note = "sm__cycles_active.avg over elapsed cycles"

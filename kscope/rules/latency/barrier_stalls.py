@@ -2,8 +2,8 @@
 
 ## What it does
 
-Finds `BAR.SYNC` instructions at which warps spend their time, and what runs between them: also a loop that one warp or
-one lane walks while the others wait, and whether more threads could share its rounds.
+Finds `BAR.SYNC` instructions at which warps spend their time, and what runs between them: also code that one warp or
+one lane runs on the way to the barrier while the others wait there, and whether more threads could share its rounds.
 
 ## Why it costs time
 

@@ -11,7 +11,8 @@ halves of a sector land in different 32-byte pieces of shared memory, and each i
 ## Why it costs time
 
 A warp that reads 128 bytes from an address 4 bytes off a boundary touches five sectors instead of four: a quarter
-more traffic through L1 and L2, and through device memory unless a neighbour uses the rest from a cache.
+more traffic through L1 and L2, and through device memory unless a neighbour uses the rest from a cache. The sectors of
+one request travel together: what that costs is the queue in front of a busy unit, not a longer round trip.
 
 ## Evidence
 
@@ -117,9 +118,7 @@ class MisalignedGlobalAccess(ExcessRule):
     def _left(self, facts: Facts, ratio: float) -> float:
         """What is left of the waits: sectors of one request travel together, so a sector less shortens the queue in
         front of L1, L2 or device memory, where there is one, and no round trip."""
-        units = [facts.estimate.units[n].load for n in ("l1", "l2", "dram") if n in facts.estimate.units]
-        full = facts.estimate.saturation(min(1.0, max(units, default=1.0) / facts.estimate.working))
-        queue = max(full, facts.estimate.queue)
+        queue = facts.estimate.in_line("l1", "l2", "dram")
         return queue * ratio + (1 - queue)
 
     def _requests(self, facts: Facts, code: Code, stores: list[int]) -> tuple[float, float]:

@@ -12,7 +12,9 @@ a colour) count as well: a fourth makes one access of them. Lanes that are furth
 
 Each instruction costs an issue slot, a slot of the load/store queue and one round of latency, whatever it carries. A
 lane that moves 2 bytes a round needs 8 times the rounds of one that moves 16: where nothing is saturated, that is
-most of the time. Where device memory is full already, width changes nothing, and the estimate says so.
+most of the time. Where device memory is full already, width changes nothing, and the estimate says so. Nor does it
+where loads leave together: they share one round trip, and only their queue at the load/store unit is shorter; or where
+the threads of a block meet at a barrier, for then the tile sets how often each waits.
 
 ## Evidence
 

@@ -9,7 +9,7 @@ hold the same bytes, and adds up the excess by instruction and source line.
 
 A warp's access is served sector by sector. When 32 lanes touch 32 different sectors for 4 bytes each, 8 times the
 needed data passes L1, often L2 and device memory too, and the load/store unit replays the instruction once a
-wavefront.
+wavefront. Where none of them is busy, and lanes do not come back for the rest of their sectors, a wait is as long.
 
 ## Evidence
 
@@ -64,6 +64,8 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kscope.features.facts import (
     IDEAL_SECTORS,
     LINE,
@@ -89,6 +91,7 @@ FULL, MORE = 0.85, 2 / 3
 that it does not move. Judged on particles.aos, every sector of whose records is moved."""
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
+FOUND = 0.5  # of the sectors in L1, from which a walk over them is what brought them there (half of a sector is left)
 WIDEST = 16  # sectors of a request of 16 bytes a lane: more is scattered whatever the width
 
 
@@ -109,9 +112,11 @@ class UncoalescedGlobalAccess(ExcessRule):
             return PASSED
         scattered = [i for i in bad.members if facts.addresses.gathers(i) and not facts.addresses.steps_from_loaded(i)]
         scale = self._scale(facts, code, touched, ideal, bad)
-        estimate = self._gathering(facts, code, touched, ideal, scattered, self._relieved(facts, bad, scale))
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
+        returns = bool(layout) or self._returns(facts, code, bad.members)
+        best = self._relieved(facts, bad, scale, returns=returns)
+        estimate = self._gathering(facts, code, touched, ideal, scattered, best, returns=returns)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         way = way_of(facts, code, bad.members, bad.share, layout)
         remedies = [Remedy(step=FIX[ROW], applies=False, why=way.why_not)] if way.why_not else []
@@ -137,11 +142,19 @@ class UncoalescedGlobalAccess(ExcessRule):
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 
-    def _relieved(self, facts: Facts, bad: Excess, scale: dict[Demand, float]) -> Estimate:
-        """Waits for a full L1 shrink with its wavefronts, others with the sectors."""
+    def _relieved(self, facts: Facts, bad: Excess, scale: dict[Demand, float], *, returns: bool) -> Estimate:
+        """Waits for a full L1 shrink with its wavefronts, others with the sectors: where lanes come back for the rest
+        of them, all; else what of them is a queue, for the sectors of one request travel together."""
         full = facts.counters.busiest is not None and facts.counters.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
-        return facts.estimate.relieve(bad.share, kept, scale, posted=bad.stores)
+        queue = 1.0 if returns else facts.estimate.in_line("l1", "lsu", "l2", "dram")
+        return facts.estimate.relieve(bad.share, queue * kept + (1 - queue), scale, posted=bad.stores)
+
+    def _returns(self, facts: Facts, code: Code, members: Sequence[int]) -> bool:
+        """Whether later rounds find in L1 what lanes leave of their sectors: each walks on, in a way of its own."""
+        loops = [i for i in members if code.cfg.loop_of[i] is not None]
+        inside = code.blamed_share(loops) > 0.5 * code.blamed_share(members)
+        return inside and (facts.counters.traffic.l1_hit or 0.0) >= FOUND
 
     def by_counters(self, facts: Facts) -> Finding | None:
         traffic = facts.counters.traffic
@@ -188,13 +201,14 @@ class UncoalescedGlobalAccess(ExcessRule):
         }
 
     def _gathering(
-        self, facts: Facts, code: Code, touched: Column, ideal: Column, scattered: list[int], best: Estimate
-    ) -> Estimate:
+        self, facts: Facts, code: Code, touched: Column, ideal: Column, scattered: list[int], best: Estimate, *,
+        returns: bool,
+    ) -> Estimate:  # fmt: skip
         """Sorting or binning the indices of gathers saves a part of their excess; the best case is the upper end."""
         reached = partly(touched, ideal, scattered, SORTED)
         if (part := facts.profile.excess(touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
-        point = self._relieved(facts, part, self._scale(facts, code, touched, reached, part))
+        point = self._relieved(facts, part, self._scale(facts, code, touched, reached, part), returns=returns)
         return up_to(point, best)
 
 

@@ -10,6 +10,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters, Kernel
+from kscope.rules._shared.idle_warps import sms_without_work
 from kscope.rules.registry import rule
 
 GetFacts = Callable[[str], Facts]
@@ -76,3 +77,18 @@ def test_accesses_whose_guard_is_off(facts: GetFacts) -> None:
     said = rule("GRD404")().run(changed)  # type: ignore[attr-defined]
     assert isinstance(said, Finding) and "no data" in said.title
     assert said.estimate is not None and 1.5 < said.estimate.speedup <= 4
+
+
+def test_uneven_work_of_fewer_warps_than_sms_is_a_small_grid(facts: GetFacts) -> None:
+    """mandelbrot.bands is uneven; were it 100 warps that do all of it, the other SMs would have nothing to be given.
+    operators.specialised runs other code in each block: few warps at each place, work on all SMs."""
+    known = facts("mandelbrot.bands")
+    code, launch = known.code, known.counters.launch
+    assert code is not None and known.profile.warps_at_work > launch.sms
+    assert isinstance(rule("GRD403")().run(known), Finding)  # type: ignore[attr-defined]
+    few = Facts(scaled(known, COUNTS, set(range(len(code))), 100 / known.profile.warps_at_work))
+    assert few.profile.warps_at_work == pytest.approx(100)
+    assert not isinstance(rule("GRD403")().run(few), Finding)  # type: ignore[attr-defined]
+    assert sms_without_work(few) == pytest.approx(launch.sms - 100, abs=1) and sms_without_work(known) == 0
+    spread = facts("operators.specialised")
+    assert 0 < spread.profile.warps_at_work < spread.counters.launch.sms and sms_without_work(spread) == 0

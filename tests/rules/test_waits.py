@@ -1,4 +1,4 @@
-"""Wider accesses take from a wait what is queue or rounds, not the round trip that loads make together."""
+"""Wider, closer or aligned accesses take queues and rounds from a wait, not the round trip that bytes make together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from kscope.features.facts import Code, Facts
 from kscope.rules._shared.wide_accesses import candidates
 from kscope.rules._shared.wide_waits import Left, waits_left
+from tests.rules.test_conditions import found, gain
 
 
 def left(known: Facts, ratio: float) -> Left:
@@ -41,3 +42,35 @@ def test_threads_that_meet_at_barriers_do_not(case: str, facts: Callable[[str], 
     """The tile says what each thread brings, and all wait for all of it."""
     found = left(facts(case), 0.25)
     assert not found.fewer and found.path > 0.95 and found.share > 0.9
+
+
+@pytest.mark.parametrize(
+    ("code", "case", "most"),
+    [
+        ("MEM101", "list_walk.serial", 1.05),  # 32 sectors a request, one at a time: L2 is half empty
+        ("MEM101", "smooth.halo_threads", 1.05),
+        ("MEM108", "dwconv.one", 1.01),
+        ("MEM108", "texels.loaded", 1.01),
+    ],
+)
+def test_fewer_sectors_shorten_no_round_trip(
+    code: str, case: str, most: float, facts: Callable[[str], Facts]
+) -> None:
+    known = facts(case)
+    assert known.estimate.in_line("l1", "lsu", "l2", "dram") < 0.05
+    assert gain(found(code, known)) < most
+
+
+@pytest.mark.parametrize(
+    ("code", "case", "least"),
+    [
+        ("MEM101", "particles.aos", 2.0),  # device memory is full
+        ("MEM101", "row_stats.thread", 5.0),  # lanes come back for the rest of their sectors
+        ("MEM108", "gather_rows.header4", 1.1),
+        ("MEM108", "place_rows.header1", 1.1),
+    ],
+)
+def test_where_sectors_queue_or_are_come_back_for_they_do(
+    code: str, case: str, least: float, facts: Callable[[str], Facts]
+) -> None:
+    assert gain(found(code, facts(case))) > least
