@@ -95,15 +95,18 @@ def without(image: bytes, functions: Iterable[str] | None = None) -> bytes:
     return bytes(out)
 
 
-def stripped(data: bytes, series: Callable[[str], bool], images: Images | None = None) -> bytes:
-    """The report without what nothing reads. series: whether what the PM sampler saw of this metric is read."""
+def stripped(
+    data: bytes, series: Callable[[str], bool], images: Images | None = None, bits: int = BITS
+) -> bytes:
+    """The report without what nothing reads. series: whether what the PM sampler saw of this metric is read; bits: of
+    its values."""
     at = 8 + u32(data, 4)
     out, names = [data[:at]], list[str]()
     metric, instances = (cache(lambda n, of=of: of(n, series)) for of in (metric_kept, instances_kept))
     for header, payload in _blocks(data):
         if _has_results(header):
             names += _table(header)
-            parts = [_result(message, names, metric, instances) for message in messages(payload)]
+            parts = [_result(message, names, metric, instances, bits) for message in messages(payload)]
         else:
             parts = [_source(message, images) for message in messages(payload)]
         payload = b"".join(map(framed, parts))
@@ -112,7 +115,7 @@ def stripped(data: bytes, series: Callable[[str], bool], images: Images | None =
 
 
 def _result(
-    message: bytes, names: list[str], metric: Callable[[str], bool], instances: Callable[[str], bool]
+    message: bytes, names: list[str], metric: Callable[[str], bool], instances: Callable[[str], bool], bits: int
 ) -> bytes:
     parts = []
     for number, value, raw in fields(message):
@@ -123,17 +126,17 @@ def _result(
             if not instances(name):
                 raw = _field(METRICS, b"".join(part for n, _, part in inner if n != INSTANCES))
             elif SAMPLED.match(name):
-                rows = (_rounded(v) if n == INSTANCES and isinstance(v, bytes) else part for n, v, part in inner)
+                rows = (_rounded(v, bits) if n == INSTANCES and isinstance(v, bytes) else part for n, v, part in inner)
                 raw = _field(METRICS, b"".join(rows))
         parts.append(raw)
     return b"".join(parts)
 
 
-def _rounded(instance: bytes) -> bytes:
-    """A sample over time with BITS of its value, where that is a double."""
+def _rounded(instance: bytes, bits: int) -> bytes:
+    """A sample over time with so many bits of its value, where that is a double."""
     if instance[-11:-8] == DOUBLE:
         (number,) = struct.unpack("<Q", instance[-8:])
-        number = (number + (1 << 51 - BITS)) >> 52 - BITS << 52 - BITS
+        number = (number + (1 << 52 - bits >> 1)) >> 52 - bits << 52 - bits
         instance = instance[:-8] + struct.pack("<Q", number)
     return _field(INSTANCES, instance)
 
