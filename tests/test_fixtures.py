@@ -191,3 +191,13 @@ def test_small() -> None:
         pytest.skip("not a git checkout")
     sizes = [p.stat().st_size for name in listed.stdout.split("\0") if name and (p := patches.ROOT / name).is_file()]
     assert sum(sizes) < MEGABYTES << 20
+
+
+def test_a_shallow_clone_is_small() -> None:
+    """What `git clone --depth 1` brings of the last commit."""
+    clone_size = tools.load("clone_size")
+    inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=patches.ROOT, capture_output=True, check=False)
+    if inside.returncode:
+        pytest.skip("not a git checkout")
+    tree, git = clone_size.measured(patches.ROOT)
+    assert 10 << 20 < tree and 1 << 20 < git and tree + git <= clone_size.LIMIT << 20
