@@ -200,4 +200,4 @@ def test_a_shallow_clone_is_small() -> None:
     if inside.returncode:
         pytest.skip("not a git checkout")
     tree, git = clone_size.measured(patches.ROOT)
-    assert 10 << 20 < tree and 1 << 20 < git and tree + git <= clone_size.LIMIT << 20
+    assert tree > 10 << 20 and git > 1 << 20 and tree + git <= clone_size.LIMIT << 20
