@@ -16,6 +16,8 @@ import pytest
 from kscope.bench.session.machine import gpu
 from kscope.model.errors import KscopeError
 from kscope.reports.llm import tokens
+from tests.support import captures
+from tests.support.reports import FIXTURES
 from tools.agent_trial import answers, packs, scoring, summary, tasks
 from tools.agent_trial.__main__ import main
 
@@ -33,11 +35,9 @@ SMALL = {
 
 
 def test_tasks_are_of_different_causes_and_steps() -> None:
-    import tomllib
-
     assert set(TRIALS) == set(SMALL) and len(TRIALS) >= 8
-    captures = [ROOT / "fixtures" / "h200" / trial.capture / "CAPTURE.toml" for trial in TRIALS.values()]
-    causes = {tuple(tomllib.loads(file.read_text())["planted"]["cause"]) for file in captures}
+    known = captures.tables(FIXTURES)
+    causes = {tuple(known[trial.capture]["planted"]["cause"]) for trial in TRIALS.values()}
     assert len(causes) >= 8 and {trial.step for trial in TRIALS.values()} == {"first", "second", "third"}
     for trial in TRIALS.values():
         assert answers.accepted(trial.source, trial.entry, ".cu").code, "the first version is itself an answer"

@@ -11,10 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import captures, dials, labels, patches, reports, solid, streams
+from kscope.engine.run import analyze_paths
+from kscope.reports import render
+from tests.support import captures, dials, labels, patches, reports, sass, solid, streams, tools, traces
 
+sys.path.append(str(tools.TOOLS))
+strip_unread = tools.load("strip_unread")
 TABLES = captures.tables(reports.FIXTURES)
-MEGABYTES = 10
+MEGABYTES = 6
 
 
 def test_labels_name_cases_and_times_that_are_there() -> None:
@@ -25,7 +29,7 @@ def test_labels_name_cases_and_times_that_are_there() -> None:
         assert not (label.get("no_gain") and "fixed" in label), case
     assert {case for case, table in TABLES.items() if table["planted"]["cause"]} <= set(labels.LABELS)
     elsewhere = [path.name for path in reports.FIXTURES.iterdir() if path.is_file()]
-    assert elsewhere == ["first_sight.toml"], "labels and times stand in CAPTURE.toml alone"
+    assert elsewhere == ["first_sight.toml"], "labels and times stand in captures/ alone"
 
 
 def test_labels_and_times_of_a_folder(tmp_path: Path) -> None:
@@ -45,6 +49,8 @@ def test_every_capture_has_a_report() -> None:
     known = {*patches.names("h200"), *patches.names("dials")}
     assert {f"h200/{case}/report" for case in TABLES} <= known
     assert len(patches.archived()) > 290 and set(patches.bases()) <= known
+    names = [name for name in patches.archived() if patches.is_file(name)]
+    assert {name.rpartition("/")[2].partition(".")[2] for name in names} >= {"ktrace", "json.xz", "sm_90a.cubin.xz"}
     for name in known - set(patches.archived()):
         way = [name]
         while (base := patches.bases().get(way[-1])) is not None:
@@ -73,21 +79,24 @@ def test_an_archive_gives_back_what_was_put_in() -> None:
     """Also what is made otherwise than reports are: a metric whose instances are not of two fields, none at all."""
     given = {name: reports.plain(name) for name in ("tile_sum.lanes", "tile_sum.elected", "ws_gemm.best")}
     given["dump"] = dials.plain_dump("ws_gemm.k128")
+    given["recording"], given["cut"] = traces.plain("app"), traces.plain("app")[:-1]
+    given["code"] = lzma.decompress(sass.path("tma.cu", "sm_90a").read_bytes())
+    given["damaged"] = given["code"][:9000]
     given["none"] = reports.without_kernels(given["tile_sum.lanes"])
     metric = streams.varint(3 << 3 | 2) + b"\x02\x08\x05" + streams.varint(3 << 3 | 2) + b"\x00" + b"\x20\x07"
     result = streams.varint(13 << 3 | 2) + streams.varint(len(metric)) + metric
     header = b"\x10\x01\x28" + streams.varint(4 + len(result))  # one result, so many bytes
     framed = [len(part).to_bytes(4, "little") + part for part in (header, result)]
     given["odd"] = b"NVR\0" + bytes(4) + b"".join(framed)
-    archive = solid.packed(given)
+    archive = solid.packed(given, preset=1)
     assert dict(solid.unpacked(archive)) == given and solid.names(archive) == list(given)
     assert len(archive) < sum(len(data) for data in given.values()) / 25
-    with pytest.raises(ValueError, match="not a report"):
+    with pytest.raises(ValueError, match="neither a report"):
         solid.packed({"text": b"hello"})
 
 
 def test_an_archive_says_so_when_it_was_changed() -> None:
-    archive = bytearray(solid.packed({"one": reports.plain("tile_sum.lanes")}))
+    archive = bytearray(solid.packed({"one": reports.plain("tile_sum.lanes")}, preset=1))
     archive[-2000] ^= 1
     with pytest.raises(Exception, match=r"(?i)does not give|corrupt|error|range|index"):
         list(solid.unpacked(bytes(archive)))
@@ -123,6 +132,26 @@ def test_a_difference_until_it_is_in_an_archive(tmp_path: Path, monkeypatch: pyt
         patches.bases.cache_clear()
         patches.archived.cache_clear()
     assert patches.plain(name) == report
+
+
+@pytest.mark.parametrize("case", ["bank_conflict.slow", "gemm_f32.vector", "ws_gemm.best"])
+def test_nothing_that_is_read_is_taken_out(case: str, tmp_path: Path) -> None:
+    """Of reports as Nsight Compute wrote them: kscope says the same, to the byte, of what is left."""
+    whole = reports.plain(case)
+    images = strip_unread.Images()
+    images.seen(whole)
+    path, said = tmp_path / "report.ncu-rep", []
+    for data in (whole, strip_unread.stripped(whole, bool, images)):
+        path.write_bytes(data)
+        said.append((render("json", analyze_paths([path])), len(lzma.compress(data, preset=1))))
+    assert said[0][0] == said[1][0] and said[1][1] < 0.7 * said[0][1]
+
+
+def test_captures_in_archives_are_without_what_nothing_reads() -> None:
+    """And those that are to be whole are: a parser meets all that a report can hold."""
+    few, every = (set(strip_unread.metric_names(reports.plain(case))) for case in ("gemm_f32.naive", "gemm_f32.vector"))
+    assert few < every and len(every) > 2200 > 1000 > len(few)
+    assert all(strip_unread.metric_kept(name, bool) for name in few)
 
 
 def test_what_the_readme_names_is_a_whole_report() -> None:
@@ -162,3 +191,13 @@ def test_small() -> None:
         pytest.skip("not a git checkout")
     sizes = [p.stat().st_size for name in listed.stdout.split("\0") if name and (p := patches.ROOT / name).is_file()]
     assert sum(sizes) < MEGABYTES << 20
+
+
+def test_a_shallow_clone_is_small() -> None:
+    """What `git clone --depth 1` brings of the last commit."""
+    clone_size = tools.load("clone_size")
+    inside = subprocess.run(["git", "rev-parse", "--git-dir"], cwd=patches.ROOT, capture_output=True, check=False)
+    if inside.returncode:
+        pytest.skip("not a git checkout")
+    tree, git = clone_size.measured(patches.ROOT)
+    assert tree > 10 << 20 and git > 1 << 20 and tree + git <= clone_size.LIMIT << 20

@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.support import captures  # noqa: E402
 from tests.support.reports import FIXTURES, fixture, join_reports, plain  # noqa: E402
 from tools import bench_sass, bench_timelines  # noqa: E402
 
@@ -276,8 +277,8 @@ def pss(pid: int) -> int:
 def big_report(out: Path) -> int:
     """A report of 28 kernels and about 140 MB from the largest captures of one program; returns its bytes. (Joined
     from two builds of one program it would hold functions twice, which no profiler writes and the cache refuses.)"""
-    program = [c for c in FIXTURES.glob("*/CAPTURE.toml") if "/dev_kernels.cu" in c.read_text(encoding="utf-8")]
-    sizes = {c.parent.name: len(plain(c.parent.name)) for c in program}
+    program = [case for case, table in captures.tables(FIXTURES).items() if "/dev_kernels.cu" in str(table["kernel"])]
+    sizes = {case: len(plain(case)) for case in program}
     largest = sorted(sizes, key=lambda name: (-sizes[name], name))
     chosen = min(
         ([largest[i % width] for i in range(BIG_KERNELS)] for width in range(4, len(largest) + 1)),

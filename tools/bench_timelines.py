@@ -7,7 +7,6 @@ export of Nsight Systems against the query that computes the union of its GPU op
 from __future__ import annotations
 
 import contextlib
-import lzma
 import re
 import shutil
 import sqlite3
@@ -19,7 +18,10 @@ from typing import Any
 import msgspec
 
 ROOT = Path(__file__).resolve().parents[1]
-TRACES = ROOT / "fixtures" / "traces"
+sys.path.insert(0, str(ROOT))
+
+from tests.support import traces  # noqa: E402
+
 KINETO_BYTES, NSYS_BYTES = 400e6, 500e6
 NVTX_RANGES, NVTX_BYTES, BYTES_A_RANGE = 3_000_000, 400e6, 75
 
@@ -49,7 +51,7 @@ assert busy > 0
 
 def big_trace(out: Path, size: float = KINETO_BYTES) -> int:
     """A trace of about `size` bytes from repetitions of launch_bound, each behind the one before; returns its bytes."""
-    trace = msgspec.json.decode(lzma.decompress((TRACES / "launch_bound.json.xz").read_bytes()))
+    trace = msgspec.json.decode(traces.plain("launch_bound"))
     events = [e for e in trace["traceEvents"] if e.get("ph") == "X" and "ts" in e]
     rest = [e for e in trace["traceEvents"] if not (e.get("ph") == "X" and "ts" in e)]
     begin = min(e["ts"] for e in events)
@@ -78,7 +80,7 @@ def big_trace(out: Path, size: float = KINETO_BYTES) -> int:
 
 def big_export(out: Path, size: float = NSYS_BYTES) -> int:
     """An export of about `size` bytes from repetitions of `launch`, likewise; returns its bytes."""
-    data = lzma.decompress((TRACES / "launch.sqlite.xz").read_bytes())
+    data = traces.plain("launch")
     out.write_bytes(data)
     with contextlib.closing(sqlite3.connect(out, isolation_level=None)) as db:
         for pragma in ("journal_mode=OFF", "synchronous=OFF"):
@@ -99,7 +101,7 @@ OPERATORS = ("aten::addmm", "aten::layer_norm", "aten::gelu", "aten::add", "auto
 def big_nvtx_export(out: Path, ranges: int = NVTX_RANGES, size: float = NVTX_BYTES) -> int:
     """An export with so many NVTX ranges as emit_nvtx makes them, each with an op id of its own in its text, around the
     calls of `launch`, repeated until it has about `size` bytes; returns its bytes."""
-    data = lzma.decompress((TRACES / "launch.sqlite.xz").read_bytes())
+    data = traces.plain("launch")
     out.write_bytes(data)
     with contextlib.closing(sqlite3.connect(out, isolation_level=None)) as db:
         for pragma in ("journal_mode=OFF", "synchronous=OFF"):
@@ -131,8 +133,7 @@ def job_of_ranks(folder: Path, ranks: int = RANKS, size: float = RANK_BYTES) -> 
     every = b"[" + b", ".join(b"%d" % r for r in range(ranks)) + b"]"
     files = []
     for source in range(2):
-        packed = TRACES / "ranks" / f"ddp_overlap.rank{source}.json.xz"
-        trace = msgspec.json.decode(lzma.decompress(packed.read_bytes()))
+        trace = msgspec.json.decode(traces.plain(f"ranks/ddp_overlap.rank{source}"))
         events = trace.pop("traceEvents")
         begin = min(e["ts"] for e in events)
         length = max(e["ts"] + e["dur"] for e in events) - begin + 100

@@ -2,7 +2,7 @@
 
     python tools/eval.py [FOLDER] [--out reports/eval.md]      (--out puts the figures into README.md too)
 
-FOLDER is one of fixtures/, with <case>/CAPTURE.toml and the report beside it (default: fixtures/h200). Writes one page:
+FOLDER is one of fixtures/, with captures/*.toml and the reports (default: fixtures/h200). Writes one page:
 the figures, an ablation, and a row a case with truth, promise and what the profiler's rules say.
 
 Figures: regime accuracy; top-1 and top-3 accuracy of the first findings that are more than information; false alarms

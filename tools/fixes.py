@@ -4,7 +4,7 @@
     python tools/fixes.py --beside cuxray        (the table of layouts anew: that program must be installed)
     python tools/fixes.py --take rows.json       (times of changes that were built: into fixtures/fixes/measured.toml)
 
-Captures: those of fixtures/h200 whose better version was timed (`fixed_by` or `next` in CAPTURE.toml). Built: the rows
+Captures: those of fixtures/h200 whose better version was timed (`fixed_by` or `next` in its tables). Built: the rows
 of fixtures/fixes/measured.toml. Layouts: the kernels of fixtures/fixes/layouts.cu.
 """
 

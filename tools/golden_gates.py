@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.support import reports  # noqa: E402
+from tests.support import reports, sass, traces  # noqa: E402
 
 FILE = ROOT / "reports" / "gates.txt"
 COMMANDS = (
@@ -50,10 +50,11 @@ COMMANDS = (
     "diff memory.cubin.xz memory.cubin.xz --fail-if-slower 5",
 )
 INPUTS = {
-    "conflicts.ncu-rep.xz": "fixtures/h200/bank_conflict.slow/report.ncu-rep.xz",
-    "padded.ncu-rep.xz": "fixtures/h200/bank_conflict.fast/report.ncu-rep.xz",
-    "launches.json.xz": "fixtures/traces/launch_bound.json.xz",
-    "memory.cubin.xz": "fixtures/sass/memory.sm_90a.cubin.xz",
+    "conflicts.ncu-rep.xz": lambda: reports.plain("bank_conflict.slow"),
+    "padded.ncu-rep.xz": lambda: reports.plain("bank_conflict.fast"),
+    "rows.ncu-rep.xz": lambda: reports.plain("csr.warp"),
+    "launches.json.xz": lambda: traces.plain("launch_bound"),
+    "memory.cubin.xz": lambda: lzma.decompress(sass.path("memory.cu", "sm_90a").read_bytes()),
 }
 
 
@@ -74,8 +75,7 @@ def golden() -> str:
 
 def _fill(folder: Path) -> None:
     for name, source in INPUTS.items():
-        (folder / name).write_bytes((ROOT / source).read_bytes())
-    (folder / "rows.ncu-rep.xz").write_bytes(lzma.compress(reports.plain("csr.warp"), preset=0))
+        (folder / name).write_bytes(lzma.compress(source(), preset=0))
     (folder / "broken.ncu-rep").write_bytes(b"NVR\0")
     event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 0, "tid": 1, "ts": 0, "dur": 5, "args": {}}
     (folder / "host_only.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": [event]}))

@@ -13,16 +13,18 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from tests.support import patches  # noqa: E402
+
 FOLDER = ROOT / "reports" / "sass"
 CASES = {
-    "scale4_scalar.sm_80": ("fixtures/sass/memory.sm_80.cubin.xz", "^scale4_scalar$"),
-    "product_exposed.sm_86": ("fixtures/sass/tiles.sm_86.cubin.xz", "^product_exposed$"),
-    "refill_unfenced.sm_90a": ("fixtures/sass/tma.sm_90a.cubin.xz", "^refill_unfenced$"),
-    "wgmma_each.sm_90a": ("fixtures/sass/wgmma.sm_90a.cubin.xz", "^wgmma_each$"),
-    "umma_fenced.sm_100a": ("fixtures/sass/tcgen05.sm_100a.cubin.xz", "^umma_fenced$"),
-    "bank_conflict.slow": ("fixtures/h200/bank_conflict.slow/report.ncu-rep.xz", ""),
+    "scale4_scalar.sm_80": ("sass/memory.sm_80.cubin.xz", "^scale4_scalar$"),
+    "product_exposed.sm_86": ("sass/tiles.sm_86.cubin.xz", "^product_exposed$"),
+    "refill_unfenced.sm_90a": ("sass/tma.sm_90a.cubin.xz", "^refill_unfenced$"),
+    "wgmma_each.sm_90a": ("sass/wgmma.sm_90a.cubin.xz", "^wgmma_each$"),
+    "umma_fenced.sm_100a": ("sass/tcgen05.sm_100a.cubin.xz", "^umma_fenced$"),
+    "bank_conflict.slow": ("h200/bank_conflict.slow/report.ncu-rep.xz", ""),
 }
-"""Name -> input and function."""
+"""Name -> input, in fixtures/, and function."""
 WIDTH = 120
 
 
@@ -33,12 +35,12 @@ def golden(name: str) -> str:
     from kscope.reports.text.machine import MachineOptions, render
 
     path, function = CASES[name]
-    file = str(ROOT / path)
+    file = str(patches.built(path) if path in patches.archived() else patches.FIXTURES / path)
     if ".ncu-rep" in path:
         analysis = report_analysis(file, annotate=True)
     else:
         analysis = binary_analysis(file, read_programs(file, None, function), annotate=True)
-    text = render(analysis, MachineOptions(width=WIDTH)).replace(f"{ROOT}/", "")
+    text = render(analysis, MachineOptions(width=WIDTH)).replace(f"{patches.BUILD.parent}/", "").replace(f"{ROOT}/", "")
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 

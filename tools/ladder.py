@@ -2,7 +2,7 @@
 
     python tools/ladder.py [--out reports/ladder.md]
 
-A rung is a labelled capture of fixtures/h200 that names the rung after it (`next` in its CAPTURE.toml). For each: what
+A rung is a labelled capture of fixtures/h200 that names the rung after it (`next` in its table). For each: what
 kscope suggests, at which place the step that the next rung takes stands, what it promises, and what the step brought.
 """
 

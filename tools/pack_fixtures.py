@@ -5,8 +5,8 @@
 CAPTURES holds *.ncu-rep, SOURCES the CUDA files, and of the new captures labels.toml (a table a case: regime, accept,
 fixed, no_gain, next) and times.txt (lines `TIME name variant 12.3 us`). Toolkit headers are taken out of the reports
 (tools/strip_sources.py). Everything in CAPTURE.toml comes from the report itself, the labels or the measured times;
-what the report does not record is left out. From then on CAPTURE.toml alone says it: correct labels there. Then
-tools/solid_fixtures.py puts the reports into archives.
+what the report does not record is left out. Then tools/solid_fixtures.py puts the reports into archives and these
+tables into captures/*.toml, which alone say it from then on: correct labels there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The labelled captures as one flat folder: CASE.ncu-rep, and labels.toml and times.txt generated from CAPTURE.toml.
+"""The labelled captures as one flat folder: CASE.ncu-rep, and labels.toml and times.txt generated from captures/*.toml.
 
     python tools/unpack_fixtures.py OUT [CASE ...]      (default: all of fixtures/h200, 460 MB)
 

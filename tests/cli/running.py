@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-FIXTURES = Path(__file__).resolve().parents[2] / "fixtures" / "h200"
+from tests.support.reports import FIXTURES, fixture
+
 CONFLICTS = FIXTURES / "bank_conflict.slow" / "report.ncu-rep.xz"
-TRIAD = FIXTURES / "dram_bound.triad" / "report.ncu-rep.xz"
+TRIAD = fixture("dram_bound.triad")
 
 
 Done = subprocess.CompletedProcess[str]

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cli.running import kscope
 from tests.support import traces
-from tests.support.sass import FOLDER
+from tests.support.sass import SOURCES
 
 TIMES = 3
 
@@ -50,7 +50,7 @@ def test_files_that_change(kind: str, report: Callable[[str], Path], tmp_path: P
         export = next(traces.path(n) for n in traces.LABELS if ".sqlite" in traces.path(n).name)
         path.write_bytes(lzma.decompress(export.read_bytes()))
     else:
-        path.write_bytes(lzma.decompress((FOLDER / "twins" / "libtwins.a.xz").read_bytes()))
+        path.write_bytes(lzma.decompress((SOURCES / "twins" / "libtwins.a.xz").read_bytes()))
     with changing(path):
         for _ in range(TIMES):
             done = kscope(words, path)

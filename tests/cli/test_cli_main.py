@@ -15,7 +15,7 @@ import pytest
 from kscope import __version__
 from kscope.cli.main import COMMANDS, module_of
 from tests.cli.running import CONFLICTS, kscope, python
-from tests.support.reports import FIXTURES
+from tests.support.sass import path
 
 HEAVY = {"numpy", "ncu_report", "rich", "msgspec", "pandas", "matplotlib", "torch", "mcp", "jinja2"}
 MODULES = """
@@ -148,7 +148,7 @@ def test_termination_leaves_no_temporary_files(tmp_path: Path) -> None:
                     f'*) echo $$ > {tmp_path}/pid; exec sleep 60;; esac\n')  # fmt: skip
     slow.chmod(0o755)
     cubin = tmp_path / "tiles.cubin"
-    cubin.write_bytes(lzma.decompress((FIXTURES.parent / "sass" / "tiles.sm_80.cubin.xz").read_bytes()))
+    cubin.write_bytes(lzma.decompress(path("tiles.cu", "sm_80").read_bytes()))
     folder = tmp_path / "tmp"
     folder.mkdir()
     env = {**os.environ, "KSCOPE_NVDISASM": str(slow), "TMPDIR": str(folder), "KSCOPE_CACHE_DIR": str(tmp_path / "c")}

@@ -18,6 +18,7 @@ from kscope.model.contract.analysis import Analysis
 from kscope.reports import Options, render
 from tests.cli.running import CONFLICTS, FIXTURES, kscope, on_terminal
 from tests.reports import sample
+from tests.support import sass
 from tests.support.reports import fixture
 
 ROOT = FIXTURES.parents[1]
@@ -112,7 +113,7 @@ def test_hostile_names_stay_names(form: str) -> None:
 
 
 def test_formats_by_suffix_are_alike_everywhere(tmp_path: Path) -> None:
-    cubin = next((ROOT / "fixtures" / "sass").glob("memory.sm_90a.cubin.xz"))
+    cubin = sass.path("memory.cu", "sm_90a")
     trace = next((ROOT / "fixtures" / "traces_kernel").iterdir())
     for at, (command, path) in enumerate((("trace", trace), ("sass", cubin), ("analyze", CONFLICTS))):
         out = tmp_path / f"{at}.json"

@@ -13,10 +13,10 @@ import pytest
 
 from kscope.model.contract.versions import versions_schema
 from kscope.worklog.trend import Trend
-from tests.cli.running import CONFLICTS, FIXTURES, kscope
+from tests.cli.running import CONFLICTS, kscope
 from tests.support.reports import fixture
 
-PADDED = FIXTURES / "bank_conflict.fast" / "report.ncu-rep.xz"
+PADDED = fixture("bank_conflict.fast")
 STEPS = ("naive", "coalesced", "shared", "reg1d")
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.running import CONFLICTS, environment
 from tests.support import traces
-from tests.support.sass import FOLDER
+from tests.support.sass import FOLDER, SOURCES
 
 LIMITED = """
 import os, resource, sys
@@ -21,7 +21,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 os.execv(sys.executable, [sys.executable, "-m", "kscope", *sys.argv[2:]])
 """
 CUBIN = FOLDER / "banks.sm_80.cubin.xz"
-LIBRARY = FOLDER / "twins" / "libtwins.a.xz"
+LIBRARY = SOURCES / "twins" / "libtwins.a.xz"
 EXPORT = next(traces.path(name) for name in traces.LABELS if ".sqlite" in traces.path(name).name)
 ROOMS = (0, 700, 8_192, 20_000)
 """Bytes that a file may have: nothing, a part of a buffer, a whole one, and more than some of what is unpacked."""

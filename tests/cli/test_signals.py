@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import environment
-from tests.support.sass import FOLDER
+from tests.support.sass import SOURCES as FOLDER
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)

@@ -15,7 +15,7 @@ import pytest
 from kscope.model.contract.detail import Detail
 from kscope.reports import Options, render
 from tests.html.conftest import page_of
-from tests.support import large, traces
+from tests.support import large, sass, traces
 from tests.support.browser import Visit
 from tests.support.reports import fixture
 
@@ -391,7 +391,7 @@ def test_machine_code_of_a_binary(visit: Callable[..., Visit], tmp_path: Path) -
     import subprocess
     import sys
 
-    packed = Path(__file__).resolve().parents[2] / "fixtures" / "sass" / "memory.sm_89.cubin.xz"
+    packed = sass.path("memory.cu", "sm_89")
     cubin, out = tmp_path / "memory.cubin", tmp_path / "sass.html"
     cubin.write_bytes(lzma.decompress(packed.read_bytes()))
     command = [sys.executable, "-m", "kscope", "sass", str(cubin), "-o", str(out)]

@@ -16,10 +16,9 @@ from kscope.mcp.catalogue import TOOLS
 from kscope.mcp.pages import BUDGET, LARGEST
 from kscope.mcp.tools import RUN
 from tests.mcp.serving import Session, running, serving
-from tests.support import patches
+from tests.support import patches, sass, traces
 from tests.support.reports import fixture, join_reports
 
-FIXTURES = fixture("bank_conflict.slow").parents[2]
 SLOW, FAST, STATS, FEW = "slow.ncu-rep.xz", "fast.ncu-rep.xz", "row_stats.ncu-rep.xz", "few.ncu-rep.xz"
 BINARY, TRACE = "arithmetic.cubin.xz", "item_loop.json.xz"
 OUTSIDE = "outside the folders of this server"
@@ -36,7 +35,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, source in {
         SLOW: fixture("bank_conflict.slow"), FAST: fixture("bank_conflict.fast"), STATS: fixture("row_stats.thread"),
         FEW: patches.report("sections/sol.row_stats.thread/report"),
-        BINARY: FIXTURES / "sass" / "arithmetic.sm_90a.cubin.xz", TRACE: FIXTURES / "traces" / TRACE,
+        BINARY: sass.path("arithmetic.cu", "sm_90a"), TRACE: traces.path("item_loop"),
     }.items():  # fmt: skip
         shutil.copy(source, root / name)
     shutil.copy(fixture("exp_chain.base"), outside / "secret.ncu-rep.xz")

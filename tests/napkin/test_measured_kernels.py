@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 
 import pytest
@@ -13,7 +12,7 @@ from kscope.napkin.estimate import Estimate, estimate
 from kscope.napkin.measured import compare
 from kscope.napkin.roofs import Roofs, roofs
 from kscope.napkin.tiles import best, tiles
-from tests.support.reports import FIXTURES
+from tests.support.labels import TIMES
 
 
 @cache
@@ -23,8 +22,7 @@ def on(chip: str) -> Roofs:
 
 def measured_us(case: str) -> float:
     """Median of 15 launches without the profiler."""
-    data = tomllib.loads((FIXTURES / case / "CAPTURE.toml").read_text(encoding="utf-8"))
-    return float(data["measured"]["time_us"])
+    return TIMES[case]
 
 
 def of(words: str, chip: str = "h200") -> Estimate:

@@ -9,9 +9,9 @@ import pytest
 from kscope.cli.diagnose._bounded import analysis
 from kscope.reports import Options
 from kscope.reports.llm import bounded, tokens
-from tests.support.reports import FIXTURES
+from tests.support.sass import path
 
-CUBIN = str(FIXTURES.parent / "sass" / "arithmetic.sm_90a.cubin.xz")
+CUBIN = str(path("arithmetic.cu", "sm_90a"))
 
 
 def pack(budget: int) -> str:

@@ -12,9 +12,9 @@ from kscope.engine.code.programs import binary_analysis
 from kscope.model.contract.analysis import Analysis, from_json, to_json
 from kscope.parsers.cubin.programs import read_programs
 from kscope.reports.text.machine import MachineOptions, render
-from tests.support.reports import FIXTURES
+from tests.support.sass import path
 
-TMA = FIXTURES.parent / "sass" / "tma.sm_90a.cubin.xz"
+TMA = path("tma.cu", "sm_90a")
 
 
 @cache

@@ -1,7 +1,9 @@
-"""What captures were made to show, and how long their kernels take: CAPTURE.toml beside each, nowhere else."""
+"""What captures were made to show, and how long their kernels take: captures/*.toml of a folder, nowhere else."""
 
 from __future__ import annotations
 
+import json
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,10 +13,38 @@ PLANTED = {"regime": "regime", "cause": "accept", "fixed_by": "fixed", "no_gain"
 """Key of the table [planted] -> key of a label, as the tools call it."""
 
 
+TABLES, NEW = "captures", "CAPTURE.toml"
+"""Folder with the tables of a case each, in a file for the program that they are of; a new case's own file."""
+CASE = "# "
+"""Begins the line above the tables of a case, before its name."""
+HEADER = re.compile(r"^\[(?=\w)", re.MULTILINE)
+
+
 def tables(folder: Path) -> dict[str, dict[str, Any]]:
-    """Case -> its CAPTURE.toml, sorted."""
-    files = sorted(folder.glob("*/CAPTURE.toml"))
-    return {file.parent.name: tomllib.loads(file.read_text(encoding="utf-8")) for file in files}
+    """Case -> what is said of it, sorted."""
+    found: dict[str, dict[str, Any]] = {}
+    for file in folder.glob(f"{TABLES}/*.toml"):
+        found |= tomllib.loads(file.read_text(encoding="utf-8"))
+    for file in folder.glob(f"*/{NEW}"):
+        found[file.parent.name] = tomllib.loads(file.read_text(encoding="utf-8"))
+    return dict(sorted(found.items()))
+
+
+def gather(folder: Path) -> None:
+    """Put the tables of new cases into the file of their program, in the order of names."""
+    for file in sorted(folder.glob(f"*/{NEW}")):
+        text, case = file.read_text(encoding="utf-8").strip(), file.parent.name
+        program = Path(tomllib.loads(text).get("kernel", {}).get("source", "others")).stem
+        target = folder / TABLES / f"{program}.toml"
+        target.parent.mkdir(exist_ok=True)
+        kept = target.read_text(encoding="utf-8") if target.is_file() else ""
+        parts = [part.strip() for part in re.split(rf"(?m)^{CASE}", kept) if part.strip()]
+        mine = f'{json.dumps(case)}\n' + HEADER.sub(f"[{json.dumps(case)}.", text)
+        parts = sorted([*(part for part in parts if part.partition("\n")[0] != json.dumps(case)), mine])
+        target.write_text("\n\n".join(CASE + part for part in parts) + "\n", encoding="utf-8")
+        file.unlink()
+        if not any(file.parent.iterdir()):
+            file.parent.rmdir()
 
 
 def labels(captures: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

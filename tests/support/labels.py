@@ -14,7 +14,7 @@ TIMES: dict[str, float] = captures.times(_TABLES)
 """case -> microseconds, median of 15 or 25 launches without the profiler."""
 PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() if "fixed" in label}
 """case -> the case without its fault."""
-CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if (FIXTURES / fixed).is_dir()}
+CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if fixed in _TABLES}
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",

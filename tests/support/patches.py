@@ -1,9 +1,9 @@
 """Captures that are kept in archives, or as what they differ by from another one, and their plain bytes.
 
 Most reports of fixtures/ hold what others hold too: the program with all its kernels, the layouts of NVIDIA's sections,
-names. So they stand together in archives, fixtures/solid/*.solid (tests/support/solid.py), of which the first that is
-asked for is unpacked whole into BUILD (seconds, once) and stays there. README.md and a few tests want reports as people
-have them: those are NAME.ncu-rep.xz.
+names; recordings and compiled code likewise. So they stand together in archives, fixtures/solid/*.solid
+(tests/support/solid.py), of which the first that is asked for is unpacked whole into BUILD (seconds, once) and stays
+there. What README.md names is a file of its own, as people have them: NAME.ncu-rep.xz, NAME.json.xz, NAME.cubin.xz.
 
 A report that came after an archive was made may be NAME.patch.zst until tools/solid_fixtures.py is run: a Zstandard
 frame whose dictionary is the plain report of another name, its base, which fixtures/bases.toml gives.
@@ -31,8 +31,9 @@ ARCHIVES = FIXTURES / "solid"
 BUILD = ROOT / "build" / "fixtures"
 """Ignored by git; `make clean` takes it away."""
 WHOLE, PATCH, PLAIN, ARCHIVE = ".ncu-rep.xz", ".patch.zst", ".ncu-rep", ".solid"
-DUMP = ".ktrace"
-"""Ends the names of dumps of warps in archives, as `dials/ws_gemm.k128/trace.ktrace`; names of reports end plain."""
+DUMP, PACKED = ".ktrace", ".xz"
+"""Ends of names in archives that are no reports, as `dials/ws_gemm.k128/trace.ktrace`, `traces/rnn.json.xz`; names of
+reports end plain. What ends in .xz is put so into BUILD, packed in haste."""
 WINDOW_LOG = 27
 """Bytes that a difference may look back, as a power of two: 128 MiB, more than any two reports together."""
 
@@ -54,7 +55,7 @@ def archived() -> dict[str, Path]:
 def names(folder: str) -> tuple[str, ...]:
     """Names of the reports below a folder of fixtures/, sorted: `h200/bank_conflict.slow/report`."""
     files = {_name(path) for end in (WHOLE, PATCH) for path in (FIXTURES / folder).rglob(f"*{end}")}
-    return tuple(sorted(files | {name for name in archived() if name.startswith(f"{folder}/") and not _is_dump(name)}))
+    return tuple(sorted(files | {name for name in archived() if name.startswith(f"{folder}/") and not is_file(name)}))
 
 
 def report(name: str) -> Path:
@@ -70,13 +71,13 @@ def built(name: str) -> Path:
     if _is_made(out, made):
         return out
     if archive is None:
-        _put(out, _unpacked(name), made)
+        put(out, _unpacked(name), made)
         return out
     with _alone(BUILD / f"{archive.stem}.lock"):  # of several that ask at the same time one unpacks it
         if not _is_made(out, made):
             for one, data in solid.unpacked(archive.read_bytes()):
                 if not _is_made(_place(one), made):
-                    _put(_place(one), data, made)
+                    put(_place(one), data, made)
     return out
 
 
@@ -85,17 +86,17 @@ def plain(name: str) -> bytes:
     return built(name).read_bytes() if name in bases() or name in archived() else _unpacked(name)
 
 
-def _is_dump(name: str) -> bool:
-    return name.endswith(DUMP)
+def is_file(name: str) -> bool:
+    return name.endswith((DUMP, PACKED))
 
 
 def _place(name: str) -> Path:
-    return BUILD / (name if _is_dump(name) else f"{name}{PLAIN}")
+    return BUILD / (name if is_file(name) else f"{name}{PLAIN}")
 
 
 def _file(name: str) -> Path:
-    if _is_dump(name):
-        return FIXTURES / f"{name}.xz"
+    if is_file(name):
+        return FIXTURES / f"{name.removesuffix(PACKED)}{PACKED}"
     return FIXTURES / f"{name}{PATCH if name in bases() else WHOLE}"
 
 
@@ -103,8 +104,9 @@ def _is_made(out: Path, made: int) -> bool:
     return out.is_file() and out.stat().st_mtime_ns == made
 
 
-def _put(out: Path, data: bytes, made: int) -> None:
+def put(out: Path, data: bytes, made: int) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
+    data = lzma.compress(data, preset=0) if out.suffix == PACKED else data
     with tempfile.NamedTemporaryFile(dir=out.parent, delete=False) as part:  # two may build it at the same time
         part.write(data)
     os.chmod(part.name, 0o644)

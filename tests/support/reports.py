@@ -21,7 +21,7 @@ DIALS = patches.FIXTURES / "dials"
 def folder_of(case: str) -> Path:
     """Captures of one kernel lie in h200; those of a pipeline with a dial turned, whose names are others, in dials."""
     dial = (DIALS / case).exists() or f"dials/{case}/report" in patches.archived()
-    return DIALS if dial and not (FIXTURES / case).exists() else FIXTURES
+    return DIALS if dial and case not in _tables() else FIXTURES
 
 
 def fixture(case: str, folder: Path | None = None, which: str = "report") -> Path:
@@ -68,13 +68,18 @@ def _joined(paths: Sequence[Path]) -> Iterator[bytes]:
         yield from (part for block, part in all_blocks if number == 0 or block.end > block.payload)
 
 
+@cache
+def _tables() -> dict[str, dict[str, Any]]:
+    return captures.tables(FIXTURES)
+
+
 SEVERAL = "multi_kernels"
 """The one capture of more than one kernel."""
 
 
 def every_case() -> tuple[str, ...]:
     """Names of all captures."""
-    return tuple(sorted(path.parent.name for path in FIXTURES.glob("*/CAPTURE.toml")))
+    return tuple(_tables())
 
 
 def cases() -> tuple[str, ...]:
@@ -125,5 +130,5 @@ def chosen_cases() -> tuple[str, ...]:
 @cache
 def _labels() -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """The labels, and of each fixed version a case whose fault it lacks."""
-    labels = captures.labels(captures.tables(FIXTURES))
+    labels = captures.labels(_tables())
     return labels, {label["fixed"]: case for case, label in labels.items() if "fixed" in label}

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import lzma
 import tomllib
 from functools import cache
 from pathlib import Path
 
 from kscope.model.program import Program
 from kscope.parsers.cubin.programs import read_programs
+from tests.support import patches
 
-FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "sass"
-MANIFEST = tomllib.loads((FOLDER / "FIXTURES.toml").read_text("utf-8"))
+SOURCES = patches.FIXTURES / "sass"
+MANIFEST = tomllib.loads((SOURCES / "FIXTURES.toml").read_text("utf-8"))
+
+
+def _unpacked() -> Path:
+    """The folder with all cubins, packed: those of the archive, and what lies beside the sources."""
+    for name in patches.archived():
+        if name.startswith("sass/"):
+            patches.built(name)
+    folder = patches.BUILD / "sass"
+    for file in SOURCES.glob("*.cubin.xz"):
+        if not (folder / file.name).is_file():
+            patches.put(folder / file.name, lzma.decompress(file.read_bytes()), file.stat().st_mtime_ns)
+    return folder
+
+
+FOLDER = _unpacked()
 
 
 def _expected() -> dict[tuple[str, str, str], frozenset[str]]:

@@ -1,13 +1,16 @@
 """Reports of Nsight Compute as streams. A report is a tree of protobuf messages, and there is a stream for each place
-in that tree: all values of one field of all reports. Large fields that several reports hold (the program, the layouts
-of sections) stand once. Lists of a metric by instruction or by time are two columns, of which the first, the
-instructions, mostly equals that of the metric before."""
+in that tree: all values of one field of all reports, and of a metric's fields a column for each metric. Large fields
+that several reports hold (the program, the layouts of sections, names) stand once. Lists of a metric by instruction or
+by time are two columns, of which the first, the instructions, mostly equals that of the metric before."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import partial
 
+from tests.support import solid_images
+from tests.support.solid_columns import Columns, sized
 from tests.support.streams import Shared, Streams, read_varint, varint
 
 MAGIC = b"NVR\0"
@@ -17,14 +20,16 @@ _END = 0  # no field has this number: the end of a message
 Path = tuple[int, ...]
 HEADER, BODY, SOURCES = 0, 1, 2  # first step of a path: a block's header, results, sources
 INSIDE: frozenset[Path] = frozenset({
-    (HEADER,), (HEADER, 3), (HEADER, 3, 6), (HEADER, 4), (SOURCES,), (SOURCES, 8), (SOURCES, 8, 1),
+    (HEADER,), (HEADER, 3), (HEADER, 3, 6), (SOURCES,), (SOURCES, 8), (SOURCES, 8, 1),
     (BODY,), (BODY, 13), (BODY, 13, 2), (BODY, 19), (BODY, 19, 3), (BODY, 19, 3, 1),
 })  # fmt: skip
 """Fields that are messages themselves. What is one and does not stand here is bytes."""
-SHARED: frozenset[Path] = frozenset({(SOURCES, 4), (BODY, 17)})
-METRIC, INSTANCES = (BODY, 13), 3
+NAMES, IMAGE = (HEADER, 4), (SOURCES, 4)
+SHARED: frozenset[Path] = frozenset({IMAGE, NAMES, (BODY, 17)})
+METRIC, VALUE, METRIC_NAME, INSTANCES = (BODY, 13), (BODY, 13, 2), 1, 3
 _IDENT, _VALUE = 0x0A, 0x12  # keys of fields 1 and 2 of an instance, both bytes
 _WHOLE, _DOUBLE = 0x28, 0x19  # keys of fields 5 (a number) and 3 (a double), of what these bytes hold
+_OTHERS, _NUMBERS, _DOUBLES, _REST = range(4)  # what a second column is
 
 
 class Writer:
@@ -33,6 +38,7 @@ class Writer:
     def __init__(self, streams: Streams, shared: Shared) -> None:
         self.streams, self.shared = streams, shared
         self.idents: dict[tuple[bytes, ...], int] = {}
+        self.names = Columns(shared)
 
     def file(self, data: bytes) -> None:
         """NVR, the file's header, then blocks: a header that says how long the messages after it are."""
@@ -63,6 +69,7 @@ class Writer:
             key, at = read_varint(data, at)
             field, kind = key >> 3, key & 7
             below = (*path, field)
+            stream = self.names.stream(_name(below), in_value=path == VALUE)
             if columns is not None and field == INSTANCES:
                 at = columns[1]
                 self.streams.put_number(name, key)
@@ -74,22 +81,30 @@ class Writer:
             if kind == NUMBER:
                 value, at = read_varint(data, at)
                 found[field] = value
-                self.streams.put_number(_name(below), value)
+                self.streams.put_number(stream, value)
+                if path == METRIC and field == METRIC_NAME:
+                    self.names.now(value)
             elif kind == BYTES:
                 size, at = read_varint(data, at)
                 if below in INSIDE:
                     self._message(data, at, at + size, below)
                 elif below in SHARED:
-                    self.shared.put(self.streams, _name(below), data[at : at + size])
+                    self._shared(below, data[at : at + size])
                 else:
-                    self.streams.put_bytes(_name(below), data[at : at + size])
+                    self.streams.put_bytes(stream, data[at : at + size])
                 at += size
             else:
                 size = 8 if kind == LONG else 4
-                self.streams.data[f"{_name(below)}:{size}"] += data[at : at + size]
+                self.streams.data[sized(stream, size)] += data[at : at + size]
                 at += size
         self.streams.put_number(name, _END)
         return found.get(2, 0), found.get(5, 0)
+
+    def _shared(self, path: Path, value: bytes) -> None:
+        put = partial(solid_images.put, self.streams) if path == IMAGE else None
+        self.shared.put(self.streams, _name(path), value, put)
+        if path == NAMES:
+            self.names.add(value)
 
     def _columns(self, data: bytes, at: int, end: int) -> tuple[list[tuple[bytes, bytes]], int] | None:
         """The instances of a metric, which follow each other: (whose, value) of each, and where they end. None where
@@ -119,7 +134,7 @@ class Writer:
         if idents not in self.idents:
             self.idents[idents] = len(self.idents)
             self._first(idents)
-        self._values([value for _, value in columns])
+        self._values(idents, [value for _, value in columns])
 
     def _first(self, idents: tuple[bytes, ...]) -> None:
         numbers = _numbers(idents)
@@ -133,16 +148,20 @@ class Writer:
             self.streams.put_signed("idents", number - last)
             last = number
 
-    def _values(self, values: list[bytes]) -> None:
-        if _numbers(values) is not None:
-            self.streams.put_number("values?", 1)
-            self.streams.data["values"] += b"".join(value[1:] for value in values)
+    def _values(self, idents: tuple[bytes, ...], values: list[bytes]) -> None:
+        numbers, column = _numbers(values), self.names.column
+        if numbers is not None:
+            left = self.names.left(self.idents[idents])
+            self.streams.put_number("values?", _REST if left == numbers else _NUMBERS)
+            if left != numbers:
+                self.streams.data[f"values/{column}"] += b"".join(value[1:] for value in values)
+            self.names.sampled(self.idents[idents], numbers)
             return
         doubles = all(len(value) == 9 and value[0] == _DOUBLE for value in values)
-        self.streams.put_number("values?", 2 if doubles else 0)
+        self.streams.put_number("values?", _DOUBLES if doubles else _OTHERS)
         for value in values:
             if doubles:
-                self.streams.data["doubles"] += value[1:]
+                self.streams.data[f"doubles/{column}"] += value[1:]
             else:
                 self.streams.put_bytes("value", value)
 
@@ -153,6 +172,7 @@ class Reader:
     def __init__(self, streams: Streams, shared: Shared) -> None:
         self.streams, self.shared = streams, shared
         self.idents: list[list[bytes]] = []
+        self.names = Columns(shared)
 
     def file(self) -> bytes:
         out = [MAGIC, self.streams.bytes("head")]
@@ -170,26 +190,36 @@ class Reader:
         while key := streams.number(name):
             field, kind = key >> 3, key & 7
             below = (*path, field)
+            stream = self.names.stream(_name(below), in_value=path == VALUE)
             if path == METRIC and field == INSTANCES and (count := streams.number("instances")):
                 out += self._instances(count)
                 continue
             out.append(varint(key))
             if kind == NUMBER:
-                value = streams.number(_name(below))
+                value = streams.number(stream)
                 results = value if field == 2 else results
+                if path == METRIC and field == METRIC_NAME:
+                    self.names.now(value)
                 out.append(varint(value))
             elif kind == BYTES:
                 if below in INSIDE:
                     part = self._message(below)[0]
                 elif below in SHARED:
-                    part = self.shared.get(streams, _name(below))
+                    part = self._shared(below)
                 else:
-                    part = streams.bytes(_name(below))
+                    part = streams.bytes(stream)
                 out += [varint(len(part)), part]
             else:
                 size = 8 if kind == LONG else 4
-                out.append(streams.take(f"{_name(below)}:{size}", size))
+                out.append(streams.take(sized(stream, size), size))
         return b"".join(out), results
+
+    def _shared(self, path: Path) -> bytes:
+        get = partial(solid_images.get, self.streams) if path == IMAGE else None
+        value = self.shared.get(self.streams, _name(path), get)
+        if path == NAMES:
+            self.names.add(value)
+        return value
 
     def _instances(self, count: int) -> Iterator[bytes]:
         streams = self.streams
@@ -197,7 +227,7 @@ class Reader:
         if number == len(self.idents):
             self.idents.append(self._first(count))
         key = varint(INSTANCES << 3 | BYTES)
-        for ident, value in zip(self.idents[number], self._values(count), strict=True):
+        for ident, value in zip(self.idents[number], self._values(number, count), strict=True):
             yield key + varint(len(ident) + len(value) + 1) + ident + b"\x12" + value
 
     def _first(self, count: int) -> list[bytes]:
@@ -210,22 +240,21 @@ class Reader:
             out.append(_framed(_IDENT, bytes([_WHOLE]) + varint(last)))
         return out
 
-    def _values(self, count: int) -> Iterable[bytes]:
+    def _values(self, idents: int, count: int) -> Iterable[bytes]:
         """The second columns: length and bytes of each."""
-        kind = self.streams.number("values?")
-        if kind == 2:
-            return [b"\x09\x19" + self.streams.take("doubles", 8) for _ in range(count)]
-        if kind == 0:
-            return [_framed(None, self.streams.bytes("value")) for _ in range(count)]
-        data, at, out = self.streams.given["values"], self.streams.at["values"], []
-        for _ in range(count):
-            begin = at
-            while data[at] > 127:
-                at += 1
-            at += 1
-            out.append(bytes([at - begin + 1, _WHOLE]) + data[begin:at])
-        self.streams.at["values"] = at
-        return out
+        streams, kind, column = self.streams, self.streams.number("values?"), self.names.column
+        if kind == _DOUBLES:
+            name = f"doubles/{column}"
+            return [b"\x09\x19" + streams.take(name, 8) for _ in range(count)]
+        if kind == _OTHERS:
+            return [_framed(None, streams.bytes("value")) for _ in range(count)]
+        if kind == _REST:
+            numbers = self.names.left(idents) or []
+        else:
+            name = f"values/{column}"
+            numbers = [streams.number(name) for _ in range(count)]
+        self.names.sampled(idents, numbers)
+        return [_framed(None, bytes([_WHOLE]) + varint(number)) for number in numbers]
 
 
 def _framed(key: int | None, value: bytes) -> bytes:

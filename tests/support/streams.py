@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 
 class Streams:
@@ -27,11 +27,11 @@ class Streams:
         return value
 
     def put_bytes(self, name: str, value: bytes) -> None:
-        self.put_number(name + "#", len(value))
+        self.put_number(_lengths(name), len(value))
         self.data[name] += value
 
     def bytes(self, name: str) -> bytes:
-        return self.take(name, self.number(name + "#"))
+        return self.take(name, self.number(_lengths(name)))
 
     def put_signed(self, name: str, value: int) -> None:
         self.put_number(name, value << 1 if value >= 0 else (-value << 1) - 1)
@@ -41,25 +41,40 @@ class Streams:
         return -(value + 1 >> 1) if value & 1 else value >> 1
 
 
+def _lengths(name: str) -> str:
+    kind, slash, number = name.partition("/")
+    return f"{kind}#{slash}{number}"
+
+
 class Shared:
     """Large fields, each once."""
 
     def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}
-        self.values: list[bytes] = []
+        self.numbers: dict[str, dict[bytes, int]] = defaultdict(dict)
+        self.values: dict[str, list[bytes]] = defaultdict(list)
 
-    def put(self, streams: Streams, name: str, value: bytes) -> None:
-        number = self.numbers.setdefault(value, len(self.numbers))
+    def put(self, streams: Streams, name: str, value: bytes, put: Callable[[bytes], None] | None = None) -> None:
+        """put: what writes the value when it comes first, if bytes as they are will not do."""
+        known = self.numbers[name]
+        number = known.setdefault(value, len(known))
         streams.put_number(name + "=", number)
-        if number == len(self.values):
-            self.values.append(value)
-            streams.put_bytes(name, value)
+        if number == len(self.values[name]):
+            self.values[name].append(value)
+            if put is None:
+                streams.put_bytes(name, value)
+            else:
+                put(value)
 
-    def get(self, streams: Streams, name: str) -> bytes:
-        number = streams.number(name + "=")
-        if number == len(self.values):
-            self.values.append(streams.bytes(name))
-        return self.values[number]
+    def get(self, streams: Streams, name: str, get: Callable[[], bytes] | None = None) -> bytes:
+        number, known = streams.number(name + "="), self.values[name]
+        if number == len(known):
+            known.append(streams.bytes(name) if get is None else get())
+        return known[number]
+
+    def column(self, name: str) -> int:
+        """The number that a name of a column has: in the order in which they were met."""
+        columns = self.numbers["column"]
+        return columns.setdefault(name.encode(), len(columns))
 
 
 def varint(value: int) -> bytes:

@@ -51,9 +51,9 @@ class Trial(Struct, frozen=True):
         beside = self.folder / self.capture
         if beside.is_file():
             return beside
-        from tests.support.reports import FIXTURES, fixture
+        from tests.support.reports import every_case, fixture
 
-        if not (FIXTURES / self.capture / "CAPTURE.toml").is_file():
+        if self.capture not in every_case():
             raise KscopeError("missing-file", f"{self.name}: no report {self.capture}", "a case of fixtures/h200")
         return fixture(self.capture)
 

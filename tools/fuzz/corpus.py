@@ -9,7 +9,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
 
@@ -38,7 +38,10 @@ def seeds(parser: str, more: Path | None = None) -> list[Seed]:
 
 
 def _unpacked(pattern: str, most: int = LARGEST) -> Iterator[Seed]:
-    for path in sorted(FIXTURES.glob(pattern)):
+    """Files of fixtures/ and of its archives."""
+    files = {path.relative_to(FIXTURES).as_posix(): path for path in FIXTURES.glob(pattern)}
+    files |= {name: patches.built(name) for name in patches.archived() if PurePosixPath(name).match(pattern)}
+    for _, path in sorted(files.items()):
         data = lzma.decompress(path.read_bytes())
         if len(data) <= most:
             yield Seed(path.name.removesuffix(".xz"), data)

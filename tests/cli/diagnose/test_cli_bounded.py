@@ -10,9 +10,9 @@ import pytest
 
 from kscope.model.contract.analysis import from_json
 from tests.cli.running import kscope
+from tests.support.sass import SOURCES, path
 
-SASS = Path(__file__).resolve().parents[3] / "fixtures" / "sass"
-CODE = SASS / "arithmetic.sm_90a.cubin.xz"
+CODE = path("arithmetic.cu", "sm_90a")
 LAUNCH = ("--grid", "4096", "--block", "256")
 NO_STATE = {"KSCOPE_STATE_DIR": ""}
 ONE = (CODE, "--kernel", "split_divide", "--time", "41us", *LAUNCH)
@@ -89,7 +89,7 @@ def test_the_text_says_bounds_and_what_is_missing() -> None:
         ((*ONE, "--dynamic-shared", "300000"), 2, "fits on an SM"),
         ((CODE, "--kernel", "no_such", "--time", "41us", *LAUNCH), 2, "no function matches"),
         (("/dev/null", "--time", "41us", *LAUNCH), 3, ""),
-        ((SASS / "tcgen05.cu", "--time", "41us", *LAUNCH), 3, ""),
+        ((SOURCES / "tcgen05.cu", "--time", "41us", *LAUNCH), 3, ""),
     ],
 )  # fmt: skip
 def test_what_is_refused(args: tuple[str | Path, ...], status: int, words: str) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import jsonschema
 
 from kscope.model.contract.comparison import comparison_schema
-from tests.cli.running import CONFLICTS, FIXTURES, kscope
+from tests.cli.running import CONFLICTS, kscope
+from tests.support.reports import fixture
 
-PADDED = FIXTURES / "bank_conflict.fast" / "report.ncu-rep.xz"
+PADDED = fixture("bank_conflict.fast")
 
 
 def test_text_says_what_happened_and_whether_the_promise_held() -> None:

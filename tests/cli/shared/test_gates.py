@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.running import CONFLICTS, FIXTURES, TRIAD, kscope
+from tests.cli.running import CONFLICTS, TRIAD, kscope
 from tests.support import reports, traces
 from tests.support.sass import path
 
-PADDED = FIXTURES / "bank_conflict.fast" / "report.ncu-rep.xz"
+PADDED = reports.fixture("bank_conflict.fast")
 SUMS = reports.fixture("csr.warp")
 CODE = str(path("memory.cu", "sm_90a"))
 LINE = "FAIL MEM103 transpose_tile<0> dev_kernels.cu:75 0x0290"

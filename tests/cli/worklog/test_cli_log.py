@@ -17,7 +17,7 @@ from tests.cli.running import CONFLICTS, FIXTURES, TRIAD, Done, kscope
 from tests.support import reports
 from tests.worklog.samples import after, entry
 
-PADDED = FIXTURES / "bank_conflict.fast" / "report.ncu-rep.xz"
+PADDED = reports.fixture("bank_conflict.fast")
 TRACE = FIXTURES.parent / "traces" / "launch_bound.json.xz"
 SEVERAL = reports.fixture("multi_kernels")
 

@@ -14,7 +14,7 @@ from kscope.engine.run import analyze_paths
 from kscope.model.contract.analysis import Analysis, NotApplicable
 from kscope.model.contract.comparison import Comparison
 from tests.support.reports import fixture
-from tests.support.traces import LABELS, TRACES
+from tests.support.traces import LABELS, path
 
 CASES = {
     "bank_conflict": "MEM103", "spill": "MEM104", "uncoalesced": "MEM101", "narrow_loads": "MEM102",
@@ -93,7 +93,7 @@ def test_eager_against_graph_as_measured_without_a_profiler(name: str) -> None:
     host's time of issuing a replay is none of it."""
     label = LABELS[name]
     measured = label["eager_ms"] / label["graph_ms"]
-    [pair] = compare(*(analyze_paths([TRACES / f"{n}.json.xz"]) for n in (name, f"{name}_graph"))).timelines
+    [pair] = compare(*(analyze_paths([path(n)]) for n in (name, f"{name}_graph"))).timelines
     assert pair.low is not None and pair.high is not None and pair.speedup is not None
     assert pair.low <= measured <= pair.high and pair.low <= pair.speedup <= pair.high
     assert pair.high <= 2 * pair.low
@@ -101,7 +101,7 @@ def test_eager_against_graph_as_measured_without_a_profiler(name: str) -> None:
 
 
 def test_two_recordings_are_compared_step_by_step() -> None:
-    eager, graph = (analyze_paths([TRACES / f"{name}.json.xz"]) for name in ("stack_a", "stack_a_graph"))
+    eager, graph = (analyze_paths([path(name)]) for name in ("stack_a", "stack_a_graph"))
     [pair] = compare(eager, graph).timelines
     assert pair.per == "step" and pair.speedup is not None and pair.speedup > 2
     assert {"OVH601", "OVH605"} <= set(pair.fixed)

@@ -33,7 +33,7 @@ CODES = {r.code for r in all_rules() if issubclass(r, JobRule)}
 
 
 def paths(name: str) -> list[Path]:
-    return [RANKS / f"{name}.rank{rank}.json.xz" for rank in (0, 1)]
+    return [traces.path(f"ranks/{name}.rank{rank}") for rank in (0, 1)]
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 from functools import cache
 from pathlib import Path
 
@@ -13,9 +12,8 @@ from kscope.engine.run import analyze_paths
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.critical_path import KINDS, CriticalPath, critical_path, kernels, on_host
 from kscope.parsers.timeline import kineto, nsys
-from tests.support.reports import FIXTURES
+from tests.support import traces
 
-TRACES = FIXTURES.parent / "traces"
 CASES = ("item_loop.json", "launch_bound.json", "gpu_bound.json", "sync_bound.json", "memcpy_bound.json", "rnn.json",
          "train_step.json", "launch.sqlite", "busy.sqlite")  # fmt: skip
 HOST, GPU, BETWEEN = (KINDS.index(kind) for kind in ("host", "gpu", "between"))
@@ -23,7 +21,7 @@ HOST, GPU, BETWEEN = (KINDS.index(kind) for kind in ("host", "gpu", "between"))
 
 @cache
 def walked(case: str) -> tuple[TimelineView, CriticalPath]:
-    path = TRACES / f"{case}.xz"
+    path = traces.path(case.partition(".")[0])
     view = TimelineView((nsys if ".sqlite" in case else kineto).read(path))
     assert view.critical is not None
     return view, view.critical
@@ -77,13 +75,13 @@ def test_synchronisations_alternate_with_the_host() -> None:
 
 
 def test_figures_and_words(tmp_path: Path) -> None:
-    (one,) = analyze_paths([TRACES / "item_loop.json.xz"]).timelines
+    (one,) = analyze_paths([traces.path("item_loop")]).timelines
     path = one.critical
     assert path is not None
     assert path.gpu_pct + path.between_pct + path.launch_pct + path.host_pct == pytest.approx(100, abs=0.01)
     assert path.parts == sorted(path.parts, key=lambda part: -part.us) and len(path.pieces) <= 300
     assert all(begin < end for begin, end, _ in path.pieces)
-    text = lzma.decompress((TRACES / "item_loop.json.xz").read_bytes()).decode()
+    text = traces.plain("item_loop").decode()
     bare = tmp_path / "host.json"
     kept = [line for line in text.splitlines() if '"cat":"kernel"' not in line and "gpu_mem" not in line]
     bare.write_text("\n".join(kept))

@@ -16,15 +16,13 @@ from kscope.features.views.annotations import annotate, loop_numbers
 from kscope.features.views.program import access_table, spill_counts
 from kscope.parsers.cubin.programs import read_programs
 from tests.features.listings import NESTED, program
-from tests.support.reports import FIXTURES
-
-SASS = FIXTURES.parent / "sass"
+from tests.support.sass import FOLDER
 
 
 @cache
 def compiled(unit: str) -> dict[str, Listing]:
     """Functions of one fixture (`memory.sm_80`) by name."""
-    (cubin,) = read_programs(SASS / f"{unit}.cubin.xz")
+    (cubin,) = read_programs(FOLDER / f"{unit}.cubin.xz")
     return {one.name: Listing(one) for one in cubin.functions}
 
 

@@ -14,7 +14,7 @@ from kscope.parsers import toolchain
 from kscope.parsers.cubin import fatbin
 from kscope.parsers.cubin.programs import read_programs
 from tests.cli.running import kscope
-from tests.support.sass import FOLDER
+from tests.support.sass import SOURCES as FOLDER
 
 LIBRARIES = ("libtwins.a", "libtwins.so")
 OPCODES = {"scale": "FMUL", "shift": "FADD"}

@@ -23,7 +23,7 @@ from kscope.parsers.sass import control_fields, listing
 from kscope.parsers.sass.instructions import decode, parse_program
 from tests.cli.running import kscope
 from tests.support import reports
-from tests.support.sass import FOLDER
+from tests.support.sass import FOLDER, SOURCES
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
 LINKED = [path for path in CUBINS if not path.name.startswith("separate.")]
@@ -183,7 +183,7 @@ def test_one_function_by_its_mangled_or_its_cpp_name() -> None:
 def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An object with device code for two targets, as nvcc makes it."""
     folder = tmp_path_factory.mktemp("host")
-    source = FOLDER / "separate.cu"
+    source = SOURCES / "separate.cu"
     out = folder / "separate.o"
     nvcc = toolchain.locate("nvcc")
     if nvcc is None:
