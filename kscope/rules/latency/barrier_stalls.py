@@ -70,6 +70,8 @@ WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a 
 NEAR = 64  # instructions: a longer branch skips more than a phase
 FEW = 0.75  # of the lanes, below which that is worth a word
 SHARE_OUT = "let all threads take part: a scan or tree over warps (shuffles), one partial result a thread, then joined"
+TREE = "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
+EVEN = "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks"
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
@@ -90,14 +92,15 @@ class BarrierStalls(ProfiledRule):
         rounds = max(code.executed[i] for i in barriers) * len(barriers) / max(1, facts.counters.launch.warps)
         lone = facts.profile.serial_section
         serial = lone.warps if lone is not None else 1.0
+        lone = lone if serial < 0.5 else None
         phases = self._phases(facts, code, barriers) if rounds >= MANY else []
         # Work that a part of the warps does alone can be shared out; a tree of short phases goes to shuffles, with its
         # trips through shared memory; waiting for even work shrinks only in part.
         touched = share + code.blamed_share(phases)
-        remaining = max(serial, 0.1) if serial < 0.5 else 0.3 if phases else 0.5
+        remaining = max(serial, 0.1) if lone is not None else 0.3 if phases else 0.5
         gone = facts.patterns.addresses_of([*phases, *barriers, *_guards(code, phases)])
         latency, few, places = 1.0, "", code.locations([])
-        if lone is not None and serial < 0.5:
+        if lone is not None:
             few = f"; between them {percent(serial)} of the block's warps do the work"
             if lone.lanes < FEW:
                 few += f", with {counted(32 * lone.lanes, 'lane', '.2g')} of each"
@@ -107,21 +110,13 @@ class BarrierStalls(ProfiledRule):
                 remaining = max(lone.threads, 0.1)
                 gone = sorted({*gone, *lone.members})
                 latency = facts.estimate.floor_without(lone.members, remaining)
-        tree = (
-            f"; the phases between them, {percent(touched - share)} more, are trips through shared memory"
-            if phases
-            else ""
-        )
+        tree = f"; the phases between them, {percent(touched - share)} more, are trips through shared memory"
         return self.finding(
             why=(
                 f"{percent(share)} of all samples wait at {spelled(len(barriers))} barrier{'s' * (len(barriers) > 1)}, "
-                f"which each warp passes {_often(rounds)}{few}{tree}."
+                f"which each warp passes {_often(rounds)}{few}{tree if phases else ''}."
             ),
-            fix=SHARE_OUT
-            if lone is not None and serial < 0.5 and lone.shareable
-            else "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
-            if phases
-            else "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks",
+            fix=SHARE_OUT if lone is not None and lone.shareable else TREE if phases else EVEN,
             evidence=[
                 derived("samples at barriers", share, "", "stall reason barrier at BAR"),
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
