@@ -23,7 +23,7 @@ def fixes(asked: Asked) -> list[Fix]:
     busy = setting.code.where(lambda ins, op: op.pipe == "tma" or "mbarrier" in op.kind)
     if seen.unknown or busy:
         return []
-    patterns = sum(len(p) for t in seen.tiles for p in t.patterns.values()) or len(setting.code)  # else no access
+    patterns = sum(len(p) for t in seen.tiles for p in t.patterns.values())
     end = max((t.end for t in seen.tiles), default=RESERVED + launch.shared_static)
     needed = max(0, end - RESERVED - launch.shared_static)
     needed = -(-needed // 128) * 128
@@ -39,8 +39,9 @@ def fixes(asked: Asked) -> list[Fix]:
             parameters={"shared_dynamic": needed},
             conditions=[
                 shown(
-                    not seen.beyond, f"no lane touches shared memory behind byte {needed}", "lanes", patterns,
-                    "the addresses of all accesses, for blocks of this shape",
+                    not seen.beyond, f"no lane touches shared memory behind byte {needed}",
+                    "lanes" if patterns else "code", patterns or setting.code,
+                    "the addresses of all accesses, for blocks of this shape" if patterns else "it has no access",
                     "some accesses lie behind the block's memory under all values tried",
                 ),
                 Condition(holds="no other launch needs more", state="check"),
