@@ -13,6 +13,7 @@ from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES, body, constants, edited, evaluated, uses
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.units import counted
 
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 DRAWS = 200
@@ -90,7 +91,7 @@ def _columns(
             ],
             costs=[
                 f"{used} bytes of shared memory a block",
-                f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now",
+                f"an SM holds {counted(will.blocks, 'block')}, where it holds {was.blocks} now",
             ],
             price=None,  # the finding's is for an array in registers
         )

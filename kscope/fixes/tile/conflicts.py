@@ -16,6 +16,7 @@ from kscope.fixes.tile.placed import Group, Placed, declared, grouped, placed
 from kscope.fixes.tile.tiles import SEEDS, Tile, Tiles, tiles
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.contract.frozen import Estimate
+from kscope.model.units import counted
 
 LITTLE = 0.02  # of an array's wavefronts, up to which its excess is left alone (judged)
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
@@ -209,4 +210,4 @@ def _costs(setting: Setting, more: int) -> tuple[list[str], bool]:
     if was is None or will is None:
         return words, was is not None
     same = "as before" if was.blocks == will.blocks else f"where it holds {was.blocks} now"
-    return [*words, f"an SM holds {will.blocks} blocks, {same}"], will.blocks < was.blocks
+    return [*words, f"an SM holds {counted(will.blocks, 'block')}, {same}"], will.blocks < was.blocks
