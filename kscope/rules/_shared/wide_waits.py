@@ -80,3 +80,11 @@ def _flown(facts: Facts, groups: Sequence[Merge]) -> float:
     bare = facts.estimate.floor_without(every)
     first = facts.estimate.floor_without([i for g in groups for i in g.members[1:]])
     return min(1.0, max(0.0, first - bare) / (1 - bare)) if bare < 1 else 1.0
+
+
+def in_line(facts: Facts, code: Code, members: Sequence[int]) -> float:
+    """How much of the waits for these accesses is a queue, 0..1: for the load/store unit, which has a reason of its
+    own, and for units on their way that are busy."""
+    waited = code.blamed_share(members)
+    stopped = min(1.0, code.blamed_share(members, *QUEUES) / waited) if waited else 0.0
+    return stopped + (1 - stopped) * facts.estimate.in_line("l1", "lsu", "l2", "dram")

@@ -83,6 +83,7 @@ from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, way_of
 from kscope.rules._shared.wide_accesses import pieces
+from kscope.rules._shared.wide_waits import in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
@@ -115,7 +116,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         returns = bool(layout) or self._returns(facts, code, bad.members)
-        best = self._relieved(facts, bad, scale, returns=returns)
+        best = self._relieved(facts, code, bad, scale, returns=returns)
         estimate = self._gathering(facts, code, touched, ideal, scattered, best, returns=returns)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         way = way_of(facts, code, bad.members, bad.share, layout)
@@ -142,12 +143,14 @@ class UncoalescedGlobalAccess(ExcessRule):
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 
-    def _relieved(self, facts: Facts, bad: Excess, scale: dict[Demand, float], *, returns: bool) -> Estimate:
+    def _relieved(
+        self, facts: Facts, code: Code, bad: Excess, scale: dict[Demand, float], *, returns: bool
+    ) -> Estimate:
         """Waits for a full L1 shrink with its wavefronts, others with the sectors: where lanes come back for the rest
         of them, all; else what of them is a queue, for the sectors of one request travel together."""
         full = facts.counters.busiest is not None and facts.counters.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
-        queue = 1.0 if returns else facts.estimate.in_line("l1", "lsu", "l2", "dram")
+        queue = 1.0 if returns else in_line(facts, code, bad.members)
         return facts.estimate.relieve(bad.share, queue * kept + (1 - queue), scale, posted=bad.stores)
 
     def _returns(self, facts: Facts, code: Code, members: Sequence[int]) -> bool:
@@ -208,7 +211,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         reached = partly(touched, ideal, scattered, SORTED)
         if (part := facts.profile.excess(touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
-        point = self._relieved(facts, part, self._scale(facts, code, touched, reached, part), returns=returns)
+        scale = self._scale(facts, code, touched, reached, part)
+        point = self._relieved(facts, code, part, scale, returns=returns)
         return up_to(point, best)
 
 
