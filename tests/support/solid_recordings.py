@@ -1,7 +1,8 @@
 """Recordings of the torch profiler as streams: what tools/pack_ranks.py writes, an event a line, sorted by kind and
 time. Texts stand once, times are counted from what comes before: on the host from the event before on the same thread,
 on the device from the launch or from the end of the work before on the same stream, whichever is later. How long an
-event takes stands with others of its name."""
+event takes stands with others of its name: as the number of events directly inside, and the time from the end of the
+last of these, or from its own start."""
 
 from __future__ import annotations
 
@@ -54,11 +55,16 @@ class Writer:
             self.streams.put_number("events", len(part))
             for event in part:
                 self._event(event, wheres, clock, on_device=part is device)
+            inside = _Inside()
+            for event in [] if part is device else reversed(part):
+                count, rest = inside.put(event)
+                column = _column(self.shared, event)
+                self.streams.put_number(f"inside/{column}", count)
+                self.streams.put_signed(f"length/{column}", rest)
 
     def _event(self, event: Event, wheres: _Table, clock: _Clock, *, on_device: bool) -> None:
         streams, what = self.streams, b"\0".join((event.kind, event.name, event.rest))
         self.shared.put(streams, "event", what)
-        column = self.shared.column((event.kind + b"\0" + event.name).decode())
         number, new = wheres.number(event.where)
         streams.put_number("where", number)
         if new:
@@ -67,7 +73,8 @@ class Writer:
         if event.link:
             streams.put_signed(f"link.{side}", clock.linked(event.link, on_device=on_device))
         streams.put_signed(f"start.{side}", event.start - clock.expected(event, on_device=on_device))
-        streams.put_number(f"length/{column}", event.length)
+        if on_device:
+            streams.put_number(f"length/{_column(self.shared, event)}", event.length)
         clock.after(event, on_device=on_device)
 
 
@@ -84,15 +91,18 @@ class Reader:
         wheres: list[bytes] = []
         clock, events = _Clock(), list[Event]()
         for on_device in (False, True):
-            events += [
-                self._event(wheres, clock, on_device=on_device) for _ in range(self.streams.number("events"))
-            ]
+            part = [self._event(wheres, clock, on_device=on_device) for _ in range(self.streams.number("events"))]
+            inside = _Inside()
+            for at in range(len(part) - 1, -1, -1) if not on_device else ():
+                column = _column(self.shared, part[at])
+                count, rest = self.streams.number(f"inside/{column}"), self.streams.signed(f"length/{column}")
+                part[at] = inside.get(part[at], count, rest)
+            events += part
         return head + HEAD + b",\n".join(map(_line, sorted(events, key=lambda e: (e.kind, e.start)))) + TAIL
 
     def _event(self, wheres: list[bytes], clock: _Clock, *, on_device: bool) -> Event:
         streams = self.streams
         kind, name, rest = self.shared.get(streams, "event").split(b"\0")
-        column = self.shared.column((kind + b"\0" + name).decode())
         number = streams.number("where")
         if number == len(wheres):
             wheres.append(streams.bytes("where?"))
@@ -100,8 +110,40 @@ class Reader:
         link = clock.link(streams.signed(f"link.{side}"), on_device=on_device) if LINKED in rest else 0
         event = Event(kind, name, wheres[number], 0, 0, rest, link)
         start = streams.signed(f"start.{side}") + clock.expected(event, on_device=on_device)
-        event = event._replace(start=start, length=streams.number(f"length/{column}"))
+        event = event._replace(start=start)
+        if on_device:
+            event = event._replace(length=streams.number(f"length/{_column(self.shared, event)}"))
         clock.after(event, on_device=on_device)
+        return event
+
+
+def _column(shared: Shared, event: Event) -> int:
+    return shared.column((event.kind + b"\0" + event.name).decode())
+
+
+class _Inside:
+    """Events of the host from the last to the first: by thread, those that are inside none met yet, the first on top."""
+
+    def __init__(self) -> None:
+        self.open: defaultdict[bytes, list[Event]] = defaultdict(list)
+
+    def put(self, event: Event) -> tuple[int, int]:
+        """How many events are directly inside, and how long it goes on behind the last of them."""
+        stack, count, end = self.open[event.where], 0, event.start
+        while stack and stack[-1].start < event.start + event.length:
+            last = stack.pop()
+            end, count = last.start + last.length, count + 1
+        stack.append(event)
+        return count, event.start + event.length - end
+
+    def get(self, event: Event, count: int, rest: int) -> Event:
+        """The event with its length."""
+        stack, end = self.open[event.where], event.start
+        for _ in range(count):
+            last = stack.pop()
+            end = last.start + last.length
+        event = event._replace(length=end + rest - event.start)
+        stack.append(event)
         return event
 
 
