@@ -1,8 +1,8 @@
 """Recordings of the torch profiler as streams: what tools/pack_ranks.py writes, an event a line, sorted by kind and
 time. Texts stand once, times are counted from what comes before: on the host from the begin or end before on the same
 thread, on the device from the launch or from the end of the work before on the same stream, whichever is later. How
-long an event takes stands with others of its name: as the number of events directly inside, and the time from the end of the
-last of these, or from its own start."""
+long an event takes stands with others of its name: as the number of events directly inside, and the time from the end
+of the last of these, or from its own start."""
 
 from __future__ import annotations
 
