@@ -1,7 +1,8 @@
 """Recordings of the torch profiler as streams: what tools/pack_ranks.py writes, an event a line, sorted by kind and
-time. Texts stand once, times are counted from what comes before: on the host from the event before on the same thread,
-on the device from the launch or from the end of the work before on the same stream, whichever is later. How long an
-event takes stands with others of its name."""
+time. Texts stand once, times are counted from what comes before: on the host from the begin or end before on the same
+thread, on the device from the launch or from the end of the work before on the same stream, whichever is later. How
+long an event takes stands with others of its name: as the number of events directly inside, and the time from the end
+of the last of these, or from its own start."""
 
 from __future__ import annotations
 
@@ -52,13 +53,17 @@ class Writer:
         clock = _Clock()
         for part in (host, device):
             self.streams.put_number("events", len(part))
-            for event in part:
-                self._event(event, wheres, clock, on_device=part is device)
+            inside = _Inside()
+            ends = [(0, 0) if part is device else inside.put(event) for event in reversed(part)]
+            for event, (count, _) in zip(part, reversed(ends), strict=True):
+                self._event(event, count, wheres, clock, on_device=part is device)
+            for event, (count, rest) in zip(reversed(part), ends, strict=True):
+                if count:
+                    self.streams.put_signed(f"behind/{_column(self.shared, event)}", rest)
 
-    def _event(self, event: Event, wheres: _Table, clock: _Clock, *, on_device: bool) -> None:
+    def _event(self, event: Event, inside: int, wheres: _Table, clock: _Clock, *, on_device: bool) -> None:
         streams, what = self.streams, b"\0".join((event.kind, event.name, event.rest))
         self.shared.put(streams, "event", what)
-        column = self.shared.column((event.kind + b"\0" + event.name).decode())
         number, new = wheres.number(event.where)
         streams.put_number("where", number)
         if new:
@@ -67,8 +72,12 @@ class Writer:
         if event.link:
             streams.put_signed(f"link.{side}", clock.linked(event.link, on_device=on_device))
         streams.put_signed(f"start.{side}", event.start - clock.expected(event, on_device=on_device))
-        streams.put_number(f"length/{column}", event.length)
-        clock.after(event, on_device=on_device)
+        column = _column(self.shared, event)
+        if not on_device:
+            streams.put_number(f"inside/{column}", inside)
+        if not inside:
+            streams.put_number(f"length/{column}", event.length)
+        clock.after(event, 0 if inside else event.length, on_device=on_device)
 
 
 class Reader:
@@ -84,15 +93,18 @@ class Reader:
         wheres: list[bytes] = []
         clock, events = _Clock(), list[Event]()
         for on_device in (False, True):
-            events += [
-                self._event(wheres, clock, on_device=on_device) for _ in range(self.streams.number("events"))
-            ]
+            part = [self._event(wheres, clock, on_device=on_device) for _ in range(self.streams.number("events"))]
+            inside, done = _Inside(), list[Event]()
+            for event, count in reversed(part):
+                rest = self.streams.signed(f"behind/{_column(self.shared, event)}") if count else event.length
+                done.append(event if on_device else inside.get(event, count, rest))
+            events += reversed(done)
         return head + HEAD + b",\n".join(map(_line, sorted(events, key=lambda e: (e.kind, e.start)))) + TAIL
 
-    def _event(self, wheres: list[bytes], clock: _Clock, *, on_device: bool) -> Event:
+    def _event(self, wheres: list[bytes], clock: _Clock, *, on_device: bool) -> tuple[Event, int]:
+        """An event and how many are directly inside; its length, where none is."""
         streams = self.streams
         kind, name, rest = self.shared.get(streams, "event").split(b"\0")
-        column = self.shared.column((kind + b"\0" + name).decode())
         number = streams.number("where")
         if number == len(wheres):
             wheres.append(streams.bytes("where?"))
@@ -100,8 +112,40 @@ class Reader:
         link = clock.link(streams.signed(f"link.{side}"), on_device=on_device) if LINKED in rest else 0
         event = Event(kind, name, wheres[number], 0, 0, rest, link)
         start = streams.signed(f"start.{side}") + clock.expected(event, on_device=on_device)
-        event = event._replace(start=start, length=streams.number(f"length/{column}"))
-        clock.after(event, on_device=on_device)
+        column = _column(self.shared, event)
+        inside = 0 if on_device else streams.number(f"inside/{column}")
+        event = event._replace(start=start, length=0 if inside else streams.number(f"length/{column}"))
+        clock.after(event, event.length, on_device=on_device)
+        return event, inside
+
+
+def _column(shared: Shared, event: Event) -> int:
+    return shared.column((event.kind + b"\0" + event.name).decode())
+
+
+class _Inside:
+    """Events of the host from the last to the first: by thread, those inside none met yet, the first on top."""
+
+    def __init__(self) -> None:
+        self.open: defaultdict[bytes, list[Event]] = defaultdict(list)
+
+    def put(self, event: Event) -> tuple[int, int]:
+        """How many events are directly inside, and how long it goes on behind the last of them."""
+        stack, count, end = self.open[event.where], 0, event.start
+        while stack and stack[-1].start < event.start + event.length:
+            last = stack.pop()
+            end, count = last.start + last.length, count + 1
+        stack.append(event)
+        return count, event.start + event.length - end
+
+    def get(self, event: Event, count: int, rest: int) -> Event:
+        """The event with its length."""
+        stack, end = self.open[event.where], event.start
+        for _ in range(count):
+            last = stack.pop()
+            end = last.start + last.length
+        event = event._replace(length=end + rest - event.start)
+        stack.append(event)
         return event
 
 
@@ -141,12 +185,12 @@ class _Clock:
     def expected(self, event: Event, *, on_device: bool) -> int:
         return max(self.next[event.where], self.calls.get(event.link, 0) if on_device else 0)
 
-    def after(self, event: Event, *, on_device: bool) -> None:
+    def after(self, event: Event, length: int, *, on_device: bool) -> None:
+        """length: of the event as far as it is known, 0 while events inside it follow."""
+        self.next[event.where] = event.start + length
         if on_device:
-            self.next[event.where] = event.start + event.length
             self.last[1] = self.at.get(event.link, self.last[1])
             return
-        self.next[event.where] = event.start
         if event.link:
             self.last[0] = event.link
             self.calls[event.link] = event.start
