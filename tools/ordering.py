@@ -89,7 +89,7 @@ def labelled(folders: Sequence[Path]) -> dict[str, list[Labelled]]:
         rows, _ = field.load(folder, folder.name)
         sets[folder.name] = []
         for row in rows:
-            kernel = next(iter(read_kernels(folder / f"{row.program.replace('/', '_')}.ncu-rep")))
+            kernel = next(iter(read_kernels(str(folder / f"{row.program.replace('/', '_')}.ncu-rep"))))
             found = counted(analyze_kernel(kernel, row.program).findings)
             sets[folder.name].append(Labelled(found, frozenset(row.label["accept"])))
     return sets

@@ -126,7 +126,7 @@ class BarrierStalls(ProfiledRule):
             estimate=facts.estimate.relieve(
                 touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
             ),
-            confidence=0.8 if share > 0.4 else 0.7 if few else 0.6 if phases else 0.5,
+            confidence=_sure(share, known=bool(few), phases=bool(phases)),
         )
 
     def by_counters(self, facts: Facts) -> Finding | None:
@@ -154,6 +154,11 @@ class BarrierStalls(ProfiledRule):
             i for i in code.where(lambda ins, op: op.space == "shared" and op.access in ("load", "store"))
             if code.cfg.loop_of[i] in around and code.executed[i] > 0
         ]  # fmt: skip
+
+
+def _sure(share: float, *, known: bool, phases: bool) -> float:
+    """By the share of the samples; less where only the waits are seen, more where it is known for whom."""
+    return 0.8 if share > 0.4 else 0.7 if known else 0.6 if phases else 0.5
 
 
 def _guards(code: Code, phases: list[int]) -> list[int]:
