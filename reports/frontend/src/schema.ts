@@ -70,7 +70,8 @@ export interface CompiledFigures {
 }
 
 export interface Condition {
-  holds: string; state: "assumed" | "check" | "proved"; why: string;
+  holds: string; state: "assumed" | "check" | "proved"; why: string; by: "" | "code" | "lanes" | "launch" | "values";
+  ran: number;
 }
 
 export interface ControlView {
@@ -141,8 +142,8 @@ export interface Finding {
 
 export interface Fix {
  
-  kind: "aggregate" | "align" | "block_size" | "build" | "copy_constants" | "descriptor_swizzle" | "divisor" | "fence" | "hoist" | "host_copy" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "neighbours" | "pad" | "qualifier" | "reciprocal" | "register" | "shared_bytes" | "stages" | "swizzle" | "texel_loads" | "tile" | "unroll" | "vector_access";
-  title: string; language: "" | "cuda" | "triton"; code: string; edits: Edit[];
+  kind: "aggregate" | "align" | "block_size" | "build" | "copy_constants" | "descriptor_swizzle" | "divisor" | "fence" | "hoist" | "host_copy" | "jam" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "neighbours" | "none" | "pad" | "qualifier" | "reciprocal" | "register" | "shared_bytes" | "stages" | "swizzle" | "texel_loads" | "tile" | "unroll" | "vector_access";
+  title: string; language: "" | "cuda" | "triton"; code: string; edits: Edit[]; above: number;
   parameters: Record<string, number | string>; conditions: Condition[]; proof: Proof[]; costs: string[];
   price: Estimate | null; refused: string;
 }
