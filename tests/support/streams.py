@@ -17,6 +17,8 @@ class Streams:
     def take(self, name: str, size: int) -> bytes:
         at = self.at[name]
         self.at[name] = at + size
+        if at + size > len(self.given[name]):
+            raise ValueError(f"{name}: out of range")
         return self.given[name][at : at + size]
 
     def put_number(self, name: str, value: int) -> None:
