@@ -39,7 +39,7 @@ STAY = (
     "traces/app.json.xz", "sass/tiles.sm_90a.cubin.xz",
 )  # fmt: skip
 """README.md names these files."""
-WHOLE = ("h200/ws_gemm.best/report", "h200/gemm_f32.vector/report")
+WHOLE = ("h200/ws_gemm.best/report", "h200/gemm_f32.vector/report", "h200/row_stats.thread/report")
 """Reports with all that Nsight Compute wrote, as are those of sections/, which are about what was collected."""
 CHARTED = tuple(
     f"{case}/report" for case in (

@@ -32,6 +32,8 @@ BY_ADDRESS = frozenset({
     "launch__function_pcs", "sass__inst_executed_per_opcode_with_modifier_all",
 })  # fmt: skip
 """Metrics of which kscope reads the values by instruction, besides the samples of each reason to wait."""
+COMPARED = frozenset({"sm__maximum_warps_per_active_cycle_pct"})
+"""What tests hold kscope's own figures against."""
 DOUBLE = b"\x12\x09\x19"
 """Before the eight bytes of a double at the end of an instance: field 2, of nine bytes, which is a field 3."""
 BITS = 24
@@ -46,7 +48,7 @@ CODE, ENTRY = ".text.", ".nv.constant0."
 def metric_kept(name: str, series: Callable[[str], bool]) -> bool:
     if SAMPLED.match(name):
         return series(name)
-    return is_read(old_names.today(name)) or name in BY_ADDRESS or name.startswith(SETTINGS)
+    return is_read(old_names.today(name)) or name in BY_ADDRESS | COMPARED or name.startswith(SETTINGS)
 
 
 def instances_kept(name: str, series: Callable[[str], bool]) -> bool:
