@@ -54,23 +54,35 @@ def committed() -> dict[str, dict[str, list[str]]]:
     return out
 
 
+@cache
+def kept() -> dict[str, str]:
+    """Name -> text of each: those of a program's captures by case."""
+    out: dict[str, str] = {}
+    for path in golden.FOLDER.iterdir():
+        if path.is_file():
+            text = path.read_text(encoding="utf-8")
+            out |= golden.by_case(text) if path.suffix == ".json" else {path.name: text}
+    return out
+
+
 @pytest.mark.parametrize("case", reports.chosen())
 def test_unchanged(case: str, analysis: Callable[[str], Analysis]) -> None:
     for name, now in golden.golden(case, analysis(case)).items():
-        path = golden.FOLDER / name
-        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        before = kept().get(name, "")
         if before != now:
-            show(path, before, now)
+            show(golden.FOLDER / name, before, now)
     rules = {code: lines for code, lines in golden.said(case, analysis(case)).items() if lines}
     assert committed().get(case, {}) == rules, "reports/h200/rules has changed: run `make golden` and review"
 
 
 def test_nothing_is_left_over() -> None:
     cases = reports.every_case()
-    expected = {f"{case}.json" for case in cases} | {f"{case}.txt" for case in golden.LAYOUTS}
+    expected = {f"{program}.json" for program in reports.programs().values()}
+    expected |= {f"{case}.txt" for case in golden.LAYOUTS}
     expected |= {f"rules/{rule.code}.txt" for rule in all_rules() if issubclass(rule, Rule)}
     files = [path for path in golden.FOLDER.rglob("*") if path.is_file()]
     assert {f.relative_to(golden.FOLDER).as_posix() for f in files} == expected, "run `make golden`"
+    assert {name for name in kept() if name.endswith(".json")} == {f"{case}.json" for case in cases}
     assert set(committed()) <= set(cases) and set(golden.LAYOUTS) <= set(cases)
     assert sum(f.stat().st_size for f in files) < BYTES
 
@@ -154,8 +166,18 @@ def test_lines_are_as_long_as_a_review_reads() -> None:
 
 def test_rounding() -> None:
     given = {"a": [1.23456, 123456.0, 0.000123456], "b": 7, "c": None, "d": f"{ROOT}/fixtures/x", "hot": list(range(9))}
-    expected = {"a": [1.23, 123000.0, 0.000123], "b": 7, "d": "fixtures/x", "hot": [0, 1]}
+    expected = {"a": [1.23, 123000.0, 0.000123], "b": 7, "d": "fixtures/x", "hot": [0]}
     assert golden.shortened(given) == expected
+
+
+def test_cases_of_a_program_stand_in_one_file() -> None:
+    """And come out of it as they went in."""
+    cases = [case for case, program in reports.programs().items() if program == "r3"]
+    files = {f"{case}.json": golden.lines_of({"a": ["x" * 90, {"b": "}"}], "c": case}) + "\n" for case in cases}
+    both = golden.together({**files, "x.txt": "text\n"})
+    assert sorted(both) == ["r3.json", "x.txt"] and len(cases) > 3
+    assert golden.by_case(both["r3.json"]) == files
+    assert [one["c"] for one in json.loads(both["r3.json"]).values()] == sorted(cases)
 
 
 def test_the_tool_finds_drift(tmp_path: Path) -> None:

@@ -2,16 +2,16 @@
 
     python tools/golden.py [--check] [FOLDER]
 
-- CASE.json: the Analysis, shortened to what a review can read: numbers to three significant digits, paths relative to
-  the repository, the first entries of long lists (FIRST), the beginnings of NVIDIA's messages. It leaves out
-  their tables, fields that are null and need not be there, and what changes with every rule that is added: which rules
-  passed, which could not be checked.
+- PROGRAM.json: of the captures of a program, by their names, the Analysis, shortened to what a review can read: numbers
+  to three significant digits, paths relative to the repository, the first entries of long lists (FIRST), the beginnings
+  of NVIDIA's messages. It leaves out their tables, fields that are null and need not be there, and what changes with
+  every rule that is added: which rules passed, which could not be checked.
 - rules/CODE.txt: what one rule says of all captures, a line each: `fires 1.10x CASE` with the promised speed-up (`-` if
   none), its severity, or `n/a CASE WHY`, or `error CASE WHAT`. Of captures without a line it found nothing.
 - CASE.txt: the whole text, of LAYOUTS only.
 
-So a new rule adds its own file and changes the captures on which it fires. `--check` writes nothing and exits 1 where
-the folder differs.
+So a new rule adds its own file and changes the programs on whose captures it fires. `--check` writes nothing and exits
+1 where the folder differs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FOLDER = ROOT / "reports" / "h200"
 BUILD = ROOT / "build"  # where tests/support/patches.py puts plain reports
 FIRST = {
-    "hot": 2, "stalls": 4, "utilization": 4, "locations": 2, "nvidia": 1, "covered": 3, "cause_pcs": 1,
+    "hot": 1, "stalls": 3, "utilization": 3, "locations": 2, "nvidia": 1, "covered": 3, "cause_pcs": 1,
     "conditions": 1, "proof": 1, "edits": 1, "remedies": 1, "costs": 1, "operators": 3,
 }  # fmt: skip; entries kept of lists
 SELDOM = (
@@ -172,6 +172,31 @@ def shortened(value: Any) -> Any:
     return [shortened(v) for v in value] if isinstance(value, list | tuple) else value
 
 
+CASE = re.compile(r'^"(.+?)": (?=\{)', re.MULTILINE)
+"""Begins what a file says of a case."""
+
+
+def together(files: Mapping[str, str]) -> dict[str, str]:
+    """The files as they are kept: what is said of the captures of one program (`CASE.json`) is one file."""
+    from tests.support import reports
+
+    kept, parts = dict[str, str](), dict[str, list[str]]()
+    for name, text in sorted(files.items()):
+        if name.endswith(".json"):
+            case = name.removesuffix(".json")
+            parts.setdefault(f"{reports.programs()[case]}.json", []).append(f'"{case}": {text.rstrip()}')
+        else:
+            kept[name] = text
+    return kept | {name: "{\n" + ",\n".join(mine) + "\n}\n" for name, mine in parts.items()}
+
+
+def by_case(text: str) -> dict[str, str]:
+    """`CASE.json` -> what a file of `together` says of it."""
+    _, *found = CASE.split(text.removesuffix("\n}\n"))
+    pairs = zip(found[::2], found[1::2], strict=True)
+    return {f"{case}.json": said.rstrip().removesuffix(",") + "\n" for case, said in pairs}
+
+
 def drift(folder: Path, files: dict[str, str]) -> list[str]:
     """Names of files that are missing, or differ, or belong to no case."""
     stale = [n for n, t in files.items() if not (folder / n).is_file() or (folder / n).read_text("utf-8") != t]
@@ -201,7 +226,7 @@ def main(arguments: list[str]) -> int:
         analysis = analyze(case)
         files |= golden(case, analysis)
         saids[case] = said(case, analysis)
-    files |= rule_files(saids)
+    files = together(files) | rule_files(saids)
     changed = drift(folder, files)
     if not check:
         write(folder, files)

@@ -24,17 +24,31 @@ def tables(folder: Path) -> dict[str, dict[str, Any]]:
     """Case -> what is said of it, sorted."""
     found: dict[str, dict[str, Any]] = {}
     for file in folder.glob(f"{TABLES}/*.toml"):
-        found |= tomllib.loads(file.read_text(encoding="utf-8"))
+        found |= _tables_of(file)
     for file in folder.glob(f"*/{NEW}"):
-        found[file.parent.name] = tomllib.loads(file.read_text(encoding="utf-8"))
+        found[file.parent.name] = _tables_of(file)
     return dict(sorted(found.items()))
+
+
+def programs(folder: Path) -> dict[str, str]:
+    """Case -> the program whose kernel it is: the name of the file of its tables, or of its source while it is new."""
+    found = {case: file.stem for file in folder.glob(f"{TABLES}/*.toml") for case in _tables_of(file)}
+    return found | {file.parent.name: _program(_tables_of(file)) for file in folder.glob(f"*/{NEW}")}
+
+
+def _tables_of(file: Path) -> dict[str, Any]:
+    return tomllib.loads(file.read_text(encoding="utf-8"))
+
+
+def _program(table: Mapping[str, Any]) -> str:
+    return Path(table.get("kernel", {}).get("source", "others")).stem
 
 
 def gather(folder: Path) -> None:
     """Put the tables of new cases into the file of their program, in the order of names."""
     for file in sorted(folder.glob(f"*/{NEW}")):
         text, case = file.read_text(encoding="utf-8").strip(), file.parent.name
-        program = Path(tomllib.loads(text).get("kernel", {}).get("source", "others")).stem
+        program = _program(tomllib.loads(text))
         target = folder / TABLES / f"{program}.toml"
         target.parent.mkdir(exist_ok=True)
         kept = target.read_text(encoding="utf-8") if target.is_file() else ""

@@ -73,6 +73,12 @@ def _tables() -> dict[str, dict[str, Any]]:
     return captures.tables(FIXTURES)
 
 
+@cache
+def programs() -> dict[str, str]:
+    """Capture -> the program that it is of."""
+    return captures.programs(FIXTURES)
+
+
 SEVERAL = "multi_kernels"
 """The one capture of more than one kernel."""
 
