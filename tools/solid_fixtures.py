@@ -40,7 +40,7 @@ STAY = (
 )  # fmt: skip
 """README.md names these files."""
 WHOLE = ("h200/ws_gemm.best/report", "h200/gemm_f32.vector/report", "h200/row_stats.thread/report")
-"""Reports with all that Nsight Compute wrote, as are those of sections/, which are about what was collected."""
+"""Reports with all that Nsight Compute wrote but PTX, as are those of sections/, which are about what was collected."""
 CHARTED = tuple(
     f"{case}/report" for case in (
         "h200/sgemm.blocktile2d", f"h200/{reports.SEVERAL}", "h200/ws_gemm.epilogue_exposed", "dials/ws_gemm.tiles2",
@@ -105,7 +105,7 @@ def prepared(every: Mapping[str, Callable[[], bytes]]) -> dict[str, bytes]:
 
     return {
         name: strip_unread.stripped(data(), partial(wanted, name), images, 52 if name in EXACT else strip_unread.BITS)
-        if _is_stripped(name) else data()
+        if _is_stripped(name) else strip_unread.without_ptx(data())
         for name, data in every.items()
     }
 

@@ -110,8 +110,18 @@ def stripped(
             names += _table(header)
             parts = [_result(message, names, metric, instances, bits) for message in messages(payload)]
         else:
-            parts = [_source(message, images) for message in messages(payload)]
+            parts = [_source(message, images.stripped) if images else message for message in messages(payload)]
         payload = b"".join(map(framed, parts))
+        out += [framed(replaced_payload(header, len(payload))), payload]
+    return b"".join(out)
+
+
+def without_ptx(data: bytes) -> bytes:
+    """The report with zeros for the PTX of its images, all else as it is."""
+    out = [data[: 8 + u32(data, 4)]]
+    for header, payload in _blocks(data):
+        if not _has_results(header):
+            payload = b"".join(framed(_source(message, without)) for message in messages(payload))
         out += [framed(replaced_payload(header, len(payload))), payload]
     return b"".join(out)
 
@@ -163,11 +173,9 @@ def _number(metric: bytes) -> int:
     return next(int(v) for n, v, _ in fields(metric) if n == NAME and isinstance(v, int))
 
 
-def _source(message: bytes, images: Images | None) -> bytes:
-    if images is None:
-        return message
+def _source(message: bytes, changed: Callable[[bytes], bytes]) -> bytes:
     return b"".join(
-        _field(IMAGE, images.stripped(value)) if number == IMAGE and isinstance(value, bytes) else raw
+        _field(IMAGE, changed(value)) if number == IMAGE and isinstance(value, bytes) else raw
         for number, value, raw in fields(message)
     )
 
