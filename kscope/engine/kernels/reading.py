@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kscope.model.faults import NO_CODE
 from kscope.model.kernel import Kernel
-from kscope.parsers import toolchain
 
 TOOL = "nvdisasm"
 REPORT = "REPORT"
@@ -22,6 +21,8 @@ def reading(kernel: Kernel) -> tuple[str, str] | None:
     the chip reads it from the report. None elsewhere."""
     if not unreadable(kernel):
         return None
+    from kscope.parsers import toolchain  # starts programs, which ordinary reports need not
+
     sm = kernel.device.sm
     _, last = toolchain.limits(sm)
     why = f"the code is in the report, and what is installed does not read sm_{sm} ({toolchain.span(sm)})"

@@ -7,8 +7,6 @@ Added up by what the instruction does, the sums stand in for the tables' counter
 
 from __future__ import annotations
 
-import re
-
 from kscope.isa.families import by_opcode
 from kscope.model.kernel import Kernel
 
@@ -17,7 +15,6 @@ LOCAL = "memory_l2_theoretical_sectors_local"
 KINDS = by_opcode("l1_counter")
 """Opcode without its modifiers -> space and operation, as l1tex's counters spell them. Their sums equal those counters
 within 2 % on 80 of 84 captures of fixtures/h200."""
-_OPCODE = re.compile(r"^(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_]*)")
 
 
 def asked(kernel: Kernel) -> dict[str, tuple[float, float]]:
@@ -29,7 +26,7 @@ def asked(kernel: Kernel) -> dict[str, tuple[float, float]]:
     executed = columns.get("inst_executed")
     if executed is None:
         return {}
-    kinds = {ins.pc: kind for ins in kernel.program.instructions if (kind := _kind(ins.text)) is not None}
+    kinds = {ins.pc: kind for ins in kernel.program.instructions if (kind := KINDS.get(ins.opcode)) is not None}
     sectors = {"global": columns.get(GLOBAL), "local": columns.get(LOCAL)}
     for i, pc in enumerate(kernel.counters.offsets):
         if (kind := kinds.get(pc)) is not None:
@@ -37,8 +34,3 @@ def asked(kernel: Kernel) -> dict[str, tuple[float, float]]:
             requests, touched = out.get(kind, (0.0, 0.0))
             out[kind] = (requests + executed[i], touched + (column[i] if column is not None else 0.0))
     return out
-
-
-def _kind(text: str) -> str | None:
-    found = _OPCODE.match(text)
-    return KINDS.get(found[1]) if found is not None else None

@@ -192,14 +192,14 @@ def test_dash_is_standard_output() -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_dash_reads_standard_input(packed: bool) -> None:
-    data = TRIAD.read_bytes()
+    data = CONFLICTS.read_bytes()
     done = subprocess.run(
         [sys.executable, "-m", "kscope", "analyze", "-", "--format", "json"],
         input=data if packed else lzma.decompress(data), capture_output=True, check=True,
     )  # fmt: skip
     analysis = from_json(done.stdout)
     assert [i.path for i in analysis.inputs] == ["-"]
-    assert analysis.kernels[0].verdict.limiter == "dram_bandwidth"
+    assert analysis.kernels[0].verdict.limiter == "shared_memory"
 
 
 def test_dash_without_input_is_one_line() -> None:

@@ -20,7 +20,7 @@ from kscope.parsers.ncu.kernels import read_kernels, to_kernel
 from tests.support import reports
 
 Rows = list[tuple[int, str, "str | None", "int | None"]]
-TWICE = ("bank_conflict.slow", "bank_conflict.fast", "bank_conflict.slow")
+TWICE = ("atomics.slow", "atomics.fast", "atomics.slow")
 CODE: Rows = [(0, "S2R R0, SR_TID.X", None, None), (16, "IADD3 R1, R0, 0x1, RZ", None, None), (32, "EXIT", None, None)]
 
 

@@ -8,9 +8,9 @@ from kscope.cli.machine._deep import plans
 from kscope.cli.machine._record import Plan
 from kscope.engine.run import analyze_paths
 from kscope.reports import Options, render
-from tests.support.reports import FIXTURES
+from tests.support import traces
 
-TRACE = FIXTURES.parent / "traces" / "fp32_products.json.xz"
+TRACE = traces.path("fp32_products")
 
 
 def test_the_few_launches_that_matter_in_the_steady_state() -> None:

@@ -101,6 +101,9 @@ OTHER_TEXT = {
     "features/timeline/operations/profiling.py": "names of kernels",
     "features/timeline/operations/operator_work.py": "names of operators",
     "features/timeline/operations/api_names.py": "names of API calls",
+    "features/timeline/operations/counters.py": "names of sampled counters",
+    "features/timeline/operations/projected.py": "names of ranges",
+    "features/timeline/operations/single_precision.py": "names of kernels",
     "features/timeline/operations/steps.py": "names of ranges",
     "features/timeline/operations/torch_compile.py": "names of ranges",
 }  # fmt: skip

@@ -13,9 +13,9 @@ import pytest
 from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.operations.memory import BEFORE, Memory
 from kscope.parsers.timeline.kineto import read
-from tests.support.reports import FIXTURES
+from tests.support import traces
 
-TRACE = FIXTURES.parent / "traces" / "item_loop.json.xz"
+TRACE = traces.path("item_loop")
 HELD = 1 << 20  # allocated before the recording began
 
 
@@ -117,6 +117,6 @@ def test_rows_that_are_none(change: dict[str, Any], tmp_path: Path) -> None:
 )  # fmt: skip
 def test_what_torch_itself_counted(name: str, peak: int, reserved: int, growth: int) -> None:
     """torch.cuda's own figures at the end of programs/memory.py, on an H100."""
-    (one,) = TimelineView(read(FIXTURES.parent / "traces" / "memory" / f"{name}.json.xz")).memory
+    (one,) = TimelineView(read(traces.path(f"memory/{name}"))).memory
     assert (one.peak, one.reserved, one.growth) == (peak, reserved, growth)
     assert sum(size for _, size in one.holders) == peak
