@@ -11,6 +11,7 @@ import pytest
 import kscope
 from kscope.reports import REPORTERS
 from tests.cli.running import CONFLICTS
+from tests.support import reports
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -18,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_the_guide_is_true(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("COLUMNS", "")
+    reports.fixture("bank_conflict.fast")  # as `make fixtures` puts it there
     text = (ROOT / "guides" / "python.md").read_text(encoding="utf-8")
     example = doctest.DocTestParser().get_doctest(re.sub(r"^```.*$", "", text, flags=re.M), {}, "guide", None, 0)
     said: list[str] = []

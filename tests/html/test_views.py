@@ -15,7 +15,7 @@ import pytest
 from kscope.model.contract.detail import Detail
 from kscope.reports import Options, render
 from tests.html.conftest import page_of
-from tests.support import large, sass, traces
+from tests.support import large, reports, sass, traces
 from tests.support.browser import Visit
 from tests.support.reports import fixture
 
@@ -372,14 +372,19 @@ def test_diff(visit: Callable[..., Visit], tmp_path: Path) -> None:
     from kscope.engine.run import analyze_paths
     from kscope.reports.html.page import render_diff
 
-    sides = [analyze_paths([fixture(f"bank_conflict.{variant}")]) for variant in ("slow", "fast")]
+    sides = []
+    for case in ("bank_conflict.slow", "bank_conflict.fast"):
+        report = tmp_path / case / "report.ncu-rep"
+        report.parent.mkdir()
+        report.write_bytes(reports.plain(case))
+        sides.append(analyze_paths([report]))
     path = tmp_path / "diff.html"
     path.write_text(render_diff(compare(*sides)), "utf-8")
     page = visit(path).go()
     assert "faster" in page.inner_text(".sentence")
-    named = "bank_conflict.slow/report.ncu-rep.xz \u2192 bank_conflict.fast/report.ncu-rep.xz"
+    named = "bank_conflict.slow/report.ncu-rep \u2192 bank_conflict.fast/report.ncu-rep"
     assert page.inner_text(".crumbs") == named and named in page.inner_text(".about")
-    assert page.title().startswith("bank_conflict.slow/report.ncu-rep.xz and bank_conflict.fast/")
+    assert page.title().startswith("bank_conflict.slow/report.ncu-rep and bank_conflict.fast/")
     assert "MEM103" in page.inner_text(".promises")
     assert "measured" in page.inner_text(".promises")
     slow, fast = (page.locator(".pair .fill").nth(i).bounding_box()["width"] for i in (0, 1))
