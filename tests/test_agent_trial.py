@@ -153,7 +153,7 @@ def test_the_last_whole_file_counts() -> None:
         (f"```\n#include_next <a.h>\n{BODY}```", "include_next"),
         (f"```\n#embed </etc/passwd>\n{BODY}```", "#embed"),
         (f'```\nasm(".incbin \\"/etc/passwd\\"");\n{BODY}```', "incbin"),
-        (f"```\n#if __has_include(</root/.ssh/id>)\n#endif\n{BODY}```", "__has_include"),
+        (f"```\n#if __has_include(</etc/shadow>)\n#endif\n{BODY}```", "__has_include"),
         (f"```\n{BODY}\0```", "NUL"), ("x" * 300_000, "over 262,144 bytes"), (b"```\n\xff\xfe\n```", "UTF-8"),
         ("`" * 200_000, "defines"), ("```\n" * 60_000, "defines"), ("rowsum(" * 30_000, "no fenced"),
         ("```\n" + "rowsum(" * 30_000 + "\n```", "defines"),

@@ -70,7 +70,8 @@ def _placed(setting: Setting, fix: Fix) -> Fix:
         return fix
     lines, first = setting.lines(fix.edits[0].file), min(e.line for e in fix.edits)
     if "<" in setting.instance.partition("(")[0]:
-        others = Condition(holds="the template's other instances may change with it", state="check", why="one text")
+        why = "they are made of the same lines"
+        others = Condition(holds="the template's other instances may change with it", state="check", why=why)
         fix = msgspec.structs.replace(fix, conditions=[*fix.conditions, others])
     if "{" not in fix.code:
         return fix

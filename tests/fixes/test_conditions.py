@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import kscope.fixes
-from kscope.fixes.given.conditions import proved, reads, shown
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.propose import MAKERS
 from kscope.model.contract.fixes import Fix
+from kscope.model.kernel import Kernel
 from tests.support import captures, reports
 from tests.support.with_sources import diagnosed
 
@@ -48,7 +51,7 @@ def test_no_maker_calls_a_condition_proved_by_itself(path: Path) -> None:
 def test_every_maker_names_conditions_or_refuses(module: str) -> None:
     path = ROOM / f"{module.replace('.', '/')}.py"
     text = path.read_text("utf-8")
-    named = [c for name in ("Condition", "proved", "reads", "shown") for c in calls(path, name)]
+    named = [c for name in ("Condition", "proved", "reads", "shown", "not_written") for c in calls(path, name)]
     assert named or "refused=" in text
 
 
@@ -76,3 +79,18 @@ def test_every_proved_condition_of_every_capture_says_by_what() -> None:
 
 def all_of(case: str) -> list[Fix]:
     return [fix for finding in diagnosed(case).findings for fix in finding.fixes]
+
+
+@pytest.mark.parametrize(("case", "state"), [("attn.global", "proved"), ("adam.step", "check")])
+def test_other_parameters_may_still_point_into_one_array(
+    case: str, state: str, kernel: Callable[[str], Kernel]
+) -> None:
+    """Code shows through which parameters a kernel stores (one works in place); that the arrays do not overlap, no code
+    shows."""
+    program = kernel(case).program
+    assert program is not None
+    code = Listing(program)
+    loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    through, overlap = not_written(code, loads)
+    assert through.state == state
+    assert overlap.state == "check" and "overlap" in overlap.holds

@@ -19,6 +19,8 @@ REGISTRY, CATALOGUE, CASES = (
     Path("kscope/rules/registry.py"), Path("tests/rules/test_docs.py"), Path("tests/rules/test_on_captures.py"),
 )  # fmt: skip
 
+# What is to be written stands as TODO in the new rule's own file; tests/rules/test_docs.py refuses a rule that still
+# holds one. Nothing of the template itself is unfinished.
 TEMPLATE = '''"""TODO: one sentence that says what the rule is about.
 
 ## What it does

@@ -3,9 +3,13 @@ proved; how the source's text reads is assumed."""
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 
+from kscope.features.sass.listing import Listing
+from kscope.features.sass.slices import pointer
 from kscope.model.contract.fixes import Condition, Ground
+
+WRITES = ("store", "atomic", "reduction")
 
 
 def proved(holds: str, by: Ground, ran: int | Sized, why: str) -> Condition:
@@ -21,6 +25,19 @@ def proved(holds: str, by: Ground, ran: int | Sized, why: str) -> Condition:
 def reads(holds: str, why: str) -> Condition:
     """What the source's text says, as far as patterns over it tell."""
     return Condition(holds=holds, state="assumed", why=f"as the text reads: {why}")
+
+
+def not_written(code: Listing, loads: Sequence[int]) -> list[Condition]:
+    """That a kernel leaves alone what these load. Machine code shows through which parameters it stores; whether two of
+    them point into one array only the caller knows."""
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in WRITES)
+    read, written = {pointer(code, i) for i in loads}, {pointer(code, i) for i in stores}
+    apart = None not in read | written and not read & written
+    return [
+        shown(apart, "the kernel stores through other parameters than it loads these from", "code", [*loads, *stores],
+              "address slices of its stores and of the loads", "where some of its accesses start is not known"),
+        Condition(holds="none of those arrays overlap", state="check", why="two parameters may point into one array"),
+    ]  # fmt: skip
 
 
 def shown(yes: bool, holds: str, by: Ground, ran: int | Sized, why: str, otherwise: str = "") -> Condition:

@@ -8,8 +8,8 @@ import re
 from msgspec import Struct
 
 from kscope.features.sass.columns import total
-from kscope.features.sass.slices import gathers, pointer, steps_from_loaded
-from kscope.fixes.given.conditions import proved, reads, shown
+from kscope.features.sass.slices import gathers, steps_from_loaded
+from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Loop, Text, kernel_text, loops
@@ -44,14 +44,10 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or one is None or setting.launch is None:
         return []
     here = _loads(setting, text, one)
-    writes = ("store", "atomic", "reduction")
-    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
-    read, written = {pointer(code, i) for i in here}, {pointer(code, i) for i in stores}
     if not here or not _shared(text.code, one) or _taken(text.code, one):
         return []
     edits = _edits(setting, text, one)
     before = total(code.executed, here)
-    apart = None not in read and None not in written and not read & written
     return [
         Fix(
             kind="jam",
@@ -60,12 +56,7 @@ def fixes(asked: Asked) -> list[Fix]:
             edits=edits,
             parameters={"rounds": TOGETHER},
             conditions=[
-                reads("a round uses nothing that the round before has made", "what it writes stands behind its loop"),
-                shown(
-                    apart, "the kernel does not write what the rounds load", "code", [*here, *stores],
-                    "its stores start from other parameters (address slices)",
-                ),
-                proved("rounds behind the last are left out", "values", _rounds(), "written out for several lengths"),
+                *_apart_rounds(setting, here),
                 Condition(holds=f"registers hold {TOGETHER} rounds' values without spills", state="check",
                           why="kscope fix --check on the new cubin"),
             ],
@@ -95,9 +86,6 @@ def overlapped(asked: Asked) -> list[Fix]:
     rounds = int(one.outer.end) if one.outer.end.isdigit() else TOGETHER
     if not 1 < rounds <= TOGETHER:
         return []
-    writes = ("store", "atomic", "reduction")
-    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
-    read, written = {pointer(code, i) for i in here}, {pointer(code, i) for i in stores}
     return [
         Fix(
             kind="jam",
@@ -106,10 +94,7 @@ def overlapped(asked: Asked) -> list[Fix]:
             edits=_edits(setting, text, one, rounds),
             parameters={"rounds": rounds},
             conditions=[
-                reads("a round uses nothing that the round before has made", "what it writes stands behind its loop"),
-                shown(None not in read | written and not read & written, "the kernel does not write what it loads",
-                      "code", [*here, *stores], "its stores start from other parameters (address slices)"),
-                proved("rounds behind the last are left out", "values", _rounds(), "written out for several lengths"),
+                *_apart_rounds(setting, here),
                 Condition(holds="what a round starts from has no side effects", state="check", why="calls in its text"),
             ],
             proof=[
@@ -120,6 +105,15 @@ def overlapped(asked: Asked) -> list[Fix]:
             price=None,  # it was not timed as printed
         )
     ]  # fmt: skip
+
+
+def _apart_rounds(setting: Setting, loads: list[int]) -> list[Condition]:
+    """What rounds side by side stand on, whatever is gained by them."""
+    return [
+        reads("a round uses nothing that the round before has made", "what it writes stands behind its loop"),
+        *not_written(setting.code, loads),
+        proved("rounds behind the last are left out", "values", _rounds(), "the loops' bounds played for some lengths"),
+    ]
 
 
 def _loads(setting: Setting, text: Text, one: _Jam) -> list[int]:

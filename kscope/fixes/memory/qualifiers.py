@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from kscope.features.sass.columns import total
-from kscope.fixes.given.conditions import shown
+from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -18,8 +18,6 @@ def fixes(asked: Asked) -> list[Fix]:
     strong = code.ran(
         code.where(lambda ins, op: op.access == "load" and op.space == "global" and "STRONG" in ins.mods)
     )
-    writes = ("store", "atomic", "reduction")
-    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access in writes)
     if not strong:
         return []
     used = places(asked.setting, strong)
@@ -35,9 +33,6 @@ def fixes(asked: Asked) -> list[Fix]:
     edits = [e for e in edits if len(re.findall(r"\bvolatile\b", e.was)) == 1]  # which one is meant is clear
     if not edits:
         return []
-    read = {_pointer(asked, i) for i in strong} - {None}
-    written = {_pointer(asked, i) for i in stores}
-    apart = len(read) == 1 and None not in written and not read & written
     return [
         Fix(
             kind="qualifier",
@@ -45,8 +40,7 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             conditions=[
-                shown(apart, "the kernel does not write it", "code", [*strong, *stores],
-                      "its stores start from other parameters (address slices)"),
+                *not_written(code, strong),
                 Condition(holds="nobody else writes it meanwhile", state="check"),
             ],
             proof=[
@@ -58,9 +52,3 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
-
-
-def _pointer(asked: Asked, index: int) -> str | None:
-    from kscope.features.sass import slices
-
-    return slices.pointer(asked.setting.code, index)
