@@ -2,22 +2,34 @@
 
 Runs in the program's own interpreter as part of _launcher.py, which says what is recorded: the standard library alone,
 and the torch that the program has imported.
+
+A recording never begins while a range is open that an earlier one has seen begin: torch (to 2.13 at least) then writes
+the range's end into memory that the earlier one has given back (https://github.com/pytorch/pytorch/pull/188172 mends it
+for recordings of all threads), and the program dies of it some time later.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import signal
 import sys
 import threading
 import time
-from types import ModuleType
+import weakref
+from types import CellType, ModuleType
 from typing import Any
 
 AGAIN = 3.0  # each timed recording starts this many times later than the one before
 RETRY_S = 0.05
+TRIES = 40  # 2 s of them: calls of torch that stay open longer have the program's own loop inside
+# Where torch's Python calls into C++, which opens a range and calls Python again: backward, functions and operators
+# that are written in Python, compiled code.
+CALLS_BACK = {
+    "autograd", "_dynamo", "_functorch", "_higher_order_ops", "_inductor", "_library", "_ops.py", "_tensor.py",
+}  # fmt: skip
 
 
 class Recorder:
@@ -28,6 +40,7 @@ class Recorder:
         self.pid = os.getpid()
         self.torch: Any = None
         self.profiler: Any = None
+        self.early: Any = None  # what was stopped before what is asked for: it, its seconds, words
         self.range: Any = None
         self.optimizer: int | None = None
         self.count = 0  # optimizer steps
@@ -36,6 +49,8 @@ class Recorder:
         self.fault = ""
         self.finished = False
         self.calls: list[object] = []
+        self.torn: list[tuple[Any, object, bool]] = []  # ranges that were open when a recording ended: by whom, which
+        self.tries = 0
         self.kept: list[object] = []  # torch 2.13 crashes at exit if a profiler goes that was stopped inside a range
 
     # --- when
@@ -59,33 +74,63 @@ class Recorder:
             self.later(self.config["after"], self.timed_start)
 
     def timed_start(self) -> None:
-        if not self.count and not self.finished:
-            self.start()
-            self.later(self.config["seconds"], self.timed_stop)
+        if self.count or self.finished:
+            return
+        inside = self.calling_back()
+        if (inside and self.tries < TRIES) or (self.profiler is None and self.still_open()):
+            self.tries += inside
+            self.later(RETRY_S, self.timed_start)
+            return
+        self.tries = 0
+        if self.profiler is not None and not inside:
+            self.drop(f"its first {time.monotonic() - self.begun:.3g} s")
+            if self.torn:
+                self.later(RETRY_S, self.timed_start)
+                return
+        if self.profiler is None:
+            self.start()  # else what runs since the first use goes on
+        self.later(self.config["seconds"], self.timed_stop)
 
     def timed_stop(self) -> None:
         if self.count or self.finished:
             return
+        inside = self.calling_back()
+        if inside and self.tries < TRIES:
+            self.tries += 1
+            self.later(RETRY_S, self.timed_stop)
+            return
+        self.tries, self.finished = 0, inside  # a range of C++ that was torn cannot be followed: the last recording
         after = self.begun - self.first
-        self.save(f"{self.config['seconds']:g} s, {after:.0f} s after the first use of the GPU")
+        length = f"{self.config['seconds'] if after else time.monotonic() - self.begun:.3g} s"
+        self.save(f"{length}, {after:.0f} s after the first use of the GPU")
         if self.config["stop"]:
             self.end()
         else:
             self.later(max(after * (AGAIN - 1), 1.0), self.timed_start)
 
     def stepped(self, optimizer: Any, args: object, kwargs: object) -> None:
-        """After each step of the first optimizer that is seen."""
+        """After each step of the first optimizer that is seen, still inside the step's own range."""
         if self.finished or os.getpid() != self.pid or self.optimizer not in (None, id(optimizer)):
             return
         self.optimizer = id(optimizer)
         self.count += 1
         done = self.count - self.config["warmup"]
-        if done < 0 or (done == 0 and not self.start()):
+        if done == -1 and self.profiler is not None and self.only_step_open():
+            self.drop(f"its first {self.count} steps")  # else it goes on through the steps that are asked for
+        if done < 0:
             return
+        if self.profiler is None:
+            if self.still_open():
+                self.count -= 1  # after the next step, then
+                return
+            self.finished = not self.start()
+            if self.finished:
+                return
+            self.count, done = self.config["warmup"], 0
         self.close_range()
         if done == self.config["steps"]:
-            self.save(f"{done} steps after {self.config['warmup']}")
             self.finished = True
+            self.save(f"{done} steps after {self.config['warmup']}")
             if self.config["stop"]:
                 self.end()
         else:
@@ -96,8 +141,16 @@ class Recorder:
         """At the end of the program: keep what runs."""
         if os.getpid() != self.pid:
             return  # a forked worker
+        finished, self.finished = self.finished, True  # what is still to be called in time finds nothing to do
         self.close_range()
-        if self.profiler is not None and not self.finished:
+        length = 0.0 if self.profiler is None else time.monotonic() - self.begun
+        if self.early and not self.recorded and self.count <= self.config["warmup"] and length < self.early[1]:
+            if self.profiler is not None:
+                self.profiler.stop()
+                self.kept.append(self.profiler)
+            self.profiler = self.early[0]
+            self.save(self.early[2])
+        elif self.profiler is not None and not finished:
             done = self.count - self.config["warmup"]
             if self.count and done > 0:
                 self.save(f"{done} steps after {self.config['warmup']}; the program ended there")
@@ -114,11 +167,9 @@ class Recorder:
     # --- how
 
     def start(self) -> bool:
-        """Begin a recording; one that runs is thrown away. False where it could not begin."""
+        """Begin a recording. False where it could not begin."""
         torch = self.torch
         try:
-            if self.profiler is not None:
-                self.drop()
             kinds = torch.profiler.ProfilerActivity
             kinds = [kinds.CPU, kinds.CUDA] if self.config["cuda"] else [kinds.CPU]
             self.profiler = torch.profiler.profile(activities=kinds, record_shapes=self.config["shapes"])
@@ -131,10 +182,12 @@ class Recorder:
             self.fault = f"the profiler did not start: {type(e).__name__}: {e}"
             return False
 
-    def drop(self) -> None:
+    def drop(self, what: str) -> None:
         profiler, self.profiler = self.profiler, None
         self.kept.append(profiler)
         profiler.stop()
+        self.torn += self.open_ranges()
+        self.early = (profiler, time.monotonic() - self.begun, what)
 
     def save(self, what: str) -> None:
         profiler, self.profiler = self.profiler, None
@@ -142,7 +195,9 @@ class Recorder:
             return
         self.kept.append(profiler)
         try:
-            profiler.stop()
+            if not self.early or profiler is not self.early[0]:
+                profiler.stop()
+                self.torn += [] if self.finished else self.open_ranges()
             folder, name = os.path.split(self.config["out"])
             part = os.path.join(folder, f".part-{name}")  # so that a kill never leaves half a trace
             profiler.export_chrome_trace(part)
@@ -150,6 +205,48 @@ class Recorder:
             self.recorded, self.fault = what, ""
         except Exception as e:
             self.fault = f"the trace was not written: {type(e).__name__}: {e}"
+
+    def open_ranges(self) -> list[tuple[Any, object, bool]]:
+        """The program's ranges that are open, or may be: one that was kept cannot be asked whether it has ended. By
+        whom, which of its ranges, and whether that is a function's decorator."""
+        kind, there, cells = self.torch.autograd.profiler.record_function, [], []
+        for one in gc.get_objects():
+            if type(one) is kind and one is not self.range:
+                there.append(one)
+            elif type(one) is CellType:
+                cells.append(one)
+        held = {id(c.cell_contents) for c in cells if c != CellType()}
+        return [one for one in ((weakref.ref(o), o.record, id(o) in held) for o in there) if self.is_open(*one)]
+
+    def still_open(self) -> bool:
+        self.torn = [one for one in self.torn if self.is_open(*one)]
+        return bool(self.torn)
+
+    def is_open(self, by: Any, which: object, decorator: bool) -> bool:
+        """A decorator lives as long as its function; its range is open only while that is called."""
+        one = by()
+        if which is None or getattr(one, "record", None) is not which:
+            return False
+        frame = sys._getframe() if decorator else None
+        while frame is not None and not (frame.f_code.co_name == "inner" and frame.f_locals.get("self") is one):
+            frame = frame.f_back
+        return frame is not None or not decorator
+
+    def only_step_open(self) -> bool:
+        names = [str(getattr(r(), "name", "")) for r, *_ in self.open_ranges()]
+        return all(n.startswith("Optimizer.step") for n in names) and not self.calling_back()
+
+    def calling_back(self) -> bool:
+        """The program is inside a call of torch's C++ that may have a range open."""
+        folder, frame, stack = os.path.dirname(self.torch.__file__), sys._getframe(), []
+        while frame is not None:
+            stack.append(frame.f_code)
+            frame = frame.f_back  # type: ignore[assignment]
+        own = max(i for i, code in enumerate(stack) if code.co_filename == __file__)
+        inside = [(c.co_name, os.path.relpath(c.co_filename, folder).split(os.sep)[0]) for c in stack[own + 1 :]]
+        while inside and inside[0][1] in ("_compile.py", "_dynamo"):
+            del inside[0]  # what keeps the compiler out of this file
+        return any(name == "__torch_dispatch__" or part in CALLS_BACK for name, part in inside)
 
     def close_range(self) -> None:
         if self.range is not None:

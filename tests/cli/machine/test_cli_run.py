@@ -43,6 +43,55 @@ print("trained", sys.argv, __name__, flush=True)
 sys.exit(int(sys.argv[2]))
 """
 
+# Programs that watch the profiler: a recording that begins while a range is open that an earlier one saw begin is a
+# write to memory that was given back (torch 2.13).
+WATCHED = """
+import sys, time, torch
+from torch.autograd.profiler import record_function
+from torch.profiler import profile
+count, running, seen, torn, began = 0, False, {}, [], []
+enter, leave, start, stop = record_function.__enter__, record_function.__exit__, profile.start, profile.stop
+def entered(one):
+    if running: seen[id(one)] = count, one.name
+    return enter(one)
+def left(one, *args):
+    seen.pop(id(one), None)
+    return leave(one, *args)
+def started(one):
+    global count, running
+    torn.extend(name for during, name in seen.values() if during <= count)
+    count, running = count + 1, True
+    began.append(count)
+    start(one)
+def stopped(one):
+    global running
+    stop(one)
+    running = False
+record_function.__enter__, record_function.__exit__, profile.start, profile.stop = entered, left, started, stopped
+count, running = 1, True  # the recording that began with the import
+model = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+decorated = record_function("decorated")(lambda: (time.sleep(0.02), model(torch.randn(4, 8)).sum()))
+def train(steps):
+    for i in range(steps):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+def call(seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end: decorated()
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        call(2)
+        return x
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+BODY
+print("torn", torn, "recordings", count)
+"""
+
 
 def launched(folder: Path, *args: str, **config: object) -> subprocess.CompletedProcess[str]:
     config = {**CONFIG, "out": str(folder / "t.json"), **config}
@@ -354,6 +403,31 @@ def test_training_steps(tmp_path: Path) -> None:
     assert done.returncode == 0 and "<!doctype html>" in (tmp_path / "r.html").read_text("utf-8")
     done = kscope("run", "--", TORCH, tmp_path / "train.py", "4", "6")
     assert done.returncode == 3 and "1 steps after 3" in done.stderr and "ended with status 6" in done.stderr
+
+
+@torch
+@pytest.mark.parametrize(
+    ("body", "recorded"),
+    [("train(9)", "2 steps after 3"), ("train(4)", "1 steps after 3; the program ended there"),
+     ("train(3)", "its first 2 steps"), ("train(1)", "all of it"),
+     ("with record_function('epoch'): train(9)", "2 steps after 3"),
+     ("call(4)", "0.3 s, "), ("with record_function('all'): call(3)", "its first "),
+     ("with record_function('first'): call(1)\ncall(2)", "0.3 s, "),
+     ("Slow.apply(torch.ones(3, requires_grad=True))", "")],
+)  # fmt: skip
+def test_a_recording_begins_outside_the_ranges_of_the_one_before(tmp_path: Path, body: str, recorded: str) -> None:
+    (tmp_path / "s.py").write_text(WATCHED.replace("BODY", body))
+    config = {**CONFIG, "out": str(tmp_path / "t.json"), "after": 0.3, "seconds": 0.3}
+    command = [TORCH, str(LAUNCHER), json.dumps(config), "script", str(tmp_path / "s.py")]
+    perturbed = {**os.environ, "MALLOC_PERTURB_": "165"}  # memory that was given back is overwritten at once
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120, env=perturbed
+    )
+    assert done.returncode == 0, done.stderr
+    assert "torn [] recordings " in done.stdout
+    state = json.loads((tmp_path / "t.json.state").read_text())
+    assert state["recorded"].startswith(recorded) and state["recorded"] and not state["fault"]
+    assert json.loads((tmp_path / "t.json").read_text())["traceEvents"]
 
 
 @torch
