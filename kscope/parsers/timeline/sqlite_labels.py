@@ -37,7 +37,6 @@ _MORE = 0x80
 _WORD = np.uint64(32)
 _SLOT_BITS = 14  # of the table of sums: recordings have some hundred names of operators
 _SLOT = np.uint64(64 - _SLOT_BITS)
-_Found = tuple[NDArray[np.bool_], dict[int, Column], Integers, Integers]
 
 
 class Labelled(Struct, frozen=True):
@@ -78,7 +77,7 @@ def _blocks(pages: Pages, root: int) -> Iterator[tuple[Bytes, Integers, Integers
 
 def _fields(
     buffer: Bytes, at: Integers, stop: Integers, last: int, places: Sequence[int], text: int, known: int
-) -> _Found:
+) -> tuple[NDArray[np.bool_], dict[int, Column], Integers, Integers]:
     """(rows to keep, integers by place, begins and lengths of the texts, -1 for NULL) of records at these offsets."""
     head = gather(buffer, at, -(-(last + 3) // 8) * 8)
     first, differs = head[0].tolist(), differing(head).tolist()
@@ -94,7 +93,7 @@ def _fields(
             return np.where(wide, head[:, place + 2], head[:, place + 1])
         return np.ascontiguousarray(head[:, place + 1]) if differs[place + 1] else int(first[place + 1])
 
-    record = Record(buffer, at + (head[:, 0] if differs[0] else first[0]))
+    record = Record(buffer, at + (head[:, 0] if differs[0] else first[0]), _BEFORE)
     columns: dict[int, Column] = {}
     begin = length = np.zeros(0, dtype=np.int64)
     keep = np.ones(len(at), dtype=bool)
@@ -118,7 +117,7 @@ def _fields(
 
 
 _REAL, _RESERVED = 7, (10, 11)  # types of values, as sqlite_pages has them
-_BEHIND = 16  # bytes that are gathered together behind a text
+_BEFORE, _BEHIND = 32, 16  # bytes that are gathered together before a text, and behind it
 
 
 def _has(kind: int | Bytes, *wanted: int) -> bool:
@@ -187,40 +186,73 @@ class _Texts:
 def _summed(buffer: Bytes, begin: Integers, length: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.uint64]]:
     """(length before the cut, whether there is one, sum of what is before it) of each text. Eight bytes at a time, as
     far as the first comma: behind the name of an operator that is the cut."""
-    words, pairs = windows(buffer, "<u8"), windows(buffer, "V16")
     end, cut, sums = length.copy(), np.zeros(len(begin), dtype=bool), np.zeros(len(begin), dtype=np.uint64)
-    rows, at, rest = np.arange(len(begin)), begin, length
+    ahead, shortest = gather(buffer, begin, 8 * _AHEAD).view("<u8"), int(length.min())
+    live: Any = None  # all bits where no comma was met
     odd: list[Integers] = []
-    for number in range(_WIDTH // 8):
-        word: Any = words[at]
-        other = word ^ _COMMAS
-        comma = (other - _ONES) & ~other & _HIGHS  # its lowest bit is the highest one of the first comma
-        last = np.flatnonzero(rest < 8)
-        comma[last] &= _KEPT[rest[last]]
-        comma &= -comma
-        word &= (comma >> _SEVEN) - _ONE  # what is before it; all where there is none
-        word[last] &= _KEPT[rest[last]]
-        word ^= word >> _WORD
-        word *= _MIX[number]
-        sums[rows] = sums[rows] + word if number else word
+    for number in range(_AHEAD):
+        word = ahead[:, number].copy()
+        comma = _first_comma(word, _KEPT[np.clip(length - 8 * number, 0, 8)] if shortest < 8 * number + 8 else None)
+        if live is not None:
+            comma &= live
+            word &= live
+        sums += (word ^ word >> _WORD) * _MIX[number]
         found = np.flatnonzero(comma)
-        before = (np.bitwise_count(comma[found] - _ONE) >> 3).astype(np.int64)
-        pair = pairs[at[found] + before].view("<u8").reshape(-1, 2)
-        hit = (pair[:, 0] == _LONG) & (pair[:, 1] & _TWO == _REST) | (pair[:, 0] == _SHORT)
-        if not hit.all():
-            odd.append(rows[found[~hit]])  # a comma of the text's own
-            found, before = found[hit], before[hit]
-        end[rows[found]] = number * 8 + before
-        cut[rows[found]] = True
-        goes_on = np.flatnonzero((comma == 0) & (rest > 8))
-        if not len(goes_on):
+        if len(found):
+            odd.append(_cut(buffer, found, begin[found], comma[found], number, end, cut))
+            met = np.negative((comma == 0).astype(np.uint64))
+            live = met if live is None else live & met
+    over = length > 8 * _AHEAD
+    rows = np.flatnonzero(over if live is None else over & (live != 0))
+    words = windows(buffer, "<u8")
+    for number in range(_AHEAD, _WIDTH // 8):
+        if not len(rows):
             break
-        rows, at, rest = rows[goes_on], at[goes_on] + 8, rest[goes_on] - 8
-    if odd:
-        again = np.concatenate(odd)
+        word, rest = words[begin[rows] + 8 * number], length[rows] - 8 * number
+        comma = _first_comma(word, _KEPT[np.minimum(rest, 8)])
+        sums[rows] += (word ^ word >> _WORD) * _MIX[number]
+        found = np.flatnonzero(comma)
+        odd.append(_cut(buffer, rows[found], begin[rows[found]], comma[found], number, end, cut))
+        rows = rows[(comma == 0) & (rest > 8)]
+    if odd and len(again := np.concatenate(odd)):
         end[again], sums[again] = _past_commas(buffer, begin[again], length[again])
         cut[again] = end[again] < length[again]
     return end, cut, sums + (end * 2 + cut).astype(np.uint64) * _MIX[-1]
+
+
+_AHEAD = 4  # words of a text that are looked at whether or not it is over: most names are no longer
+
+
+def _first_comma(word: Any, kept: Any) -> NDArray[np.uint64]:
+    """The highest bit of the first byte that is a comma, 0 where none is; of `word` what is before it is left. kept:
+    bits that belong to the text, None for all."""
+    comma = word ^ _COMMAS
+    other: NDArray[np.uint64] = comma - _ONES
+    np.invert(comma, out=comma)
+    comma &= other
+    comma &= _HIGHS  # the lowest one that is left is right
+    if kept is not None:
+        comma &= kept
+        word &= kept
+    np.negative(comma, out=other)
+    comma &= other
+    np.right_shift(comma, _SEVEN, out=other)
+    other -= _ONE
+    word &= other
+    return comma  # type: ignore[no-any-return]
+
+
+def _cut(
+    buffer: Bytes, rows: Integers, begin: Integers, comma: Any, number: int, end: Integers, cut: NDArray[np.bool_]
+) -> Integers:
+    """Enter the cuts of the texts whose first comma is in their word `number`; the rows whose comma is none."""
+    before = (np.bitwise_count(comma - _ONE) >> 3).astype(np.int64) + 8 * number
+    pair = windows(buffer, "V16")[begin + before].view("<u8").reshape(-1, 2)
+    hit = (pair[:, 0] == _LONG) & (pair[:, 1] & _TWO == _REST) | (pair[:, 0] == _SHORT)
+    mine = rows if (every := bool(hit.all())) else rows[hit]
+    end[mine] = before if every else before[hit]
+    cut[mine] = True
+    return rows[:0] if every else rows[~hit]
 
 
 _COMMAS, _ONES, _HIGHS = (np.uint64(each * 0x0101010101010101) for each in (0x2C, 0x01, 0x80))

@@ -135,7 +135,8 @@ class Pages:
             if root == 1 or (pages[:, 0] != _INTERIOR).any():
                 raise Unusual("no table with row ids")
             pointers, there = self._pointers(pages, 12)
-            at = np.where(there, pointers.astype(np.int64), 8)  # what follows the last cell is the right-most child's number
+            # what follows the last cell is the right-most child's number
+            at = np.where(there, pointers.astype(np.int64), 8)
             at = np.append(at, np.full((len(level), 1), 8), axis=1) + np.arange(len(level))[:, None] * self.size
             there = np.append(there, np.ones((len(level), 1), dtype=bool), axis=1)
             level = windows(buffer, ">u4")[at[there]].astype(np.int64)

@@ -10,8 +10,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from kscope.features.timeline.operations.intervals import Cover, reached
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, blocks, column, combined
+from kscope.model.columns import Column, blocks, column, combined, is_constant
 
 KINDS = ("gpu", "between", "launch", "host")
 """Operations; what passes between two of a stream; from the beginning of a launch to its operation; the host."""
@@ -141,22 +142,21 @@ def on_host(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
         start, end = path.start[here], path.end[here]
         time[-1] += (end - start).sum()
         open_ = np.iinfo(np.int64).min  # until when an operator before is open
+        on_path = Cover(start, end)
+        alone = is_constant(spans.thread) and spans.thread[0] == thread  # no copies of millions of rows
         for rows in blocks(len(spans), AT_ONCE):
-            own = spans.thread[rows] == thread
+            own = slice(None) if alone else spans.thread[rows] == thread
             begin, until, name = (column_[rows][own] for column_ in (spans.start, spans.end, spans.name))
-            reach = np.maximum.accumulate(np.append(open_, until))
-            outer, open_ = begin >= reach[:-1], reach[-1]
-            inside = _before(start, end, until[outer]) - _before(start, end, begin[outer])
-            time[: len(names)] += np.bincount(name[outer], weights=inside, minlength=len(names))
+            if not len(begin):
+                continue
+            reach = reached(until)
+            outer = begin >= np.append(open_, np.maximum(reach[:-1], open_))
+            open_ = max(open_, int(reach[-1]))
+            if not outer.all():
+                begin, until, name = begin[outer], until[outer], name[outer]
+            inside = on_path.within(begin, until)
+            some = np.flatnonzero(inside)
+            time[: len(names)] += np.bincount(name[some], weights=inside[some], minlength=len(names))
     time[-1] -= time[:-1].sum()
     found = [(i, int(time[i])) for i in np.argsort(-time, kind="stable").tolist() if time[i] > 0]
     return [(names[i] if i < len(names) else NOTHING, ns) for i, ns in found]
-
-
-def _before(start: Column, end: Column, t: Column) -> Column:
-    """Time of disjoint intervals, in order, before each of these times."""
-    upto = np.append(0, np.cumsum(end - start))
-    at = np.searchsorted(start, t, side="right")
-    last = np.maximum(at - 1, 0)
-    found: Column = upto[at] - np.where(at > 0, np.maximum(end[last] - np.maximum(t, start[last]), 0), 0)
-    return found

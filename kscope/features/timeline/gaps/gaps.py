@@ -260,6 +260,8 @@ class Causes:
         timeline = self.facts.timeline
         for pattern, meant in ((_DATA, DATA), (COMPILING, LOADING)):
             named = self.facts.named(pattern)
+            if not named.any():
+                continue
             for spans in (timeline.ranges, timeline.operators):
                 mask = named[spans.name]
                 for one in np.unique(spans.thread[mask]).tolist():
