@@ -208,7 +208,8 @@ def _summed(buffer: Bytes, begin: Integers, length: Integers) -> tuple[Integers,
     for number in range(_AHEAD, _WIDTH // 8):
         if not len(rows):
             break
-        word, rest = words[begin[rows] + 8 * number], length[rows] - 8 * number
+        word = np.asarray(words[begin[rows] + 8 * number], dtype=np.uint64)
+        rest = length[rows] - 8 * number
         comma = _first_comma(word, _KEPT[np.minimum(rest, 8)])
         sums[rows] += (word ^ word >> _WORD) * _MIX[number]
         found = np.flatnonzero(comma)
