@@ -5,8 +5,8 @@
 FOLDER holds recordings that you fetched, under any name (tools/recordings.toml says whose they are and where they lie);
 they are found by the sha256 of their content, unpacked. A recording is right where its verdict is among those of its
 label; abstained where kscope says why the recording does not tell although the label names a verdict; wrong otherwise:
-a verdict that the label does not have, one where the recording tells nothing, or a file that cannot be read. --each: a
-line a recording, else only those that are not right.
+a verdict that the label does not have, one where the recording tells nothing, or a file that cannot be read. What only
+a second look allows (`later`) counts as wrong, and apart. --each: a line a recording, else those that are not right.
 """
 
 from __future__ import annotations
@@ -47,6 +47,11 @@ class Judged(msgspec.Struct, frozen=True):
     held: str
     said: str
     sentence: str
+
+    @property
+    def looked_up(self) -> bool:
+        """Wrong by a second look too."""
+        return self.held == "wrong" and self.said not in self.label.get("later", [])
 
 
 def content_hash(path: Path) -> str:
@@ -106,14 +111,14 @@ def table(rows: Sequence[Judged]) -> list[str]:
     for r in sorted(rows, key=lambda r: (r.label["repository"], r.label["path"])):
         name = f"{r.label['repository']}: {r.label['path'].rsplit('/', 1)[-1]}"
         lines.append(f"| {name} | {r.label['judged']} | {', '.join(r.label['right'])} | {r.said} | {r.held} |")
-    lines += ["", "| label | recordings | right | abstained | wrong |", "|---|---:|---:|---:|---:|"]
+    lines += ["", "| label | recordings | right | abstained | wrong | wrong, looked up |", "|---" + "|---:" * 5 + "|"]
     for title, some in [
         *((f"written {time} the first analysis", [r for r in rows if r.label["judged"] == time]) for time in TIMES),
         ("names a verdict", [r for r in rows if ABSTAIN not in r.label["right"]]),
         ("all", list(rows)),
     ]:
         cells = " | ".join(share(some, held) for held in ("right", "abstained", "wrong"))
-        lines.append(f"| {title} | {len(some)} | {cells} |")
+        lines.append(f"| {title} | {len(some)} | {cells} | {sum(r.looked_up for r in some)} |")
     return lines
 
 
