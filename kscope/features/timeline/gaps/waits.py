@@ -8,7 +8,6 @@ whole device need no more than their name. For the rest by time: what finished l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
@@ -179,7 +178,7 @@ class Waits:
         """Waits of streams for others, by the events that they wait for; of the computing streams, and those of most
         time first."""
         sums: dict[tuple[int, int, int, str], list[int]] = {}
-        for call, on, said_by in self._events():
+        for call, on, said_by in self._events:
             first = self._first_after(call)
             held = self._held(first, on, guess=said_by == GUESS) if first >= 0 else None
             if held is not None:
@@ -212,7 +211,7 @@ class Waits:
         low = int(self.facts.issued.min(where=inside, initial=self.facts.window[0]))  # the host may be far ahead
         pairs: list[tuple[int, int]] = []
         unknown = 0
-        for call, told, _ in self._events():
+        for call, told, _ in self._events:
             at, place = int(calls.start[call]), self._place(call)
             if found is None or place < 0 or (int(found.process[place]), int(found.record[place])) not in self._call:
                 unknown += at >= low
@@ -236,17 +235,17 @@ class Waits:
         at = int(np.searchsorted(self.facts.issued[rows], after))
         return int(rows[at]) if at < len(rows) else -1
 
-    def _events(self) -> Iterator[tuple[int, int, str]]:
+    @cached_property
+    def _events(self) -> list[tuple[int, int, str]]:
         """(call that makes a stream wait for an event, the operation that is for or -1, who says so) in the window."""
         facts = self.facts
         calls, (_, high, _) = facts.timeline.calls, facts.window
         named = facts.named(_STREAM_WAIT)
         some = len(calls) and named.any()
         rows = np.flatnonzero(named[calls.name] & (calls.start < high)) if some else column([])
-        for call in rows.tolist():
-            place = self._place(call)
-            told = self._told(place, 0) if place >= 0 else -1
-            yield call, told, GUESS if told < 0 else RECORDED
+        places = [(call, self._place(call)) for call in rows.tolist()]
+        told = [(call, self._told(place, 0) if place >= 0 else -1) for call, place in places]
+        return [(call, on, GUESS if on < 0 else RECORDED) for call, on in told]
 
     @cached_property
     def _issued(self) -> tuple[Column, Column]:
