@@ -32,4 +32,5 @@ def critical(view: TimelineView) -> CriticalPathFigures | None:
              KINDS[int(path.kind[i])])
             for i in longest.tolist()
         ],
+        events=path.events, events_unknown=path.unknown,
     )  # fmt: skip

@@ -53,6 +53,11 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
             f"{hidden.all:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
             "is mostly unknown; record with one profiler at a time, for a shorter time"
         )
+    if view.operations == 1 and facts.steps is None:
+        return None, (
+            "the window holds one GPU operation, and begins and ends with it: what the program does around it is not "
+            "in the recording; record more of the program's steady state"
+        )
     if view.operations < view.LEAST and facts.work_share < BUSY:
         return None, (
             f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "

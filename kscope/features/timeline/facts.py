@@ -79,7 +79,7 @@ class TimelineView:
     def critical(self) -> CriticalPath | None:
         """What the recording's end waited for; None without operations."""
         calls = self.causes.calls
-        return critical_path(self.facts, calls["sync"] | calls["copy"])
+        return critical_path(self.facts, calls["sync"] | calls["copy"], self.waits.held)
 
     @cached_property
     def memory(self) -> list[Memory]:

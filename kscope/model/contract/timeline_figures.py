@@ -85,6 +85,10 @@ class CriticalPathFigures(Struct, frozen=True, kw_only=True):
     pieces: Annotated[
         list[tuple[float, float, str]], Meta(description="begin and end from the window's beginning, us; the longest")
     ]
+    events: Annotated[int, Meta(description="times that the path goes over to a stream that another waited for")] = 0
+    events_unknown: Annotated[
+        int, Meta(description="waits of streams for events of which the recording tells no record: not followed")
+    ] = 0
 
 
 class MemoryHolder(Struct, frozen=True, kw_only=True):

@@ -192,9 +192,10 @@ class _Reader:
                 part.append(rows[kind == one])
         return {kind: _spans(np.concatenate(part)) for kind, part in parts.items()}
 
-    def syncs(self) -> Spans:
-        raw = self.tables.columns(_CUPTI + "SYNCHRONIZATION", ("start", "end", "syncType"))
-        name = [self.names[_SYNCS.get(int(t), "synchronize")] for t in raw["syncType"]]
+    def syncs(self, kinds: Column) -> Spans:
+        """kinds: of each row, as `awaited` has found them."""
+        raw = self.tables.columns(_CUPTI + "SYNCHRONIZATION", ("start", "end"))
+        name = [self.names[_SYNCS.get(kind, "synchronize")] for kind in kinds.tolist()]
         return spans(raw["start"], raw["end"], name, np.full(len(name), -1, dtype=np.int64))
 
     def meta(self) -> tuple[str | None, dict[int, str]]:
@@ -219,11 +220,12 @@ class _Reader:
         if len(overhead[1]):
             both = (operators, overhead[1])
             operators = spans(*(np.concatenate([getattr(s, f) for s in both]) for f in Spans.__struct_fields__))
+        waits = awaited(self.tables, calls, tuple(self.names))
         tables = (*(_CUPTI + t for t in ("KERNEL", "MEMCPY", "RUNTIME")), "NVTX_EVENTS")
         return Timeline(
             path=self.path, kind="nsys", tool_version=version, devices=devices, ops=ops, calls=calls,
-            syncs=self.syncs(), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
-            awaited=awaited(self.tables, calls), names=tuple(self.names),
+            syncs=self.syncs(waits.kind), ranges=ranges, operators=operators, overhead=overhead[0], full=overhead[2],
+            awaited=waits, names=tuple(self.names),
             thread_process=tuple((tid >> 24) & 0xFFFFFF for tid in self.threads),
             counters=counters(self.tables), recorder=Recorder() if len(ops) else recorder(self.tables, self.strings),
             coverage=Coverage(

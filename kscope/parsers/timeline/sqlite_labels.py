@@ -15,14 +15,17 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from kscope.model.columns import Column
+from kscope.model.columns import Column, constant
 from kscope.parsers.timeline.growing_column import Numbers
 from kscope.parsers.timeline.sqlite_pages import (
     SURELY_LOCAL,
     Bytes,
     Integers,
     Pages,
+    Record,
     Unusual,
+    differing,
+    gather,
     records,
     windows,
 )
@@ -34,7 +37,6 @@ _MORE = 0x80
 _WORD = np.uint64(32)
 _SLOT_BITS = 14  # of the table of sums: recordings have some hundred names of operators
 _SLOT = np.uint64(64 - _SLOT_BITS)
-_Found = tuple[NDArray[np.bool_], dict[int, Numbers], Integers, Integers]
 
 
 class Labelled(Struct, frozen=True):
@@ -73,67 +75,67 @@ def _blocks(pages: Pages, root: int) -> Iterator[tuple[Bytes, Integers, Integers
         yield some.buffer, at, stop, some.pages.stop / some.whole
 
 
-def _gathered(buffer: Bytes, at: Integers, dtype: str) -> Any:
-    """What stands at these offsets."""
-    item = np.dtype(dtype)
-    if int(at.max(initial=0)) + item.itemsize > len(buffer):
-        raise Unusual("a record outside its page")
-    return windows(buffer, dtype)[at]
-
-
 def _fields(
     buffer: Bytes, at: Integers, stop: Integers, last: int, places: Sequence[int], text: int, known: int
-) -> _Found:
+) -> tuple[NDArray[np.bool_], dict[int, Column], Integers, Integers]:
     """(rows to keep, integers by place, begins and lengths of the texts, -1 for NULL) of records at these offsets."""
-    head = _gathered(buffer, at, f"V{last + 3}").view(np.uint8).reshape(len(at), -1)
-    size = head[:, 0].astype(np.int64)
+    head = gather(buffer, at, -(-(last + 3) // 8) * 8)
+    first, differs = head[0].tolist(), differing(head).tolist()
     wide = head[:, text + 1] >= _MORE  # the type of a text of more than 57 bytes takes two
-    if int(head[:, 0].max()) >= _MORE or (size < last + 2 + wide).any():
+    some_wide = bool(wide.any())
+    short = (head[:, 0] < last + 2 + wide).any() if some_wide or differs[0] else first[0] < last + 2
+    if (int(head[:, 0].max()) if differs[0] else first[0]) >= _MORE or short:
         raise Unusual("a record unlike the table")
-    offset = at + size
-    columns: dict[int, Numbers] = {}
+
+    def kind_of(place: int) -> int | Bytes:
+        """The type of the values there, or of each."""
+        if place > text and some_wide:
+            return np.where(wide, head[:, place + 2], head[:, place + 1])
+        return np.ascontiguousarray(head[:, place + 1]) if differs[place + 1] else int(first[place + 1])
+
+    record = Record(buffer, at + (head[:, 0] if differs[0] else first[0]), _BEFORE)
+    columns: dict[int, Column] = {}
     begin = length = np.zeros(0, dtype=np.int64)
     keep = np.ones(len(at), dtype=bool)
     for place in range(last + 1):
-        kind, second = (head[:, place + i].astype(np.int64) for i in (1, 2))
-        if place >= text and wide.any():
-            if place == text and int(second[wide].max()) >= _MORE:
-                raise Unusual("a text of more than 8 KB")
-            kind = np.where(wide, second if place > text else (kind & 0x7F) << 7 | second, kind)
         if place == text:
-            begin, length = offset, np.where(kind == 0, -1, (kind - 13) >> 1)
-            if ((kind != 0) & ((kind < 13) | (kind & 1 == 0))).any():
-                raise Unusual("no text")
-            offset = offset + np.maximum(length, 0)
+            begin, length = record.at + record.shift, _lengths(head, text, wide if some_wide else None)
+            record = Record(buffer, begin + np.maximum(length, 0), _BEHIND)
             continue
-        if int(kind.max()) >= _MORE or ((kind == 7) | (kind == 10) | (kind == 11)).any():
+        kind = kind_of(place)
+        if (kind if isinstance(kind, int) else int(kind.max())) >= _MORE or _has(kind, _REAL) or _has(kind, *_RESERVED):
             raise Unusual("a value that is no integer")
-        width = _WIDTHS[kind]
         if place in places:
-            columns[place] = _integers(buffer, offset, kind, width)
+            value = record.value(kind)
+            columns[place] = constant(value, len(at)) if isinstance(value, int) else value
         if place == known:
-            keep = kind != 0
-        offset = offset + width
-    if (offset > stop).any():
+            keep = np.full(len(at), kind != 0) if isinstance(kind, int) else kind != 0
+        record.pass_by(kind)
+    if (record.at + record.shift > stop).any():
         raise Unusual("a record that ends early")
     return keep, columns, begin, length
 
 
-_WIDTHS = np.array([0, 1, 2, 3, 4, 6, 8, 8, 0, 0, 0, 0, *((t - 12) // 2 for t in range(12, 128))], dtype=np.int64)
-"""As sqlite_pages has them: bytes of a value by its serial type."""
+_REAL, _RESERVED = 7, (10, 11)  # types of values, as sqlite_pages has them
+_BEFORE, _BEHIND = 32, 16  # bytes that are gathered together before a text, and behind it
 
 
-def _integers(buffer: Bytes, at: Integers, kind: Integers, width: Integers) -> Numbers:
-    most = int(kind.max())
-    if most > 9:
-        raise Unusual("a value that is no integer")
-    if not most:
-        return np.zeros(len(at), dtype=np.int32)
-    values: Integers = _gathered(buffer, at, ">i8").astype(np.int64)
-    values >>= np.minimum(64 - 8 * width, 63)
-    if int(width.min()) == 0:
-        values = np.where(width > 0, values, kind == 9)
-    return values if most in (5, 6) or ((kind == 5) | (kind == 6)).any() else values.astype(np.int32)
+def _has(kind: int | Bytes, *wanted: int) -> bool:
+    return kind in wanted if isinstance(kind, int) else any(bool((kind == one).any()) for one in wanted)
+
+
+def _lengths(head: Bytes, text: int, wide: NDArray[np.bool_] | None) -> Integers:
+    """Of the texts whose types these heads of records have at a place, -1 for NULL. wide: those that take two bytes."""
+    kind = head[:, text + 1].astype(np.int64)
+    if wide is not None:
+        second = head[:, text + 2].astype(np.int64)
+        if int(second[wide].max()) >= _MORE:
+            raise Unusual("a text of more than 8 KB")
+        kind = np.where(wide, (kind & 0x7F) << 7 | second, kind)
+    if ((kind != 0) & ((kind < 13) | (kind & 1 == 0))).any():
+        raise Unusual("no text")
+    length: Integers = np.where(kind == 0, -1, (kind - 13) >> 1)
+    return length
 
 
 class _Texts:
@@ -184,35 +186,78 @@ class _Texts:
 def _summed(buffer: Bytes, begin: Integers, length: Integers) -> tuple[Integers, NDArray[np.bool_], NDArray[np.uint64]]:
     """(length before the cut, whether there is one, sum of what is before it) of each text. Eight bytes at a time, as
     far as the first comma: behind the name of an operator that is the cut."""
-    words, twos = windows(buffer, "<u8"), windows(buffer, "<u2")
     end, cut, sums = length.copy(), np.zeros(len(begin), dtype=bool), np.zeros(len(begin), dtype=np.uint64)
-    rows, at, rest = np.arange(len(begin)), begin, length
+    ahead, shortest = gather(buffer, begin, 8 * _AHEAD).view("<u8"), int(length.min())
+    live: Any = None  # all bits where no comma was met
     odd: list[Integers] = []
-    for number in range(_WIDTH // 8):
-        word: Any = words[at]
-        other = word ^ _COMMAS
-        comma = ~((other & _SEVENS) + _SEVENS | other | _SEVENS)  # the highest bit of each byte that is a comma
-        before = (np.bitwise_count((comma & -comma) - _ONE) >> 3).astype(np.int64)  # 8 where there is none
-        word &= _KEPT[np.minimum(before, rest)]
-        word ^= word >> _WORD
-        sums[rows] += word * _MIX[number]
-        found = np.flatnonzero((before < 8) & (before < rest))
-        where = at[found] + before[found]
-        hit = (words[where] == _LONG) & (twos[where + 8] == _REST) | (words[where] == _SHORT)
-        end[rows[found[hit]]] = number * 8 + before[found[hit]]
-        cut[rows[found[hit]]] = True
-        odd.append(rows[found[~hit]])  # a comma of the text's own
-        goes_on = np.flatnonzero((before == 8) & (rest > 8))
-        if not len(goes_on):
+    for number in range(_AHEAD):
+        word = ahead[:, number].copy()
+        comma = _first_comma(word, _KEPT[np.clip(length - 8 * number, 0, 8)] if shortest < 8 * number + 8 else None)
+        if live is not None:
+            comma &= live
+            word &= live
+        sums += (word ^ word >> _WORD) * _MIX[number]
+        found = np.flatnonzero(comma)
+        if len(found):
+            odd.append(_cut(buffer, found, begin[found], comma[found], number, end, cut))
+            met = np.negative((comma == 0).astype(np.uint64))
+            live = met if live is None else live & met
+    over = length > 8 * _AHEAD
+    rows = np.flatnonzero(over if live is None else over & (live != 0))
+    words = windows(buffer, "<u8")
+    for number in range(_AHEAD, _WIDTH // 8):
+        if not len(rows):
             break
-        rows, at, rest = rows[goes_on], at[goes_on] + 8, rest[goes_on] - 8
-    if len(again := np.concatenate(odd)):
+        word = np.asarray(words[begin[rows] + 8 * number], dtype=np.uint64)
+        rest = length[rows] - 8 * number
+        comma = _first_comma(word, _KEPT[np.minimum(rest, 8)])
+        sums[rows] += (word ^ word >> _WORD) * _MIX[number]
+        found = np.flatnonzero(comma)
+        odd.append(_cut(buffer, rows[found], begin[rows[found]], comma[found], number, end, cut))
+        rows = rows[(comma == 0) & (rest > 8)]
+    if odd and len(again := np.concatenate(odd)):
         end[again], sums[again] = _past_commas(buffer, begin[again], length[again])
         cut[again] = end[again] < length[again]
     return end, cut, sums + (end * 2 + cut).astype(np.uint64) * _MIX[-1]
 
 
-_COMMAS, _SEVENS, _ONE = np.uint64(0x2C2C2C2C2C2C2C2C), np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(1)
+_AHEAD = 4  # words of a text that are looked at whether or not it is over: most names are no longer
+
+
+def _first_comma(word: Any, kept: Any) -> NDArray[np.uint64]:
+    """The highest bit of the first byte that is a comma, 0 where none is; of `word` what is before it is left. kept:
+    bits that belong to the text, None for all."""
+    comma = word ^ _COMMAS
+    other: NDArray[np.uint64] = comma - _ONES
+    np.invert(comma, out=comma)
+    comma &= other
+    comma &= _HIGHS  # the lowest one that is left is right
+    if kept is not None:
+        comma &= kept
+        word &= kept
+    np.negative(comma, out=other)
+    comma &= other
+    np.right_shift(comma, _SEVEN, out=other)
+    other -= _ONE
+    word &= other
+    return comma  # type: ignore[no-any-return]
+
+
+def _cut(
+    buffer: Bytes, rows: Integers, begin: Integers, comma: Any, number: int, end: Integers, cut: NDArray[np.bool_]
+) -> Integers:
+    """Enter the cuts of the texts whose first comma is in their word `number`; the rows whose comma is none."""
+    before = (np.bitwise_count(comma - _ONE) >> 3).astype(np.int64) + 8 * number
+    pair = windows(buffer, "V16")[begin + before].view("<u8").reshape(-1, 2)
+    hit = (pair[:, 0] == _LONG) & (pair[:, 1] & _TWO == _REST) | (pair[:, 0] == _SHORT)
+    mine = rows if (every := bool(hit.all())) else rows[hit]
+    end[mine] = before if every else before[hit]
+    cut[mine] = True
+    return rows[:0] if every else rows[~hit]
+
+
+_COMMAS, _ONES, _HIGHS = (np.uint64(each * 0x0101010101010101) for each in (0x2C, 0x01, 0x80))
+_ONE, _SEVEN, _TWO = np.uint64(1), np.uint64(7), np.uint64(0xFFFF)
 _KEPT = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)  # masks of the first n bytes
 _MIX = np.frombuffer(os.urandom(8 * (_WIDTH // 8 + 1)), dtype=np.uint64) | np.uint64(1)
 """Factors of the sums that texts are told apart by: what a file holds cannot be made for them."""
@@ -220,7 +265,7 @@ _MIX = np.frombuffer(os.urandom(8 * (_WIDTH // 8 + 1)), dtype=np.uint64) | np.ui
 
 def _past_commas(buffer: Bytes, begin: Integers, length: Integers) -> tuple[Integers, NDArray[np.uint64]]:
     """(length before the cut, sum) of texts that have commas of their own."""
-    matrix = _gathered(buffer, begin, f"V{_WIDTH}").view(np.uint8).reshape(len(begin), _WIDTH)
+    matrix = gather(buffer, begin, _WIDTH)
     end = _ends(buffer, matrix, begin, length)
     matrix = np.where(np.arange(_WIDTH) < np.minimum(end, _WIDTH)[:, None], matrix, np.uint8(0))
     words = matrix.view("<u8")

@@ -135,7 +135,8 @@ class Pages:
             if root == 1 or (pages[:, 0] != _INTERIOR).any():
                 raise Unusual("no table with row ids")
             pointers, there = self._pointers(pages, 12)
-            at = np.where(there, pointers, 8)  # what follows the last cell is the right-most child's number
+            # what follows the last cell is the right-most child's number
+            at = np.where(there, pointers.astype(np.int64), 8)
             at = np.append(at, np.full((len(level), 1), 8), axis=1) + np.arange(len(level))[:, None] * self.size
             there = np.append(there, np.ones((len(level), 1), dtype=bool), axis=1)
             level = windows(buffer, ">u4")[at[there]].astype(np.int64)
@@ -143,15 +144,16 @@ class Pages:
                 break
         raise Unusual("a tree that does not end")
 
-    def _pointers(self, pages: Bytes, head: int) -> tuple[Integers, NDArray[np.bool_]]:
+    def _pointers(self, pages: Bytes, head: int) -> tuple[NDArray[np.uint16], NDArray[np.bool_]]:
         """Offsets of the cells in their pages, a row for each page, and which of them are there."""
         counts = pages[:, 3].astype(np.int64) << 8 | pages[:, 4]
         most = int(counts.max())
         if head + 2 * most > self.usable:
             raise Unusual("more cells than a page holds")
-        raw = np.ascontiguousarray(pages[:, head : head + 2 * most]).view(">u2").astype(np.int64)
-        there = np.arange(most) < counts[:, None]
-        if ((raw < head + 2 * counts[:, None]) | (raw > self.usable - 4))[there].any():
+        raw = np.ascontiguousarray(pages[:, head : head + 2 * most]).view(">u2").astype(np.uint16)
+        there = np.arange(most, dtype=np.uint16) < counts[:, None].astype(np.uint16)
+        least = np.minimum(head + 2 * counts[:, None], 0xFFFF).astype(np.uint16)
+        if (((raw < least) | (raw > self.usable - 4)) & there).any():
             raise Unusual("a cell outside its page")
         return raw, there
 
@@ -161,8 +163,8 @@ class Pages:
         if (pages[:, 0] != _LEAF).any():
             raise Unusual("no table with row ids")
         pointers, there = self._pointers(pages, 8)
-        begin = np.arange(count, dtype=np.int64)[:, None] * self.size
-        return (pointers + begin)[there], np.repeat(begin[:, 0] + self.usable, there.sum(axis=1))
+        begin = np.repeat(np.arange(count, dtype=np.int64) * self.size, there.sum(axis=1))
+        return pointers[there] + begin, begin + self.usable
 
 
 def windows(buffer: Bytes, dtype: str) -> NDArray[np.void]:
@@ -171,7 +173,7 @@ def windows(buffer: Bytes, dtype: str) -> NDArray[np.void]:
     return np.ndarray((len(buffer) - item.itemsize + 1,), dtype=item, buffer=buffer, strides=(1,))
 
 
-def _gather(buffer: Bytes, at: Integers, width: int) -> Bytes:
+def gather(buffer: Bytes, at: Integers, width: int) -> Bytes:
     """The `width` bytes at each offset, a row each."""
     if int(at.max()) + width > len(buffer):
         raise Unusual("a record outside its page")
@@ -189,9 +191,9 @@ def _decode(
     if (stop > ends).any():
         raise Unusual("a record outside its page")
     last = max(*places, *known) if known else max(places)
-    head = _gather(buffer, at, -(-(last + 2) // 8) * 8)
-    first, differing = head[0], _differing(head)
-    if ((first | differing)[: last + 2] >= _MORE).any() or int(head[:, 0].min()) < last + 2:
+    head = gather(buffer, at, -(-(last + 2) // 8) * 8)
+    first, differs = head[0], differing(head)
+    if ((first | differs)[: last + 2] >= _MORE).any() or int(head[:, 0].min()) < last + 2:
         raise Unusual("a record unlike the table")
     at += head[:, 0]
     keep = None
@@ -199,10 +201,10 @@ def _decode(
         null = head[:, place + 1] == 0
         if null.any():
             keep = ~null if keep is None else keep & ~null
-    record = _Record(buffer, at)
+    record = Record(buffer, at)
     values: dict[int, Values] = {}
     for place in range(last + 1):
-        type_ = np.ascontiguousarray(head[:, place + 1]) if differing[place + 1] else int(first[place + 1])
+        type_ = np.ascontiguousarray(head[:, place + 1]) if differs[place + 1] else int(first[place + 1])
         if place in places:
             values[place] = record.value(type_)
         record.pass_by(type_)
@@ -215,7 +217,7 @@ def _decode(
 
 def records(buffer: Bytes, cells: Integers) -> tuple[Integers, Integers]:
     """(sizes, offsets) of the records in the cells at these offsets: a cell begins with the size and the row id."""
-    lead = _gather(buffer, cells, 8)
+    lead = gather(buffer, cells, 8)
     sizes = lead[:, 0].astype(np.int64)
     more = lead.view(np.uint64)[:, 0] & _MORES
     if (more == more[0]).all():
@@ -237,18 +239,19 @@ def records(buffer: Bytes, cells: Integers) -> tuple[Integers, Integers]:
     return sizes, cells + each.argmin(axis=1) + 1
 
 
-def _differing(rows: Bytes) -> Bytes:
+def differing(rows: Bytes) -> Bytes:
     """The bits of each column that are not the same in all rows. The width is a multiple of eight."""
     words = rows.view(np.uint64)
     found = [np.bitwise_or.reduce(words[:, i] ^ words[0, i]) for i in range(words.shape[1])]
     return np.array(found, dtype=np.uint64).view(np.uint8)
 
 
-class _Record:
-    """Reads the values of many records one column after the other. at: offsets; shift: bytes behind them, for all."""
+class Record:
+    """Reads the values of many records one column after the other. at: offsets; shift: bytes behind them, for all;
+    width: of what is gathered together, bytes."""
 
-    def __init__(self, buffer: Bytes, at: Integers) -> None:
-        self.buffer, self.at, self.shift = buffer, at, 0
+    def __init__(self, buffer: Bytes, at: Integers, width: int = _WINDOW) -> None:
+        self.buffer, self.at, self.shift, self.width = buffer, at, 0, width
         self.window: Bytes | None = None
 
     def pass_by(self, type_: int | Bytes) -> None:
@@ -260,11 +263,11 @@ class _Record:
 
     def _eight(self) -> Integers:
         """The eight bytes here as numbers."""
-        if self.window is None or self.shift > _WINDOW - 8:
+        if self.window is None or self.shift > self.width - 8:
             self.at = self.at + self.shift
-            self.shift, self.window = 0, _gather(self.buffer, self.at, _WINDOW)
+            self.shift, self.window = 0, gather(self.buffer, self.at, self.width)
         there = (len(self.at),)
-        return np.ndarray(there, ">i8", self.window.data, self.shift, (_WINDOW,)).astype(np.int64)
+        return np.ndarray(there, ">i8", self.window.data, self.shift, (self.width,)).astype(np.int64)
 
     def value(self, type_: int | Bytes) -> Values:
         """The values here, of one serial type or of one each."""

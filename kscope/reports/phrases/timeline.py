@@ -80,9 +80,12 @@ def _critical(timeline: TimelineAnalysis) -> list[str]:
         return []
     longest = next((one for one in path.parts if one.name), None)
     most = f"; most in {quoted(longest.name)} ({words.time(longest.us)})" if longest is not None else ""
+    events = f"; {counted(path.events, 'time')} from one stream to another that it waited for" if path.events else ""
+    lost = counted(path.events_unknown, "wait")
+    unknown = f"; {lost} between streams not followed, their events were not recorded" if path.events_unknown else ""
     return [
         f"critical path {words.time(path.us)}: {path.gpu_pct:.0f} % operations, {path.between_pct:.0f} % between them, "
-        f"{path.launch_pct:.0f} % launches on their way, {path.host_pct:.0f} % the host{most}"
+        f"{path.launch_pct:.0f} % launches on their way, {path.host_pct:.0f} % the host{most}{events}{unknown}"
     ]
 
 

@@ -97,7 +97,7 @@ export interface CriticalPart {
 
 export interface CriticalPathFigures {
   us: number; gpu_pct: number; between_pct: number; launch_pct: number; host_pct: number; parts: CriticalPart[];
-  pieces: [number, number, string][];
+  pieces: [number, number, string][]; events: number; events_unknown: number;
 }
 
 export interface Detail {

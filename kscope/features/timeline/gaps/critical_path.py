@@ -1,7 +1,8 @@
 """The critical path of a recording: walked back from its end, each piece of it what the next one waited for. As in
 HolisticTraceAnalysis an operation waits for the one before it on its stream or, where that was over when it was issued,
-for the host; the host waits, where it synchronises, for the operation that ended last. What a stream or thread waits
-for of another beyond that (events between streams, threads that start one another) is not followed. Times in ns.
+for the host; the host waits, where it synchronises, for the operation that ended last. A stream that waits for an event
+waits for the operation before the event's record, where the recording says which that is; where it does not, the wait
+is not followed but counted. Threads that start one another are not followed. Times in ns.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from kscope.features.timeline.operations.intervals import Cover, reached
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, blocks, column, combined
+from kscope.model.columns import Column, blocks, column, combined, is_constant
 
 KINDS = ("gpu", "between", "launch", "host")
 """Operations; what passes between two of a stream; from the beginning of a launch to its operation; the host."""
@@ -21,7 +23,9 @@ AT_ONCE = 1 << 18  # operators that are looked at together: there may be million
 
 class CriticalPath(Struct, frozen=True):
     """start, end, kind (an index of KINDS): the pieces, in order, without gaps. thread: of the host's, else -1. first,
-    last: of the operations of a piece, by their places in `order`, else -1. order: operations by stream and start."""
+    last: of the operations of a piece, by their places in `order`, else -1. order: operations by stream and start.
+    events: how often the path goes from a stream to the one that it waited for. unknown: waits of streams for events of
+    which the recording does not say where they were recorded."""
 
     start: Column
     end: Column
@@ -30,16 +34,28 @@ class CriticalPath(Struct, frozen=True):
     first: Column
     last: Column
     order: Column
+    events: int = 0
+    unknown: int = 0
 
     def time(self, kind: str) -> int:
         mine = self.kind == KINDS.index(kind)
         return int((self.end - self.start)[mine].sum())
 
 
-class _Streams:
-    """Operations by stream. chained: those that the stream had waiting when the one before ended."""
+class Held(Struct, frozen=True):
+    """What events between streams hold up. op: the first operation behind each wait; on: the operation that it is for.
+    unknown: waits in the window of which the recording does not say what they are for."""
 
-    def __init__(self, facts: TimelineFacts) -> None:
+    op: Column
+    on: Column
+    unknown: int = 0
+
+
+class _Streams:
+    """Operations by stream. chained: those that the stream had waiting when the one before ended. held: the place of
+    the operation of another stream that each began after, -1 where it waited for no event or that was over before."""
+
+    def __init__(self, facts: TimelineFacts, held: Held | None) -> None:
         ops, calls, call = facts.timeline.ops, facts.timeline.calls, facts.call_of
         key = combined(ops.device, ops.process, ops.stream)
         self.order = np.lexsort((ops.end, ops.start, key))
@@ -49,7 +65,9 @@ class _Streams:
         self.issue = np.where(of >= 0, calls.start[of] if len(calls) else 0, np.iinfo(np.int64).min)
         same = np.append(False, key[self.order][1:] == key[self.order][:-1])
         before = np.append(np.int64(0), self.end[:-1])
-        self.chained = same & (before >= self.issue)
+        ready = np.maximum(np.where(same, before, np.iinfo(np.int64).min), self.issue)
+        self.held = self._held(held, ready) if held is not None else np.full(len(of), -1, dtype=np.int64)
+        self.chained = same & (before >= self.issue) & (self.held < 0)
         places = np.arange(len(of))
         self.head = np.maximum.accumulate(np.where(self.chained, 0, places))  # of each, the first of its chain
         upto = np.append(0, np.cumsum(self.end - self.start))
@@ -57,14 +75,29 @@ class _Streams:
         self.by_end = np.argsort(self.end, kind="stable")
         self.ends = self.end[self.by_end]
 
+    def _held(self, held: Held, ready: Column) -> Column:
+        """Of the events that an operation waited for, that of the operation which ended last counts, if it ended when
+        the operation could have begun otherwise (`ready`), and before it did."""
+        place = np.empty(len(self.order), dtype=np.int64)
+        place[self.order] = np.arange(len(self.order))
+        op, on = place[held.op], place[held.on]
+        binds = (self.end[on] > ready[op]) & (self.end[on] <= self.start[op])
+        op, on = op[binds], on[binds]
+        late = np.argsort(self.end[on], kind="stable")
+        out = np.full(len(self.order), -1, dtype=np.int64)
+        out[op[late]] = on[late]  # the last one stays
+        return out
 
-def critical_path(facts: TimelineFacts, blocking: NDArray[np.bool_]) -> CriticalPath | None:
+
+def critical_path(
+    facts: TimelineFacts, blocking: NDArray[np.bool_], held: Held | None = None
+) -> CriticalPath | None:
     """blocking: the API calls that wait for the GPU. None without operations."""
     timeline, (low, _, _) = facts.timeline, facts.window
     calls = timeline.calls
     if not len(timeline.ops):
         return None
-    streams = _Streams(facts)
+    streams = _Streams(facts, held)
     waits = np.flatnonzero(blocking) if len(calls) else column([])
     awaited = np.searchsorted(streams.ends, calls.end[waits], side="right") - 1  # the last before a wait is over
     real = (awaited >= 0) & (streams.ends[np.maximum(awaited, 0)] > calls.start[waits])
@@ -80,6 +113,7 @@ def critical_path(facts: TimelineFacts, blocking: NDArray[np.bool_]) -> Critical
         last = int(calls.end.argmax())
         t, place = int(calls.end[last]), -1
         thread = int(calls.thread[last])
+    events = 0
     for _ in range(2 * (len(timeline.ops) + len(over)) + 2):  # what is damaged must not go round for ever
         if t <= low:
             break
@@ -88,6 +122,10 @@ def critical_path(facts: TimelineFacts, blocking: NDArray[np.bool_]) -> Critical
             begin, call = int(streams.start[head]), int(streams.call[head])
             rows.append((max(begin, low), t, 0, -1, head, place))
             t = begin
+            if (before := int(streams.held[head])) >= 0 and t > low:  # the stream waited for another
+                rows.append((max(int(streams.end[before]), low), t, 1, -1, -1, -1))
+                t, place, events = int(streams.end[before]), before, events + 1
+                continue
             if call < 0 or t <= low:
                 break
             issued = min(int(calls.start[call]), t)
@@ -101,13 +139,19 @@ def critical_path(facts: TimelineFacts, blocking: NDArray[np.bool_]) -> Critical
         if at < 0:
             break
         t, place = until, found
-    return _path(rows, streams)
+    return _path(rows, streams, events, held.unknown if held is not None else 0)
 
 
-def _path(rows: list[tuple[int, int, int, int, int, int]], streams: _Streams) -> CriticalPath:
-    """The pieces in order; of a chain what passes between its operations becomes a piece of its own, in one."""
+def _path(
+    rows: list[tuple[int, int, int, int, int, int]], streams: _Streams, events: int, unknown: int
+) -> CriticalPath:
+    """The pieces in order; of a chain what passes between its operations becomes a piece of its own, in one, with what
+    passes until an operation of another stream begins that waited for it."""
     parts: list[tuple[int, int, int, int, int, int]] = []
     for start, end, kind, thread, first, last in reversed(rows):
+        if kind == 1 and parts and parts[-1][2] == 1:
+            parts[-1] = (parts[-1][0], end, *parts[-1][2:])
+            continue
         if kind:
             parts.append((start, end, kind, thread, first, last))
             continue
@@ -116,7 +160,7 @@ def _path(rows: list[tuple[int, int, int, int, int, int]], streams: _Streams) ->
         parts.append((start + busy, end, 1, thread, first, last))
     kept = [part for part in parts if part[1] > part[0]]
     c = [column([part[i] for part in kept]) for i in range(6)]
-    return CriticalPath(c[0], c[1], c[2], c[3], c[4], c[5], streams.order)
+    return CriticalPath(c[0], c[1], c[2], c[3], c[4], c[5], streams.order, events, unknown)
 
 
 def kernels(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
@@ -141,22 +185,21 @@ def on_host(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
         start, end = path.start[here], path.end[here]
         time[-1] += (end - start).sum()
         open_ = np.iinfo(np.int64).min  # until when an operator before is open
+        on_path = Cover(start, end)
+        alone = is_constant(spans.thread) and spans.thread[0] == thread  # no copies of millions of rows
         for rows in blocks(len(spans), AT_ONCE):
-            own = spans.thread[rows] == thread
+            own = slice(None) if alone else spans.thread[rows] == thread
             begin, until, name = (column_[rows][own] for column_ in (spans.start, spans.end, spans.name))
-            reach = np.maximum.accumulate(np.append(open_, until))
-            outer, open_ = begin >= reach[:-1], reach[-1]
-            inside = _before(start, end, until[outer]) - _before(start, end, begin[outer])
-            time[: len(names)] += np.bincount(name[outer], weights=inside, minlength=len(names))
+            if not len(begin):
+                continue
+            reach = reached(until)
+            outer = begin >= np.append(open_, np.maximum(reach[:-1], open_))
+            open_ = max(open_, int(reach[-1]))
+            if not outer.all():
+                begin, until, name = begin[outer], until[outer], name[outer]
+            inside = on_path.within(begin, until)
+            some = np.flatnonzero(inside)
+            time[: len(names)] += np.bincount(name[some], weights=inside[some], minlength=len(names))
     time[-1] -= time[:-1].sum()
     found = [(i, int(time[i])) for i in np.argsort(-time, kind="stable").tolist() if time[i] > 0]
     return [(names[i] if i < len(names) else NOTHING, ns) for i, ns in found]
-
-
-def _before(start: Column, end: Column, t: Column) -> Column:
-    """Time of disjoint intervals, in order, before each of these times."""
-    upto = np.append(0, np.cumsum(end - start))
-    at = np.searchsorted(start, t, side="right")
-    last = np.maximum(at - 1, 0)
-    found: Column = upto[at] - np.where(at > 0, np.maximum(end[last] - np.maximum(t, start[last]), 0), 0)
-    return found

@@ -43,6 +43,7 @@ _DATA = r"(?i)data_?loader|dataset|next_batch|load_batch|fetch_batch|collate"
 _STRETCH_NS, _STRETCH_MOST_NS = 100_000, 1_000_000
 _STRETCH_LAUNCHES = 10  # a host stretch this many times as long as the usual launch interval is no launching
 _LOADING_NS = 1_000_000  # a launch call that itself takes this long loads or compiles code
+_LOADS = 10  # so does a function's first launch that takes this many times as long as the usual one (judged)
 _SLOW_NS = 100_000  # a call that is no launch and takes this long is none of launching
 _LOAD_CALL = (
     r"^cu(da)?(Module|Library|Link|Kernel(Get|Set)|Func(Get|Set|Load)|OccupancyMax|GraphInstantiate|GraphExec|Jit|GetFuncBy)"
@@ -187,7 +188,8 @@ class Causes:
     ) -> Column:
         """Causes of some gaps, by the operations around them."""
         ops = self.facts.timeline.ops
-        cause = self._causes(start, end, call, thread, exists, ops.kind[following] == Op.MEMCPY)
+        copies, first = ops.kind[following] == Op.MEMCPY, self._first[following]
+        cause = self._causes(start, end, call, thread, exists, copies, first)
         same = exists & (ops.correlation[following] == ops.correlation[last]) & (ops.correlation[following] > 0)
         same &= ops.process[following] == ops.process[last]
         if same.any():
@@ -198,12 +200,14 @@ class Causes:
         return cause
 
     def _causes(
-        self, start: Column, end: Column, call: Column, thread: Column, exists: Mask, copies: Mask
+        self, start: Column, end: Column, call: Column, thread: Column, exists: Mask, copies: Mask, first: Mask
     ) -> Column:
-        """Time of each gap by what the thread did, and the cause with the most of it."""
+        """Time of each gap by what the thread did, and the cause with the most of it. first: those before the first
+        operation of its name."""
         facts, calls = self.facts, self.facts.timeline.calls
         cause = np.full(len(start), CAUSES.index(UNKNOWN), dtype=np.int64)
         interval = facts.launches.interval_us * 1e3 if facts.launches else 0.0
+        usual = facts.launches.call_us * 1e3 if facts.launches else np.inf
         stretch = min(max(_STRETCH_NS, _STRETCH_LAUNCHES * interval), _STRETCH_MOST_NS)
         for one in np.unique(thread[thread >= 0]).tolist():
             rows = np.flatnonzero((thread == one) & ((call >= 0) | ~exists))
@@ -238,7 +242,8 @@ class Causes:
             made = np.maximum(np.maximum(in_alloc, in_load), np.maximum(in_start, queued))
             cause[rows[drained & ~long & (2 * made < e - s)]] = CAUSES.index(SYNC)
             own = np.where(its >= 0, np.clip(calls.end[its], s, e) - issue, 0)
-            loading = (own >= _LOADING_NS) & (2 * own >= e - s) & ~is_copy & ~graph
+            slow = (own >= _LOADING_NS) | first[rows] & (own >= _LOADS * usual)
+            loading = slow & (2 * own >= e - s) & ~is_copy & ~graph
             cause[rows[loading]] = CAUSES.index(LOADING)
             arrives = np.clip(calls.start[its] + facts.flight, s, e)
             done = (its >= 0) & (calls.end[its] <= s) & (2 * (arrives - s) < e - s)
@@ -260,6 +265,8 @@ class Causes:
         timeline = self.facts.timeline
         for pattern, meant in ((_DATA, DATA), (COMPILING, LOADING)):
             named = self.facts.named(pattern)
+            if not named.any():
+                continue
             for spans in (timeline.ranges, timeline.operators):
                 mask = named[spans.name]
                 for one in np.unique(spans.thread[mask]).tolist():

@@ -8,12 +8,12 @@ whole device need no more than their name. For the rest by time: what finished l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
 
+from kscope.features.timeline.gaps.critical_path import Held
 from kscope.features.timeline.gaps.gap_table import CAUSES, SYNC
 from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.operations.kernel_kinds import COMMUNICATION, kind_of
@@ -133,8 +133,8 @@ class Waits:
         whole = facts.named(_WHOLE)[calls.name[rows]] if len(rows) else np.zeros(0, dtype=bool)
         said = [WHOLE if one else GUESS for one in whole.tolist()]
         for i, row in enumerate(rows.tolist() if self._recorded else []):
-            place = self._recorded.get((int(calls.process[row]), int(calls.correlation[row])))
-            told = self._told(place, int(calls.start[row])) if place is not None else -1
+            place = self._place(row)
+            told = self._told(place, int(calls.start[row])) if place >= 0 else -1
             if told >= 0:
                 op[i], said[i] = told, RECORDED
         return rows, op, said
@@ -178,7 +178,7 @@ class Waits:
         """Waits of streams for others, by the events that they wait for; of the computing streams, and those of most
         time first."""
         sums: dict[tuple[int, int, int, str], list[int]] = {}
-        for call, on, said_by in self._events():
+        for call, on, said_by in self._events:
             first = self._first_after(call)
             held = self._held(first, on, guess=said_by == GUESS) if first >= 0 else None
             if held is not None:
@@ -203,16 +203,49 @@ class Waits:
             most[device] = max(most.get(device, (0, 0)), (int((ops.end - ops.start)[works].sum()), stream))
         return frozenset((device, stream) for device, (_, stream) in most.items())
 
-    def _events(self) -> Iterator[tuple[int, int, str]]:
+    @cached_property
+    def held(self) -> Held:
+        """The operations that streams wait for by events, where the recording says where these were recorded."""
+        calls, found = self.facts.timeline.calls, self.facts.timeline.awaited
+        inside = self.facts.timeline.ops.start >= self.facts.window[0]
+        low = int(self.facts.issued.min(where=inside, initial=self.facts.window[0]))  # the host may be far ahead
+        pairs: list[tuple[int, int]] = []
+        unknown = 0
+        for call, told, _ in self._events:
+            at, place = int(calls.start[call]), self._place(call)
+            if found is None or place < 0 or (int(found.process[place]), int(found.record[place])) not in self._call:
+                unknown += at >= low
+                continue
+            first = self._first_on(int(found.device[place]), int(found.stream[place]), at)
+            if told >= 0 and first >= 0:
+                pairs.append((first, told))
+        both = column(pairs).reshape(-1, 2)
+        return Held(both[:, 0], both[:, 1], unknown)
+
+    def _place(self, call: int) -> int:
+        """Row of Timeline.awaited that is of a call, -1 for none."""
+        calls = self.facts.timeline.calls
+        return self._recorded.get((int(calls.process[call]), int(calls.correlation[call])), -1)
+
+    def _first_on(self, device: int, stream: int, after: int) -> int:
+        """The first operation issued on a stream after a time, -1 for none."""
+        rows = self._streams.get((device, stream))
+        if rows is None:
+            return -1
+        at = int(np.searchsorted(self.facts.issued[rows], after))
+        return int(rows[at]) if at < len(rows) else -1
+
+    @cached_property
+    def _events(self) -> list[tuple[int, int, str]]:
         """(call that makes a stream wait for an event, the operation that is for or -1, who says so) in the window."""
         facts = self.facts
         calls, (_, high, _) = facts.timeline.calls, facts.window
         named = facts.named(_STREAM_WAIT)
-        rows = np.flatnonzero(named[calls.name] & (calls.start < high)) if len(calls) else column([])
-        for call in rows.tolist():
-            place = self._recorded.get((int(calls.process[call]), int(calls.correlation[call])))
-            told = self._told(place, 0) if place is not None else -1
-            yield call, told, GUESS if told < 0 else RECORDED
+        some = len(calls) and named.any()
+        rows = np.flatnonzero(named[calls.name] & (calls.start < high)) if some else column([])
+        places = [(call, self._place(call)) for call in rows.tolist()]
+        told = [(call, self._told(place, 0) if place >= 0 else -1) for call, place in places]
+        return [(call, on, GUESS if on < 0 else RECORDED) for call, on in told]
 
     @cached_property
     def _issued(self) -> tuple[Column, Column]:

@@ -106,7 +106,7 @@ class TimelineFacts:
 
     @cached_property
     def steps(self) -> Steps | None:
-        found = find_steps(self.timeline, self.call_of)
+        found = find_steps(self.timeline, self.call_of, self.issued)
         return found and projected(found, self.timeline, self.issued, self.call_of >= 0)
 
     @cached_property

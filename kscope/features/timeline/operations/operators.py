@@ -50,8 +50,14 @@ class Nesting:
     def innermost(self, t: Column) -> Column:
         """Row of the innermost interval that is open at each time, -1 where none is."""
         begun = np.searchsorted(self.start, t, side="right")
-        open_ = begun - np.searchsorted(self._ends, t, side="left")
-        return self._at(begun, open_ - 1, t)
+        depth = begun - np.searchsorted(self._ends, t, side="left") - 1
+        last = np.maximum(begun - 1, 0)
+        if not len(self.start):
+            return np.full(len(t), -1, dtype=np.int64)
+        out = np.where((depth == self.depth[last]) & (begun > 0) & (self.end[last] >= t), self.rows[last], -1)
+        rest = np.flatnonzero((out < 0) & (depth >= 0))  # mostly it is the one that began last
+        out[rest] = self._at(begun[rest], depth[rest], t[rest])
+        return out
 
     def parents(self, rows: Column) -> Column:
         """Row of the interval around each of these rows (in order); -1 for the outermost."""
@@ -150,8 +156,9 @@ class Operators:
         call, of_call = self.facts.call_of, self._nested[2]
         if not len(of_call):
             return constant(-1, len(call))
-        row = np.where(call >= 0, of_call[call], -1)
-        return np.where(row >= 0, np.searchsorted(self.active, row), -1)
+        place = np.full(len(self.facts.timeline.operators) + 1, -1, dtype=np.int32)  # the last one is what -1 means
+        place[self.active] = np.arange(len(self.active))
+        return place[np.where(call >= 0, of_call[call], -1)]
 
     @cached_property
     def _in_window(self) -> Column:

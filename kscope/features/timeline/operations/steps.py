@@ -112,9 +112,23 @@ def join(timeline: Timeline) -> Column:
     return np.where(hit, known[at] if len(known) else -1, -1)
 
 
-def find_steps(timeline: Timeline, call_of: Column) -> Steps | None:
-    """Ranges of one thread whose names differ in their numbers only and that cover most; else a period; else None."""
-    return _from_ranges(timeline) or _from_period(timeline, call_of)
+def find_steps(timeline: Timeline, call_of: Column, issued: Column) -> Steps | None:
+    """Ranges of one thread whose names differ in their numbers only and that cover most; else a period; else None.
+    issued: when each operation was."""
+    found = _from_ranges(timeline)
+    return (found and _with_work(found, issued)) or _from_period(timeline, call_of)
+
+
+def _with_work(steps: Steps, issued: Column) -> Steps | None:
+    """Without steps at either end in which nothing was issued: a profiler that stops behind its last step leaves an
+    empty one. None where too few are left."""
+    of = np.searchsorted(steps.start, issued, side="right") - 1
+    of = of[(of >= 0) & (issued <= steps.end[of])]
+    if not len(of):
+        return steps
+    some = slice(int(of.min()), int(of.max()) + 1)
+    start, end = steps.start[some], steps.end[some]
+    return Steps(steps.name, start, end, start, int(end[-1])) if len(start) >= _LEAST else None
 
 
 def _from_ranges(timeline: Timeline) -> Steps | None:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column
+from kscope.model.columns import Column, column
 from kscope.model.timeline import Spans
 
 COMPILING = r"^entire_frame_compile$|compile_inner( \(dynamo_timed\))?$"
@@ -67,8 +67,9 @@ def find_compiled(facts: TimelineFacts) -> Compiled | None:
 
 
 def _named(spans: Spans, facts: TimelineFacts, pattern: str, low: int, high: int) -> Column:
-    mask = facts.named(pattern)[spans.name] if len(spans) else np.zeros(0, dtype=bool)
-    return np.flatnonzero(mask & (spans.start >= low) & (spans.start < high))
+    wanted = facts.named(pattern)
+    rows = np.flatnonzero(wanted[spans.name]) if len(spans) and wanted.any() else column([])
+    return rows[(spans.start[rows] >= low) & (spans.start[rows] < high)]
 
 
 def _compilations(facts: TimelineFacts, rows: Column) -> list[Compilation]:

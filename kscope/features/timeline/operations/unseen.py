@@ -16,12 +16,14 @@ BLIND = 0.5  # share of the launches without their operation, from which on the 
 class Unseen(Struct, frozen=True):
     """launches: API calls that launch kernels, in the whole recording. captured: of those without an operation the ones
     between the begin and the end of a stream capture. lost: the others without one, but those behind the last that has
-    one, `pending`: what was still to run when the recording ended."""
+    one, `pending`: what was still to run when the recording ended. working: whether the GPU ran until then, as far as
+    its queue lets expect; else its last operations may be lost too."""
 
     launches: int
     captured: int
     lost: int
     pending: int = 0
+    working: bool = False
 
     @property
     def all(self) -> int:
@@ -29,8 +31,10 @@ class Unseen(Struct, frozen=True):
 
     @property
     def most(self) -> bool:
-        """Whether so many launches have no operation that the GPU's side is unknown."""
-        return self.all > BLIND * max(self.launches, 1)
+        """Whether so many launches have no operation that the GPU's side is unknown. What waits in a queue when the
+        recording ends is no part of what it should have seen."""
+        due = self.pending if self.working else 0
+        return self.all - due > BLIND * max(self.launches - due, 1)
 
 
 def unseen(facts: TimelineFacts) -> Unseen:
@@ -53,4 +57,17 @@ def unseen(facts: TimelineFacts) -> Unseen:
         captured = union(calls.start[begin], until).holds(calls.start[missing])
     waiting = ~captured & (missing > ends[-1]) if len(ends) else np.zeros(len(missing), dtype=bool)
     pending = int(waiting.sum())
-    return Unseen(int(launches.sum()), int(captured.sum()), len(missing) - int(captured.sum()) - pending, pending)
+    lost = len(missing) - int(captured.sum()) - pending
+    return Unseen(int(launches.sum()), int(captured.sum()), lost, pending, _working(facts))
+
+
+def _working(facts: TimelineFacts) -> bool:
+    """Whether the recording ends sooner behind the last operation than launches took to their operations at its end: of
+    what was launched meanwhile nothing had to begin."""
+    timeline = facts.timeline
+    tied = np.flatnonzero(facts.call_of >= 0)
+    if not len(tied):
+        return False
+    last = tied[np.argmax(facts.call_of[tied])]
+    waited = int(timeline.ops.start[last] - facts.issued[last])
+    return int(timeline.calls.end.max() - timeline.ops.end.max()) < waited
