@@ -17,6 +17,7 @@ from kscope.fleet.missing import needed
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault
 from kscope.parsers.files.inputs import reports_below
+from kscope.parsers.files.regular_files import regular, stat_of
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BINARIES = (".cubin", ".fatbin")
@@ -63,8 +64,7 @@ def _of_folders(url: str) -> dict[str, str]:
 
 
 def _local(path: Path, faults: Faults) -> Iterator[Source]:
-    if not path.exists():
-        raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path")
+    stat_of(path)
     path = Path(os.path.abspath(path))  # one input, whichever way it was named and from where
     if not path.is_dir():
         yield from _file(path, faults)
@@ -83,10 +83,11 @@ def _local(path: Path, faults: Faults) -> Iterator[Source]:
 def _file(path: Path, faults: Faults) -> Iterator[Source]:
     """A file; of an archive its members; of an export of Nsight Systems in Parquet files the folder, one input."""
     try:
-        about = path.stat()
         if path.is_dir():
             yield _tables(path)
             return
+        regular(path)
+        about = path.stat()
         mark = f"{about.st_size}-{about.st_mtime_ns}"
         one = Source(str(path), str(path), mark, about.st_size, changed=about.st_mtime)
         if path.name.endswith((*_TARS, ".zip")):
