@@ -44,16 +44,18 @@ Faults = list[tuple[str, KscopeError]]
 
 
 def find(paths: Iterable[str], labels: Mapping[str, str], faults: Faults) -> list[Source]:
-    """The inputs of all paths, sorted by URL, none twice; what cannot be looked at is added to `faults`."""
+    """The inputs of all paths, sorted by URL, none twice; what cannot be looked at is added to `faults`, once."""
     found: dict[str, Source] = {}
+    seen: Faults = []
     for path in paths:
         try:
-            for one in _remote(path) if _REMOTE.match(path) else _local(Path(path), faults):
+            for one in _remote(path) if _REMOTE.match(path) else _local(Path(path), seen):
                 known = {**_of_folders(one.url), **labels}
                 found.setdefault(one.url, Source(**{f: getattr(one, f) for f in one.__struct_fields__ if f != "labels"},
                                                  labels=known))  # fmt: skip
         except Exception as error:
-            faults.append((path, fault(path, error)))
+            seen.append((path, fault(path, error)))
+    faults += {path: (path, error) for path, error in seen}.values()
     return [found[url] for url in sorted(found)]
 
 

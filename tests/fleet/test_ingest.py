@@ -279,10 +279,20 @@ def test_a_pipe_is_not_waited_for(fleet: Path, tmp_path: Path) -> None:
     folder.mkdir()
     os.mkfifo(folder / "code.cubin")
     shutil.copy(next((fleet / "date=2026-06-01").rglob("*.ncu-rep")), folder)
-    command = [sys.executable, "-m", "kscope", "fleet", "ingest", folder / "code.cubin", folder, "--into", tmp_path / "d"]
+    into = tmp_path / "d"
+    command = [sys.executable, "-m", "kscope", "fleet", "ingest", folder / "code.cubin", folder, "--into", into]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0 and "1 ingested, 1 refused" in done.stdout
-    assert [row["code"] for row in rows(tmp_path / "d", "SELECT code FROM refused")] == ["not-a-file"]
+    assert done.returncode == 0 and done.stdout == f"1 ingested, 1 that cannot be looked at: {into}\n"
+    assert done.stderr.count("\n") == 1 and "code.cubin: a pipe" in done.stderr, "said, too"
+    assert [row["code"] for row in rows(into, "SELECT code FROM refused")] == ["not-a-file"]
+
+
+def test_a_path_with_a_typing_error_is_said(fleet: Path, whole: Path, tmp_path: Path) -> None:
+    """Also where nothing else is new, and so nothing is written."""
+    data = tmp_path / "data"
+    shutil.copytree(whole, data)
+    done = put([str(fleet), str(tmp_path / "nihgtly")], data)
+    assert done.known and done.faults == [f"{tmp_path / 'nihgtly'}: no such file or folder; check the path"]
 
 
 def test_a_loop_of_links_is_named(tmp_path: Path) -> None:
