@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
@@ -89,6 +90,13 @@ def test_nan_is_right_only_where_the_reference_has_it() -> None:
     assert bounds.compare(np.array([1, np.nan, np.inf], np.float32), kind, truth, limit).ok
     for got in ([np.nan, np.nan, np.inf], [1, 2, np.inf], [1, np.nan, 7], [1, np.nan, -np.inf]):
         assert not bounds.compare(np.array(got, np.float32), kind, truth, limit).ok
+
+
+def test_a_right_answer_of_nan_alone_has_bounds_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        limit = bounds.bound(np.full((2, 3), np.nan), [], [], DTYPES["float32"], 1e-6, np.zeros((2, 3)))
+    assert limit.own == 0.0
 
 
 def test_whole_numbers_are_exact() -> None:

@@ -21,6 +21,7 @@ from kscope.bench.judge.starting import Died as Died
 from kscope.bench.judge.starting import Nursery as Nursery
 from kscope.bench.judge.starting import Process, joined, started
 from kscope.bench.player import wire
+from kscope.bench.player.loading import Unusable
 from kscope.bench.values.numbers import dtype
 from kscope.model.errors import KscopeError, one_line
 
@@ -34,10 +35,10 @@ class Unfit(Exception):
 
 
 class Failed(Exception):
-    """The candidate raised. kind: the exception's name."""
+    """The candidate raised, or names nothing that can be called. kind: the exception's name."""
 
     def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
+        super().__init__(message if kind == Unusable.__name__ else f"{kind}: {message}")
         self.kind = kind
 
 
