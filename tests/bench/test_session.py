@@ -305,6 +305,12 @@ def test_init_writes_a_task_that_is_read(tmp_path: Path, language: str) -> None:
         scaffold.write(tmp_path / "row_sum", language)
 
 
+def test_init_in_a_loop_of_links(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    done = kscope("init", "loop", folder=tmp_path)
+    assert done.returncode == 2 and "loop" in done.stderr and done.stderr.count("\n") == 1
+
+
 def test_what_init_writes_is_right(tmp_path: Path) -> None:
     scaffold.write(tmp_path / "row_sum", "numpy")
     done = kscope("bench", "task.toml", "--no-time", "--format", "json", "--no-worklog", folder=tmp_path / "row_sum")

@@ -234,6 +234,9 @@ def test_sql(commanded: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in lines]
     assert {"name": "matmul_tiles", "n": 8} in rows
     assert "matmul_tiles,8" in kscope("fleet", "sql", commanded, asked, "--format", "csv").stdout
+    out = tmp_path / "rows.csv"
+    assert kscope("fleet", "sql", commanded, asked, "--format", "csv", "-o", out).returncode == 0
+    assert "matmul_tiles,8" in out.read_text()
     copied = f"copy kernels to '{tmp_path}/x.csv'"
     for wrong in ("select nothing from nowhere", copied, "select * from read_text('/etc/passwd')"):
         done = kscope("fleet", "sql", commanded, wrong)
