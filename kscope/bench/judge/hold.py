@@ -142,14 +142,6 @@ class Hold:
         except OSError:
             return ""
 
-    def processor_seconds(self) -> float | None:
-        """Time on processors so far, all threads; None where the system does not say."""
-        try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        except (OSError, ValueError, IndexError):
-            return None
-
     def waited(self) -> float | None:
         """Seconds for which its main thread was ready and had no processor; None where the system does not say."""
         try:
