@@ -8,6 +8,7 @@ other is said once, by the contracts in pyproject.toml, which import-linter hold
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -218,3 +219,33 @@ def test_upward_imports_are_seen() -> None:
 def test_circles_are_seen() -> None:
     assert circles({"a": "b", "b": "c", "c": "a", "d": "a"}) == [["a", "b", "c"]]
     assert circles({"a": "bc", "b": "c", "c": ""}) == []
+
+
+def test_no_name_is_left_that_nothing_uses() -> None:
+    """Functions and constants of modules, by name alone: who is named anywhere else, in code or in a short string such
+    as a table of makers, is used. Rules are found by their folder."""
+    used: set[str] = set()
+    files = [*modules().values(), *(p for room in ("tests", "tools") for p in (ROOT / room).rglob("*.py"))]
+    for node in (node for path in files for node in ast.walk(tree(path))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            used.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            used.add(node.attr)
+        elif isinstance(node, ast.ImportFrom):
+            used |= {one.name for one in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200:
+            used |= set(re.findall(r"\w+", node.value))
+    left = [f"{name}.{one}" for name, path in modules().items() if not name.startswith("kscope.rules.")
+            for one in _made(tree(path)) if one not in used and not one.startswith("__")]  # fmt: skip
+    assert not left, left
+
+
+def _made(module: ast.Module) -> Iterator[str]:
+    """Names at the top of a module; not those that a decorator registers, nor parts of what is unpacked."""
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.decorator_list:
+            yield node.name
+        elif isinstance(node, ast.Assign):
+            yield from (one.id for one in node.targets if isinstance(one, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id

@@ -40,7 +40,7 @@ class Plan(Struct, frozen=True):
 
 class Ingested(Struct):
     """What a run did. again: of a run before that was not done, inputs that were left; known: inputs that the dataset
-    had."""
+    had; faults: what could not be looked at, a line each."""
 
     new: int = 0
     copies: int = 0
@@ -48,6 +48,7 @@ class Ingested(Struct):
     known: int = 0
     again: int = 0
     ingests: list[str] = []
+    faults: list[str] = []
 
 
 Run = Callable[[mapping.Numbered], Iterator[mapping.Result]]
@@ -65,6 +66,7 @@ def ingest(paths: Sequence[str], into: Path, labels: Mapping[str, str], run: Run
             _carry_out(data, plan, run, progress, done)
         faults: Faults = []
         found = find(paths, labels, faults)
+        done.faults = [str(error) for _, error in faults]
         if not found:
             raise faults[0][1] if faults else KscopeError("no-reports", "no inputs", "name reports, or folders of them")
         made = _plan(data, found, faults, done)
@@ -176,6 +178,7 @@ def summary(done: Ingested) -> str:
     """One line."""
     parts = [f"{done.new:,} ingested"]
     parts += [f"{n:,} {what}" for n, what in ((done.copies, "copies"), (done.refused, "refused"),
-                                              (done.known, "known already")) if n]  # fmt: skip
+                                              (done.known, "known already"),
+                                              (len(done.faults), "that cannot be looked at")) if n]  # fmt: skip
     return ", ".join(parts)
 

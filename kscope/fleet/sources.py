@@ -17,6 +17,7 @@ from kscope.fleet.missing import needed
 from kscope.model.errors import KscopeError
 from kscope.model.faults import fault
 from kscope.parsers.files.inputs import reports_below
+from kscope.parsers.files.regular_files import regular, stat_of
 
 _REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BINARIES = (".cubin", ".fatbin")
@@ -43,16 +44,18 @@ Faults = list[tuple[str, KscopeError]]
 
 
 def find(paths: Iterable[str], labels: Mapping[str, str], faults: Faults) -> list[Source]:
-    """The inputs of all paths, sorted by URL, none twice; what cannot be looked at is added to `faults`."""
+    """The inputs of all paths, sorted by URL, none twice; what cannot be looked at is added to `faults`, once."""
     found: dict[str, Source] = {}
+    seen: Faults = []
     for path in paths:
         try:
-            for one in _remote(path) if _REMOTE.match(path) else _local(Path(path), faults):
+            for one in _remote(path) if _REMOTE.match(path) else _local(Path(path), seen):
                 known = {**_of_folders(one.url), **labels}
                 found.setdefault(one.url, Source(**{f: getattr(one, f) for f in one.__struct_fields__ if f != "labels"},
                                                  labels=known))  # fmt: skip
         except Exception as error:
-            faults.append((path, fault(path, error)))
+            seen.append((path, fault(path, error)))
+    faults += {path: (path, error) for path, error in seen}.values()
     return [found[url] for url in sorted(found)]
 
 
@@ -63,8 +66,7 @@ def _of_folders(url: str) -> dict[str, str]:
 
 
 def _local(path: Path, faults: Faults) -> Iterator[Source]:
-    if not path.exists():
-        raise KscopeError("missing-file", f"{path}: no such file or folder", "check the path")
+    stat_of(path)
     path = Path(os.path.abspath(path))  # one input, whichever way it was named and from where
     if not path.is_dir():
         yield from _file(path, faults)
@@ -83,10 +85,11 @@ def _local(path: Path, faults: Faults) -> Iterator[Source]:
 def _file(path: Path, faults: Faults) -> Iterator[Source]:
     """A file; of an archive its members; of an export of Nsight Systems in Parquet files the folder, one input."""
     try:
-        about = path.stat()
         if path.is_dir():
             yield _tables(path)
             return
+        regular(path)
+        about = path.stat()
         mark = f"{about.st_size}-{about.st_mtime_ns}"
         one = Source(str(path), str(path), mark, about.st_size, changed=about.st_mtime)
         if path.name.endswith((*_TARS, ".zip")):

@@ -32,11 +32,12 @@ class Dataset:
         try:
             about = json.loads((folder / "dataset.json").read_text(encoding="utf-8"))
             name = str(about["schema"])
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise KscopeError("no-dataset", f"{folder}: no dataset of kscope fleet", "make one: kscope fleet ingest"
                               " PATH --into DATASET") from None  # fmt: skip
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise KscopeError("corrupt", f"{folder / 'dataset.json'}: cannot be read ({error})", "restore it") from None
+            why = (isinstance(error, OSError) and error.strerror) or error
+            raise KscopeError("corrupt", f"{folder / 'dataset.json'}: cannot be read ({why})", "restore it") from None
         if name.partition("/")[0] != "kscope.fleet" or not name.partition("/")[2].isdigit():
             raise KscopeError("corrupt", f"{folder}: not a dataset of kscope fleet", "name the folder of --into")
         if int(name.partition("/")[2]) > VERSION:

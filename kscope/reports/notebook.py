@@ -103,21 +103,3 @@ def _first(kernel: KernelAnalysis) -> dict[str, Any]:
         "first_low": estimate.low if estimate else None, "first_high": estimate.high if estimate else None,
         "first_place": _place(first) if first else None,
     }  # fmt: skip
-
-
-FINDING_COLUMNS = [
-    "kernel_id", "kernel", "input", "rule", "code", "title", "regime", "severity", "speedup", "low", "high",
-    "capped_by", "kind", "confidence", "file", "line", "pc", "opcode", "share", "covered_share", "why", "fix",
-    "overlaps",
-]  # fmt: skip
-
-
-def _finding_row(kernel: KernelAnalysis, finding: Finding) -> dict[str, Any]:
-    first = next(iter(finding.locations), None)
-    parts = {"speedup": finding.estimate, "low": finding.estimate, "high": finding.estimate,
-             "capped_by": finding.estimate, "kind": finding.estimate, "file": first, "line": first, "pc": first,
-             "opcode": first, "share": first}  # fmt: skip
-    named = {name: getattr(part, name) if part is not None else None for name, part in parts.items()}
-    own = ("rule", "code", "title", "regime", "severity", "confidence", "covered_share", "why", "fix", "overlaps")
-    about = {"kernel_id": kernel.id, "kernel": kernel.demangled or kernel.name, "input": kernel.input}
-    return {**about, **{name: getattr(finding, name) for name in own}, **named}

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from kscope.model.errors import KscopeError
+from kscope.parsers.files.regular_files import regular
 
 APPLICATION = 0x6B73_776C  # "kswl", as `file` shows it
 PATIENCE = 30.0  # seconds to wait for another writer, whose transaction takes milliseconds
@@ -36,12 +37,14 @@ STEPS: tuple[str, ...] = (
 def database(path: Path, *, write: bool) -> Iterator[sqlite3.Connection]:
     """The worklog's database, brought up to date where it is older. write: made where it is missing. Raises KscopeError
     (status 3): missing, no worklog, of a later kscope, damaged, not to be written."""
-    if not write and not path.is_file():
+    if path.exists():
+        regular(path)
+    elif not write:
         raise KscopeError("no-worklog", f"{path}: no worklog", "kscope log add REPORT starts one")
     try:
         with contextlib.closing(_ready(path, write=write)) as db:
             yield db
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the module decodes SQLite's words about damaged text
         hint = "another process holds it: try again" if _busy(error) else "take an older copy, or move it away"
         raise KscopeError("bad-worklog", f"{path}: {error}", hint) from None
 
@@ -50,11 +53,11 @@ def exists(path: Path) -> bool:
     """Whether there is a worklog, or something that is none and that reading will tell about: but not one whose maker
     was killed before its tables were there."""
     if not path.is_file():
-        return False
+        return path.exists()
     try:
         with contextlib.closing(_opened(path, write=False)) as db:
             return bool(db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0])
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):
         return True
 
 
@@ -89,7 +92,7 @@ def _ready(path: Path, *, write: bool) -> sqlite3.Connection:
         time.sleep(random.uniform(0.005, 0.05))
 
 
-def _busy(error: sqlite3.Error) -> bool:
+def _busy(error: Exception) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 

@@ -46,7 +46,7 @@ def test_formats_and_gates(folder: Path) -> None:
     assert found["schema"] == "kscope.bench/1" and found["verdict"] in ("faster", "slower", "inconclusive")
     assert all(one["ok"] for one in found["checks"]) and {one["cache"] for one in found["timings"]} == {"cold", "hot"}
     wrong = kscope("bench", "half.py:total", *ARGUMENTS, "--format", "junit", "--fail-if-slower", "5", folder=folder)
-    assert wrong.returncode == 1 and "incorrect" in wrong.stderr
+    assert wrong.returncode == 1 and wrong.stderr.startswith("FAIL INCORRECT half.py:total incorrect: ")
     suite = ET.fromstring(wrong.stdout)
     assert int(suite.attrib["failures"]) > 0
     for format_ in ("md", "html", "text"):
@@ -59,6 +59,7 @@ def test_formats_and_gates(folder: Path) -> None:
     slower = kscope("bench", "fast.py:total", *ARGUMENTS, "--seconds", "0.3", "--fail-if-slower", "5", "--against",
                     "before.json", folder=folder)  # fmt: skip
     assert slower.returncode == 1 and "before" in slower.stderr
+    assert all(line.startswith("FAIL SLOWER fast.py:total m=32 n=64 ") for line in slower.stderr.splitlines())
 
 
 def test_bad_input_is_one_line(folder: Path) -> None:
@@ -76,6 +77,57 @@ def test_bad_input_is_one_line(folder: Path) -> None:
         assert "Traceback" not in done.stderr and "internal" not in done.stderr
     raises = kscope("bench", "raises.py:total", *ARGUMENTS, folder=folder)
     assert raises.returncode == 0 and raises.stdout.startswith("incorrect") and "RuntimeError" in raises.stdout
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("tolerance = nan", "tolerance cannot be nan"),
+        ("tolerance = -1", "tolerance cannot be -1"),
+        ("multiple = {m = 0}", "multiple: m = 0"),
+        ("multiple = {q = 8}", "no dimension 'q'"),
+        ("flop = 'm *'", '"m *" is no size'),
+        ("reduction = '" + "(" * 5000 + "'", "..."),
+        ("compute = 'float7'", "no data type 'float7'"),
+    ],
+)
+def test_a_task_that_nothing_can_go_by(folder: Path, more: str, says: str) -> None:
+    """Before anything is judged by it: a bound that is NaN would accuse whatever it is asked about."""
+    (folder / "t.toml").write_text("[task]\ncandidate = 'fast.py:total'\nreference = 'ref.py:total'\n"
+                                   f"inputs = 'x[m,n]'\nshapes = ['m=32,n=64']\n{more}\n")  # fmt: skip
+    done = kscope("bench", "t.toml", "--no-time", "--no-worklog", folder=folder)
+    assert (done.returncode, done.stdout) == (2, "") and says in done.stderr
+    assert done.stderr.count("\n") == 1 and len(done.stderr) < 400
+
+
+def test_what_is_no_file_is_not_waited_for(folder: Path) -> None:
+    os.mkfifo(folder / "pipe.toml")
+    os.symlink("/dev/zero", folder / "zero.json")
+    for arguments in (("pipe.toml",), ("fast.py:total", *ARGUMENTS, "--fail-if-slower", "5", "--against", "zero.json")):
+        done = subprocess.run([sys.executable, "-m", "kscope", "bench", *arguments], cwd=folder, env=ENVIRONMENT,
+                              capture_output=True, text=True, timeout=30)  # fmt: skip
+        assert done.returncode == 3 and "not a file" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_shapes_without_elements_prove_nothing(folder: Path) -> None:
+    arguments = ("bench", "half.py:total", "--reference", "ref.py:total", "--inputs", "x[m,n]", "--no-time")
+    done = kscope(*arguments, "--shapes", "m=0,n=64", folder=folder)
+    assert done.returncode == 2 and "every shape is empty" in done.stderr
+    done = kscope(*arguments, "--shapes", "m=0,n=64", "--shapes", "m=4,n=64", folder=folder)
+    assert done.returncode == 0 and done.stdout.startswith("incorrect")
+
+
+def test_a_reference_without_an_answer_accuses_nobody(folder: Path) -> None:
+    for number, returned in enumerate(("None", "(x.sum(-1), None)")):
+        (folder / f"none{number}.py").write_text(f"def total(x):\n    return {returned}\n")
+        done = kscope("bench", "fast.py:total", "--reference", f"none{number}.py:total", *ARGUMENTS[2:], folder=folder)
+        assert done.returncode == 3 and "it returns" in done.stderr and not done.stdout, done.stdout
+
+
+def test_a_name_that_is_not_there_fails_every_check(folder: Path) -> None:
+    done = kscope("bench", "fast.py:sum_up", *ARGUMENTS, "--no-time", folder=folder)
+    assert done.stdout.startswith("incorrect") and "fast has no 'sum_up'" in done.stdout
+    assert "Unusable" not in done.stdout and "\n0 of " in done.stdout, "no special value is refused by nothing"
 
 
 def test_a_task_that_its_candidate_edits(folder: Path) -> None:
@@ -251,6 +303,12 @@ def test_init_writes_a_task_that_is_read(tmp_path: Path, language: str) -> None:
     assert not any("@" in one.read_text() for one in made if one.suffix == ".toml" or one.name == "Makefile")
     with pytest.raises(KscopeError, match="exists already"):
         scaffold.write(tmp_path / "row_sum", language)
+
+
+def test_init_in_a_loop_of_links(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    done = kscope("init", "loop", folder=tmp_path)
+    assert done.returncode == 2 and "loop" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_what_init_writes_is_right(tmp_path: Path) -> None:

@@ -273,6 +273,34 @@ def test_what_cannot_be_looked_at_is_listed(fleet: Path, tmp_path: Path) -> None
         put([str(tmp_path / "nobody")], tmp_path / "other")
 
 
+def test_a_pipe_is_not_waited_for(fleet: Path, tmp_path: Path) -> None:
+    """Named itself, or found in a folder under the name of a binary; what lies beside it is ingested."""
+    folder = tmp_path / "some"
+    folder.mkdir()
+    os.mkfifo(folder / "code.cubin")
+    shutil.copy(next((fleet / "date=2026-06-01").rglob("*.ncu-rep")), folder)
+    into = tmp_path / "d"
+    command = [sys.executable, "-m", "kscope", "fleet", "ingest", folder / "code.cubin", folder, "--into", into]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and done.stdout == f"1 ingested, 1 that cannot be looked at: {into}\n"
+    assert done.stderr.count("\n") == 1 and "code.cubin: a pipe" in done.stderr, "said, too"
+    assert [row["code"] for row in rows(into, "SELECT code FROM refused")] == ["not-a-file"]
+
+
+def test_a_path_with_a_typing_error_is_said(fleet: Path, whole: Path, tmp_path: Path) -> None:
+    """Also where nothing else is new, and so nothing is written."""
+    data = tmp_path / "data"
+    shutil.copytree(whole, data)
+    done = put([str(fleet), str(tmp_path / "nihgtly")], data)
+    assert done.known and done.faults == [f"{tmp_path / 'nihgtly'}: no such file or folder; check the path"]
+
+
+def test_a_loop_of_links_is_named(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(KscopeError, match="Too many levels of symbolic links"):
+        put([str(tmp_path / "loop")], tmp_path / "data")
+
+
 def test_one_writer_at_a_time(fleet: Path, whole: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     shutil.copytree(whole, data)
@@ -289,6 +317,12 @@ def test_no_dataset(made: str | None, code: str, tmp_path: Path) -> None:
     with pytest.raises(KscopeError) as raised:
         Dataset.opened(tmp_path)
     assert raised.value.code == code
+
+
+def test_a_file_is_no_dataset(tmp_path: Path) -> None:
+    (tmp_path / "report.html").touch()
+    with pytest.raises(KscopeError, match="no dataset of kscope fleet"):
+        Dataset.opened(tmp_path / "report.html")
 
 
 def test_a_folder_of_something_else_is_left_alone(fleet: Path, tmp_path: Path) -> None:

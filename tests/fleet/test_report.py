@@ -8,6 +8,10 @@ import math
 import os
 import random
 import re
+import shutil
+import signal
+import subprocess
+import sys
 import zlib
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -230,11 +234,43 @@ def test_sql(commanded: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in lines]
     assert {"name": "matmul_tiles", "n": 8} in rows
     assert "matmul_tiles,8" in kscope("fleet", "sql", commanded, asked, "--format", "csv").stdout
+    out = tmp_path / "rows.csv"
+    assert kscope("fleet", "sql", commanded, asked, "--format", "csv", "-o", out).returncode == 0
+    assert "matmul_tiles,8" in out.read_text()
     copied = f"copy kernels to '{tmp_path}/x.csv'"
     for wrong in ("select nothing from nowhere", copied, "select * from read_text('/etc/passwd')"):
         done = kscope("fleet", "sql", commanded, wrong)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and "Traceback" not in done.stderr
     assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("nothing", ["", " ", ";", "/* a comment */"])
+def test_sql_without_a_question(commanded: Path, nothing: str) -> None:
+    done = kscope("fleet", "sql", commanded, nothing)
+    assert done.returncode == 2 and "no question" in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_query_without_end_is_interrupted(commanded: Path) -> None:
+    endless = "with recursive t(n) as (select 1 union all select n + 1 from t) select count(*) from t"
+    process = subprocess.Popen([sys.executable, "-m", "kscope", "fleet", "sql", commanded, endless],
+                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(3)
+    process.send_signal(signal.SIGINT)
+    errors = process.communicate(timeout=30)[1]
+    assert "internal error" not in errors and process.returncode in (130, -signal.SIGINT)
+
+
+def test_damaged_tables_are_named(commanded: Path, tmp_path: Path) -> None:
+    """Values that are no longer what the footer of a Parquet file says of them."""
+    shutil.copytree(commanded, tmp_path / "data")
+    for table in (tmp_path / "data" / "kernels").rglob("*.parquet"):
+        data = bytearray(table.read_bytes())
+        footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+        data[4:footer] = bytes(byte ^ 0x55 for byte in data[4:footer])
+        table.write_bytes(data)
+    done = kscope("fleet", "report", tmp_path / "data")
+    assert done.returncode == 3 and "the dataset cannot be read" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_wrong_usage(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.contract.analysis import Analysis, KernelAnalysis, RuleError
+from kscope.model.contract.analysis import Analysis, KernelAnalysis, RuleError, SkippedInput
 from kscope.reports import Options, render, words
 from tests.reports import sample
 from tests.support import traces
@@ -173,6 +173,9 @@ def test_skipped_inputs_and_no_kernels() -> None:
     report = text(msgspec.structs.replace(sample.hostile(), kernels=[]))
     assert report.startswith("No kernels to show.\n")
     assert "skipped  evil" in report
+    skip = SkippedInput(input="gone.json", what="report", message="gone.json: no such file; check the path")
+    report = text(msgspec.structs.replace(sample.analysis(), kernels=[], skipped=[skip]))
+    assert flat(report).endswith("skipped gone.json: report: no such file; check the path"), "named once"
 
 
 def test_sentences_agree_with_the_figures_below_them() -> None:

@@ -130,15 +130,28 @@ def test_the_conflict_degree_is_derived(arch: str) -> None:
     assert "32 wavefronts where 1" in plain.title and "8 wavefronts where 1" in strided.title
 
 
-@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.code)
-def test_excerpts_are_compiled_code(rule: type) -> None:
-    """Each line of SASS on a rule's page stands in the kernel that it names, in that order."""
+def excerpts(rule: type) -> tuple[str, list[re.Match[str]]]:
+    """A page's section on SASS, and what of it names a kernel of fixtures/sass."""
     from kscope.rules.registry import page
 
     _, _, section = page(rule).partition("## In SASS\n")
     section = section.partition("\n## ")[0] + "\n"
+    return section, [*re.finditer(r"\((?:(\w+\.cu), )?(\w+)(?:, (sm_\w+))?\):\n\n((?: {4}.*\n)+)", section)]
+
+
+@pytest.mark.parametrize("rule", all_rules(), ids=lambda r: r.code)
+def test_every_excerpt_names_what_it_is_of(rule: type) -> None:
+    """A kernel that is compiled here, or a capture (test_docs): else nobody compares it."""
+    section, compiled = excerpts(rule)
+    captured = re.findall(r"^(?:Before|After|From) \(capture [\w.]+\):\n\n {4}", section, re.MULTILINE)
+    assert len(re.findall(r"\n\n {4}", section)) == len(compiled) + len(captured)
+
+
+@pytest.mark.parametrize("rule", [rule for rule in all_rules() if excerpts(rule)[1]], ids=lambda r: r.code)
+def test_excerpts_are_compiled_code(rule: type) -> None:
+    """Each line of SASS on a rule's page stands in the kernel that it names, in that order."""
     source = arch = ""
-    for match in re.finditer(r"\((?:(\w+\.cu), )?(\w+)(?:, (sm_\w+))?\):\n\n((?: {4}.*\n)+)", section):
+    for match in excerpts(rule)[1]:
         source, arch = match[1] or source, match[3] or arch
         texts = iter([ins.text for ins in functions(source, arch)[match[2]].instructions])
         for line in match[4].splitlines():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import sqlite3
 import tempfile
 from contextlib import closing
@@ -115,6 +116,37 @@ def test_what_is_no_worklog(tmp_path: Path, content: bytes) -> None:
     assert error.value.status == 3
     assert str(path) in str(error.value)
     assert path.read_bytes() == content
+
+
+def test_a_damaged_worklog_is_one_line(log: Worklog, tmp_path: Path) -> None:
+    """Bits turned over anywhere behind the header: read, or refused by name. SQLite quotes what it fell over, which
+    need not be text."""
+    for number in range(3):
+        log.add(entry(time_us=100.0 + number, message="\u00e4" * 200))
+    whole, refused = log.path.read_bytes(), 0
+    damaged = Worklog(tmp_path / "damaged.db")
+    for seed in range(150):
+        rng, data = random.Random(seed), bytearray(whole)
+        for _ in range(10 ** rng.randrange(1, 4)):
+            data[rng.randrange(100, len(data))] ^= 1 << rng.randrange(8)
+        damaged.path.write_bytes(data)
+        try:
+            assert damaged.exists
+            damaged.entries(), damaged.ideas(), damaged.words()
+        except KscopeError as error:
+            refused += 1
+            assert error.status == 3 and str(damaged.path) in error.message
+    assert refused > 50
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe"])
+def test_what_is_no_file_is_no_worklog(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "log.db"
+    path.mkdir() if what == "folder" else os.mkfifo(path)
+    for done in (Worklog(path).entries, lambda: Worklog(path).add(entry())):
+        with pytest.raises(KscopeError, match="not a file"):
+            done()
+    assert Worklog(path).exists, "and is not said to be missing"
 
 
 def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:

@@ -83,9 +83,15 @@ def bound(
     values = C * plain
     if own is not None:
         values = np.maximum(values, 2 * np.maximum(alike(own), own))
-        below = float(np.sqrt(np.nanmean(plain**2))) if plain.size else 0.0
-        return Bound(values, plain, float(np.sqrt(np.nanmean(own**2))) / below if below > 0 else 0.0)
+        below = _rms_of_numbers(plain)
+        return Bound(values, plain, _rms_of_numbers(own) / below if below > 0 else 0.0)
     return Bound(values, plain)
+
+
+def _rms_of_numbers(values: Floats) -> float:
+    """Root of the mean square of what is not NaN; 0 where there is nothing, as for a right answer that is all NaN."""
+    numbers = values[~np.isnan(values)]
+    return float(np.sqrt(np.mean(numbers**2))) if numbers.size else 0.0
 
 
 def _difference(one: Floats, truth: Floats) -> Floats:

@@ -21,6 +21,7 @@ from kscope.bench.judge.starting import Died as Died
 from kscope.bench.judge.starting import Nursery as Nursery
 from kscope.bench.judge.starting import Process, joined, started
 from kscope.bench.player import wire
+from kscope.bench.player.loading import Unusable
 from kscope.bench.values.numbers import dtype
 from kscope.model.errors import KscopeError, one_line
 
@@ -34,10 +35,10 @@ class Unfit(Exception):
 
 
 class Failed(Exception):
-    """The candidate raised. kind: the exception's name."""
+    """The candidate raised, or names nothing that can be called. kind: the exception's name."""
 
     def __init__(self, kind: str, message: str) -> None:
-        super().__init__(f"{kind}: {message}")
+        super().__init__(message if kind == Unusable.__name__ else f"{kind}: {message}")
         self.kind = kind
 
 
@@ -140,14 +141,6 @@ class Hold:
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
-
-    def processor_seconds(self) -> float | None:
-        """Time on processors so far, all threads; None where the system does not say."""
-        try:
-            fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        except (OSError, ValueError, IndexError):
-            return None
 
     def waited(self) -> float | None:
         """Seconds for which its main thread was ready and had no processor; None where the system does not say."""

@@ -126,7 +126,8 @@ def _one(task: Task, candidate: Seat, referee: Referee, point: Point, rng: np.ra
         poison = [[list(v.shape), k.name] for v, k in zip(truth.values, truth.kinds, strict=True)]
         record.outputs = candidate.once(data, poison=poison, again=True)
     except Failed as error:
-        optional = not point.asked or point.kind in SPECIAL
+        # what cannot even be loaded refuses nothing
+        optional = candidate.loaded and (not point.asked or point.kind in SPECIAL)
         record.fault, record.refused = str(error), optional and error.kind not in ("LaunchFailed",)
         record.check = _checked(
             point, record.refused, None, None, [], f"{'refuses: ' if record.refused else ''}{error}"

@@ -49,6 +49,9 @@ class Referee:
     def truth(self, data: Data, rng: np.random.Generator, probes: int = bounds.PROBES) -> Truth:
         """Raises Unfit where the reference does not answer."""
         own = self.native.once(data)
+        if not own or any(one.dtype == "none" for one in own):
+            odd = next((one.odd for one in own if one.odd), "nothing")
+            raise Unfit(f"{self.task.reference.text}: it returns {odd}, not arrays")
         kinds = tuple(dtype(one.dtype) for one in own)
         narrow = [decode(one.raw, kind) for one, kind in zip(own, kinds, strict=True)]
         values, moved, sums = narrow, [], []

@@ -123,6 +123,11 @@ class Seat:
         return self.run([slot], [0], untimed=True, **more).outputs[0]
 
     @property
+    def loaded(self) -> bool:
+        """Whether its code could be imported."""
+        return bool(self._loaded)
+
+    @property
     def changes(self) -> list[int]:
         return [i for i, one in enumerate(self.task.inputs) if one.name in self.task.changes]
 

@@ -13,6 +13,7 @@ from kscope.bench.judge.clocks import Watcher
 from kscope.bench.judge.hold import Array, Failed, Unfit
 from kscope.bench.judge.inputs import Data, make
 from kscope.bench.judge.interval import Ratio, ratio
+from kscope.bench.judge.matrix import LATE_S
 from kscope.bench.judge.referee import Referee
 from kscope.bench.judge.seat import Seat
 from kscope.bench.judge.side import Plan, Side, Timed
@@ -27,7 +28,6 @@ BUSY = 0.02  # share of a batch in which a player waited for a processor: the ro
 ENOUGH = 5  # rounds that must be left
 MOST = 200_000  # calls in a batch
 LOOP = 2000  # turns of an empty loop
-LATE_S = 0.1  # after which outputs are looked at again
 
 
 class Clock:

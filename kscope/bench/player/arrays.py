@@ -32,9 +32,6 @@ class Side(Protocol):
     def restore(self, array: Any, pristine: Any) -> None: ...
 
 
-STORAGE = {"bfloat16": "uint16"}
-
-
 class Numpy:
     """Arrays of numpy."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import socket
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -260,7 +259,6 @@ class Player:
             "events": self.watch.found(),
             "replaced": watch.replaced(self.known),
             "settings": changed,
-            "threads": threading.active_count() - 1,
             "persisting": max((tools.persisting(self.given["device"]) or 0) - self.aside, 0),
         }
 

@@ -20,7 +20,7 @@ from kscope.bench.judge.seat import Seat, described, prepare
 from kscope.bench.session import machine
 from kscope.bench.session.state import PERTURB, Options, Run, digest
 from kscope.bench.session.timing import audited, times
-from kscope.bench.task.spec import Task
+from kscope.bench.task.spec import Task, check
 from kscope.bench.values import words
 from kscope.bench.values.cheats import finding
 from kscope.bench.values.result import SCHEMA, Result
@@ -36,6 +36,7 @@ def bench(task: Task, options: Options) -> Result:
         prepare([task.framework, machine.of(task.reference)], [None, PERTURB])
         if task.modules and not task.inputs:
             run.task = _adapted(run)
+        check(run.task)
         referee = run.referee()
         baseline = _baseline(run)
         try:

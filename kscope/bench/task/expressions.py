@@ -8,6 +8,7 @@ import operator
 from collections.abc import Callable, Mapping
 
 from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.model.quoted import quoted
 
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
@@ -25,14 +26,15 @@ def value(text: str, dims: Mapping[str, int]) -> float:
         return float(_value(ast.parse(text, mode="eval").body, dims))
     except (SyntaxError, ValueError, TypeError, ZeroDivisionError, OverflowError, RecursionError):
         known = ", ".join(dims) or "none"
-        raise KscopeError("bad-task", f"{text!r} is no size", f"dimensions here: {known}", EXIT_USAGE) from None
+        raise KscopeError("bad-task", f"{quoted(text)} is no size", f"dimensions here: {known}", EXIT_USAGE) from None
 
 
 def whole(text: str, dims: Mapping[str, int]) -> int:
     """The same for a size, which is whole and not negative."""
     found = value(text, dims)
     if found != int(found) or found < 0:
-        raise KscopeError("bad-task", f"{text!r} is {found:g}: no size", "sizes are whole and not negative", EXIT_USAGE)
+        what = f"{quoted(text)} is {found:g}: no size"
+        raise KscopeError("bad-task", what, "sizes are whole and not negative", EXIT_USAGE)
     return int(found)
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct
 from kscope.bench.task.spec import Param, Task, params, sizes, source
 from kscope.bench.values.numbers import dtype
 from kscope.model.errors import EXIT_USAGE, KscopeError
+from kscope.parsers.files.regular_files import opened
 
 LARGEST = 1 << 20  # bytes of a task file
 
@@ -57,7 +58,8 @@ def read(path: Path) -> Task:
     """The task of a TOML file; paths in it are from its folder. candidate stays empty where it names none. Raises
     KscopeError."""
     try:
-        data = path.read_bytes()
+        with opened(path) as file:  # a pipe or device would have no end
+            data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
             raise KscopeError("bad-task", f"{path}: too large for a task file", "name a TOML file with a [task]")
         given = msgspec.convert(tomllib.loads(data.decode()), _File).task

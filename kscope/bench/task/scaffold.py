@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import resources
 from pathlib import Path
 
@@ -21,7 +22,7 @@ SOURCES = {"cuda": ("kernel.cu", "kernel.cu"), "triton": ("kernel.py", "kernel.p
 def write(folder: Path, language: str) -> list[Path]:
     """Make the folder with its files; their paths. Raises KscopeError (status 2): its name is no name of a function, or
     one of the files is there."""
-    name = folder.resolve().name.replace("-", "_")
+    name = Path(os.path.abspath(folder)).name.replace("-", "_")  # by its own name, also where it is a link
     if not name.isidentifier() or not name.isascii():
         raise KscopeError("usage", f"{folder}: its name is no name of a function", "letters, digits and _", EXIT_USAGE)
     origin, candidate = SOURCES[language]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,6 +88,29 @@ class Task(Struct, frozen=True):
     flop: str = ""
     modules: bool = False
     file: str = ""
+
+
+def check(task: Task) -> None:
+    """Raises KscopeError (status 2) for what no run can go by: bounds, multiples and expressions that are none, and
+    shapes that are all empty, on which everything is right."""
+    fault = ""
+    known = {key for case in task.cases for key in case}
+    if task.tolerance is not None and not 0 <= task.tolerance < math.inf:
+        fault = f"tolerance cannot be {task.tolerance:g}"
+    for name, count in task.multiple.items():
+        if count < 1 or name not in known:
+            fault = f"multiple: no dimension {name!r}" if name not in known else f"multiple: {name} = {count}"
+    if fault:
+        raise KscopeError("bad-task", fault, "docs/bench.md lists the keys of a task", EXIT_USAGE)
+    if task.compute not in ("", "tf32"):
+        dtype(task.compute)
+    for dims in task.cases:
+        for text in (task.reduction, task.flop):
+            if text:
+                expressions.value(text, dims)
+    sides = [[math.prod(one.sizes(dims)) for one in task.inputs if not one.scalar] for dims in task.cases]
+    if any(sides) and not any(map(any, sides)):
+        raise KscopeError("bad-task", "every shape is empty", "name one with elements", EXIT_USAGE)
 
 
 _INPUT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?(?::(\w+))?(?:=(\S+))?")

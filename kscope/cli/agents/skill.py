@@ -23,8 +23,4 @@ def skill(output: Path | None, force: bool) -> None:
     from kscope.cli.shared import _output
     from kscope.skill import text
 
-    output = None if str(output) == "-" else output
-    if output is None:
-        return _output.write_stdout(text())
-    _output.check_target(output, [], force=force)
-    _output.write_file(output, text(), force=force)
+    _output.put(text(), output, force=force)

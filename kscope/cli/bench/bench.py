@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kscope.cli.shared._options import by_suffix
+from kscope.cli.shared._options import Finite, by_suffix
 from kscope.model.errors import EXIT_OK, EXIT_THRESHOLD, KscopeError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ JOURNALS = Path(".kscope", "bench")
 @click.option(
     "--seconds",
     metavar="S",
-    type=click.FloatRange(0.1, 600),
+    type=Finite(0.1, 600),
     default=4.0,
     show_default=True,
     help="To look at the clock, for each shape and cache.",
@@ -62,7 +62,7 @@ JOURNALS = Path(".kscope", "bench")
 @click.option("--framework", type=click.Choice(("numpy", "torch")), help="Default: what the candidate's file imports.")
 @click.option("--device", type=click.Choice(("cpu", "cuda")), help="Default: the GPU where there is one.")
 @click.option(
-    "--fail-if-slower", metavar="PCT", type=click.FloatRange(0), help="Exit 1 where it is slower by more, or wrong."
+    "--fail-if-slower", metavar="PCT", type=Finite(0), help="Exit 1 where it is slower by more, or wrong."
 )
 @click.option(
     "--against", metavar="FILE", type=click.Path(path_type=Path), help="With --fail-if-slower: an earlier JSON."
@@ -244,7 +244,7 @@ def _gate(result: Result, before: Result | None, percent: float | None) -> int:
 
     broken, blind = slower(result, before, percent)
     for one in broken:
-        say(f"kscope: {one}")
+        say(one)
     if blind and not broken:
         raise KscopeError(
             "gate-blind", f"the gate could not look: {blind[0]}", "time it against a --baseline or --against"

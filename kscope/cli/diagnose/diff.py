@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kscope.cli.shared._options import Finite
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,7 +27,7 @@ FORMATS = ("text", "json", "md", "html")
 @click.option("--match", "rules", metavar="OLD=NEW", multiple=True,
               help="The kernel that OLD names before is the one that NEW names after: regular expressions, NEW may "
                    "quote groups (\\1). Repeatable.")
-@click.option("--fail-if-slower", metavar="PCT", type=click.FloatRange(min=0),
+@click.option("--fail-if-slower", metavar="PCT", type=Finite(min=0),
               help="Exit 1 when a kernel (or a recording's step) takes at least PCT % longer than before; each is one "
                    "line on standard error. Exit 3 where a kernel of BEFORE was not compared: no partner, a guess.")
 @click.option("--allow-unmatched", is_flag=True, help="--fail-if-slower lets pass what it could not compare.")

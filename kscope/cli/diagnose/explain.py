@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import click
 
@@ -11,15 +12,25 @@ from kscope.cli.shared._complete import codes
 
 @click.command()
 @click.argument("code", shell_complete=codes)
-def explain(code: str) -> None:
+@click.option("--format", "format_", type=click.Choice(["text", "json", "md"]), default="text", show_default=True)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
+def explain(code: str, format_: str, output: Path | None, force: bool) -> None:
     """Print the page of a rule: what it sees, why it costs, how to fix it.
 
     CODE is a code (MEM103) or a slug (shared-bank-conflicts).
     """
-    from kscope.cli.shared._output import stdout_width, write_stdout
+    from kscope.cli.shared._output import put, stdout_width
     from kscope.rules.registry import page, rule
 
-    write_stdout(plain(page(rule(code)), stdout_width()))
+    found = rule(code)
+    if format_ == "json":
+        import json
+
+        row = {"code": found.code, "slug": found.slug, "title": found.title, "page": page(found)}
+        return put(json.dumps(row) + "\n", output, force=force)
+    text = page(found) if format_ == "md" else plain(page(found), stdout_width())
+    return put(text, output, force=force)
 
 
 def plain(page: str, width: int) -> str:

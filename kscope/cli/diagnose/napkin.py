@@ -17,7 +17,7 @@ SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
 @click.option("--chip", metavar="CHIP", help="Of `kscope arch`; default: the GPU that was measured last, else h100.")
 @click.option("--dtype", metavar="TYPE", help="fp32, bf16, fp8 ...: of the elements.")
 @click.option("--causal", is_flag=True, help="Attention that sees no later key.")
-@click.option("--kv-heads", metavar="N", help="Heads of keys and values (GQA, MQA).")
+@click.option("--kv-heads", metavar="N", type=click.IntRange(1), help="Heads of keys and values (GQA, MQA).")
 @click.option("--tile", "tile_sizes", metavar="MxN", multiple=True, help="Only these tiles of a product (repeatable).")
 @click.option("--measured", metavar="TIME",
               help="What it takes, such as 5.1ms: how far from the floor, and what explains it.")
@@ -29,7 +29,7 @@ SUFFIXES = {".json": "json", ".md": "md", ".txt": "text"}
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
 def napkin(
-    words: tuple[str, ...], chip: str | None, dtype: str | None, causal: bool, kv_heads: str | None,
+    words: tuple[str, ...], chip: str | None, dtype: str | None, causal: bool, kv_heads: int | None,
     tile_sizes: tuple[str, ...], measured: str | None, swept: str | None, published: bool, listed: bool,
     format_: str | None, output: Path | None, force: bool, no_color: bool,
 ) -> None:  # fmt: skip

@@ -51,6 +51,8 @@ def ingest(
     given = _labels(labels)
     with progress_bar() or nullcontext() as bar:
         done = add(paths, into, given, run, lambda n, total: bar(str(into), n, total) if bar else None)
+    for fault in done.faults:
+        say(f"kscope: {fault}")
     if format_ == "json":
         import msgspec
 

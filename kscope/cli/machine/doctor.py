@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,8 +15,10 @@ STYLES = {"ok": "good", "missing": "overhead", "limited": "overhead"}
 
 @click.command()
 @click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@click.option("-o", "--output", metavar="FILE", type=click.Path(path_type=Path), help="Write to FILE.")
+@click.option("--force", is_flag=True, help="Overwrite FILE.")
 @click.option("--no-color", is_flag=True, help="No colour (NO_COLOR is obeyed too).")
-def doctor(format_: str, no_color: bool) -> None:
+def doctor(format_: str, output: Path | None, force: bool, no_color: bool) -> None:
     """Show which tools, versions and permissions are here, and what each missing one costs."""
     from kscope.cli.machine._probe import checks
     from kscope.cli.shared import _output
@@ -26,8 +29,8 @@ def doctor(format_: str, no_color: bool) -> None:
 
         from msgspec.structs import asdict
 
-        return _output.write_stdout(json.dumps([asdict(check) for check in found]) + "\n")
-    return _output.write_stdout(table(found, **_output.look(no_color)))
+        return _output.put(json.dumps([asdict(check) for check in found]) + "\n", output, force=force)
+    return _output.put(table(found, **_output.look(no_color, to_file=output is not None)), output, force=force)
 
 
 def table(found: list[Check], width: int, *, color: bool, unicode: bool) -> str:

@@ -11,7 +11,7 @@ import click
 
 from kscope.cli.diagnose.analyze import FORMATS, _detail
 from kscope.cli.shared import _gate
-from kscope.cli.shared._options import check_regex, format_of
+from kscope.cli.shared._options import Finite, check_regex, format_of
 
 if TYPE_CHECKING:
     from kscope.cli.machine._record import Plan, Recorded
@@ -85,9 +85,9 @@ def _words(options: str) -> tuple[str, ...]:
               help="torch: optimizer steps before the recording.")
 @click.option("--steps", metavar="N", type=click.IntRange(min=1), default=5, show_default=True,
               help="torch: optimizer steps to record.")
-@click.option("--after", metavar="S", type=click.FloatRange(min=0), default=3.0, show_default=True,
+@click.option("--after", metavar="S", type=Finite(min=0), default=3.0, show_default=True,
               help="torch, no optimizer: record so long after the GPU's first use (and again at 3, 9, ... times it).")
-@click.option("--seconds", metavar="S", type=click.FloatRange(min=0.01), default=2.0, show_default=True,
+@click.option("--seconds", metavar="S", type=Finite(min=0.01), default=2.0, show_default=True,
               help="torch, no optimizer: length of a recording.")
 @click.option("--whole", is_flag=True, help="torch: record from the GPU's first use to the end.")
 @click.option("--stop", is_flag=True, help="torch: end the program once the recording is complete.")

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
+
+
+class Finite(click.FloatRange):
+    """A number in a range. NaN lies in every range that click checks, and nothing is ever above NaN or infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = float(super().convert(value, param, ctx))
+        if not math.isfinite(found):
+            self.fail(f"{found} is no number to compare with.", param, ctx)
+        return found
 
 
 def check_regex(pattern: str | None, option: str) -> None:

@@ -102,6 +102,15 @@ def write_stdout(text: str, stream: TextIO | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), out.fileno())
 
 
+def put(text: str, output: Path | None, *, force: bool) -> None:
+    """Text that took no time to make: into the file that -o names, or to standard output (also for `-`). Raises
+    KscopeError (status 2) where the file cannot be written."""
+    if output is None or str(output) == "-":
+        return write_stdout(text)
+    check_target(output, [], force=force)
+    return write_file(output, text, force=force)
+
+
 class Look(TypedDict):
     """What the text of a report asks of where it goes."""
 

@@ -27,7 +27,6 @@ COPIES = family("async_load")
 PRODUCTS = family("async_product")
 STORES = family("result_store")
 ACCUMULATORS = family("accumulator_load")
-SIGNS = COPIES | PRODUCTS | STORES | ACCUMULATORS | {"SYNCS", "USETMAXREG"}
 
 
 class Role(Struct, frozen=True):

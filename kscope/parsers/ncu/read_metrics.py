@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from kscope.model.raw_metrics import KernelMetrics, RawMetric
 from kscope.parsers.ncu.worker import Reader, Skipped, Want
 
+FARTHEST = 1 << 32
+"""Bytes from a kernel's entry within which its instructions lie: branches and calls are relative by 32 bits. PM-sampled
+series have instances too, by time: nanoseconds since 1970, 1.8e18, and no address."""
+
 
 def read(path: str, real: str, pattern: str, *, instructions: bool, number: int = 0) -> Iterator[KernelMetrics]:
     """The metrics of every kernel of a report. path: what the user wrote; real: the plain file; number: of the input.
@@ -22,10 +26,11 @@ def read(path: str, real: str, pattern: str, *, instructions: bool, number: int 
                 continue
             counted, rows = raw["described"]
             entry = raw["entry"]
+            code = range(entry, entry + FARTHEST)
             yield KernelMetrics(
                 id=f"{number}.{raw['index']}", name=raw["demangled"] or raw["name"] or "(unnamed)", counted=counted,
                 metrics=tuple(
-                    RawMetric(name, value, unit, text, tuple((at - entry, v) for at, v in by if at >= entry))
+                    RawMetric(name, value, unit, text, tuple((at - entry, v) for at, v in by if at in code))
                     for name, value, unit, text, by in rows
                 ),
                 sass={row[0]: row[1] for row in raw["rows"]},

@@ -39,7 +39,8 @@ def render(comparison: Comparison, options: Options) -> str:
     for note in comparison.notes:
         page.paragraph(one_line(note), lead=("  note  ", "minor"), indent=8)
     for skip in comparison.skipped:
-        text = f"{one_line(skip.input)}: {one_line(skip.what)}: {one_line(skip.message)}"
+        message = skip.message.removeprefix(f"{skip.input}: ")
+        text = f"{one_line(skip.input)}: {one_line(skip.what)}: {one_line(message)}"
         page.paragraph(text, lead=("skipped  ", "overhead"), indent=9)
     return page.text()
 

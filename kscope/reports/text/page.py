@@ -72,7 +72,8 @@ def render(analysis: Analysis, options: Options) -> str:
     if left := len(kernels) - len(shown):
         page.line((f"{left} more kernel{'s' * (left > 1)} in the table only (kscope analyze -v details all)", "dim"))
     for skip in analysis.skipped:
-        text = f"{one_line(skip.input)}: {one_line(skip.what)}: {one_line(skip.message)}"
+        message = skip.message.removeprefix(f"{skip.input}: ")
+        text = f"{one_line(skip.input)}: {one_line(skip.what)}: {one_line(message)}"
         page.paragraph(text, lead=("skipped  ", "overhead"), indent=9)
     return page.text()
 

@@ -81,5 +81,7 @@ def test_the_command_prints_the_page(tmp_path: Path) -> None:
 
 
 def test_links_of_the_guide_lead_somewhere() -> None:
-    for link in re.findall(r"\]\(\.\./([^)#]+)\)", GUIDE):
+    links = re.findall(r"\]\(\.\./([^)#]+)\)", GUIDE)
+    assert links
+    for link in links:
         assert (ROOT / link).exists(), link

@@ -32,6 +32,22 @@ def test_explain_prints_the_page(name: str) -> None:
         assert f"\n{heading}\n{'-' * len(heading)}\n" in done.stdout
 
 
+@pytest.mark.parametrize("words", [("rules",), ("explain", "MEM103"), ("doctor",), ("skill",)])
+def test_what_is_printed_can_be_written_to_a_file(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """As of every command that prints a result; nothing that is there is overwritten."""
+    out = tmp_path / "out.txt"
+    done = kscope(*words, "-o", out)
+    assert (done.returncode, done.stdout) == (0, "") and out.stat().st_size > 500
+    assert kscope(*words, "-o", out).returncode == 2
+    assert kscope(*words, "-o", out, "--force").returncode == 0
+
+
+def test_explain_as_json_and_markdown() -> None:
+    found = json.loads(kscope("explain", "MEM103", "--format", "json").stdout)
+    assert (found["code"], found["slug"]) == ("MEM103", "shared-bank-conflicts") and "## Fix" in found["page"]
+    assert kscope("explain", "MEM103", "--format", "md").stdout == found["page"]
+
+
 def test_explain_names_near_matches() -> None:
     done = kscope("explain", "MEM13")
     assert (done.returncode, done.stdout) == (2, "")

@@ -46,6 +46,14 @@ def test_every_metric_is_there(tmp_path: Path) -> None:
             assert float(told[name]) == value, name
 
 
+def test_only_what_lies_in_the_code_is_an_instruction() -> None:
+    """Values that were sampled over time have instances by time."""
+    rows = csv.DictReader(io.StringIO(kscope("metrics", REPORT, "-i", "--csv").stdout))
+    placed = {row["metric"]: row for row in rows if row["pc"]}
+    assert len(placed) > 50 and "smsp__pcsamp_sample_count" in placed
+    assert not {name for name, row in placed.items() if not row["sass"] or "TriageCompute" in name}
+
+
 def test_instructions_add_up_to_the_whole() -> None:
     done = kscope("metrics", str(REPORT), "^memory_l1_wavefronts_shared$", "-i", "--format", "json")
     metric = json.loads(done.stdout)["kernels"][0]["metrics"][0]

@@ -64,6 +64,7 @@ def test_formats_agree(tmp_path: Path) -> None:
         (["gemm", "1", "2", "3", "--sweep", "q=1,2"], "gemm has no size 'q'"),
         (["gemm", "1", "2", "3", "--tile", "8"], "'8' is no tile"),
         (["softmax", "8", "8", "--causal"], "'causal' is no size"),
+        (["attention", "2", "32", "64", "128", "--kv-heads", "0"], "0 is not in the range"),
     ],
 )
 def test_wrong_usage_is_one_line(words: list[str], message: str) -> None:

@@ -177,3 +177,12 @@ def test_recordings_without_gpu_work_are_not_compared(tmp_path: Path) -> None:
 def test_a_match_that_pairs_nothing_is_wrong_usage(rule: str) -> None:
     done = kscope("diff", SUMS, CONFLICTS, "--match", rule)
     assert (done.returncode, done.stdout) == (2, "") and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("percent", ["nan", "inf", "-1"])
+def test_a_threshold_that_nothing_meets_is_wrong_usage(percent: str) -> None:
+    """NaN is larger than nothing: the gate would be open for ever."""
+    done = kscope("diff", PADDED, CONFLICTS, f"--fail-if-slower={percent}")
+    assert done.returncode == 2 and "--fail-if-slower" in done.stderr and not done.stdout
+    done = kscope("bench", "fast.py:f", "--reference", "ref.py:f", f"--fail-if-slower={percent}")
+    assert done.returncode == 2 and "--fail-if-slower" in done.stderr

@@ -50,7 +50,9 @@ def test_before_each_piece_of_the_host_something_was_over(case: str) -> None:
     """An operation that a wait was for, or nothing before it; and before each operation its launch, on that thread."""
     view, path = walked(case)
     calls, ends = view.timeline.calls, set(view.timeline.ops.end.tolist())
-    for i in np.flatnonzero(path.kind == HOST).tolist():
+    pieces = np.flatnonzero(path.kind == HOST).tolist()
+    assert pieces
+    for i in pieces:
         assert int(path.start[i]) in ends or i == 0
         issued = calls.start[calls.thread == path.thread[i]]
         assert int(path.end[i]) in set(issued.tolist()) | {int(path.end[-1])}

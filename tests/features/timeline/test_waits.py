@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,16 @@ def test_an_export_says_by_its_event_ids(tmp_path: Path) -> None:
     wait = _told(one)
     assert (wait.call, wait.on, wait.said_by) == ("cudaEventSynchronize", "asked_for", "recorded")
     assert wait.us == pytest.approx(STEPS * 500) and wait.idle_us > 0
+
+
+def test_waits_of_a_thread_that_issues_nothing_take_no_square_of_time(tmp_path: Path) -> None:
+    """A thread that makes streams wait beside one that launches: each wait looked through all later launches (a minute
+    here, on a processor that takes two seconds now)."""
+    count = 20_000
+    events = [one for i in range(count) for one in launch(i + 1, 10 * i, 10 * i + 5, 3)]
+    events += [event("cuda_runtime", "cudaStreamWaitEvent", 10 * i + 1, 1, tid=99, correlation=10**6 + i)
+               for i in range(count)]  # fmt: skip
+    path = traces.trace(tmp_path, events)
+    begun = time.process_time()
+    (one,) = analyze_paths([path]).timelines
+    assert not one.waits and time.process_time() - begun < 20

@@ -61,11 +61,9 @@ class Waits:
     @cached_property
     def _streams(self) -> dict[tuple[int, int], Column]:
         """(device, stream) -> its operations in the order in which they were issued."""
-        ops, found = self.facts.timeline.ops, {}
-        for device, stream in np.unique(np.stack([ops.device, ops.stream]), axis=1).T.tolist():
-            rows = np.flatnonzero((ops.device == device) & (ops.stream == stream))
-            found[device, stream] = rows[np.argsort(self.facts.issued[rows], kind="stable")]
-        return found
+        ops = self.facts.timeline.ops
+        rows = np.lexsort((self.facts.issued, ops.stream, ops.device))
+        return {(int(ops.device[one[0]]), int(ops.stream[one[0]])): one for one in _runs(rows, ops.device, ops.stream)}
 
     def _last_issued(self, device: int, stream: int, before: int) -> int:
         """The last operation issued on a stream before a time, -1 for none."""
@@ -253,14 +251,18 @@ class Waits:
         call, first = np.unique(self.facts.call_of, return_index=True)
         return call[call >= 0], first[call >= 0]
 
+    @cached_property
+    def _issued_by(self) -> dict[int, Column]:
+        """Thread -> places of its calls in `_issued`, in order."""
+        thread = self.facts.timeline.calls.thread[self._issued[0]]
+        return {int(thread[one[0]]): one for one in _runs(np.argsort(thread, kind="stable"), thread)}
+
     def _first_after(self, call: int) -> int:
         """The operation that the same thread issued next, -1 for none: it is on the stream that was made to wait."""
         launches, ops = self._issued
-        thread = self.facts.timeline.calls.thread
-        for at in range(int(np.searchsorted(launches, call)), len(launches)):
-            if thread[launches[at]] == thread[call]:
-                return int(ops[at])
-        return -1
+        mine = self._issued_by.get(int(self.facts.timeline.calls.thread[call]), column([]))
+        at = int(np.searchsorted(launches[mine], call))
+        return int(ops[mine[at]]) if at < len(mine) else -1
 
     def _held(self, next_: int, on: int, *, guess: bool) -> tuple[int, int, int, int] | None:
         """(device, stream, name of what it waits for, for how long) of the first operation after a wait; None where it
@@ -288,3 +290,14 @@ class Waits:
             if (int(ops.device[op]), int(ops.stream[op])) != place:
                 return op if start - int(ops.end[op]) <= self.facts.flight + SLACK_NS else -1
         return -1
+
+
+def _runs(rows: Column, *keys: Column) -> list[Column]:
+    """Rows that are sorted by these keys, in pieces of equal keys. There may be as many streams as operations: a mask
+    for each would take time that grows with the square."""
+    if not len(rows):
+        return []
+    changes = np.zeros(len(rows) - 1, dtype=bool)
+    for key in keys:
+        changes |= np.diff(key[rows]) != 0
+    return np.split(rows, np.flatnonzero(changes) + 1)

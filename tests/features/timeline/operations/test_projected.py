@@ -26,6 +26,7 @@ def test_queues_are_what_was_issued_and_had_not_begun(name: str) -> None:
     ops, (low, high, _) = view.timeline.ops, view.facts.window
     rows = zip(view.facts.issued.tolist(), ops.start.tolist(), ops.end.tolist(), ops.stream.tolist(), strict=True)
     inside = [(issued, start, end, stream) for issued, start, end, stream in rows if end > low and start < high]
+    assert {found.stream for found in view.streams} == {row[3] for row in inside}
     for found in view.streams:
         mine = [row for row in inside if row[3] == found.stream]
         assert found.operations == len(mine)
