@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import IDEAL_SECTORS, Code, Facts
 from kscope.rules._shared.wide_accesses import candidates
 from kscope.rules._shared.wide_waits import Left, waits_left
 from tests.rules.test_conditions import found, gain
+from tests.support.edit import with_metrics
 
 
 def left(known: Facts, ratio: float) -> Left:
@@ -74,3 +75,13 @@ def test_where_sectors_queue_or_are_come_back_for_they_do(
     code: str, case: str, least: float, facts: Callable[[str], Facts]
 ) -> None:
     assert gain(found(code, facts(case))) > least
+
+
+def test_what_l1_catches_saves_device_memory_nothing(facts: Callable[[str], Facts]) -> None:
+    """The same records, but as if L1 had kept each sector until all its lanes came: what L2 sees is what they need."""
+    known = facts("particles.aos")
+    assert known.code is not None
+    ideal = known.code.column(IDEAL_SECTORS)
+    assert ideal is not None
+    caught = Facts(with_metrics(known.kernel, {"lts__t_sectors_srcunit_tex.sum": sum(ideal)}))
+    assert gain(found("MEM101", caught)) < 1.05 and gain(found("MEM101", known)) > 2.0
