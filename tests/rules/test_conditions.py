@@ -11,12 +11,13 @@ from kscope.features.facts import CodeFacts, Facts, Listing
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
 from kscope.rules._shared.wide_accesses import fed
+from kscope.rules.base import Passed
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
 from tests.features.listings import program
-from tests.support.edit import with_metrics
+from tests.support.edit import with_metrics, without_metrics
 
 CHAINED = """
 S2R R0, SR_TID.X
@@ -165,3 +166,16 @@ def test_words_that_one_chain_takes_in_are_not_made_wider(step: str, own: bool) 
     code = CodeFacts(Listing(program(CHAINED.format(step=step)), "test"))
     (load,) = code.code.where(lambda ins, op: ins.opcode == "LDG")
     assert (load in fed(code, code.code)) == own
+
+
+@pytest.mark.parametrize("dropped", [("sm__cycles", "gpc__cycles"), ("sm__cycles_active.max",)])
+def test_no_grid_makes_a_kernel_shorter_than_an_empty_one(
+    dropped: tuple[str, ...], facts: Callable[[str], Facts]
+) -> None:
+    """2.1 us, of which most is the launch, also where how long SMs had work was not collected, or only on average."""
+    known = facts("launch_bound.tiny")
+    assert isinstance(outcome("GRD401", known), Passed)
+    less = Facts(without_metrics(known.kernel, lambda name: name.startswith(dropped)))
+    grid, tiny = outcome("GRD401", less), found("OVH606", less)
+    assert isinstance(grid, Passed) or gain(grid) < 1.6 < gain(tiny)  # type: ignore[arg-type]
+    assert gain(tiny) > 2.5 and gain(found("GRD401", facts("small_grid.slow"))) > 50
