@@ -12,6 +12,7 @@ from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
 from kscope.rules._shared.wide_accesses import fed
 from kscope.rules.base import Passed
+from kscope.rules.grid.load_imbalance import ORDER, PIECES, QUEUE
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
@@ -179,3 +180,19 @@ def test_no_grid_makes_a_kernel_shorter_than_an_empty_one(
     grid, tiny = outcome("GRD401", less), found("OVH606", less)
     assert isinstance(grid, Passed) or gain(grid) < 1.6 < gain(tiny)  # type: ignore[arg-type]
     assert gain(tiny) > 2.5 and gain(found("GRD401", facts("small_grid.slow"))) > 50
+
+
+@pytest.mark.parametrize(
+    ("case", "fix", "sure"),
+    [
+        ("ragged.block", QUEUE, (0.6, 0.6)),  # 1.94 waves: blocks can be put in another order
+        ("mandelbrot.bands", PIECES, (0.5, 0.6)),  # all at once, and the busiest SM is full of work
+        ("pairs.rows", PIECES, (0.3, 0.4)),  # all at once, and even the busiest SM waits: for its longest thread
+    ],
+)
+def test_blocks_that_all_start_at_once_have_no_order(
+    case: str, fix: str, sure: tuple[float, float], facts: Callable[[str], Facts]
+) -> None:
+    finding = found("GRD403", facts(case))
+    assert finding.fix == fix and sure[0] <= finding.confidence <= sure[1]
+    assert {r.step for r in finding.remedies if not r.applies} == ({ORDER} if fix == PIECES else set())
