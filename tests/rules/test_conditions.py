@@ -10,6 +10,7 @@ import pytest
 from kscope.features.facts import CodeFacts, Facts, Listing
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
+from kscope.rules._shared.uniform_loads import CONSTANT, SEVERAL, STAGED
 from kscope.rules._shared.wide_accesses import fed
 from kscope.rules.base import Passed
 from kscope.rules.grid.load_imbalance import ORDER, PIECES, QUEUE
@@ -196,3 +197,21 @@ def test_blocks_that_all_start_at_once_have_no_order(
     finding = found("GRD403", facts(case))
     assert finding.fix == fix and sure[0] <= finding.confidence <= sure[1]
     assert {r.step for r in finding.remedies if not r.applies} == ({ORDER} if fix == PIECES else set())
+
+
+@pytest.mark.parametrize(
+    ("code", "case", "applies", "not_"),
+    [
+        ("LAT302", "nearest.plain", {STAGED, CONSTANT}, {SEVERAL}),  # half a wave
+        ("MEM102", "attn.global", {STAGED}, {CONSTANT, SEVERAL}),  # each row of blocks its own keys
+        ("LAT302", "bags.sentinel", set[str](), set[str]()),
+        ("MEM102", "narrow_loads.slow", set[str](), set[str]()),
+    ],
+)
+def test_what_all_lanes_load_alike_can_be_staged_or_constant(
+    code: str, case: str, applies: set[str], not_: set[str], facts: Callable[[str], Facts]
+) -> None:
+    finding = found(code, facts(case))
+    assert {r.step for r in finding.remedies if r.applies} == applies
+    assert {r.step for r in finding.remedies if not r.applies} == not_
+    assert ("all lanes want the same" in finding.fix) == bool(applies) or code == "LAT302"
