@@ -98,8 +98,12 @@ up (none of the 8 that stream), of 14 narrower or adjacent ones 12: fixtures/h20
 ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 
 
-def _not_fatter(facts: Facts) -> list[Remedy]:
-    return [Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
+def _remedies(facts: Facts, code: Code, members: list[int], *, alike: bool, empty: bool) -> list[Remedy]:
+    """alike: all lanes want the same; empty: fewer threads would leave SMs empty."""
+    found = ways(facts, code, [i for i in members if code.cfg.loop_of[i] is not None]) if alike else []
+    if empty:
+        found.append(Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves)))
+    return found
 
 
 def _fix(facts: Facts, first: int) -> str:
@@ -139,9 +143,6 @@ class NarrowGlobalAccess(ProfiledRule):
         wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         alike = for_all_lanes(facts, code, members)
-        remedies = ways(facts, code, [i for i in members if code.cfg.loop_of[i] is not None]) if alike else []
-        if left.fewer and left.path > ratio:
-            remedies += _not_fatter(facts)
         proven = width < 4 or 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
@@ -157,7 +158,7 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            remedies=remedies,
+            remedies=_remedies(facts, code, members, alike=alike, empty=left.fewer and left.path > ratio),
             pulls=["-threads"] if left.fewer or fatter else [],
             confidence=PROVEN if proven else STREAMED if streams(code, before) else COMPUTED,
         )
