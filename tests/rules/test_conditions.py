@@ -215,3 +215,20 @@ def test_what_all_lanes_load_alike_can_be_staged_or_constant(
     assert {r.step for r in finding.remedies if r.applies} == applies
     assert {r.step for r in finding.remedies if not r.applies} == not_
     assert ("all lanes want the same" in finding.fix) == bool(applies) or code == "LAT302"
+
+
+def test_smaller_blocks_take_the_registers_that_whole_ones_leave(facts: Callable[[str], Facts]) -> None:
+    """1,024 threads of 40 registers: one block an SM, and a third of its registers stay empty. Of 54 they do not."""
+    limits = {"launch__occupancy_limit_registers": 1.0, "launch__occupancy_limit_warps": 2.0}
+    known = with_metrics(facts("ldg32_l2.fast").kernel, limits)
+
+    def ways(registers: int, shared_static: int = 0) -> list[tuple[str, bool]]:
+        launch = msgspec.structs.replace(known.launch, block=(1024, 1, 1), registers=registers)
+        launch = msgspec.structs.replace(launch, shared_static=shared_static)
+        said = found("LAT301", Facts(msgspec.structs.replace(known, launch=launch)))
+        return [(r.step, r.applies) for r in said.remedies if r.step.startswith("blocks of")]
+
+    assert ways(40) == [("blocks of 512 threads", True)]
+    assert ways(54) == [] and ways(40, shared_static=4096) == []
+    meets = found("LAT301", facts("barrier.slow"))
+    assert not any(r.step.startswith("blocks of") for r in meets.remedies)
