@@ -24,6 +24,7 @@ class Constants(Struct, frozen=True):
     cost: float
     start: float
     starts: float
+    empty: float
     queueing: float
     others_left: float
     floor_left: float

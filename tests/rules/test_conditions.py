@@ -10,13 +10,16 @@ import pytest
 from kscope.features.facts import CodeFacts, Facts, Listing
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
+from kscope.rules._shared.uniform_loads import CONSTANT, SEVERAL, STAGED
 from kscope.rules._shared.wide_accesses import fed
+from kscope.rules.base import Passed
+from kscope.rules.grid.load_imbalance import ORDER, PIECES, QUEUE
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
 from tests.features.listings import program
-from tests.support.edit import with_metrics
+from tests.support.edit import with_metrics, without_metrics
 
 CHAINED = """
 S2R R0, SR_TID.X
@@ -165,3 +168,67 @@ def test_words_that_one_chain_takes_in_are_not_made_wider(step: str, own: bool) 
     code = CodeFacts(Listing(program(CHAINED.format(step=step)), "test"))
     (load,) = code.code.where(lambda ins, op: ins.opcode == "LDG")
     assert (load in fed(code, code.code)) == own
+
+
+@pytest.mark.parametrize("dropped", [("sm__cycles", "gpc__cycles"), ("sm__cycles_active.max",)])
+def test_no_grid_makes_a_kernel_shorter_than_an_empty_one(
+    dropped: tuple[str, ...], facts: Callable[[str], Facts]
+) -> None:
+    """2.1 us, of which most is the launch, also where how long SMs had work was not collected, or only on average."""
+    known = facts("launch_bound.tiny")
+    assert isinstance(outcome("GRD401", known), Passed)
+    less = Facts(without_metrics(known.kernel, lambda name: name.startswith(dropped)))
+    grid, tiny = outcome("GRD401", less), found("OVH606", less)
+    assert isinstance(grid, Passed) or gain(grid) < 1.6 < gain(tiny)  # type: ignore[arg-type]
+    assert gain(tiny) > 2.5 and gain(found("GRD401", facts("small_grid.slow"))) > 50
+
+
+@pytest.mark.parametrize(
+    ("case", "fix", "sure"),
+    [
+        ("ragged.block", QUEUE, (0.6, 0.6)),  # 1.94 waves: blocks can be put in another order
+        ("mandelbrot.bands", PIECES, (0.5, 0.6)),  # all at once, and the busiest SM is full of work
+        ("pairs.rows", PIECES, (0.3, 0.4)),  # all at once, and even the busiest SM waits: for its longest thread
+    ],
+)
+def test_blocks_that_all_start_at_once_have_no_order(
+    case: str, fix: str, sure: tuple[float, float], facts: Callable[[str], Facts]
+) -> None:
+    finding = found("GRD403", facts(case))
+    assert finding.fix == fix and sure[0] <= finding.confidence <= sure[1]
+    assert {r.step for r in finding.remedies if not r.applies} == ({ORDER} if fix == PIECES else set())
+
+
+@pytest.mark.parametrize(
+    ("code", "case", "applies", "not_"),
+    [
+        ("LAT302", "nearest.plain", {STAGED, CONSTANT}, {SEVERAL}),  # half a wave
+        ("MEM102", "attn.global", {STAGED}, {CONSTANT, SEVERAL}),  # each row of blocks its own keys
+        ("LAT302", "bags.sentinel", set[str](), set[str]()),
+        ("MEM102", "narrow_loads.slow", set[str](), set[str]()),
+    ],
+)
+def test_what_all_lanes_load_alike_can_be_staged_or_constant(
+    code: str, case: str, applies: set[str], not_: set[str], facts: Callable[[str], Facts]
+) -> None:
+    finding = found(code, facts(case))
+    assert {r.step for r in finding.remedies if r.applies} == applies
+    assert {r.step for r in finding.remedies if not r.applies} == not_
+    assert ("all lanes want the same" in finding.fix) == bool(applies) or code == "LAT302"
+
+
+def test_smaller_blocks_take_the_registers_that_whole_ones_leave(facts: Callable[[str], Facts]) -> None:
+    """1,024 threads of 40 registers: one block an SM, and a third of its registers stay empty. Of 54 they do not."""
+    limits = {"launch__occupancy_limit_registers": 1.0, "launch__occupancy_limit_warps": 2.0}
+    known = with_metrics(facts("ldg32_l2.fast").kernel, limits)
+
+    def ways(registers: int, shared_static: int = 0) -> list[tuple[str, bool]]:
+        launch = msgspec.structs.replace(known.launch, block=(1024, 1, 1), registers=registers)
+        launch = msgspec.structs.replace(launch, shared_static=shared_static)
+        said = found("LAT301", Facts(msgspec.structs.replace(known, launch=launch)))
+        return [(r.step, r.applies) for r in said.remedies if r.step.startswith("blocks of")]
+
+    assert ways(40) == [("blocks of 512 threads", True)]
+    assert ways(54) == [] and ways(40, shared_static=4096) == []
+    meets = found("LAT301", facts("barrier.slow"))
+    assert not any(r.step.startswith("blocks of") for r in meets.remedies)

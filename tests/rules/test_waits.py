@@ -6,10 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import IDEAL_SECTORS, SECTORS, Code, Facts
+from kscope.rules._shared.stencils import alignable
 from kscope.rules._shared.wide_accesses import candidates
 from kscope.rules._shared.wide_waits import Left, waits_left
-from tests.rules.test_conditions import found, gain
+from kscope.rules.base import Passed
+from tests.rules.test_conditions import found, gain, outcome
+from tests.support.edit import with_metrics
 
 
 def left(known: Facts, ratio: float) -> Left:
@@ -49,7 +52,6 @@ def test_threads_that_meet_at_barriers_do_not(case: str, facts: Callable[[str], 
     [
         ("MEM101", "list_walk.serial", 1.05),  # 32 sectors a request, one at a time: L2 is half empty
         ("MEM101", "smooth.halo_threads", 1.05),
-        ("MEM108", "dwconv.one", 1.01),
         ("MEM108", "texels.loaded", 1.01),
     ],
 )
@@ -74,3 +76,32 @@ def test_where_sectors_queue_or_are_come_back_for_they_do(
     code: str, case: str, least: float, facts: Callable[[str], Facts]
 ) -> None:
     assert gain(found(code, facts(case))) > least
+
+
+def test_what_l1_catches_saves_device_memory_nothing(facts: Callable[[str], Facts]) -> None:
+    """The same records, but as if L1 had kept each sector until all its lanes came: what L2 sees is what they need."""
+    known = facts("particles.aos")
+    assert known.code is not None
+    ideal = known.code.column(IDEAL_SECTORS)
+    assert ideal is not None
+    caught = Facts(with_metrics(known.kernel, {"lts__t_sectors_srcunit_tex.sum": sum(ideal)}))
+    assert gain(found("MEM101", caught)) < 1.05 and gain(found("MEM101", known)) > 2.0
+
+
+@pytest.mark.parametrize("case", ["dwconv.one", "build.optimised", "dmma.chain"])
+def test_neighbours_in_a_stencil_cannot_all_be_aligned(case: str, facts: Callable[[str], Facts]) -> None:
+    """a[i - 1], a[i], a[i + 1]: the one in the middle starts on a boundary, and any other base moves it off."""
+    known = facts(case)
+    assert known.code is not None
+    touched, ideal = known.code.column(SECTORS), known.code.column(IDEAL_SECTORS)
+    assert touched is not None and ideal is not None and sum(touched) > 1.01 * sum(ideal)
+    assert isinstance(outcome("MEM108", known), Passed)
+
+
+def test_rows_off_a_boundary_are(facts: Callable[[str], Facts]) -> None:
+    """Loads of one base, a row apart, or of one kind: each row could start on a boundary."""
+    known = facts("gather_rows.header4")
+    assert known.code is not None
+    touched, ideal = known.code.column(SECTORS), known.code.column(IDEAL_SECTORS)
+    assert touched is not None and ideal is not None
+    assert list(alignable(known, known.code, touched, ideal, 0.05, 0.5)) == list(ideal)

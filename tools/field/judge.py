@@ -44,8 +44,11 @@ class Row(msgspec.Struct, frozen=True):
     told: dict[str, Any] = {}
 
     def built(self) -> float | None:
-        """How many times faster the kernel was with the first suggestion; None where nobody built it."""
+        """How many times faster the kernel was with the first suggestion; None where nobody built it, and where the
+        first finding promises nothing: that a unit is full is no step to build."""
         first = next((p for p in self.said if p.counts), None)
+        if first is not None and first.low is None:
+            return None
         for step in (self.told, self.measured):
             if first is not None and set(first.slugs) & set(step.get("causes", ())):
                 return step.get("ratio")

@@ -41,6 +41,8 @@ class Geometry(Struct, frozen=True):
     duration_us: float | None
     uneven: float | None = None
     known: bool = True
+    timed: bool = True
+    """The report says how long SMs had work, on average or at most, and how long the kernel took in cycles."""
 
     def room(self, most: float) -> float:
         """How many times more blocks the device would hold, up to `most`; 1 when it is full or limits are unknown."""
@@ -99,6 +101,8 @@ def geometry(kernel: Kernel) -> Geometry:
     sms = max(1, device.sms)
     cycles = elapsed_cycles(m)
     mean, most = m.get("sm__cycles_active.avg"), m.get("sm__cycles_active.max")
+    if most is None and mean is not None and 0 < launch.blocks < sms:
+        most = mean * sms / launch.blocks  # a block an SM: the mean of those that have one
     counted, evenly = m.get("sm__inst_executed.max.per_cycle_elapsed"), m.get("sm__inst_executed.avg.per_cycle_elapsed")
     duration = kernel.duration_ns
     return Geometry(
@@ -114,4 +118,5 @@ def geometry(kernel: Kernel) -> Geometry:
         duration_us=duration / 1000 if duration is not None else None,
         uneven=counted / evenly if counted is not None and evenly else None,
         known=launch.known and device.sms > 0,
+        timed=cycles is not None and most is not None,
     )

@@ -66,8 +66,12 @@ class Bounds(Struct, frozen=True):
 
     @property
     def start(self) -> float:
-        """Share of the present time that a kernel's first and last block need at least, however small they are."""
-        return self.constants.start / self.launch.cycles if self.launch.cycles else 0.0
+        """Share of the present time that a kernel's first and last block need at least, however small they are. Where
+        cycles or the time without work were not collected, by the duration of a kernel that does nothing."""
+        launch, c = self.launch, self.constants
+        if not launch.timed and launch.duration_us:
+            return min(1.0, c.empty / launch.duration_us)
+        return c.start / launch.cycles if launch.cycles else 0.0
 
     @property
     def working(self) -> float:

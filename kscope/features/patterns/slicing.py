@@ -18,23 +18,27 @@ def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
 
     With line information: what shares a source line with a seed, for an inlined function is listed under the line
     that calls it, and is tied to a seed by def-use. Without: what def-use ties to it within DEPTH steps. What runs more
-    often than the seed that the way began at is no part of it: the loop that its result goes into.
+    often than the seed that the way began at is no part of it: the loop that its result goes into. Nor is a loop that
+    the seed is not in, if its rounds are few: an unrolled one goes round once.
     """
     seeds = list(seeds)
     lines = {(code[i].file, code[i].line) for i in seeds if code[i].line is not None}
     found: set[int] = set(seeds)
-    work = [(i, 0, MORE * code.executed[i]) for i in seeds]
+    work = [(i, 0, i) for i in seeds]
+    around = {i: {None, *code.cfg.loops_around(i)} for i in seeds}
     while work:
-        i, depth, often = work.pop()
+        i, depth, seed = work.pop()
         if depth >= DEPTH:
             continue
         near = [p for ps in code.defuse.sources(i).values() for p in ps]
         for j in (*near, *code.defuse.consumers(i)):
-            if j in found or code.executed[j] > often or not _computes(code, j):
+            if j in found or code.executed[j] > MORE * code.executed[seed] or not _computes(code, j):
+                continue
+            if code.cfg.loop_of[j] not in around[seed]:
                 continue
             if not lines or (code[j].file, code[j].line) in lines:
                 found.add(j)
-                work.append((j, depth + 1, often))
+                work.append((j, depth + 1, seed))
     return {i for i in found if code.executed[i] > 0}
 
 

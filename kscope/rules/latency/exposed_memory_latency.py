@@ -56,7 +56,8 @@ After (capture list_walk.four):
 ## When it is wrong
 
 Pointer chasing has nothing to load ahead: only several chains at once help. Loads outside loops have no later round:
-several elements a thread bring theirs, if there are waves enough. The finding names the way whose condition holds, and
+several elements a thread bring theirs, if there are waves enough. What all lanes of a warp load from one address can
+be staged in shared memory, or lie in constant memory, as well. The finding names the way whose condition holds, and
 says which others do not and why. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
 
 ## Source
@@ -68,6 +69,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
+from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
@@ -142,7 +144,7 @@ class ExposedMemoryLatency(ProfiledRule):
             why = "each address comes from the load before"
             return CHAINS, CHASED, [Remedy(step=UNROLL, applies=False, why=why)]
         if rounds >= ROUNDS or not hot:
-            return UNROLL, AHEAD, []
+            return UNROLL, AHEAD, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if facts.counters.launch.waves >= WAVES:

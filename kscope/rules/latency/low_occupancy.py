@@ -44,10 +44,11 @@ From (capture occupancy_smem.slow):
 ## When it is wrong
 
 Warp-specialised kernels keep a unit busy with few warps by design, and so do products on tensor cores: without the code
-of one the finding is less sure of itself. Kernels with much independent work a thread hide
-latency without occupancy. Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the
-registers. Fixes that take more registers (unrolling, register tiles) contradict this one; only the better of the two is
-suggested.
+of one the finding is less sure of itself. Kernels with much independent work a thread hide latency without occupancy.
+Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the registers. Where the warps
+of a block do not meet, smaller blocks may take registers that no whole block fits into, and none need be saved: the
+finding says how many warps that makes. Fixes that take more registers (unrolling, register tiles) contradict this one;
+only the better of the two is suggested.
 
 ## Source
 
@@ -66,6 +67,8 @@ FEWEST = 0.125
 PRODUCTS = 0.02  # busy share of the tensor pipe, from which a kernel is for products; others have none at all
 INSTEAD = "more independent work a thread instead"
 MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
+SMALLER = (128, 256, 512)  # threads of a block, of which enough fit an SM for all of its warps on every chip
+MORE = 1.2  # times the warps of now, from which another block size is worth a word
 SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
 
 
@@ -115,11 +118,30 @@ class LowOccupancy(CounterRule):
             ],
             locations=self._hottest(facts),
             estimate=estimate,
-            remedies=[Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers")],
+            remedies=[
+                *self._smaller_blocks(facts, occ),
+                Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers"),
+            ],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
             confidence=0.9 if unused or self._very_few(facts, occ) else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
+
+    def _smaller_blocks(self, facts: Facts, occ: Occupancy) -> list[Remedy]:
+        """Registers that no whole block fits into any more, taken by smaller ones: no register need be saved. Only
+        where the warps of a block have nothing in common."""
+        launch, code = facts.kernel.launch, facts.code
+        if code is None or set(occ.limiters) != {"registers"} or launch.shared_static or launch.shared_dynamic:
+            return []
+        if any("barrier" in op.kind for op in code.classes):
+            return []
+        found = [(facts.profile.occupancy_with(launch.registers, n), n) for n in SMALLER if n < launch.threads]
+        best, threads = max(((p.warps, n) for p, n in found if p is not None), default=(0, 0))
+        if best < MORE * occ.theoretical:
+            return []
+        why = f"{best} warps fit with the registers of now; the warps of a block do not meet at barriers"
+        estimate = facts.estimate.overlap(best / occ.theoretical)
+        return [Remedy(step=f"blocks of {threads} threads", applies=True, why=why, estimate=estimate)]
 
     def _hottest(self, facts: Facts) -> list[Location]:
         code = facts.code

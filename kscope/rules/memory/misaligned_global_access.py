@@ -45,7 +45,8 @@ From (capture place_rows.header1):
 
 ## When it is wrong
 
-A stencil reads its neighbours at offsets by design; the extra sectors hit in L1, and the estimate is small.
+A stencil reads its neighbours at offsets by design: only one of a[i - 1], a[i] and a[i + 1] can start on a boundary,
+and no more is promised. Where the offset is in a register rather than in the instruction, that is not seen.
 
 ## Source
 
@@ -56,6 +57,7 @@ from __future__ import annotations
 
 from kscope.features.facts import IDEAL_SECTORS, SECTORS, Code, Demand, Excess, Facts
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
+from kscope.rules._shared.stencils import alignable
 from kscope.rules._shared.wide_waits import in_line
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 
@@ -73,7 +75,7 @@ class MisalignedGlobalAccess(ExcessRule):
         found = self.columns(code, SECTORS, IDEAL_SECTORS, lambda: facts.profile.only_bulk)
         if isinstance(found, (Passed, Missing)):
             return found
-        touched, ideal = found
+        touched, ideal = found[0], alignable(facts, code, *found, LEAST, SCATTERED)
         off = facts.profile.excess(touched, ideal, LEAST, SCATTERED, LEAST)
         if off is None:
             return PASSED

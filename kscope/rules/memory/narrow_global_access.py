@@ -60,7 +60,8 @@ After (capture narrow_loads.fast):
 ## When it is wrong
 
 The base must be 16-byte aligned and the length a multiple (or a scalar tail handled). More bytes a thread means more
-registers and fewer threads: small problems may empty SMs. One access a thread gains only by fewer waves.
+registers and fewer threads: small problems may empty SMs. One access a thread gains only by fewer waves. Loads that all
+lanes make of one address have no neighbour's bytes to take over: the finding then names shared and constant memory.
 
 ## Source
 
@@ -76,6 +77,7 @@ from typing import TYPE_CHECKING
 from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.contract.analysis import Remedy
 from kscope.rules._shared.coarser_threads import coarsened
+from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.wide_accesses import candidates, padded, streams, wavefronts_left
 from kscope.rules._shared.wide_waits import waits_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
@@ -84,6 +86,7 @@ if TYPE_CHECKING:
     from kscope.features.facts import Demand, Merge
 
 FATTER = "fewer, fatter threads"
+AT_ONCE = "load {} bytes at once, on a base aligned to as many: all lanes want the same ones"
 FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
@@ -95,8 +98,12 @@ up (none of the 8 that stream), of 14 narrower or adjacent ones 12: fixtures/h20
 ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 
 
-def _not_fatter(facts: Facts) -> list[Remedy]:
-    return [Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))]
+def _remedies(facts: Facts, code: Code, members: list[int], *, alike: bool, empty: bool) -> list[Remedy]:
+    """alike: all lanes want the same; empty: fewer threads would leave SMs empty."""
+    found = ways(facts, code, [i for i in members if code.cfg.loop_of[i] is not None]) if alike else []
+    if empty:
+        found.append(Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves)))
+    return found
 
 
 def _fix(facts: Facts, first: int) -> str:
@@ -135,6 +142,7 @@ class NarrowGlobalAccess(ProfiledRule):
         width = code.classes[first].bytes
         wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
+        alike = for_all_lanes(facts, code, members)
         proven = width < 4 or 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
@@ -142,7 +150,7 @@ class NarrowGlobalAccess(ProfiledRule):
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=_fix(facts, first),
+            fix=AT_ONCE.format(wide) if alike else _fix(facts, first),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -150,7 +158,7 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            remedies=_not_fatter(facts) if left.fewer and left.path > ratio else [],
+            remedies=_remedies(facts, code, members, alike=alike, empty=left.fewer and left.path > ratio),
             pulls=["-threads"] if left.fewer or fatter else [],
             confidence=PROVEN if proven else STREAMED if streams(code, before) else COMPUTED,
         )

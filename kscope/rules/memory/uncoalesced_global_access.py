@@ -186,7 +186,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         bulk = traffic.tma_bytes / SECTOR  # bulk copies pass L2 too and are none of these accesses
         needed, kept = bad.needed + bulk, (bulk + bad.kept * bad.every) / (bulk + bad.every)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
-        dram = min(1.0, needed * SECTOR / traffic.dram_bytes) if traffic.dram_bytes else 1.0
+        # Device memory moves what L2 asks for: as many sectors at L2 are as many bytes there, however many it moves.
+        dram = max(l2, min(1.0, needed * SECTOR / traffic.dram_bytes)) if traffic.dram_bytes else 1.0
         requests = traffic.l2_requests
         l2_requests = min(1.0, min(needed, traffic.l2_sectors) / LINE / requests) if requests else 1.0
         # A scattered request takes a wavefront a line that it touches, a coalesced one takes one.

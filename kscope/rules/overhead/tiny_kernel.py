@@ -73,8 +73,9 @@ class TinyKernel(CounterRule):
         duration = launch.duration_us or 0.0
         if duration > SHORT_US and launch.outside + facts.estimate.start < MOSTLY_LAUNCH:
             return PASSED
-        estimate = facts.estimate.balance(1 / max(1 - launch.outside, 0.05), "the launch itself")
         seen = "SM activity" in facts.counters.collected.parts
+        idle_share = launch.outside if launch.timed else facts.estimate.start
+        estimate = facts.estimate.balance(1 / max(1 - idle_share, 0.05), "the launch itself")
         idle = f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us" if seen else ""
         idle = idle or f"the kernel takes {duration:.1f} us"
         note = "1 - sm__cycles_active.max / elapsed"

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+import msgspec
+
 from kscope.features.facts import Facts
 from kscope.features.patterns.accurate_math import accurate_calls, shared_divisors
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.patterns.slicing import computation
 from kscope.features.sass.listing import Listing
+from kscope.model.kernel import Counters
 from tests.features.listings import program
+from tests.support.edit import made
 
 # y[i] = x[i] / (float)q[i], sm_90, nvcc 13.0; the slow path is the start of __cuda_sm3x_div_rn_noftz_f32_slowpath.
 QUOTIENT = """
@@ -106,9 +110,26 @@ def test_functions_of_captures(facts: Callable[[str], Facts]) -> None:
     assert facts("wave.intrinsics").patterns.accurate_calls == []
 
 
+FED = """
+I2F.RP R8, R10
+MUFU.RCP R8, R8
+IADD3 R6, R8, 0xffffffe, RZ
+F2I.FTZ.U32.TRUNC.NTZ R7, R6
+IADD3 R9, R9, R7, RZ
+ISETP.GT.AND P1, PT, R9, RZ, PT
+@P1 BRA 0x40
+EXIT
+"""
+
+
 def test_a_cone_does_not_run_into_the_loop_that_its_result_feeds() -> None:
     """One quotient before a loop of a thousand rounds: the rounds are not the division's."""
-    text = "I2F.RP R8, R10\nMUFU.RCP R8, R8\nIADD3 R6, R8, 0xffffffe, RZ\nF2I.FTZ.U32.TRUNC.NTZ R7, R6\n" \
-        "IADD3 R9, R9, R7, RZ\nISETP.GT.AND P1, PT, R9, RZ, PT\n@P1 BRA 0x40\nEXIT"  # fmt: skip
-    code = listing(text)
-    assert computation(code, [1]) == {0, 1, 2, 3}
+    assert computation(listing(FED), [1]) == {0, 1, 2, 3}
+
+
+def test_nor_where_that_loop_goes_round_once() -> None:
+    """The body of an unrolled loop is executed little more often than the division before it."""
+    code, runs = program(FED.strip()), [100.0] * 4 + [110.0] * 3 + [100.0]
+    counters = Counters([16 * i for i in range(len(runs))], {"inst_executed": runs})
+    facts = Facts(msgspec.structs.replace(made({}), program=code, counters=counters))
+    assert facts.patterns.same_computation([1]) == {0, 1, 2, 3}
