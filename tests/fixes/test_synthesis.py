@@ -37,7 +37,7 @@ CHANGES = [
     ("spill.slow", "spill.fast", "MEM104", "launch_bounds", "__launch_bounds__(256, 1)"),
     ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
     ("moe_list.each", "moe_list.block", "MEM109", "aggregate", "unsigned slot = (count_base[e] + count_own)"),
-    ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits[(i + k) >> 5] >> ((i + k) & 31) & 1;"),
+    ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits_one >> ((i + k) & 31) & 1;"),
     ("centroids.each", "centroids.eight", "MEM112", "jam", "if (d_of[q_n] < best) { best = d_of[q_n]; at = q; }"),
     ("levels.each", "levels.eight", "MEM118", "jam", "count_of[q_n] += x[(size_t)j * n + i] < level_of[q_n];"),
     ("list_walk.serial", "list_walk.four", "LAT302", "jam", "p_of[l_n] = next[p_of[l_n]];"),
