@@ -14,6 +14,7 @@ from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import SECTOR
+from kscope.fixes.work.halved import exits
 from kscope.model.contract.fixes import Kind
 
 
@@ -208,6 +209,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
+    ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {
     "aggregate": ("global atomics of what no table in shared memory sums up", _unshared),
