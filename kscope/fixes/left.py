@@ -14,6 +14,7 @@ from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import SECTOR
+from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
 from kscope.model.contract.fixes import Kind
 
@@ -209,6 +210,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
+    ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {

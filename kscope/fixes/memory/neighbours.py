@@ -140,8 +140,8 @@ def stores(asked: Asked) -> list[Fix]:
 
 
 def _alike(statement: str, name: str, count: int) -> tuple[str, str]:
-    """(what is read once, the statement with it): `x[i >> 5]` and `x[i / 32]` are one element for `count` neighbours from
-    a multiple of `count` on, where what divides the index is a multiple of `count` too."""
+    """(what is read once, the statement with it): `x[i >> 5]` and `x[i / 32]` are one element for `count` neighbours
+    from a multiple of `count` on, where what divides the index is a multiple of `count` too."""
     made: dict[str, str] = {}
 
     def one(match: re.Match[str]) -> str:
