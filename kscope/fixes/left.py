@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.bank_conflicts import conflicts
-from kscope.features.lanes.values import Lanes
 from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.memory.lane_mapping import SECTOR
+from kscope.fixes.memory.lane_mapping import sectors
+from kscope.fixes.memory.turned import Addressed, least
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
 from kscope.model.contract.fixes import Kind
@@ -136,14 +137,15 @@ def _stored(setting: Setting) -> float:
 
 
 def _sectors(setting: Setting) -> float | None:
-    """Of the loads whose addresses follow from the code: those in loops, where there are some."""
+    """Of the loads whose addresses follow from the code, but for loaded words that are the same for the same address:
+    those in loops, where there are some."""
     code = setting.code
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
     chosen = [i for i in loads if code.cfg.loop_of[i] is not None] or loads
-    lanes = Lanes(code, Assumption(1, setting.block))
-    rows = [(lanes.address(i), code.classes[i].bytes) for i in chosen]
-    known = [len({a // SECTOR for a in row}) for row, _ in rows if isinstance(row, tuple)]
-    return sum(known) / len(known) if known else None
+    lanes = Addressed(code, Assumption(1, setting.block))
+    rows = [(row, code.classes[i].bytes) for i in chosen if isinstance(row := lanes.address(i), tuple)]
+    known = [(row, width) for row, width in rows if len({b - a for a, b in pairwise(row)}) <= STRIDES]
+    return sum(sectors(row, width) / least(row, width) - 1 for row, width in known) / len(known) if known else None
 
 
 def _unshared(setting: Setting) -> float:
@@ -202,11 +204,12 @@ def _idle_moves(setting: Setting) -> float:
 
 
 WORD, WIDEST = 4, 16
+STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
 Count = tuple[str, Callable[[Setting], float | None]]
 ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
 BY_RULE: dict[tuple[str, Kind], Count] = {
-    ("MEM101", "lane_mapping"): ("sectors of a warp's load, the mean", _sectors),
+    ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", _sectors),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),

@@ -17,7 +17,7 @@ MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": (
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
-        "triton.tiles:along",
+        "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along",
     ),
     "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements"),
