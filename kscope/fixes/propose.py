@@ -35,7 +35,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT301": ("work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
     "LAT302": ("work.grid:larger", "memory.jammed:overlapped"),
     "LAT304": ("work.shuffles:fixes",), "LAT305": ("work.halved:fixes",),
-    "LAT307": ("triton.programs:stages", "work.waits:ring"),
+    "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),

@@ -119,10 +119,10 @@ def _best(setting: Setting, found: Sequence[int], threads: int) -> tuple[float, 
     """(sectors of all executions, a, b) of the order that moves the fewest sectors, in the fewest pieces; of those the
     shortest turn."""
     tried = [(a, b) for a in ACROSS for b in APART if threads % (a * b) == 0]
-    known = [(moved[:2], a * b, a, b) for a, b in tried if (moved := _moved(setting, found, a, b)) is not None]
+    known = [(one[0], one[1], a * b, a, b) for a, b in tried if (one := _moved(setting, found, a, b)) is not None]
     if not known:
         return None
-    (moved, _), _, a, b = min(known)
+    moved, _, _, a, b = min(known)
     return moved, a, b
 
 
