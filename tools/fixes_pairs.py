@@ -246,7 +246,11 @@ def _loaded(c: Compared) -> Judged | None:
     words = sum(code.executed[i] * code.classes[i].bytes / 4 for i in loads)
     products = total(code.executed, code.where(lambda ins, op: ins.opcode in FMA_OPCODES))
     row = c.fix.proof[0]
-    return _against(row.what, row.before, row.after, words / products) if products else None
+    if products:
+        return _against(row.what, row.before, row.after, words / products)
+    loaded = c.slow.code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    before = sum(c.slow.code.executed[i] * c.slow.code.classes[i].bytes / 4 for i in loaded)
+    return _against("words of warps loaded from global memory", before, before * row.after / row.before, words)
 
 
 def _held(c: Compared) -> Judged | None:

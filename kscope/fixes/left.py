@@ -165,6 +165,7 @@ def _loaded(setting: Setting) -> float | None:
     """Of the outermost loop with most multiplications, by the rounds that its inner loops are taken for."""
     code = setting.code
     products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
+    products = products or code.where(lambda ins, op: ins.opcode in ("FADD", "FADD2", "FMNMX"))
     around = [code.cfg.loops_around(i) for i in products]
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:

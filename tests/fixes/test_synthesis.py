@@ -62,6 +62,7 @@ LAUNCHES = [
     ("gamma.double", "gamma.float", "CMP203", "gamma_curve<float><<<grid, block>>>(...);"),
     ("signal_max.one", "signal_max.many", "GRD405", "signal_max<64><<<dim3(256, 16), 256>>>(...);"),
     ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
+    ("manhattan.one", "", "MEM112", "sum[i][j] += fabsf(u[i] - v[j]);"),
     ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
     ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "matmul_tiles[(4, 4, 8)](..., K_EACH=K_EACH // 8)"),
