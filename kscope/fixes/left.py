@@ -15,6 +15,7 @@ from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import sectors
 from kscope.fixes.memory.turned import Addressed, least
+from kscope.fixes.tile.own_rows import excess as with_data
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
 from kscope.model.contract.fixes import Kind
@@ -35,7 +36,8 @@ def _never(setting: Setting) -> float | None:
 
 def _excess(setting: Setting) -> float:
     known = conflicts(setting.code, setting.launch.block if setting.launch is not None else None)
-    return sum(c.wavefronts - c.ideal for i, c in known.items() if setting.code.executed[i] > 0)
+    found = sum(c.wavefronts - c.ideal for i, c in known.items() if setting.code.executed[i] > 0)
+    return found or with_data(setting)  # data decide where the code alone shows none
 
 
 def _doubles(setting: Setting) -> float:
