@@ -82,7 +82,7 @@ def judged(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
     slow = setting(case)
     if fast is None or slow is None:
         by_time = _timed(case, better, code, fix, gain)
-        return by_time if by_time.word == "as good" else _from_source(row, by_time) or by_time
+        return by_time if by_time.word == "as good" else _from_source(row, by_time, fix) or by_time
     if same := _same(fix, slow, fast, row):
         return Judged("same", same)
     asked = Compared(fix, case, better, slow, fast, code, row)
@@ -109,14 +109,15 @@ def _timed(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
     return Judged(word, "us, timed", before, after, before / gain, why)
 
 
-def _from_source(row: dict[str, Any] | None, by_time: Judged) -> Judged | None:
+def _from_source(row: dict[str, Any] | None, by_time: Judged, fix: Fix) -> Judged | None:
     """By the code of both, compiled: the same instructions, or, of a change that was not timed, as little of what it
-    takes away. None where that does not show the proposal as good."""
+    takes away. None where that does not show the proposal as good: accesses that are wide enough for `--check` may be
+    twice as many."""
     if row is None or row["has"] not in ("yes", "partly") or "better_code" not in row:
         return None
     if row["better_code"] == row.get("code"):
         return Judged("same", "the code of both, compiled: all instructions by opcode")
-    if by_time.before is not None or "better_new" not in row:
+    if by_time.before is not None or "better_new" not in row or fix.kind == "neighbours":
         return None
     found = _against(f"{row['what']}, both compiled", row["old"], row["new"], row["better_new"])
     return found if found.word == "as good" else None

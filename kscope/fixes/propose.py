@@ -20,7 +20,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along",
     ),
     "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
-               "memory.elements:elements"),
+               "memory.elements:elements", "memory.blocked:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
     "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from kscope.engine.code.fixing import subjects
+from kscope.fixes.compute import crossed
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.memory import staged, turned
+from kscope.fixes.memory import blocked, staged, turned
 from kscope.fixes.tile import own_rows
 from kscope.fixes.unprinted import REASONS
 from kscope.fixes.work import ahead, halved
@@ -80,7 +81,8 @@ def test_pasted_changes_compile_and_are_found_again(case: str, kind: str, tmp_pa
     [
         ("rotors.all_sites", "LAT305", halved.fixes), ("chol8.direct", "MEM101", staged.fixes),
         ("paged_kv.tokens", "MEM101", turned.fixes), ("batch4.wait", "LAT307", ahead.fixes),
-        ("digits.thread_rows", "MEM103", own_rows.fixes),
+        ("digits.thread_rows", "MEM103", own_rows.fixes), ("fp8_quant.strided", "MEM102", blocked.fixes),
+        ("manhattan.one", "MEM112", crossed.fixes),
     ],
 )  # fmt: skip
 def test_better_versions_that_were_not_captured_are_not_told_the_same(

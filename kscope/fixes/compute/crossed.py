@@ -4,6 +4,7 @@ with tiles in shared memory and several results a thread, with the same paramete
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -152,12 +153,16 @@ def crossed(code: str) -> Crossed | None:
         return None
     i, d, m, j = x[1], x[2], y[2], y[3]
     right = y[1] == loop.name and out.groups() == (i, m, j) and plain(loop.end) == d and len({a, b, c}) == 3
-    floats = all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{n}\s*(?=[,)])", code[:opening]) for n in (a, b, c))
-    sizes = all(re.search(rf"\bint\s+{n}\s*(?=[,)])", code[:opening]) for n in (d, m))
     rows, columns = _place(i, code, "/"), _place(j, code, "%")
-    if not right or not floats or not sizes or rows is None or columns is None:
+    if not right or not _typed(code[:opening], (a, b, c), (d, m)) or rows is None or columns is None:
         return None
     return Crossed(a, b, c, d, m, first[1], step, rows, columns)
+
+
+def _typed(head: str, arrays: Sequence[str], sizes: Sequence[str]) -> bool:
+    """Whether parameters are arrays of floats, and ints."""
+    floats = all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{n}\s*(?=[,)])", head) for n in arrays)
+    return floats and all(re.search(rf"\bint\s+{n}\s*(?=[,)])", head) for n in sizes)
 
 
 def _step(code: str, loop: Loop, s: str) -> tuple[str, tuple[str, str], tuple[str, str]] | None:

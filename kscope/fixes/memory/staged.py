@@ -66,13 +66,14 @@ def fixes(asked: Asked) -> list[Fix]:
     if not found or offsets is None or not _whole(setting, found, offsets):
         return []
     shared = _together(text.code, found)
-    more = max(_bytes(a, launch.threads) for a in found) if shared else sum(_bytes(a, launch.threads) for a in found)
+    sizes = [launch.threads * _pitch(a) * WORD for a in found]
+    more = max(sizes) if shared else sum(sizes)
     was, will = setting.occupancy(), setting.occupancy(more_shared=more)
     moved = list(offsets)
     before = sum(_each(setting, i) * code.executed[i] for i in moved)
     after = float(sum(a.words * WORD * launch.threads * launch.blocks // SECTOR for a in found))
-    fewer = was is None or will is None or will.blocks < was.blocks
-    if launch.shared_static + more > STATIC or will is None or not will.blocks or after > HALVED * before:
+    fits = launch.shared_static + more <= STATIC
+    if not fits or was is None or will is None or not will.blocks or after > HALVED * before:
         return []
     edits = spans_edited(setting, text, _spans(text.code, found, launch.threads, shared))
     names = " and ".join(a.name for a in found)
@@ -83,29 +84,29 @@ def fixes(asked: Asked) -> list[Fix]:
             language="cuda",
             edits=edits,
             parameters={"shared": more},
-            conditions=[
-                proved("each thread keeps to its own record", "lanes", LANES * len(SEEDS) * len(moved),
-                       "addresses of all lanes against where their records begin"),
-                *([proved("each thread writes all of its record", "code", [i for i in moved if _stores(setting, i)],
-                          "every word, in every warp that was launched")] if any(a.written for a in found) else []),
-                reads("these arrays are used by the thread's own place", f"{sum(len(a.uses) for a in found)} uses"),
-                reads("every thread comes to the barriers", "neither if, while, switch nor return"),
-                Condition(holds=f"every launch has blocks of {launch.threads} threads", state="check",
-                          why="as this one has"),
-            ],
+            conditions=_conditions(setting, found, moved, launch.threads),
             proof=[
                 Proof(what=f"sectors of the {len(moved)} accesses of {names}", before=before, after=after,
                       unit="sectors", how="32 lanes a record apart; whole records, side by side"),
             ],
-            costs=[f"{more} bytes of shared memory", f"an SM holds {counted(will.blocks, 'block')}"
-                   + (f", where it holds {was.blocks} now" if was is not None and fewer else "")],
+            costs=[f"{more} bytes of shared memory",
+                   f"an SM holds {counted(will.blocks, 'block')}, where it holds {was.blocks} now"],
             price=asked.finding.estimate,
         )
     ] if edits else []  # fmt: skip
 
 
-def _bytes(array: _Array, threads: int) -> int:
-    return threads * _pitch(array) * WORD
+def _conditions(setting: Setting, found: Sequence[_Array], moved: Sequence[int], threads: int) -> list[Condition]:
+    stores = [i for i in moved if _stores(setting, i)]
+    whole = proved("each thread writes all of its record", "code", stores, "every word, in every warp of the launch")
+    return [
+        proved("each thread keeps to its own record", "lanes", LANES * len(SEEDS) * len(moved),
+               "addresses of all lanes against where their records begin"),
+        *([whole] if stores else []),
+        reads("these arrays are used by the thread's own place", f"{sum(len(a.uses) for a in found)} uses"),
+        reads("every thread comes to the barriers", "neither if, while, switch nor return"),
+        Condition(holds=f"every launch has blocks of {threads} threads", state="check", why="as this one has"),
+    ]  # fmt: skip
 
 
 def _pitch(array: _Array) -> int:
@@ -200,11 +201,14 @@ def _whole(setting: Setting, found: Sequence[_Array], offsets: dict[int, tuple[s
     every = launch.warps * launch.blocks
     if any(code.executed[i] != every or code[i].guard is not None for i in stores):
         return False
-    for array in (a for a in found if a.written):
-        words = {at + w for i, (_, at) in stores.items() for w in range(0, code.classes[i].bytes, WORD)}
-        if len(words) * WORD != array.words * WORD:
-            return False
-    return sum(a.written for a in found) <= 1 and total(code.executed, list(offsets)) > 0
+    written = all(_covered(setting, array, stores) for array in found if array.written)
+    return written and sum(a.written for a in found) <= 1 and total(code.executed, list(offsets)) > 0
+
+
+def _covered(setting: Setting, array: _Array, stores: dict[int, tuple[str, int]]) -> bool:
+    """Whether these stores write every word of a record."""
+    words = {at + w for i, (_, at) in stores.items() for w in range(0, setting.code.classes[i].bytes, WORD)}
+    return len(words) == array.words
 
 
 def _together(code: str, found: Sequence[_Array]) -> bool:

@@ -70,9 +70,8 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     private, patterns = rows
     before, after = (_wavefronts(setting, patterns, layout) for layout in (None, own.layout))
-    worse = any(sum(cost(p, own.layout)[0] for p in ps) > sum(cost(p)[0] for p in ps) for ps in patterns.values())
     edits = spans_edited(setting, text, _spans(text.code, own))
-    if not private or worse or not edits or after > HALVED * before:
+    if not private or _worse(patterns, own.layout) or not edits or after > HALVED * before:
         return []
     lanes = LANES * len(SEEDS) * len(private)
     size = own.layout.row * own.layout.rows * own.layout.element
@@ -101,6 +100,11 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate if after <= least else None,
         )
     ]  # fmt: skip
+
+
+def _worse(patterns: dict[int, list[Pattern]], layout: Columns) -> bool:
+    """Whether an access needs more wavefronts than now."""
+    return any(sum(cost(p, layout)[0] for p in ps) > sum(cost(p)[0] for p in ps) for ps in patterns.values())
 
 
 def _own(setting: Setting, text: Text, threads: int) -> _Own | None:

@@ -121,22 +121,31 @@ def _round(code: str, loop: Loop) -> _Round | None:
         return None  # a barrier inside of something
     puts = _PUT.findall(copy)
     arrays, sources = (tuple(dict.fromkeys(p[n] for p in puts)) for n in (0, 2))
-    bare = _PUT.sub("@;", _PRAGMA.sub("", copy))
-    kept = any(re.search(rf"\b{loop.name}\b", head) for head in _HEADS.findall(bare))  # what some rounds do not copy
-    kept = kept or any(re.search(rf"\b{a}\s*(?:\[[^][]*\]\s*)+[-+*/|&^]?=(?!=)", use) for a in arrays)
-    for pattern in (_HEADS, _DECLARED):
-        bare = pattern.sub("", bare)
-    if kept or not puts or re.sub(r"[@;{}\s]", "", bare) or not all(_kind(code, a, s) for a, _, s, _ in puts):
-        return None
+    typed = puts and all(_kind(code, a, s) for a, _, s, _ in puts)
     rest = code[: loop.span[0]] + code[loop.body[1] :]
-    declared = re.findall(r"__shared__[^;]*;", rest)
-    outside = re.sub(r"__shared__[^;]*;", "", rest)
-    if any(re.search(rf"\b{a}\b", outside) or sum(f" {a}[" in d for d in declared) != 1 for a in arrays):
+    if not typed or not _plain(copy, use, loop, arrays) or not _inside(rest, arrays):
         return None
     changed = {a or b for a, b in _ASSIGNED.findall(use)} - set(_OWN.findall(use))
     if changed & set(re.findall(r"\w+", copy)) or "#" in code[: loop.span[0]].rstrip().rpartition("\n")[2]:
         return None
     return _Round(loop, copy, use, arrays, sources)
+
+
+def _plain(copy: str, use: str, loop: Loop, arrays: tuple[str, ...]) -> bool:
+    """Whether a copy is nothing else, all of it in every round, and its use leaves the tile alone."""
+    bare = _PUT.sub("@;", _PRAGMA.sub("", copy))
+    kept = any(re.search(rf"\b{loop.name}\b", head) for head in _HEADS.findall(bare))  # what some rounds do not copy
+    kept = kept or any(re.search(rf"\b{a}\s*(?:\[[^][]*\]\s*)+[-+*/|&^]?=(?!=)", use) for a in arrays)
+    for pattern in (_HEADS, _DECLARED):
+        bare = pattern.sub("", bare)
+    return not kept and not re.sub(r"[@;{}\s]", "", bare)
+
+
+def _inside(rest: str, arrays: tuple[str, ...]) -> bool:
+    """Whether the text around the loop declares these arrays, and does nothing with them."""
+    declared = re.findall(r"__shared__[^;]*;", rest)
+    outside = re.sub(r"__shared__[^;]*;", "", rest)
+    return not any(re.search(rf"\b{a}\b", outside) or sum(f" {a}[" in d for d in declared) != 1 for a in arrays)
 
 
 def _kind(code: str, array: str, source: str) -> str | None:
