@@ -19,6 +19,7 @@ def test_smallest_sums() -> None:
     assert (one.a, one.b, one.c, one.d, one.m, one.first) == ("a", "b", "y", "d", "m", "1e30f")
     assert one.step == "sum[i][j] = fminf(sum[i][j], u[i] + 2 * v[j]);"
     assert (one.rows, one.columns) == (("y", 8, 32), ("x", 32, 32))
+    assert not one.product
     assert crossed._dealt(one, (256, 1, 1)) and not crossed._dealt(one, (128, 1, 1))
     assert all(crossed._played(tile, each) for tile, each, _ in crossed.SHAPES)
 
@@ -50,3 +51,10 @@ def test_the_other_order_and_own_axes() -> None:
 )
 def test_anything_else_is_left_alone(was: str, becomes: str) -> None:
     assert crossed.crossed(CODE.replace(was, becomes)) is None
+
+
+def test_square_products_are_told_once() -> None:
+    was = "s = fminf(s, a[(size_t)i * d + k] + 2 * b[(size_t)k * m + j])"
+    text = CODE.replace(was, "s += a[i * d + k] * b[k * d + j]")
+    one = crossed.crossed(text.replace("i * m + j", "i * d + j"))
+    assert one is not None and one.product

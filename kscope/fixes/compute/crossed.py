@@ -81,6 +81,11 @@ class Crossed(Struct, frozen=True):
     rows: Place
     columns: Place
 
+    @property
+    def product(self) -> bool:
+        """Whether it is the product of square matrices, which compute.product answers."""
+        return self.d == self.m and self.step == "sum[i][j] += u[i] * v[j];"
+
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, code, launch = asked.setting, asked.setting.code, asked.setting.launch
@@ -91,7 +96,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     size = {"x": launch.grid[0], "y": launch.grid[1]}
     rows, columns = (size[axis] * per for axis, per, _ in (one.rows, one.columns))
-    if one.rows[0] == one.columns[0] or not _dealt(one, launch.block):
+    if one.rows[0] == one.columns[0] or not _dealt(one, launch.block) or one.product:
         return []
     fits = [(t, e, n) for t, e, n in SHAPES if rows % t == columns % t == 0 and rows * columns // t**2 >= setting.sms]
     if not fits or re.search(rf"\b{head['name']}_tiles\b|_tile\b", text.code):
