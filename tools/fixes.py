@@ -158,7 +158,8 @@ def page() -> str:
         "The first change that is printed, against the version that was measured to be better: by what the change",
         "takes away, computed of the proposal (`after`) and counted in that version's report. Same: its launch, or",
         f"all of its instructions by opcode. As good: at most {TOLERATED:g} times what the better version needs.",
-        "Delivered: of the proposal, where it was timed; possible: of the better version.",
+        "Delivered: of the proposal, where it was timed; possible: of the better version. Both compiled: the better",
+        "version was not captured and the proposal not timed; what decides is in the code of both.",
         "", "| capture | better version | rule | change | judged | of what | before | after | better version's "
         "| delivered | possible | reason |", "|---|---|---|---|---|---|---|---|---|---|---|---|", *compared(times),
         "", *said_of_builds(),

@@ -81,7 +81,8 @@ def judged(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
         fast = None
     slow = setting(case)
     if fast is None or slow is None:
-        return _timed(case, better, code, fix, gain)
+        by_time = _timed(case, better, code, fix, gain)
+        return by_time if by_time.word == "as good" else _from_source(row, by_time, fix) or by_time
     if same := _same(fix, slow, fast, row):
         return Judged("same", same)
     asked = Compared(fix, case, better, slow, fast, code, row)
@@ -106,6 +107,20 @@ def _timed(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
     word: Word = "as good" if good else "less"
     why = "" if captured else f"{better} was not captured"
     return Judged(word, "us, timed", before, after, before / gain, why)
+
+
+def _from_source(row: dict[str, Any] | None, by_time: Judged, fix: Fix) -> Judged | None:
+    """By the code of both, compiled: the same instructions, or, of a change that was not timed, as little of what it
+    takes away. None where that does not show the proposal as good: accesses that are wide enough for `--check` may be
+    twice as many."""
+    if row is None or row["has"] not in ("yes", "partly") or "better_code" not in row:
+        return None
+    if row["better_code"] == row.get("code"):
+        return Judged("same", "the code of both, compiled: all instructions by opcode")
+    if by_time.before is not None or "better_new" not in row or fix.kind == "neighbours":
+        return None
+    found = _against(f"{row['what']}, both compiled", row["old"], row["new"], row["better_new"])
+    return found if found.word == "as good" else None
 
 
 class Compared(Struct, frozen=True):
@@ -232,7 +247,11 @@ def _loaded(c: Compared) -> Judged | None:
     words = sum(code.executed[i] * code.classes[i].bytes / 4 for i in loads)
     products = total(code.executed, code.where(lambda ins, op: ins.opcode in FMA_OPCODES))
     row = c.fix.proof[0]
-    return _against(row.what, row.before, row.after, words / products) if products else None
+    if products:
+        return _against(row.what, row.before, row.after, words / products)
+    loaded = c.slow.code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    before = sum(c.slow.code.executed[i] * c.slow.code.classes[i].bytes / 4 for i in loaded)
+    return _against("words of warps loaded from global memory", before, before * row.after / row.before, words)
 
 
 def _held(c: Compared) -> Judged | None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.bank_conflicts import conflicts
-from kscope.features.lanes.values import Lanes
 from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.memory.lane_mapping import SECTOR
+from kscope.fixes.memory.lane_mapping import sectors
+from kscope.fixes.memory.turned import Addressed, least
+from kscope.fixes.tile.own_rows import excess as with_data
+from kscope.fixes.work.elected import by_lane
+from kscope.fixes.work.halved import exits
 from kscope.model.contract.fixes import Kind
 
 
@@ -32,7 +36,8 @@ def _never(setting: Setting) -> float | None:
 
 def _excess(setting: Setting) -> float:
     known = conflicts(setting.code, setting.launch.block if setting.launch is not None else None)
-    return sum(c.wavefronts - c.ideal for i, c in known.items() if setting.code.executed[i] > 0)
+    found = sum(c.wavefronts - c.ideal for i, c in known.items() if setting.code.executed[i] > 0)
+    return found or with_data(setting)  # data decide where the code alone shows none
 
 
 def _doubles(setting: Setting) -> float:
@@ -134,14 +139,15 @@ def _stored(setting: Setting) -> float:
 
 
 def _sectors(setting: Setting) -> float | None:
-    """Of the loads whose addresses follow from the code: those in loops, where there are some."""
+    """Of the loads whose addresses follow from the code, but for loaded words that are the same for the same address:
+    those in loops, where there are some."""
     code = setting.code
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
     chosen = [i for i in loads if code.cfg.loop_of[i] is not None] or loads
-    lanes = Lanes(code, Assumption(1, setting.block))
-    rows = [(lanes.address(i), code.classes[i].bytes) for i in chosen]
-    known = [len({a // SECTOR for a in row}) for row, _ in rows if isinstance(row, tuple)]
-    return sum(known) / len(known) if known else None
+    lanes = Addressed(code, Assumption(1, setting.block))
+    rows = [(row, code.classes[i].bytes) for i in chosen if isinstance(row := lanes.address(i), tuple)]
+    known = [(row, width) for row, width in rows if len({b - a for a, b in pairwise(row)}) <= STRIDES]
+    return sum(sectors(row, width) / least(row, width) - 1 for row, width in known) / len(known) if known else None
 
 
 def _unshared(setting: Setting) -> float:
@@ -161,6 +167,7 @@ def _loaded(setting: Setting) -> float | None:
     """Of the outermost loop with most multiplications, by the rounds that its inner loops are taken for."""
     code = setting.code
     products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
+    products = products or code.where(lambda ins, op: ins.opcode in ("FADD", "FADD2", "FMNMX"))
     around = [code.cfg.loops_around(i) for i in products]
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:
@@ -200,14 +207,17 @@ def _idle_moves(setting: Setting) -> float:
 
 
 WORD, WIDEST = 4, 16
+STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
 Count = tuple[str, Callable[[Setting], float | None]]
 ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
 BY_RULE: dict[tuple[str, Kind], Count] = {
-    ("MEM101", "lane_mapping"): ("sectors of a warp's load, the mean", _sectors),
+    ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", _sectors),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
+    ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
+    ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {
     "aggregate": ("global atomics of what no table in shared memory sums up", _unshared),

@@ -6,8 +6,9 @@ from __future__ import annotations
 SOURCE = "the kernel's text is not here, or its idiom is none that is read: no line of it can be changed with a proof"
 REASONS: dict[str, str] = {
     "MEM101": (
-        "no exchange of indices, no wider load and no row a warp brings the lanes side by side: the data must"
-        " be laid out anew, or go through shared memory, and who else uses them is not in the code"
+        "no exchange of indices, no other order of elements, no wider load, no row a warp and no record through shared"
+        " memory brings the lanes side by side: the data must be laid out anew, and who else uses them is not in the"
+        " code"
     ),
     "MEM102": (
         "the loads are not neighbours at addresses whose alignment follows from the code, or other accesses "
@@ -20,8 +21,8 @@ REASONS: dict[str, str] = {
     "MEM109": "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it",
     "MEM107": "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say",
     "MEM112": (
-        "the loop is not the product of two square matrices row by row: a larger tile of anything else takes "
-        "the bounds and the layout of the data, which the code does not hold"
+        "the loop is neither a product of two square matrices row by row nor each row with each column: a larger "
+        "tile of anything else takes the bounds and the layout of the data, which the code does not hold"
     ),
     "MEM115": "a stride in memory is the data's layout: who else uses it is not in the code",
     "MEM117": "the tile's shape is spread over the whole kernel: no single line of it can be changed with a proof",
@@ -50,18 +51,21 @@ REASONS: dict[str, str] = {
         " another algorithm, of which the code of this one proves nothing"
     ),
     "LAT305": (
-        "which way a lane goes is in the data: sorting them is another algorithm, of which the code"
+        "which way a lane goes is in the data, not in its place: sorting them is another algorithm, of which the code"
         " of this one proves nothing"
     ),
     "LAT306": (
         "the code is as long as its cases: fewer of them is another algorithm, of which the code of"
         " this one proves nothing"
     ),
-    "LAT307": "the copy's rounds are not a ring whose groups can be counted in the code",
+    "LAT307": (
+        "the copy's rounds are neither a ring whose groups can be counted in the code nor, in the text, a plain copy"
+        " and its use between two barriers"
+    ),
     "LAT309": "that a barrier orders nothing holds for the lanes that were run, not for every launch",
     "LAT310": (
-        "one thread asks for the whole tile only if its pieces lie one behind the other, which inline "
-        "assembly does not say"
+        "one thread asks for the whole tile only if its pieces lie one behind the other, which neither the lanes' "
+        "addresses nor the text say"
     ),
     "GRD401": (
         "more blocks do the same work only in a loop over the grid, and this kernel has none of which"

@@ -58,9 +58,11 @@ def test_every_array_that_conflicts_is_cleared(diagnosis: Callable[[str], Kernel
     assert second.kind == "pad" and second.price is None
 
 
-def test_addresses_from_data_are_refused(diagnosis: Callable[[str], KernelAnalysis]) -> None:
-    (fix,) = changes(diagnosis("digits.thread_rows"), "MEM103")
+def test_addresses_from_data_are_refused_but_for_columns(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """Each thread's row as a column holds whatever the data; a layout by padding or XOR cannot be proved."""
+    columns, fix = changes(diagnosis("digits.thread_rows"), "MEM103")
     assert fix.refused and not fix.code and not fix.edits and fix.price is None
+    assert columns.printable and columns.parameters == {"row": 64, "rows": 128}
 
 
 def test_what_conflicts_nowhere_gets_nothing(diagnosis: Callable[[str], KernelAnalysis]) -> None:

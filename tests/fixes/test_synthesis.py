@@ -11,6 +11,7 @@ from kscope.fixes.compute import conversions, integer_dots, powers, product
 from kscope.fixes.given import text
 from kscope.fixes.given.rewrite import replaced
 from kscope.fixes.memory import jammed, neighbours, rows, tickets
+from kscope.fixes.work import halved
 from kscope.fixes.work.dealt import TRIED
 from tests.support.with_sources import changes, diagnosed
 
@@ -37,7 +38,15 @@ CHANGES = [
     ("spill.slow", "spill.fast", "MEM104", "launch_bounds", "__launch_bounds__(256, 1)"),
     ("mma_ring.wait_all", "", "LAT307", "stages", "copy_wait<3>(); __syncthreads();"),
     ("moe_list.each", "moe_list.block", "MEM109", "aggregate", "unsigned slot = (count_base[e] + count_own)"),
-    ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits[(i + k) >> 5] >> ((i + k) & 31) & 1;"),
+    ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits_one >> ((i + k) & 31) & 1;"),
+    ("tile_sum.lanes", "tile_sum.elected", "LAT310", "lane_mapping", '"r"(to), "l"(p + (size_t)k * TILE), "r"(b)'),
+    ("digits.thread_rows", "", "MEM103", "swizzle", "c[across(t * 64 + ((v >> (6 * j) & 63) * BIN))]++; }"),
+    ("layernorm_bf16.scalar", "layernorm_bf16.vec8", "MEM102", "neighbours", "__bfloat162float(x_of[k / 8].at[k % 8])"),
+    ("fp8_quant.strided", "", "MEM102", "neighbours", "y_to10[j / 4].at[j % 4] = __nv_cvt_float_to_fp8(v[j] * r"),
+    ("batch4.wait", "", "LAT307", "stages", "if (k + 32 < C / 4) fetch(k + 32, slot ^ 1);"),
+    ("chol8.direct", "", "MEM101", "lane_mapping", "= x_tile[threadIdx.x][i * 8 + j] + (i == j ? 8.f : 0.f);"),
+    ("paged_kv.tokens", "", "MEM101", "lane_mapping", "unsigned i = turned(blockIdx.x * 256 + threadIdx.x)"),
+    ("rotors.all_sites", "", "LAT305", "lane_mapping", "else x = 2 * x + (y & 1);"),
     ("centroids.each", "centroids.eight", "MEM112", "jam", "if (d_of[q_n] < best) { best = d_of[q_n]; at = q; }"),
     ("levels.each", "levels.eight", "MEM118", "jam", "count_of[q_n] += x[(size_t)j * n + i] < level_of[q_n];"),
     ("list_walk.serial", "list_walk.four", "LAT302", "jam", "p_of[l_n] = next[p_of[l_n]];"),
@@ -56,6 +65,7 @@ LAUNCHES = [
     ("gamma.double", "gamma.float", "CMP203", "gamma_curve<float><<<grid, block>>>(...);"),
     ("signal_max.one", "signal_max.many", "GRD405", "signal_max<64><<<dim3(256, 16), 256>>>(...);"),
     ("mm.coalesced", "", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
+    ("manhattan.one", "", "MEM112", "sum[i][j] += fabsf(u[i] - v[j]);"),
     ("gemm_f32.shared", "", "MEM112", "dim3(N / 128, N / 128), 256>>>"),
     ("sgemm.tiled", "sgemm.blocktile2d", "MEM112", "dim3(n / 128, n / 128), 256>>>"),
     ("triton_deep.tiles16", "triton_deep.split16", "GRD401", "matmul_tiles[(4, 4, 8)](..., K_EACH=K_EACH // 8)"),
@@ -238,6 +248,43 @@ def test_stores_that_are_all_of_a_kernel() -> None:
     assert neighbours._stored(head + "y[i] = y[i] + 1; }") is None
     assert neighbours._stored(head + "y[i + 1] = x[i]; }") is None
     assert neighbours._stored(head + "y[i] = x[i]; y[i + 9] = 1; }") is None
+
+
+@pytest.mark.parametrize(
+    ("index", "alike"),
+    [("i >> 5", True), ("i / 48", True), ("i >> 3", False), ("i / 24", False), ("i / n", False), ("i + 1", False)],
+)
+def test_neighbours_read_one_element_where_the_divisor_holds_them(index: str, alike: bool) -> None:
+    once, text = neighbours._alike(f"y[i] = x[{index}] & 1;", "i", 16)
+    assert (once == f"\n  const auto x_one = x[{index}];") is alike
+    assert ("x_one & 1" in text) is alike
+    assert neighbours._same_index(16) > 0
+
+
+LEAVES = (
+    "__global__ void f(float* o, int c) { int x = blockIdx.x * 64 + threadIdx.x, y = blockIdx.y;"
+    " if ((x + y) & 1) return; o[x] = y; }"
+)
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes", "stays"),
+    [
+        ("& 1)", "& 1)", "0"),
+        ("(x + y) & 1", "((x ^ y) & 1) != c", "c"),
+        ("(x + y) & 1", "((y + x) % 2) == 0", "1"),
+        ("(x + y) & 1", "((y + x) % 2) == c", "1 - c"),
+        ("if (", "if (x > c) return; if (", None),  # asks for the place as it was
+        ("if (", "o[x] = 0; if (", None),
+        ("o[x] = y;", "o[threadIdx.x] = y;", None),
+        ("if ((x + y) & 1) return;", "x = 2 * x + (y & 1);", None),  # done already
+        ("int x", "const int x", None),
+    ],
+)  # fmt: skip
+def test_every_second_place_is_told_by_its_parity(was: str, becomes: str, stays: str | None) -> None:
+    found = halved._found(LEAVES.replace(was, becomes))
+    assert (found.stays if found is not None else None) == stays
+    assert halved._played() > 0
 
 
 @given(st.sampled_from([1, 2, 4, 8, 16]))

@@ -105,7 +105,7 @@ def _lea(v: Reader, i: int, ins: Instruction, place: int) -> Value:
 def _lop3(v: Reader, i: int, ins: Instruction, place: int) -> Value:
     if ins.defs[place] >= PREDICATE_BASE:
         return None
-    at = _first(ins)
+    at = 2 if ins.operands[0].kind == "predicate" else _first(ins)  # `LOP3.LUT P0, R5, ..`: the predicate comes first
     if len(ins.operands) < at + 4 or ins.operands[at + 3].kind != "integer":
         return None
     table = ins.operands[at + 3].value

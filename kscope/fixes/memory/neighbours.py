@@ -83,7 +83,7 @@ def fixes(asked: Asked) -> list[Fix]:
 
 def stores(asked: Asked) -> list[Fix]:
     """Narrow elements of one array, one a thread and without a test of the index: several, stored as one. What they are
-    made of is read as before, element by element."""
+    made of is read once where its index is the same for all of them, element by element otherwise."""
     setting, code = asked.setting, asked.setting.code
     text, launch = kernel_text(setting), setting.launch
     if text is None or launch is None or launch.block[1] * launch.block[2] > 1:
@@ -99,16 +99,19 @@ def stores(asked: Asked) -> list[Fix]:
     if width > NARROW or not written or apart or launch.grid[0] % count:
         return []
     name = index["name"]
-    inside = re.sub(rf"(?<![\w.>]){name}\b", f"({name} + k)", text.code[start:end])
+    once, alike = _alike(text.code[start:end], name, count)
+    inside = re.sub(rf"(?<![\w.>]){name}\b", f"({name} + k)", alike)
     inside = re.sub(rf"^{out}\s*\[\s*\({name} \+ k\)\s*\]", f"{out}_v.at[k]", inside)
     several = f"Several<{kind}, {count}>"
     new = (
-        f"{several} {out}_v;\n  #pragma unroll\n  for (int k = 0; k < {count}; k++) {inside}"
+        f"{several} {out}_v;{once}\n  #pragma unroll\n  for (int k = 0; k < {count}; k++) {inside}"
         f"\n  *reinterpret_cast<{several}*>(&{out}[{name}]) = {out}_v;"
     )
     first: Span = (*index.span("from"), f"({index['from'].strip()}) * {count}")
     edits = spans_edited(setting, text, [first, (start, end, new)])
-    grid, before = launch.grid[0] // count, total(code.executed, written)
+    every = bool(once) and "[" not in alike[alike.find("]") + 1 :]  # nothing is read element by element
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load")) if every else []
+    grid, before = launch.grid[0] // count, total(code.executed, [*written, *loads])
     return [
         Fix(
             kind="neighbours",
@@ -125,12 +128,38 @@ def stores(asked: Asked) -> list[Fix]:
                 Condition(holds=f"{out} starts at a multiple of {WIDEST}", state="assumed", why="as cudaMalloc has it"),
                 Condition(holds="what is read is not written by a neighbour", state="check", why="unless in is out"),
                 Condition(holds="every launch has a multiple of so many blocks", state="check", why="as this one has"),
+                *([shown(_same_index(count) > 0, f"the {count} neighbours read one element", "values",
+                         _same_index(count), "quotients of indices from multiples on, written out")] if once else []),
             ],
-            proof=[Proof(what="warp stores", before=before, after=before / count, unit="inst",
-                         how=f"{len(written)} stores of {width} bytes a lane, of {WIDEST}")],
-            price=None,  # how much of it the loads take is the compiler's
+            proof=[Proof(what="warp loads and stores" if every else "warp stores", before=before, after=before / count,
+                         unit="inst", how=f"{len(written)} stores of {width} bytes a lane, of {WIDEST}"
+                         + (f"; {len(loads)} loads for {count} elements" if every else ""))],
+            price=asked.finding.estimate if every else None,  # else how much of it the loads take is the compiler's
         )
     ] if edits else []  # fmt: skip
+
+
+def _alike(statement: str, name: str, count: int) -> tuple[str, str]:
+    """(what is read once, the statement with it): `x[i >> 5]` and `x[i / 32]` are one element for `count` neighbours
+    from a multiple of `count` on, where what divides the index is a multiple of `count` too."""
+    made: dict[str, str] = {}
+
+    def one(match: re.Match[str]) -> str:
+        by = int(match[3]) if match[2] == "/" else 1 << min(int(match[3]), 31)
+        if by % count:
+            return match[0]
+        return made.setdefault(f"{match[1]}[{name} {match[2]} {match[3]}]", f"{match[1]}_one{len(made) or ''}")
+
+    text = re.sub(rf"(?<![\w.>])(\w+)\s*\[\s*{name}\s*(>>|/)\s*(\d+)\s*\](?!\s*[-+*/|&^]?=(?!=))", one, statement)
+    return "".join(f"\n  const auto {new} = {read};" for read, new in made.items()), text
+
+
+def _same_index(count: int) -> int:
+    """How many quotients were written out, if the neighbours' are one where the divisor is a multiple of their number;
+    0 otherwise."""
+    played = [(first, by) for first in range(0, 8 * count, count) for by in range(count, 5 * count, count)]
+    same = all(len({(first + k) // by for k in range(count)}) == 1 for first, by in played)
+    return len(played) * count if same else 0
 
 
 def _stored(code: str) -> tuple[re.Match[str], tuple[int, int], str, str] | None:

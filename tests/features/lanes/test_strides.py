@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.features.lanes.strides import Walks, astride
+from kscope.features.lanes.strides import Walks, astride, lane_stride
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, SECTORS
 from kscope.features.sass.listing import Listing
@@ -234,3 +234,20 @@ def test_padded_rows_lay_sectors_astride(case: str, padded: bool, facts: Callabl
     for i in code.ran(code.where(lambda ins, op: ins.opcode == "LDGSTS" and op.bytes == 16)):
         assert (touched[i] > 1.2 * ideal[i]) == padded
         assert astride(code, i, its.kernel.launch.block) == padded
+
+
+MASKED = """
+0x0 S2R R0, SR_TID.X
+0x10 ULDC.64 UR4, c[0x0][0x210]
+0x20 LOP3.LUT P0, R5, R0, 0x1f, RZ, 0xc0, !PT
+0x30 LEA R2, P1, R5, UR4, 0x2
+0x40 LEA.HI.X R3, R5, UR5, RZ, 0x2, P1
+0x50 @P0 LDG.E R4, desc[UR6][R2.64]
+0x60 EXIT
+"""
+
+
+def test_a_mask_that_also_makes_a_predicate_is_computed() -> None:
+    code = Listing(program(MASKED))
+    (load,) = code.where(lambda ins, op: ins.opcode == "LDG")
+    assert lane_stride(code, load, (256, 1, 1)) == 4

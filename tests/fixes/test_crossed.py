@@ -1,0 +1,60 @@
+"""Rows with columns by anything but a product: which kernels are that and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.fixes.compute import crossed
+
+CODE = """__global__ void f(const float* __restrict__ a, const float* b, float* y, int m, int d) {
+  int j = blockIdx.x * 32 + threadIdx.x % 32, i = blockIdx.y * 8 + threadIdx.x / 32; float s = 1e30f;
+  for (int k = 0; k < d; k++) s = fminf(s, a[(size_t)i * d + k] + 2 * b[(size_t)k * m + j]);
+  y[(size_t)i * m + j] = s;
+}"""
+
+
+def test_smallest_sums() -> None:
+    one = crossed.crossed(CODE)
+    assert one is not None
+    assert (one.a, one.b, one.c, one.d, one.m, one.first) == ("a", "b", "y", "d", "m", "1e30f")
+    assert one.step == "sum[i][j] = fminf(sum[i][j], u[i] + 2 * v[j]);"
+    assert (one.rows, one.columns) == (("y", 8, 32), ("x", 32, 32))
+    assert not one.product
+    assert crossed._dealt(one, (256, 1, 1)) and not crossed._dealt(one, (128, 1, 1))
+    assert all(crossed._played(tile, each) for tile, each, _ in crossed.SHAPES)
+
+
+def test_the_other_order_and_own_axes() -> None:
+    code = CODE.replace("a[(size_t)i * d + k] + 2 * b[(size_t)k * m + j]", "b[k * m + j] - a[i * d + k]")
+    code = code.replace("threadIdx.x % 32", "threadIdx.x").replace("threadIdx.x / 32", "threadIdx.y")
+    one = crossed.crossed(code)
+    assert one is not None and one.step == "sum[i][j] = fminf(sum[i][j], v[j] - u[i]);"
+    assert crossed._dealt(one, (32, 8, 1)) and not crossed._dealt(one, (8, 32, 1))
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("(size_t)k * m + j", "(size_t)j * m + k"),  # rows with rows
+        ("(size_t)i * m + j] = s", "(size_t)j * m + i] = s"),
+        ("] = s;", "] = s * 2;"),
+        ("s = fminf(s,", "s = fmaf(s, 2,"),
+        ("+ 2 * b", "+ m * b"),  # something else of the kernel's
+        ("+ 2 * b", "+ s * b"),
+        ("+ 2 * b", "+ g(2) * b"),
+        ("k < d", "k < m"),
+        ("int k = 0", "int k = 1"),
+        ("for (int k", "if (i > 3) return; for (int k"),
+        ("const float* b", "const half* b"),
+        ("blockIdx.y * 8", "blockIdx.y * n"),
+    ],
+)
+def test_anything_else_is_left_alone(was: str, becomes: str) -> None:
+    assert crossed.crossed(CODE.replace(was, becomes)) is None
+
+
+def test_square_products_are_told_once() -> None:
+    was = "s = fminf(s, a[(size_t)i * d + k] + 2 * b[(size_t)k * m + j])"
+    text = CODE.replace(was, "s += a[i * d + k] * b[k * d + j]")
+    one = crossed.crossed(text.replace("i * m + j", "i * d + j"))
+    assert one is not None and one.product

@@ -1,0 +1,40 @@
+"""Rows of shared memory for each thread as columns."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscope.fixes.given import text
+from kscope.fixes.tile import own_rows
+from kscope.fixes.tile.layouts import Pattern, cost
+from kscope.fixes.tile.tiles import ALL
+
+
+@given(st.integers(1, 64), st.integers(1, 16), st.integers(0, 2**32))
+def test_columns_map_back_and_have_no_conflicts(half: int, warps: int, seed: int) -> None:
+    layout = own_rows.Columns(2 * half, 32 * warps, 4)
+    size = layout.row * layout.rows * 4
+    data = random.Random(seed)
+    own = tuple((32 * (warps - 1) + n) * layout.row * 4 + data.randrange(layout.row) * 4 for n in range(32))
+    assert all(layout.inverse(layout(o)) == o and 0 <= layout(o) < size for o in own)
+    assert cost(Pattern(own, 4, ALL), layout) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("loop", "right"),
+    [
+        ("for (int i = t; i < 64 * 128; i += 128) c[i] = 0;", True),
+        ("for (int i = t; i < 64 * 128; i += 128) { c[i] = 1.5f; }", True),
+        ("for (int i = t; i < 64 * 64; i += 128) c[i] = 0;", False),
+        ("for (int i = t; i < 64 * 128; i += 128) c[i] = x[i];", False),
+        ("for (int i = 0; i < 64 * 128; i += 128) c[i] = 0;", False),
+    ],
+)
+def test_fills_are_in_any_order(loop: str, right: bool) -> None:
+    code = f"int t = threadIdx.x; {loop}"
+    (one,) = text.loops(code)
+    assert own_rows._fills(code, one, "c", 64 * 128, {}) is right
