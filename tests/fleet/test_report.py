@@ -254,10 +254,13 @@ def test_a_query_without_end_is_interrupted(commanded: Path) -> None:
     endless = "with recursive t(n) as (select 1 union all select n + 1 from t) select count(*) from t"
     process = subprocess.Popen([sys.executable, "-m", "kscope", "fleet", "sql", commanded, endless],
                                stderr=subprocess.PIPE, text=True)  # fmt: skip
-    with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(3)
-    process.send_signal(signal.SIGINT)
-    errors = process.communicate(timeout=30)[1]
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(3)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=30)[1]
+    finally:
+        process.kill()
     assert "internal error" not in errors and process.returncode in (130, -signal.SIGINT)
 
 
