@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 STACK = (Base(1),)  # R1 by the ABI
 LOCAL = family("local_access")
-_WIDTHS = frozenset({"U8", "S8", "U16", "S16", "32", "64", "96", "128", "256"})
 
 
 class Access(Struct, frozen=True):

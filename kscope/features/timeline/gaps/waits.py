@@ -67,9 +67,7 @@ class Waits:
 
     def _last_issued(self, device: int, stream: int, before: int) -> int:
         """The last operation issued on a stream before a time, -1 for none."""
-        rows = self._streams.get((device, stream))
-        if rows is None:
-            return -1
+        rows = self._streams.get((device, stream), column([]))
         at = int(np.searchsorted(self.facts.issued[rows], before)) - 1
         return int(rows[at]) if at >= 0 else -1
 
@@ -227,9 +225,7 @@ class Waits:
 
     def _first_on(self, device: int, stream: int, after: int) -> int:
         """The first operation issued on a stream after a time, -1 for none."""
-        rows = self._streams.get((device, stream))
-        if rows is None:
-            return -1
+        rows = self._streams.get((device, stream), column([]))
         at = int(np.searchsorted(self.facts.issued[rows], after))
         return int(rows[at]) if at < len(rows) else -1
 
@@ -241,8 +237,7 @@ class Waits:
         named = facts.named(_STREAM_WAIT)
         some = len(calls) and named.any()
         rows = np.flatnonzero(named[calls.name] & (calls.start < high)) if some else column([])
-        places = [(call, self._place(call)) for call in rows.tolist()]
-        told = [(call, self._told(place, 0) if place >= 0 else -1) for call, place in places]
+        told = [(c, self._told(place, 0) if (place := self._place(c)) >= 0 else -1) for c in rows.tolist()]
         return [(call, on, GUESS if on < 0 else RECORDED) for call, on in told]
 
     @cached_property
