@@ -123,5 +123,6 @@ class PipelinePriming(PipelineRule):
             estimate=facts.estimate.regain(again, sure=TURNS, high=again + HIDDEN * fixed)
             if TURNS * again > HIDDEN * fixed
             else facts.estimate.regain(fixed, sure=HIDDEN),
-            confidence=0.75 if fixed + again > 0.2 and sp.resolved else 0.6,
+            # judged: the larger the share, the farther from the error of the bins
+            confidence=round(0.6 + 0.15 * min(1.0, (fixed + again) / SURE) * sp.resolved, 2),
         )
