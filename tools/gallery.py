@@ -29,7 +29,7 @@ from tests.support import reports, traces  # noqa: E402
 from tests.support.browser import FLAGS, chromium  # noqa: E402
 
 FOLDER = ROOT / "reports" / "gallery"
-COLOURS = 24
+COLOURS = 16
 """Of a picture, without loss beyond that: half the bytes of a lossy one of quality 60, and letters stay sharp."""
 LADDER = ("naive", "coalesced", "shared", "reg1d", "reg2d", "vector")
 VIEWS = (  # name, page, fragment, colour scheme, window, element (the window where empty)
