@@ -29,8 +29,10 @@ from tests.support import reports, traces  # noqa: E402
 from tests.support.browser import FLAGS, chromium  # noqa: E402
 
 FOLDER = ROOT / "reports" / "gallery"
-COLOURS = 16
-"""Of a picture, without loss beyond that: half the bytes of a lossy one of quality 60, and letters stay sharp."""
+COLOURS, CHARTS = 16, 24
+"""Of a picture, and of one whose colours are a scale; without loss beyond that: half the bytes of a lossy one of quality
+60, and letters stay sharp."""
+SCALES = ("charts", "memory", "operators", "program", "specialised", "timeline")
 LADDER = ("naive", "coalesced", "shared", "reg1d", "reg2d", "vector")
 VIEWS = (  # name, page, fragment, colour scheme, window, element (the window where empty)
     ("diagnosis", "bank_conflict.slow", "", "light", (1240, 860), ""),
@@ -105,7 +107,7 @@ def main(arguments: list[str]) -> int:
             picture = shoot(browser, written[what], fragment, scheme, size, element)
             out = target / f"{name}.webp"
             few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(
-                COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+                CHARTS if name in SCALES else COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
             )
             few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=6)
             print(f"{out.name} {out.stat().st_size / 1024:.0f} KiB")
