@@ -30,8 +30,8 @@ from tests.support.browser import FLAGS, chromium  # noqa: E402
 
 FOLDER = ROOT / "reports" / "gallery"
 COLOURS, CHARTS = 16, 24
-"""Of a picture, and of one whose colours are a scale; without loss beyond that: half the bytes of a lossy one of quality
-60, and letters stay sharp."""
+"""Of a picture, and of one whose colours are a scale; without loss beyond that: half the bytes of a lossy one of
+quality 60, and letters stay sharp."""
 SCALES = ("charts", "memory", "operators", "program", "specialised", "timeline")
 LADDER = ("naive", "coalesced", "shared", "reg1d", "reg2d", "vector")
 VIEWS = (  # name, page, fragment, colour scheme, window, element (the window where empty)
@@ -106,8 +106,9 @@ def main(arguments: list[str]) -> int:
         for name, what, fragment, scheme, size, element in VIEWS:
             picture = shoot(browser, written[what], fragment, scheme, size, element)
             out = target / f"{name}.webp"
+            colours = CHARTS if name in SCALES else COLOURS
             few = Image.open(io.BytesIO(picture)).convert("RGB").quantize(
-                CHARTS if name in SCALES else COLOURS, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
+                colours, method=Image.Quantize.MAXCOVERAGE, kmeans=2, dither=Image.Dither.NONE
             )
             few.convert("RGB").save(out, "WEBP", lossless=True, quality=100, method=6)
             print(f"{out.name} {out.stat().st_size / 1024:.0f} KiB")

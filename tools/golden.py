@@ -166,8 +166,8 @@ def shortened(value: Any) -> Any:
         gone = {key for key, v in value.items() if (v is None and key not in required()) or key in EACH_RULE}
         gone |= {key for key, v in value.items() if not v and key in SELDOM}
         out = {key: shortened(v) for key, v in value.items() if key not in gone}
-        for key in ("source", "why") if "sass" in out or "words" in out else ():  # told elsewhere: the file, the finding
-            if len(out.get(key) or "") > MESSAGE:
+        for key in ("source", "why") if "sass" in out or "words" in out else ():
+            if len(out.get(key) or "") > MESSAGE:  # told elsewhere: by the file, in the finding
                 out[key] = out[key][:MESSAGE] + "…"
         if "sentence" in out and "headline" in out:
             out = {key: v for key, v in out.items() if key not in PARTS}
