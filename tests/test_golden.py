@@ -137,7 +137,7 @@ def test_what_a_rule_says_is_a_line(analysis: Callable[[str], Analysis]) -> None
     two = msgspec.structs.replace(one, kernels=[bare, msgspec.structs.replace(kernel, id="0.1")])
     assert golden.said("x", two)["MEM101"] == ["n/a x#0.0 no SASS"]
     assert golden.said("x", two)["MEM102"][0] == "error x#0.0 KeyError: 1"
-    assert golden.rule_files({"x": {"A": []}}) == {"rules/A.txt": golden.NOWHERE + "\n"}
+    assert golden.rule_files({"x": {"A1": []}}) == {"rules/A.txt": f"A1 {golden.NOWHERE}\n"}
 
 
 def test_no_path_of_this_machine(analysis: Callable[[str], Analysis]) -> None:
