@@ -250,10 +250,15 @@ def test_sql_without_a_question(commanded: Path, nothing: str) -> None:
     assert done.returncode == 2 and "no question" in done.stderr and done.stderr.count("\n") == 1
 
 
+def _heeds() -> None:
+    """Ctrl-C as a terminal's program has it: what runs in a shell's background is born deaf to it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_query_without_end_is_interrupted(commanded: Path) -> None:
     endless = "with recursive t(n) as (select 1 union all select n + 1 from t) select count(*) from t"
     process = subprocess.Popen([sys.executable, "-m", "kscope", "fleet", "sql", commanded, endless],
-                               stderr=subprocess.PIPE, text=True)  # fmt: skip
+                               stderr=subprocess.PIPE, text=True, preexec_fn=_heeds)  # fmt: skip
     try:
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(3)
