@@ -51,12 +51,15 @@ def test_the_split_follows_the_names_alone() -> None:
 def test_labels_and_measurements_name_what_exists() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
     slugs = {rule.slug for rule in all_rules()}
-    of, measured = {half: read(f"{half}.toml") for half in (*sides, "judged2")}, read("measured.toml")
+    of, measured = {half: read(f"{half}.toml") for half in (*sides, "judged2", "judged3")}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in sides)
     later = list(of["judged2"])
     assert later == [n for n in sides["judged"] if n in later], "further programs of the same side, in its order"
     assert not set(later) & set(of["judged"])
-    labels = of["learn"] | of["judged"] | of["judged2"]
+    last = list(of["judged3"])
+    assert last == [n for side in ("judged", "learn") for n in sides[side] if n in last], "the rest of both sides, in order"
+    assert not set(last) & {*of["learn"], *of["judged"], *later}
+    labels = of["learn"] | of["judged"] | of["judged2"] | of["judged3"]
     assert set(measured) <= set(labels)
     for label in [*labels.values(), *(other for x in labels.values() for other in x.get("instead", {}).values())]:
         assert label["next"] and set(label["accept"]) <= slugs

@@ -91,7 +91,7 @@ def _clock(folders: list[Path]) -> Iterator[str]:
 
 COLUMNS = (
     ("hot", "nvbench", "nv/batch/time/gpu/mean"),
-    ("hot graph", "nvbench graph", "nv/batch/time/gpu/mean"),
+    ("hot graph", "nvbench graph 4000", "nv/batch/time/gpu/mean"),
     ("cold", "nvbench", "nv/cold/time/gpu/mean"),
 )
 """Ours, whose row of nvbench's, and its figure there: a graph of calls beside a graph of the same calls."""

@@ -53,14 +53,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="one JSON file; written after every row")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each part")
-    parser.add_argument("--only", default="", help="parts, by comma: planted, itself, nvbench, timed, cases")
+    parser.add_argument("--only", default="", help="parts, by comma: planted, itself, nvbench, timed, proved, cases")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="cases at a time")
+    parser.add_argument("--needs", help="cases that need these alone: cuda,triton,torch,cpp; - for nothing")
     parser.add_argument("--after", type=Path, help="an earlier file: cases that are right there are not run again")
     given = parser.parse_args()
     if given.after:
         known = json.loads(given.after.read_text(encoding="utf-8")).get("cases", [])
         DONE.update(row["id"] for row in known if row.get("ok"))
-    parts = {"planted": planted, "itself": itself, "nvbench": nvbench, "timed": timed, "cases": cases}
+    if given.needs:
+        wanted = {one.replace("-", "") for one in given.needs.split(",")}
+        DONE.update(one.id for one in [*CHEATS, *SEEN, *HONEST] if one.needs not in wanted)
+    parts = {"planted": planted, "itself": itself, "nvbench": nvbench, "timed": timed, "proved": proved, "cases": cases}
     chosen = given.only.split(",") if given.only else list(parts)
     faulthandler.dump_traceback_later(given.seconds * len(chosen) + 20, exit=True)
     hold.PATIENCE = 30.0
@@ -124,12 +128,22 @@ def judged(cheats: bool, one: Case, options: Options) -> dict[str, Any]:
 def timed(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     """With the clock: what only it can see, and honest ones that must pass it."""
     honest = ("gpu-with_triton", "gpu-graph_user", "gpu-two_streams", "cuda-warps")
-    todo = [(False, one) for one in HONEST if one.id in honest] + [(True, one) for one in CHEATS if one.timed]
+    todo = [(False, one) for one in HONEST if one.id in honest]
+    todo += [(True, one) for one in CHEATS if one.timed and one.id not in DONE]
     options = Options(seconds=0.5, caches=("cold",), generations=1, libraries=os.environ[LIBRARIES])
     for cheats, one in todo:
         if not one.here():
             late = time.monotonic() > until - 8
             yield {"id": one.id, "left_out": True} if late else judged(cheats, one, options)
+
+
+def proved(until: float, jobs: int) -> Iterator[dict[str, Any]]:
+    """Honest ones under Nsight Compute (--prove): nothing is said against them."""
+    options = Options(time=False, prove=True, libraries=os.environ[LIBRARIES])
+    for one in HONEST:
+        if one.id in ("triton-kernel", "gpu-with_triton", "cuda-warps", "torch-plain") and not one.here():
+            late = time.monotonic() > until - 20
+            yield {"id": one.id, "left_out": True} if late else judged(False, one, options)
 
 
 def _chain(turns: int, n: int) -> Task:
@@ -171,6 +185,7 @@ def _pair(a: Task, b: Task, plan: Plan, cache: str, *, graph: bool = True, times
                     "wrong": found.wrong,
                     "notes": found.notes,
                     "found": [f.evidence for f in found.findings],
+                    "generations": [round(one, 5) for one in clock.generations],
                 }
             )
         return rows
@@ -210,7 +225,7 @@ def planted(until: float, jobs: int) -> Iterator[dict[str, Any]]:
 
 SHORT = ("chain 100", "chain 400", "chain 1000", "chain 2500", "copy 2^16", "copy 2^19", "copy 2^21", "rows 2^17",
          "rows 2^20", "rows 2^22")  # fmt: skip
-NODES = 400  # kernels of a graph, as in ours: its launch takes some 8 us
+NODES = (400, 4000)  # kernels of a graph: its launch, and the gap before the next, shared among them
 
 
 def kernels() -> list[tuple[str, Task]]:
@@ -238,7 +253,7 @@ def nvbench(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     with ThreadPoolExecutor(jobs) as pool:
         paths = list(pool.map(built, kinds))
     rows = [[name, path, task.cases[0]["n"], 1] for (name, task), path in zip(kinds, paths, strict=True)]
-    rows += [[f"{name} graph", path, n, NODES] for name, path, n, _ in rows if name in SHORT]
+    rows += [[f"{name} graph {nodes}", path, n, nodes] for name, path, n, _ in rows if name in SHORT for nodes in NODES]
     if not until:
         return
     (folder / "jobs.json").write_text(json.dumps(rows))
@@ -250,7 +265,8 @@ def nvbench(until: float, jobs: int) -> Iterator[dict[str, Any]]:
         yield {"error": (done.stdout + done.stderr)[-1500:]}
     plan = replace(_plan(budget_s=0.2, rounds=9, fewest=5), most_bytes=8 << 30)
     for name, task in kinds:
-        told = {"name": name, "nvbench": theirs.get(name), "nvbench graph": theirs.get(f"{name} graph")}
+        told = {"name": name, "nvbench": theirs.get(name)}
+        told |= {f"nvbench graph {nodes}": theirs.get(f"{name} graph {nodes}") for nodes in NODES}
         if time.monotonic() < until - 4:
             yield {**told, **_alone(task, plan, folder, graphs=name in SHORT)}
         else:

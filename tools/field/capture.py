@@ -33,7 +33,7 @@ from launches import hot, outcome, read_launches
 
 HERE = Path(__file__).resolve().parent
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
-SIDES = ("learn", "judged")  # of split.toml; judged2: what labels/judged2.toml lists, later programs of the judged side
+SIDES = ("learn", "judged")  # of split.toml; judged2, judged3: what labels/<it>.toml lists, later programs
 MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 to 0.2 s
 
 
@@ -258,7 +258,7 @@ def main() -> None:
     parser.add_argument("reports", type=Path)
     parser.add_argument("--hecbench", type=Path, help="a checkout of zjin-lcf/HeCBench")
     parser.add_argument("--rodinia", type=Path, help="a checkout of Jokeren/GPA-Benchmark")
-    parser.add_argument("--half", choices=(*SIDES, "judged2"), default="learn")
+    parser.add_argument("--half", choices=(*SIDES, "judged2", "judged3"), default="learn")
     parser.add_argument("--first", type=int, default=56, help="programs of the half, in the order of the split")
     parser.add_argument("--only", nargs="*", default=[], help="these programs of the half alone")
     parser.add_argument("--jobs", type=int, default=4, help="programs checked side by side")

@@ -167,7 +167,7 @@ def cases(rows: Sequence[Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--half", choices=("learn", "judged", "judged2"), default="learn")
+    parser.add_argument("--half", choices=("learn", "judged", "judged2", "judged3"), default="learn")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows, missing = load(args.reports, args.half)

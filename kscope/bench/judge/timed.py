@@ -63,7 +63,7 @@ class Clock:
             if generation:  # other addresses, other pages: what differs for good between two processes varies
                 for side in sides:
                     side.seat.close()
-            data = self._open(dims, chosen, cache)
+            data = self._open(dims, chosen, cache, sides if generation % 2 == 0 else sides[::-1])
             for side in sides:
                 self._warm(side, graph=graph)
             if len({side.mode for side in sides}) > 1:  # one of both cannot be captured: neither is
@@ -77,8 +77,9 @@ class Clock:
             self._timing(dims, chosen, cache, found), self.findings, self.wrong, self.rms, self.notes, self.stale
         )
 
-    def _open(self, dims: Mapping[str, int], chosen: str, cache: str) -> list[Data]:
-        """The same data for both sides, in as many slots as it takes to leave the cache."""
+    def _open(self, dims: Mapping[str, int], chosen: str, cache: str, sides: list[Side]) -> list[Data]:
+        """The same data for both sides, in as many slots as it takes to leave the cache. Sides start in their order:
+        the first process has its pages and its queue from a device that is empty."""
         first = make(self.task, dims, chosen, "normal", self.rng)
         size = sum(one.nbytes for one in first.arrays()) or 1
         slots = 1
@@ -95,13 +96,12 @@ class Clock:
         few = min(slots, 4)  # distinct data; the other slots repeat them at other addresses
         data += [make(self.task, dims, chosen, "normal", self.rng, first) for _ in range(few - 1)]
         self.referee.open(dims, chosen)
-        for side in (self.candidate, self.baseline):
-            if side is not None:
-                side.seat.open(dims, chosen, slots=slots)
-                for i in range(few):
-                    side.seat.fill(i, data[i])
-                side.seat.spread(few)
-                side.slots, side.most = slots, slots if self.task.changes else MOST
+        for side in sides:
+            side.seat.open(dims, chosen, slots=slots)
+            for i in range(few):
+                side.seat.fill(i, data[i])
+            side.seat.spread(few)
+            side.slots, side.most = slots, slots if self.task.changes else MOST
         return [data[i % few] for i in range(slots)]
 
     def _warm(self, side: Side, *, graph: bool) -> None:
