@@ -66,8 +66,12 @@ def accurate_calls(code: Listing) -> list[MathCall]:
     for i, name, arguments, changing in _anchors(code.structure):
         if not code.executed[i]:
             continue
-        often = RARE * code.executed[i]
-        inputs = {(r, p) for r in arguments for p in code.defuse.producers(i, r) if code.executed[p] > often}
+        often, loop = RARE * code.executed[i], code.cfg.loop_of[i]
+        # What makes an argument before the loop ran seldom, too: only what did so inside is a slow path's.
+        inputs = {
+            (r, p) for r in arguments for p in code.defuse.producers(i, r)
+            if code.executed[p] > often or (loop is not None and code.cfg.loop_of[p] != loop)
+        }  # fmt: skip
         function = FUNCTIONS[name]
         inside = _members(code, i, inputs, function)
         if inside is None:
