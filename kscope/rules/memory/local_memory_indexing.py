@@ -82,6 +82,7 @@ CONSTANT = "constant indices (full unroll)"
 SHARED = "the array in shared memory with the thread as fastest index"
 ASIDE = "the array in global memory with the thread as fastest index: a warp's elements side by side"
 SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
+MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
 WORD = 4  # bytes a lane that an access of local memory moves, however narrow it is
 
 
@@ -124,6 +125,7 @@ class LocalMemoryIndexing(ProfiledRule):
             ],
             locations=code.locations(arrays),
             estimate=local_estimate(facts, code, arrays, beside, left=left) if left < 1 else None,
+            severity="major" if share >= MUCH else "info",
             confidence=0.9,
         )
 
