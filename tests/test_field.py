@@ -57,7 +57,8 @@ def test_labels_and_measurements_name_what_exists() -> None:
     assert later == [n for n in sides["judged"] if n in later], "further programs of the same side, in its order"
     assert not set(later) & set(of["judged"])
     last = list(of["judged3"])
-    assert last == [n for side in ("judged", "learn") for n in sides[side] if n in last], "the rest of both sides, in order"
+    both = [*sides["judged"], *sides["learn"]]
+    assert last == [n for n in both if n in last], "programs that were left on both sides, in order"
     assert not set(last) & {*of["learn"], *of["judged"], *later}
     labels = of["learn"] | of["judged"] | of["judged2"] | of["judged3"]
     assert set(measured) <= set(labels)

@@ -157,6 +157,7 @@ def test_a_local_array_goes_to_shared_memory_only_where_a_block_has_room(facts: 
     program = msgspec.structs.replace(kernel.program, instructions=(*code[:place], wide, *code[place + 1 :]))
     large = found("MEM105", Facts(msgspec.structs.replace(kernel, program=program)))
     assert large.fix == SMALLER and large.estimate is None, "words that fit nowhere: no gain is known"
+    assert large.severity == "major", "and most of the time is there"
     assert [r.step for r in large.remedies] == [SHARED] and "32,768 bytes" in large.remedies[0].why
 
 

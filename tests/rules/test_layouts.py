@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import cast
 
+import msgspec
 import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.layouts import FIX, MOVED, PRODUCT, ROW, SWAPPED, rows_of
+from kscope.rules.memory.uncoalesced_global_access import _kind
 from kscope.rules.registry import rule
 
 
@@ -35,6 +39,22 @@ def test_the_fix_follows_the_walk(case: str, layout: str, facts: Callable[[str],
     assert finding.fix == FIX[layout]
     assert ("row" in finding.title) == (layout == ROW)
     assert PRODUCT not in (layout,), "no capture of ours walks both factors of a product"
+
+
+@pytest.mark.parametrize(("loads", "way"), [([0.7, 0.9, 1.0], ["", "", MOVED]), ([0.7, 0.9], ["", MOVED])])
+def test_where_device_memory_is_full_staging_saves_nothing(
+    loads: list[float], way: list[str], facts: Callable[[str], Facts]
+) -> None:
+    """Below what kernels attain, where it moves half as much again as is needed; at all that they attain, always."""
+    known = facts("particles.aos")
+    dram = known.counters.units["dram"]
+    kept = 0.9 if len(loads) == 3 else 0.5
+    for load, expected in zip(loads, way, strict=True):
+        unit = msgspec.structs.replace(dram, attainable=dram.parts[0].busy / load)
+        units = {**known.counters.units, "dram": unit}
+        asked = cast(Facts, SimpleNamespace(counters=SimpleNamespace(units=units)))
+        assert unit.load == pytest.approx(load)
+        assert _kind(asked, {"dram_bytes": kept}, "", indirect=False) == expected
 
 
 @pytest.mark.parametrize("case", ["bank_conflict.slow", "gemm_f32.reg2d"])

@@ -48,7 +48,8 @@ def fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
 @once_per_code
 def pair_loops(code: Listing) -> tuple[FmaLoop, ...]:
     """Loops that add up, or choose from, what an operation other than a multiply-add makes of two loaded values:
-    |a - b|, (a - b)^2, min(a + b), popc(a ^ b), sqrt(a * b). Those that execute most of them first; `fmas` counts the operations."""
+    |a - b|, (a - b)^2, min(a + b), popc(a ^ b), sqrt(a * b). Those that execute most of them first; `fmas`
+    counts the operations."""
     out = []
     for inside, _, _ in _regions(code.structure):
         fed = {

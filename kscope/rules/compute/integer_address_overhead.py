@@ -3,7 +3,7 @@
 ## What it does
 
 Finds integer divisions and modulos by run-time values (the sequence around `I2F.RP`, `MUFU.RCP`, `F2I` and `IMAD.HI`)
-and kernels in which the integer instructions that only compute addresses, loop counts and bounds outnumber all others.
+and kernels in which what only computes addresses, loop counts and bounds, and the branches on them, outnumber all else.
 
 ## Why it costs time
 
@@ -13,7 +13,7 @@ arithmetic shares the issue slots with the work.
 ## Evidence
 
 Executed division sequences and their instructions (def-use cone); the share of issue of integer instructions that no
-stored value and no test of loaded data needs (def-use); ALU pipe utilisation.
+stored value and no test of loaded data needs (def-use), and of branches; ALU pipe utilisation.
 
 ## Fix
 
@@ -78,6 +78,9 @@ REPLACED = 0.15  # instructions of a strength-reduced index over those of the di
 REDUCED = 0.6  # the same of a product reduced by a kept reciprocal: 6 of 23 on 32 bits, more than all on 64 (measured)
 INDICES = "constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals"
 MODULUS = "Montgomery's form or one reciprocal a modulus, where 32 bits suffice; several numbers a thread side by side"
+FOLDED = "hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold"
+BOUNDS = "check bounds once a thread (inner blocks without any), the halo in the tile, loops of known length unrolled"
+CHECKED = 0.15  # of all that is issued, from which the branches of bounds are the larger part to save; judged
 MOSTLY = 0.55  # of all that is issued, from which index arithmetic is what the kernel does
 FULL = 0.7  # load of the issue slots, from which they are what runs short
 HOISTED = 0.7  # of index arithmetic that stays when what does not change is hoisted out of the loop
@@ -124,19 +127,20 @@ class IntegerAddressOverhead(ProfiledRule):
                 ),
                 confidence=0.4 if chained else 0.85,
             )
-        if share_int < MOSTLY or issuing < FULL:
+        if issuing < FULL:
             return PASSED
         own = facts.patterns.results
-        around = [i for i in integer if i not in own]
-        share = code.issue_share(around)
-        if share < MOSTLY:
+        turns = code.where(lambda ins, op: bool(op.kind & {"branch", "control"}))
+        around = [i for i in sorted({*integer, *turns}) if i not in own]
+        share, checks = code.issue_share(around), code.issue_share([i for i in turns if i not in own])
+        if share < MOSTLY or share_int < checks:
             return PASSED
         return self.finding(
             why=(
-                f"{percent(share)} of all instructions are integer and serve addresses, loop counts and bounds alone; "
-                f"the issue slots are {percent(issuing)} full."
+                f"{percent(share)} of all instructions serve addresses, loop counts and bounds alone (branches: "
+                f"{percent(checks)}); the issue slots are {percent(issuing)} full."
             ),
-            fix="hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold",
+            fix=BOUNDS if checks >= CHECKED else FOLDED,
             evidence=[
                 derived("integer share of issue", share_int, "", "by opcode"),
                 derived("of it for addresses, counts and bounds", share, "", "no stored value needs it"),

@@ -87,10 +87,8 @@ from kscope.rules._shared.wide_waits import in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
-FULL, MORE = 0.85, 2 / 3
-"""Device memory as full as CMP208 asks: the gain is then of bytes that it does not move; below what kernels attain, where
-it moves half as much again as the accesses need. Judged on particles.aos, every sector of whose records is moved, and a
-public kernel at all that memory gives, which staging its records in shared memory made slower (0.83x)."""
+FULL, MORE = 0.85, 2 / 3  # device memory as full as CMP208 asks, moving half as much again as is needed, or quite full:
+"""The gain is of bytes not moved. Judged on particles.aos and a public kernel that staging its records slowed (0.83x)."""
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 FOUND = 0.5  # of the sectors in L1, from which a walk over them is what brought them there (half of a sector is left)
@@ -223,6 +221,5 @@ def _kind(facts: Facts, scale: dict[Demand, float], layout: str, *, indirect: bo
     if indirect or layout:
         return "indirect" if indirect else layout
     dram = facts.counters.units.get("dram")
-    if dram is None or dram.load < FULL:
-        return ""
-    return MOVED if dram.load >= 1 or scale["dram_bytes"] <= MORE else ""
+    load = dram.load if dram is not None else 0.0
+    return MOVED if load >= 1 or (load >= FULL and scale["dram_bytes"] <= MORE) else ""

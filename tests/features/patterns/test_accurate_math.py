@@ -102,6 +102,18 @@ def test_two_divisions_by_one_value_share_it_and_a_loop_keeps_it() -> None:
     assert [c.steady for c in found] == [True] and shared_divisors(around, found) == set()
 
 
+def test_a_divisor_from_before_the_loop_brings_its_reciprocal_along() -> None:
+    """It was made once; the reciprocal is made again in each round, and goes with the division."""
+    inside = "MUFU.RCP R8, R3\nFCHK P0, R20, R3\nFFMA R9, -R3, R8, 1\nFFMA R9, R8, R9, R8\nFFMA R8, R20, R9, RZ\n" \
+        "FFMA R10, -R3, R8, R20\nFFMA R9, R9, R10, R8\nSTG.E desc[UR4][R6.64], R9\n"  # fmt: skip
+    text = "LDG.E R3, desc[UR4][R6.64]\nIADD3 R20, R20, 0x1, RZ\n" + inside + "@P1 BRA 0x10\nEXIT"
+    code = program(text)
+    runs = [10.0, *[1000.0] * 10, 10.0]
+    counters = Counters([16 * i for i in range(len(runs))], {"inst_executed": runs})
+    (call,) = Facts(msgspec.structs.replace(made({}), program=code, counters=counters)).patterns.accurate_calls
+    assert call.steady and call.members == (2, 3, 4, 5, 6, 7, 8)
+
+
 def test_functions_of_captures(facts: Callable[[str], Facts]) -> None:
     found = facts("potential.ieee").patterns.accurate_calls
     assert Counter(c.function for c in found) == {"square root": 4, "division": 4}

@@ -8,6 +8,8 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.patterns.fma_loops import FmaLoop, fma_loops, pair_loops
+from kscope.features.sass.listing import Listing
+from tests.features.listings import program
 from tests.support import reports
 
 PRODUCTS = (
@@ -76,6 +78,29 @@ def test_pairs_joined_otherwise(
     assert (loop.opcode, loop.both) == (opcode, True)
     assert loop.words_per_fma == pytest.approx(words, rel=0.05)
     assert {code.classes[i].space for i in loop.loads} == spaces
+
+
+ROOTS = """
+LDG.E.CONSTANT R0, desc[UR6][R6.64]
+LDG.E.CONSTANT R5, desc[UR6][R2.64]
+FMUL R5, R0, R5
+MUFU.RSQ R4, R5
+FMUL.FTZ R0, R5, R4
+FMUL.FTZ R4, R4, 0.5
+FFMA R5, -R0, R0, R5
+FFMA R0, R5, R4, R0
+{0}
+IADD3 R6, R6, 0x4, RZ
+@P0 BRA 0x0
+EXIT
+"""
+
+
+@pytest.mark.parametrize(("last", "pairs"), [("FADD R11, R0, R11", 1), ("STG.E desc[UR6][R8.64], R0", 0)])
+def test_a_function_of_a_pair_summed_up_is_a_product(last: str, pairs: int) -> None:
+    """sqrt(a * b) over all pairs, as a distance of distributions adds it up; stored one by one it is none."""
+    found = pair_loops(Listing(program(ROOTS.format(last).strip()), "test"))
+    assert [(lp.opcode, lp.loads) for lp in found] == [("FMUL", (0, 1))] * pairs
 
 
 @pytest.mark.parametrize("case", ["sums.in_shared", "row_stats.warp", "barrier.slow", "sgemm.tiled"])
