@@ -16,6 +16,7 @@ from statistics import median
 from typing import Any
 
 Row = dict[str, Any]
+PARTS = ("cases", "timed", "proved", "planted", "itself", "nvbench")
 
 
 def main() -> None:
@@ -27,7 +28,9 @@ def main() -> None:
 
 
 def page(folders: list[Path]) -> Iterator[str]:
-    machine = next((found["machine"] for one in folders if (found := _file(one, "cases"))), "")
+    files = [found for one in folders for part in PARTS if (found := _file(one, part))]
+    machines = [found["machine"] for found in files]
+    machine = "; ".join(dict.fromkeys(machines))
     yield "# kscope bench: what it says against what is so\n"
     yield (f"Made by `python tools/bench_report.py`, from `tools/bench_truth.py` and `tools/bench_kernelbench.py` on: "
            f"{machine}.\n")  # fmt: skip
@@ -63,7 +66,7 @@ def _file(folder: Path, part: str) -> Any:
 
 
 def _judged(folders: list[Path]) -> Iterator[str]:
-    found = {row["id"]: row for row in [*rows(folders, "cases"), *rows(folders, "timed")] if "id" in row}
+    found = {row["id"]: row for row in [*rows(folders, "timed"), *rows(folders, "cases")] if "id" in row}
     for cheats, words in ((True, "Cheats that are caught and named"), (False, "Honest candidates that are unaccused")):
         mine = [row for row in found.values() if row.get("cheat") is cheats]
         good = [row for row in mine if row.get("ok")]
@@ -72,16 +75,23 @@ def _judged(folders: list[Path]) -> Iterator[str]:
         for row in wrong:
             yield f"- {row['id']}: {row.get('sentence') or row.get('error')}"
         yield ""
+    if proved := [row for row in rows(folders, "proved") if "verdict" in row]:
+        good = [row for row in proved if row.get("ok")]
+        yield f"Under Nsight Compute (`--prove`) {len(good)} of {len(proved)} honest ones are unaccused:"
+        yield ", ".join(row["id"] for row in proved) + ".\n"
 
 
 def _clock(folders: list[Path]) -> Iterator[str]:
-    same = [row for row in rows(folders, "itself") if "ratio" in row]
-    if same:
-        fine = [row for row in same if row["verdict"] == "inconclusive" or round(row["ratio"], 2) == 1.0]
-        away = [abs(row["ratio"] - 1) for row in same]
-        yield f"## The same code against itself: {len(fine)} of {len(same)} inconclusive or 1.00\n"
-        yield f"Ratios lie {100 * median(away):.2f} % from 1 in the middle, {100 * max(away):.2f} % at most.\n"
-    planted = [row for row in rows(folders, "planted") if "ratio" in row]
+    runs = [same for one in folders if (same := [row for row in rows([one], "itself") if "ratio" in row])]
+    if runs:
+        fine = [sum(r["verdict"] == "inconclusive" or round(r["ratio"], 2) == 1.0 for r in same) for same in runs]
+        away = [abs(row["ratio"] - 1) for row in runs[-1]]
+        yield f"## The same code against itself: {fine[-1]} of {len(runs[-1])} inconclusive or 1.00\n"
+        yield f"Ratios lie {100 * median(away):.2f} % from 1 in the middle, {100 * max(away):.2f} % at most."
+        if earlier := [f"{n} of {len(same)}" for n, same in zip(fine[:-1], runs[:-1], strict=True)]:
+            yield f"By earlier states of the clock, in order: {', '.join(earlier)}."
+        yield ""
+    planted = [row for row in rows(folders[-1:], "planted") if "ratio" in row]
     if planted:
         seen = [row for row in planted if row["verdict"] == "faster"]
         yield f"## 3 % planted in a kernel of 100 us: found in {len(seen)} of {len(planted)} runs\n"

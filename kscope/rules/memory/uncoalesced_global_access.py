@@ -88,7 +88,7 @@ from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, 
 
 ALWAYS = 1e9
 FULL, MORE = 0.85, 2 / 3  # device memory as full as CMP208 asks, moving half as much again as is needed, or quite full:
-"""The gain is of bytes not moved. Judged on particles.aos and a public kernel that staging its records slowed (0.83x)."""
+"""The gain is of bytes not moved. Judged on particles.aos and a public kernel that staging records slowed (0.83x)."""
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 FOUND = 0.5  # of the sectors in L1, from which a walk over them is what brought them there (half of a sector is left)
