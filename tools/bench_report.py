@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -35,8 +36,8 @@ def page(folders: list[Path]) -> Iterator[str]:
     yield (f"Made by `python tools/bench_report.py`, from `tools/bench_truth.py` and `tools/bench_kernelbench.py` on: "
            f"{machine}.\n")  # fmt: skip
     for part, words in (("cases", "candidates"), ("kernelbench", "tasks"), ("nvbench", "kernels")):
-        if missing := _missing(folders[-1], part):
-            yield f"{missing} {words} had no turn in the time of the last run: nothing is said of them.\n"
+        if missing := _missing(folders, part):
+            yield f"{missing} {words} had no turn in any run: nothing is said of them.\n"
     yield from _judged(folders)
     yield from _clock(folders)
     yield from _nvbench(folders)
@@ -49,15 +50,27 @@ def rows(folders: list[Path], part: str) -> list[Row]:
     for number, folder in enumerate(folders):
         data = _file(folder, part)
         for i, row in enumerate(data.get(part, []) if isinstance(data, dict) else data):
-            key = row.get("id") or row.get("name") or (f"{row['task']} {row['kind']}" if "task" in row else (number, i))
+            key = _key(row) or (number, i)
             if "left_out" not in row or key not in found:
                 found[key] = row
     return [row for row in found.values() if "left_out" not in row]
 
 
-def _missing(folder: Path, part: str) -> int:
-    data = _file(folder, part)
-    return sum("left_out" in row for row in (data.get(part, []) if isinstance(data, dict) else data))
+def _key(row: Row) -> str:
+    """Of a candidate, a kernel or a task; of what was left out, its arguments hold it."""
+    if isinstance(left := row.get("left_out"), list):
+        named = re.search(r"id='([^']+)'", " ".join(left))
+        return named[1] if named else f"{'/'.join(Path(left[0]).parts[-2:])} {left[1]}"
+    return str(row.get("id") or row.get("name") or (f"{row['task']} {row['kind']}" if "task" in row else ""))
+
+
+def _missing(folders: list[Path], part: str) -> int:
+    """Rows that were left out in the last folder that has the part, and are in none before."""
+    last = next((one for one in reversed(folders) if _file(one, part)), folders[-1])
+    data = _file(last, part)
+    left = [row for row in (data.get(part, []) if isinstance(data, dict) else data) if "left_out" in row]
+    had = sum(_key(row) in {_key(r) for r in rows(folders, part)} for row in left)
+    return len(left) - had
 
 
 def _file(folder: Path, part: str) -> Any:

@@ -94,7 +94,7 @@ def cases(until: float, jobs: int) -> Iterator[dict[str, Any]]:
     todo = [(True, one) for one in [*CHEATS, *SEEN]] + [(False, one) for one in HONEST]
     todo = [(cheats, one) for cheats, one in todo if not one.here() and not one.timed and one.id not in DONE]
     todo.sort(key=lambda row: ("cuda", "triton", "torch", "cpp", "").index(row[1].needs))
-    options = Options(time=False, libraries=os.environ[LIBRARIES])
+    options = Options(time=False, check_seconds=30.0, libraries=os.environ[LIBRARIES])
     yield from pooled(judged, [(cheats, one, options) for cheats, one in todo], jobs, until - time.monotonic())
 
 
