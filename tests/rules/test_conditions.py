@@ -14,6 +14,7 @@ from kscope.rules._shared.uniform_loads import CONSTANT, SEVERAL, STAGED
 from kscope.rules._shared.wide_accesses import fed
 from kscope.rules.base import Passed
 from kscope.rules.grid.load_imbalance import ORDER, PIECES, QUEUE
+from kscope.rules.grid.small_grid import SmallGrid
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
@@ -143,6 +144,15 @@ def test_fuller_warps_bring_little_at_once_where_each_makes_one_pass(
     many, at_once = found("LAT305", Facts(waves(kernel, 4.0))), found("LAT305", Facts(waves(kernel, 0.9)))
     saved = (1 - 1 / gain(at_once)) / (1 - 1 / gain(many))
     assert (saved < 0.3) if one_pass else (saved > 0.7)
+
+
+def test_work_shared_among_few_is_joined_by_few(facts: Callable[[str], Facts]) -> None:
+    """Four threads can share a thread's rounds: a device with room for a thousand times the blocks writes no more parts."""
+    known, rule_ = facts("list_walk.serial"), SmallGrid()
+    path = known.estimate.latency_floor
+    assert path is not None and 3 < known.patterns.pieces(path.walk).most < 5
+    gains = [rule_._shared_out(known, room)[0].speedup for room in (4.0, 32.0, 1000.0)]
+    assert gains == sorted(gains) and gains[0] > 1.5
 
 
 def test_a_local_array_goes_to_shared_memory_only_where_a_block_has_room(facts: Callable[[str], Facts]) -> None:

@@ -199,7 +199,7 @@ class SmallGrid(CounterRule):
     def _shared_out(self, facts: Facts, factor: float) -> tuple[Estimate, Pieces | None]:
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can
         be shared out, its sums or its carry must be joined: a second kernel, atomics or blocks that wait for each
-        other, each at least one more start. Sums that are stored behind the loop are then written `factor` times and
+        other, each at least one more start. Sums that are stored behind the loop are then written once a part and
         read again, by reductions at half the rate of loads (kscope.features.counters.hot_slice.HOT). A carry that
         is stored in each round is needed before the piece begins: its inputs are read twice."""
         code, path = facts.code, facts.estimate.latency_floor
@@ -215,8 +215,9 @@ class SmallGrid(CounterRule):
         behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]
         if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
             return facts.estimate.overlap(factor, chain=chain), divided
+        parts = min(factor, divided.most) if divided is not None and divided.most >= SHARED else factor
         scale: dict[Demand, float] = dict.fromkeys(
-            ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (factor - 1) * facts.profile.sectors_share(behind)
+            ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (parts - 1) * facts.profile.sectors_share(behind)
         )
         if divided is not None and divided.twice:
             again = 1 + facts.profile.sectors_share([i for i in inside if code.classes[i].access == "load"])
