@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kscope.model.columns import Column, by_start, column, constant, in_order, is_constant, renumbered, taken
+from kscope.model.columns import Column, by_start, column, constant, different, in_order, is_constant, renumbered, taken
 from kscope.model.errors import KscopeError, one_line
 from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, Timeline, spans
 from kscope.parsers.files.inputs import open_input
@@ -185,7 +185,7 @@ class _Reader:
             kind = np.zeros(len(what), dtype=np.int64)
             if table != "PROFILER_OVERHEAD":
                 kind[what == _QUEUE_FULL] = 2
-                for number in np.unique(what[np.isin(what, list(_OVERHEADS))]).tolist():
+                for number in different(what[np.isin(what, list(_OVERHEADS))]).tolist():
                     kind[what == number], title[what == number] = 1, self.names[_OVERHEADS[number]]
             rows = np.stack([raw["start"], raw["end"], title, title, thread], axis=1)
             for one, part in parts.items():

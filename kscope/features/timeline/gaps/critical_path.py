@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kscope.features.timeline.operations.intervals import Cover, reached
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, blocks, column, combined, is_constant
+from kscope.model.columns import Column, blocks, column, combined, different, is_constant
 
 KINDS = ("gpu", "between", "launch", "host")
 """Operations; what passes between two of a stream; from the beginning of a launch to its operation; the host."""
@@ -180,7 +180,7 @@ def on_host(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
     names, spans = facts.timeline.names, facts.timeline.operators
     mine = path.kind == KINDS.index("host")
     time = np.zeros(len(names) + 1)
-    for thread in np.unique(path.thread[mine]).tolist():
+    for thread in different(path.thread[mine]).tolist():
         here = mine & (path.thread == thread)
         start, end = path.start[here], path.end[here]
         time[-1] += (end - start).sum()

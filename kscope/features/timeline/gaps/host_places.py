@@ -9,7 +9,7 @@ import numpy as np
 from kscope.features.timeline.gaps.gap_table import Gaps
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.steps import NUMBER
-from kscope.model.columns import Column, is_constant
+from kscope.model.columns import Column, different, is_constant
 
 _PLACES = 4000  # gaps that are searched for what the host was doing
 
@@ -32,7 +32,7 @@ class HostPlaces:
         rows = rows[_longest(found.rest[rows], _PLACES)]
         length = found.rest[rows]
         time: Counter[str] = Counter()
-        for one in np.unique(found.thread[rows]).tolist():
+        for one in different(found.thread[rows]).tolist():
             of_it = found.thread[rows] == one
             mine = rows[of_it]
             # judged a little before the next operation is issued: there the host still does what it is late with

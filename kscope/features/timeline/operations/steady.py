@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscope.features.timeline.operations.steps import Steps
-from kscope.model.columns import Column
+from kscope.model.columns import Column, combinations, different
 
 _SHARE, _LEAST_NS, _MOST_NS = 0.05, 100_000, 1_000_000
 """A gap shorter than this share of the window, within these bounds, is not asked whether it recurs."""
@@ -37,13 +37,13 @@ def once(
         return out
     step = np.searchsorted(steps.begin, start, side="right") - 1 if steps is not None else None
     need = _TIMES if steps is None or steps.periodic else 2 + (len(steps.start) - 1) // _RARE
-    for key in np.unique(np.stack([cause[long], device[long]]), axis=1).T.tolist():
+    for key in combinations(cause[long], device[long]):
         mine = long[(cause[long] == key[0]) & (device[long] == key[1])]
         if len(mine) > _TOO_MANY:
             continue
         others = np.flatnonzero((cause == key[0]) & (device == key[1]) & (length >= least / _ALIKE))
         for gap in mine.tolist():
             alike = others[length[others] * _ALIKE >= length[gap]]
-            times = len(alike) if step is None else len(np.unique(step[alike]))
+            times = len(alike) if step is None else len(different(step[alike]))
             out[gap] = times < need
     return out
