@@ -58,7 +58,10 @@ class _Streams:
     def __init__(self, facts: TimelineFacts, held: Held | None) -> None:
         ops, calls, call = facts.timeline.ops, facts.timeline.calls, facts.call_of
         key = combined(ops.device, ops.process, ops.stream)
-        self.order = np.lexsort((ops.end, ops.start, key))
+        if bool((ops.start[1:] > ops.start[:-1]).all()):  # the operations of a Timeline are in order, but for ties
+            self.order = np.arange(len(key)) if is_constant(key) else np.argsort(key, kind="stable")
+        else:
+            self.order = np.lexsort((ops.end, ops.start, key))
         self.start, self.end = ops.start[self.order], ops.end[self.order]
         of = call[self.order]
         self.call = of

@@ -137,5 +137,16 @@ def places(sorted_: Column, values: Column, side: str = "left") -> Column:
     for rows in blocks(len(values)):
         some = values[rows]
         low, high = np.searchsorted(sorted_, [some.min(), some.max()], side=side)  # type: ignore[call-overload]
-        out[rows] = np.searchsorted(sorted_[low:high], some, side=side) + low  # type: ignore[call-overload]
+        near = sorted_[low:high]
+        if len(near) == len(some) - 1 and _in_turn(near, some, side):
+            out[rows] = np.arange(low, low + len(some))
+        else:
+            out[rows] = np.searchsorted(near, some, side=side) + low  # type: ignore[call-overload]
     return out
+
+
+def _in_turn(near: Column, values: Column, side: str) -> bool:
+    """Whether one of `near` lies between every two values, as a launch between two operations often does."""
+    if side == "left":
+        return bool((values[:-1] <= near).all()) and bool((near < values[1:]).all())
+    return bool((values[:-1] < near).all()) and bool((near <= values[1:]).all())
