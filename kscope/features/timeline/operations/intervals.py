@@ -29,12 +29,14 @@ class Cover(Struct, frozen=True):
     def within(self, start: Column, end: Column) -> Column:
         """Covered length inside each of the intervals [start, end); 0 for those that end before they begin."""
         out = np.zeros(len(start), dtype=np.int64)
-        for rows in blocks(len(start)):
+        for rows in blocks(len(start) if len(self.start) else 0):
             low, high = start[rows], end[rows]
             begin, stop = self._near(int(low.min()), int(high.max()))
+            if not len(begin):
+                continue
             if _FEW * len(begin) > len(low) or not (_rising(low) and _rising(high)):
                 out[rows] = _within(begin, stop, low, high)
-            elif len(begin):  # only what they touch
+            else:  # only what they touch
                 first = np.searchsorted(high, begin, side="right")
                 touched = _ranges(first, np.searchsorted(low, stop))
                 out[rows.start + touched] = _within(begin, stop, low[touched], high[touched])
