@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from kscope.engine.findings.outcomes import judged
 from kscope.engine.findings.rank import ranked
 from kscope.engine.timelines.rank_session import Known, Waits
-from kscope.engine.timelines.timeline_verdict import BUSY, GROUPS, busy, starved
+from kscope.engine.timelines.timeline_verdict import GROUPS, busy, starved
+from kscope.features.timeline.facts import BUSY
 from kscope.features.timeline.jobs.job import JobView, Late, Meanwhile, RankFacts
 from kscope.features.timeline.jobs.ranks import Matched, Table, origins
 from kscope.model.contract.analysis import (

@@ -7,15 +7,14 @@ from collections.abc import Iterable, Sequence
 from kscope.arch.vendors import vendor
 from kscope.engine.timelines import empty
 from kscope.engine.verdict import sentences
-from kscope.features.timeline.facts import TimelineView
+from kscope.features.timeline.facts import BUSY, TimelineView
+from kscope.features.timeline.operations.steady import TIMES
 from kscope.model.contract.analysis import Limiter, Regime, Verdict
 from kscope.model.contract.limiters import LIMITERS
 from kscope.model.contract.timeline_figures import TopKernel
 from kscope.model.units import counted, percent
 from kscope.rules.timeline_base import UNTIED
 
-BUSY = 0.7
-"""Share of the window in kernels from which on the kernels are what to look at."""
 KNOWN = 0.5  # of the kernels' time must have a kind that their names tell
 GUESSED = 0.05  # share of the kernels' time whose kind is a guess, from which on the sentence says so
 TOLD = 0.02  # share of the window that recording must have cost to be worth a word
@@ -76,6 +75,11 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
         graphs = view.timeline.coverage.graph_rows > 0
         names = view.timeline.devices.values()
         return busy(view.kernels, view.computing, facts.window[2], cost, devices=names, graphs=graphs)
+    if view.one_pass:
+        return None, (
+            f"none of the {counted(view.operations, 'GPU operation')} ran {TIMES} times: the recording is of one pass, "
+            "which does not tell what recurs; record several steps"
+        )
     untold = view.share("queued", "unknown")
     if untold > max(shares.values()):
         why = "operations that were issued waited for others (streams, devices, events)"

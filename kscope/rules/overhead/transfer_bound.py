@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.model.units import si
 from kscope.rules.base import PASSED, Outcome, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain
 
@@ -65,12 +66,13 @@ class TransferBound(TimelineRule):
         pageable = max(c.pageable_pct for c in view.copies)
         copied = sum(c.us for c in view.copies) / 1e3 / max(view.facts.span / 1e6, 1e-9)
         hidden = min(share, max(0.0, 1 - max(copied / max(len(view.facts.devices), 1), 1 - share)))
+        moved = f"{si(main.bytes, 'B')} at {si(main.gb_per_s * 1e9, 'B/s')}" if main.bytes else "bytes not recorded"
         how = f", {main.pageable_pct:.0f} % of it pageable" if main.pageable_pct else ""
         return self.finding(
             title=f"Copies without a kernel beside them take {percent(share)} of the time",
             why=(
                 f"{view.a_step(alone * view.span_us)} only copies run. Most are {main.direction}: "
-                f"{main.bytes / 1e9:.2f} GB at {main.gb_per_s:.1f} GB/s{how}; {main.overlapped_pct:.0f} % of their "
+                f"{moved}{how}; {main.overlapped_pct:.0f} % of their "
                 "time runs beside kernels."
             ),
             fix=("pin the host memory (pin_memory=True) and copy ahead with non_blocking on another stream" if pageable

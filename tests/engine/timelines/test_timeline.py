@@ -111,6 +111,44 @@ def test_abstains(tmp_path: Path) -> None:
     assert lost.verdict is None and "not recorded" in lost.abstained and lost.coverage.lost_graphs == 5
 
 
+def test_one_pass_tells_nothing_of_what_recurs(tmp_path: Path) -> None:
+    """Launches of kernels of which none runs three times: what the GPU waits for may happen once, and no gain is
+    promised. Where the same kernels run again it is a loop bound on launches; where they fill the time, they bind."""
+
+    def ran(passes: int, us: float, name: str = "k") -> TimelineAnalysis:
+        events = [launch(16 * p + i + 1, 100 * (16 * p + i), 100 * (16 * p + i) + 5, us, f"{name}{i}")
+                  for p in range(passes) for i in range(16)]  # fmt: skip
+        return made(tmp_path, [e for pair in events for e in pair])
+
+    once, often = ran(2, 3), ran(3, 3)
+    assert once.verdict is None and "ran 3 times" in once.abstained and not once.findings
+    assert {n.code for n in once.not_applicable} == CODES
+    assert often.verdict is not None and often.verdict.limiter == "launch"
+    assert [f.code for f in often.findings][:1] == ["OVH601"]
+    full = ran(2, 98, "sgemm_")
+    assert full.verdict is not None and full.verdict.regime == "compute" and "OVH601" in full.passed
+
+
+def test_copies_are_told_in_units_that_show_them(tmp_path: Path) -> None:
+    """Some kB are not 0.00 GB, and copies whose bytes a recorder leaves out are not of no bytes."""
+
+    def told(**args: Any) -> str:
+        events = [
+            e for i in range(40) for e in (
+                *launch(2 * i + 1, 40 * i, 40 * i + 5, 3),
+                event("cuda_runtime", "cudaMemcpyAsync", 40 * i + 9, 2, correlation=2 * i + 2),
+                event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 40 * i + 12, 20, tid=7, device=0, stream=7,
+                      correlation=2 * i + 2, **args),
+            )
+        ]  # fmt: skip
+        return " ".join(render("text", analyze_paths([traces.trace(tmp_path, events)]), Options(width=100)).split())
+
+    known, unknown = told(bytes=64), told()
+    assert "transfer-bound" in known and "Most are host to device: 2.56 kB at 3 MB/s" in known
+    assert "0.00 GB" not in known and "40 copies host to device, 2.56 kB at 3 MB/s" in known
+    assert "40 copies host to device, bytes not recorded" in unknown and "0 B" not in unknown
+
+
 def test_launches_without_their_operations(tmp_path: Path) -> None:
     """Coverage both ways: what was captured into a graph ran nothing, and what was lost is no idle time."""
     some = [e for i in range(40) for e in launch(i + 1, 10 * i, 10 * i + 5, 3)]
