@@ -31,42 +31,8 @@ GROUPS: dict[Limiter, tuple[str, ...]] = {
 def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     """(verdict, "") or (None, why the recording does not tell)."""
     facts = view.facts
-    if not len(view.timeline.ops):
-        return None, empty.why(view.timeline)
-    if not view.kernels and not view.timeline.coverage.graph_rows and not view.copies:
-        return None, "the window holds neither kernels nor copies"
-    lost = view.share("graph_not_recorded")
-    if lost > OPAQUE:
-        return None, (
-            f"CUDA graphs ran whose kernels were not recorded ({percent(lost)} of the window): record with "
-            "--cuda-graph-trace=node, or a torch profiler that traces graph kernels"
-        )
-    hidden = view.unseen
-    if hidden.most:
-        if hidden.captured > hidden.lost + hidden.pending:
-            return None, (
-                f"{hidden.captured:,} of {hidden.launches:,} launches only recorded a CUDA graph and ran nothing: "
-                "record the steps that replay it"
-            )
-        return None, (
-            f"{hidden.all:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
-            "is mostly unknown; record with one profiler at a time, for a shorter time"
-        )
-    if view.operations == 1 and facts.steps is None:
-        return None, (
-            "the window holds one GPU operation, and begins and ends with it: what the program does around it is not "
-            "in the recording; record more of the program's steady state"
-        )
-    if view.operations < view.LEAST and facts.work_share < BUSY:
-        return None, (
-            f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
-            "of the program's steady state"
-        )
-    if view.mostly_once:
-        return None, (
-            f"{percent(view.once_share)} of the recording happened once (start-up, loading, first launches), and what "
-            "is left shows no step that recurs: record the program's steps after it has warmed up"
-        )
+    if why := _untold(view):
+        return None, why
     shares: dict[Limiter, float] = {limiter: view.share(*causes) for limiter, causes in GROUPS.items()}
     shares["transfer"] += view.causes.copying
     shares["communication"] = view.exposed_share
@@ -89,6 +55,48 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
         return None, f"the GPU is idle {idle} of the time, and the recording does not say why: {why}"
     doubtful = facts.missing_launches > UNTIED or bool(view.timeline.coverage.truncated)
     return starved(shares, view.computing, facts.window[2], cost, trust=0.8 if doubtful else 1.0), ""
+
+
+def _untold(view: TimelineView) -> str:
+    """Why the recording holds too little to tell anything; "" where it does not."""
+    facts = view.facts
+    if not len(view.timeline.ops):
+        return empty.why(view.timeline)
+    if not view.kernels and not view.timeline.coverage.graph_rows and not view.copies:
+        return "the window holds neither kernels nor copies"
+    lost = view.share("graph_not_recorded")
+    if lost > OPAQUE:
+        return (
+            f"CUDA graphs ran whose kernels were not recorded ({percent(lost)} of the window): record with "
+            "--cuda-graph-trace=node, or a torch profiler that traces graph kernels"
+        )
+    hidden = view.unseen
+    if hidden.most:
+        if hidden.captured > hidden.lost + hidden.pending:
+            return (
+                f"{hidden.captured:,} of {hidden.launches:,} launches only recorded a CUDA graph and ran nothing: "
+                "record the steps that replay it"
+            )
+        return (
+            f"{hidden.all:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
+            "is mostly unknown; record with one profiler at a time, for a shorter time"
+        )
+    if view.operations == 1 and facts.steps is None:
+        return (
+            "the window holds one GPU operation, and begins and ends with it: what the program does around it is not "
+            "in the recording; record more of the program's steady state"
+        )
+    if view.operations < view.LEAST and facts.work_share < BUSY:
+        return (
+            f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
+            "of the program's steady state"
+        )
+    if view.mostly_once:
+        return (
+            f"{percent(view.once_share)} of the recording happened once (start-up, loading, first launches), and what "
+            "is left shows no step that recurs: record the program's steps after it has warmed up"
+        )
+    return ""
 
 
 def starved(shares: dict[Limiter, float], computing: float, window: str, cost: float, *, trust: float = 1.0) -> Verdict:
