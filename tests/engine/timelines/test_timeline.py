@@ -132,13 +132,12 @@ def test_one_pass_tells_nothing_of_what_recurs(tmp_path: Path) -> None:
 def test_copies_are_told_in_units_that_show_them(tmp_path: Path) -> None:
     """Some kB are not 0.00 GB, and copies whose bytes a recorder leaves out are not of no bytes."""
 
-    def told(**args: Any) -> str:
+    def told(copy: str = "Memcpy HtoD (Pageable -> Device)", **args: Any) -> str:
         events = [
             e for i in range(40) for e in (
                 *launch(2 * i + 1, 40 * i, 40 * i + 5, 3),
                 event("cuda_runtime", "cudaMemcpyAsync", 40 * i + 9, 2, correlation=2 * i + 2),
-                event("gpu_memcpy", "Memcpy HtoD (Pageable -> Device)", 40 * i + 12, 20, tid=7, device=0, stream=7,
-                      correlation=2 * i + 2, **args),
+                event("gpu_memcpy", copy, 40 * i + 12, 20, tid=7, device=0, stream=7, correlation=2 * i + 2, **args),
             )
         ]  # fmt: skip
         return " ".join(render("text", analyze_paths([traces.trace(tmp_path, events)]), Options(width=100)).split())
@@ -147,6 +146,10 @@ def test_copies_are_told_in_units_that_show_them(tmp_path: Path) -> None:
     assert "transfer-bound" in known and "Most are host to device: 2.56 kB at 3 MB/s" in known
     assert "0.00 GB" not in known and "40 copies host to device, 2.56 kB at 3 MB/s" in known
     assert "40 copies host to device, bytes not recorded" in unknown and "0 B" not in unknown
+    inside, pinned = told("Memcpy DtoD (Device -> Device)", bytes=64), told("Memcpy HtoD (Pinned -> Device)", bytes=64)
+    assert "pin the host memory" in known and "copy less within the device" in inside
+    assert not any(wrong in inside for wrong in ("pin the host", "keep it on the device"))
+    assert "keep it on the device" in pinned and "pin the host" not in pinned
 
 
 def test_launches_without_their_operations(tmp_path: Path) -> None:
