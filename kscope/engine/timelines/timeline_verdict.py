@@ -18,7 +18,8 @@ from kscope.rules.timeline_base import UNTIED
 KNOWN = 0.5  # of the kernels' time must have a kind that their names tell
 GUESSED = 0.05  # share of the kernels' time whose kind is a guess, from which on the sentence says so
 TOLD = 0.02  # share of the window that recording must have cost to be worth a word
-OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown
+OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown; or between
+# the nodes of those that were, from which on it is told
 
 GROUPS: dict[Limiter, tuple[str, ...]] = {
     "launch": ("launch", "graph_launch"),
@@ -40,7 +41,8 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     if view.computing / (1 - cost) >= BUSY:
         graphs = view.timeline.coverage.graph_rows > 0
         names = view.timeline.devices.values()
-        return busy(view.kernels, view.computing, facts.window[2], cost, devices=names, graphs=graphs)
+        inside = view.share("inside_graph")
+        return busy(view.kernels, view.computing, facts.window[2], cost, devices=names, graphs=graphs, inside=inside)
     if view.one_pass:
         return None, (
             f"none of the {counted(view.operations, 'GPU operation')} ran {TIMES} times: the recording is of one pass, "
@@ -125,12 +127,14 @@ def busy(
     *,
     devices: Iterable[str] = (),
     graphs: bool = False,
+    inside: float = 0.0,
 ) -> tuple[Verdict | None, str]:
     """The GPU is busy: which kernels, and what their names say of them. computing: share of the window; cost: that of
     launches that recording made late. devices: their names. graphs: whether some kernels were recorded as one row a
-    graph."""
+    graph. inside: share of the window between the nodes of graphs, which counts as theirs."""
     counters = vendor(devices).counters
     without = f", {percent(computing / (1 - cost))} without what recording cost" if cost >= TOLD else ""
+    without += f", {percent(inside)} of it between the nodes of graphs" if inside >= OPAQUE else ""
     said = f"kernels run {percent(computing)} of the time ({window}{without})"
     if not kernels:
         rows = said.removeprefix("kernels ")

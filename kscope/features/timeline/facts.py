@@ -135,6 +135,12 @@ class TimelineView:
         """The same for intervals (start, end), in order."""
         return self.idle_within(union(column([s for s, _ in spans]), column([e for _, e in spans])))
 
+    @cached_property
+    def recompiling(self) -> float:
+        """Share of the window in which the GPU was idle behind what torch.compile compiled again."""
+        again = self.compiled.recompilations if self.compiled is not None else []
+        return self.idle_during([(c.start, c.end) for c in again])
+
     @property
     def communication_figures(self) -> CommunicationFigures | None:
         """What was sent between ranks or GPUs in the window; None for nothing."""

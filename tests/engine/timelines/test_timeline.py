@@ -72,6 +72,22 @@ def test_every_rule_fires_somewhere_and_is_silent_somewhere() -> None:
     assert {c for n in ("gpu_bound", "graph", "compiled", sends[2]) for c in diagnosis(n).passed} == CODES
 
 
+def test_what_is_compiled_again_is_told_once() -> None:
+    """As recompilation, with what mends it; not as loading that a warm-up would take away."""
+    one = diagnosis("compiled_recompile")
+    assert one.findings[0].code == "OVH607" and "1 recompilation (0/1), frame/version, falls into" in one.findings[0].why
+    assert "OVH602" in one.passed
+
+
+@pytest.mark.parametrize(("name", "told"), [("stack_a_graph", True), ("gpu_bound", False)])
+def test_time_between_the_nodes_of_graphs_is_told(name: str, told: bool) -> None:
+    """It counts as that of the kernels, and none of them runs then."""
+    one = diagnosis(name)
+    inside = sum(i.pct for i in one.idle if i.cause == "inside_graph")
+    assert one.verdict is not None and (inside > 10) == told
+    assert ("of it between the nodes of graphs" in one.verdict.sentence) == told
+
+
 def test_schema_and_round_trip() -> None:
     analysis = analyze_paths([traces.path("sync"), traces.path("train_step")])
     validator().validate(json.loads(render("json", analysis)))
