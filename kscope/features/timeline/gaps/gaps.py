@@ -75,7 +75,11 @@ class Causes:
         """Whether each operation is the first of its name on its device."""
         ops = self.facts.timeline.ops
         out = np.zeros(len(ops), dtype=bool)
-        out[np.unique(combined(ops.name, ops.device), return_index=True)[1]] = True
+        alike = combined(ops.name, ops.device)
+        first = np.zeros(int(alike.max(initial=-1)) + 1, dtype=np.int64)
+        for rows in reversed(list(blocks(len(alike)))):
+            first[alike[rows][::-1]] = np.arange(rows.stop - 1, rows.start - 1, -1)  # the last one entered stays
+        out[first] = True
         return out
 
     @cached_property
