@@ -30,6 +30,7 @@ _OP_ID = re.compile(r", (?:op_id|seq) = .*$")
 _SYNCS = {1: "event synchronize", 2: "stream wait event", 3: "stream synchronize", 4: "context synchronize"}
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 _OVERHEADS = {2: "JIT compilation", 6: "module loading", 7: "lazy function loading"}  # of the program, not the profiler
+_FREED = 31 << 20  # bytes; glibc goes up to 32 MB. Never touched, they cost nothing
 _QUEUE_FULL = 8  # ENUM_CUPTI_OVERHEAD_TYPE: the host is ahead of the GPU and waits for room
 
 
@@ -47,6 +48,9 @@ def read(path: Path | str) -> Timeline:
 
 def timeline_of(tables: Tables, path: str) -> Timeline:
     """The Timeline of an export's tables; `path` is what it is called."""
+    # glibc gives freed memory back to the system from the size on of the largest block that was freed so far
+    # (mallopt(3), M_MMAP_THRESHOLD): columns of some MB would be cleared by the system again and again
+    np.empty(_FREED, dtype=np.uint8)
     return _Reader(tables, path).timeline()
 
 
