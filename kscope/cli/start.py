@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 ENDS = (signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 """What tells the process to end: a batch system, a terminal that was closed."""
+READS_ONLY = ("analyze", "diff")
+"""Commands that start no program of the user's: what is set in the environment here reaches NVIDIA's tools at most."""
 
 
 def main() -> NoReturn:
@@ -48,6 +50,9 @@ def _run(argv: list[str]) -> NoReturn:
             signal.signal(number, _end)
     if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
+    if argv and argv[0] in READS_ONLY:
+        # numpy's OpenBLAS starts a thread a core, which spin for a tenth of a second; nothing here multiplies matrices
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         if argv[:1] == ["analyze"]:
             report = next((a for a in argv if a.endswith(".ncu-rep")), None)

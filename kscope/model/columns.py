@@ -66,6 +66,23 @@ def distinct(values: Column) -> tuple[Column, Column]:
     return found[0], index
 
 
+def different(values: Column) -> Column:
+    """The different values, sorted: numpy.unique, which imports all of numpy.ma for it."""
+    if not len(values) or is_constant(values):
+        return column(values[:1])
+    ordered = np.sort(values)
+    found: Column = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return found
+
+
+def combinations(*parts: Column) -> list[tuple[int, ...]]:
+    """The different combinations of values in the rows of columns, sorted."""
+    index = combined(*parts)
+    row = np.zeros(int(index.max(initial=-1)) + 1, dtype=np.int64)
+    row[index] = np.arange(len(index))  # any of those alike
+    return sorted(zip(*(part[row].tolist() for part in parts), strict=True))
+
+
 def renumbered(values: Column, numbers: Callable[[Column], Any], type_: _Integer = np.int32) -> Column:
     """Each value replaced: `numbers` says by what, of the different values, sorted."""
     if not len(values):
@@ -82,7 +99,7 @@ def _renumbered(
     """The same of values that are made some rows at a time, between `low` and `high`."""
     if high - low >= max(size, 1 << 16):
         every = np.concatenate([values(rows) for rows in blocks(size)])
-        found = np.unique(every[np.append(True, every[1:] != every[:-1])])  # neighbours are often equal
+        found = different(every[np.append(True, every[1:] != every[:-1])])  # neighbours are often equal
         return np.asarray(numbers(found), dtype=type_)[np.searchsorted(found, every)]
     seen = np.zeros(high - low + 1, dtype=bool)
     for rows in blocks(size):
@@ -150,7 +167,7 @@ def in_order(parts: Sequence[dict[str, Column]]) -> dict[str, Column]:
         start = start[order]
         tied = np.flatnonzero(start[1:] == start[:-1])
         if len(tied):
-            rows = np.unique(np.append(tied, tied + 1))
+            rows = different(np.append(tied, tied + 1))
             end = np.concatenate([p["end"] for p in parts])[order[rows]]
             order[rows] = order[rows[np.lexsort((end, start[rows]))]]
         places = np.empty_like(order)

@@ -34,6 +34,14 @@ def at_most(bound: float) -> str:
     return times(bound) if bound <= MOST else f">{MOST}x"
 
 
+def si(value: float, unit: str) -> str:
+    """1.58 TB/s from 1.58e12."""
+    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= scale:
+            return f"{value / scale:.3g} {prefix}{unit}"
+    return f"{value:.3g} {unit}"
+
+
 def precision(name: str) -> str:
     """A precision of the roofline as people write it: FP32, tensor BF16."""
     first, _, kind = name.rpartition(" ")

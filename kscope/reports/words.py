@@ -10,6 +10,7 @@ from kscope.model.errors import one_line
 from kscope.model.quoted import quoted
 from kscope.model.units import at_most, counted, span
 from kscope.model.units import precision as precision
+from kscope.model.units import si as si
 from kscope.model.units import times as times
 from kscope.reports._reasons import REASONS
 
@@ -81,14 +82,6 @@ def number(value: float | None) -> str:
     if value == int(value) or abs(value) >= 1e4:
         return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
     return f"{value:.4g}"
-
-
-def si(value: float, unit: str) -> str:
-    """1.58 TB/s from 1.58e12."""
-    for scale, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= scale:
-            return f"{value / scale:.3g} {prefix}{unit}"
-    return f"{value:.3g} {unit}"
 
 
 def rates(roof: Roofline) -> str:

@@ -13,6 +13,8 @@ from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.rules.base import AnyRule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from kscope.rules.lint import Lint
 
 MODULES = (
@@ -121,8 +123,18 @@ def all_lints() -> tuple[type[Lint], ...]:
 @cache
 def all_rules() -> tuple[type[AnyRule], ...]:
     """Every rule on kernels and on timelines, sorted by code."""
+    return _of(MODULES)
+
+
+@cache
+def program_rules() -> tuple[type[AnyRule], ...]:
+    """Those on timelines and jobs alone: recordings do without importing the others."""
+    return _of([name for name in MODULES if name.startswith("overhead.")])
+
+
+def _of(modules: Iterable[str]) -> tuple[type[AnyRule], ...]:
     found = []
-    for name in MODULES:
+    for name in modules:
         module = import_module(f"kscope.rules.{name}")
         found += [
             o for o in vars(module).values()

@@ -49,6 +49,8 @@ class TimelineRule(AnyRule):
             return Missing("most launches have no operation in the recording: what the GPU did is unknown")
         if view.mostly_once:
             return Missing("most of the window happened once, and no step recurs: record steps after the warm-up")
+        if view.one_pass:
+            return Missing("no operation ran several times: what the GPU waits for may be once; record several steps")
         if self.needs_calls and not len(timeline.calls):
             return Missing(f"no CUDA API call was recorded; record with {self.collect}")
         if self.needs_calls and facts.missing_launches > UNTIED:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from kscope.engine.inputs import ahead
+from tests.support import traces
 
 HEAVY = ("numpy", "rich", "json", "subprocess", "tempfile", "importlib.resources")
-SHOW = f"""
+OF_KERNELS = ("numpy.ma", "kscope.features.facts", "kscope.rules.memory.register_spills", "kscope.parsers.ncu.kernels")
+SHOW = """
 import os, sys
+watched = sys.argv.pop(1).split()
 def leave(status):
-    print([m for m in {HEAVY!r} if m in sys.modules], file=sys.stderr)
+    if "threads" in watched and os.path.isdir("/proc/self/task"):
+        print(len(os.listdir("/proc/self/task")), "thread", file=sys.stderr)
+    print([m for m in watched if m in sys.modules], file=sys.stderr)
     sys.stderr.flush()
     end(status)
 end, os._exit = os._exit, leave
@@ -24,8 +29,8 @@ main()
 """
 
 
-def start(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", SHOW, *map(str, arguments)]
+def start(*arguments: str | Path, watched: Sequence[str] = HEAVY) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", SHOW, " ".join(watched), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -39,6 +44,16 @@ def test_analyze_imports_nothing_heavy(conflicts: Path) -> None:
     done = start("analyze", conflicts, "--format", "json")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith('{"schema":') and done.stderr.splitlines()[-1] == "[]"
+
+
+def test_recordings_do_without_what_kernels_need(tmp_path: Path) -> None:
+    """Nor does numpy start threads, which spin for a tenth of a second of processor time each."""
+    recording = tmp_path / "launch.sqlite"
+    recording.write_bytes(traces.plain("launch"))
+    done = start("analyze", recording, "--format", "json", watched=(*OF_KERNELS, "numpy", "threads"))
+    assert done.returncode == 0, done.stderr
+    *threads, imported = done.stderr.splitlines()
+    assert imported == "['numpy']" and threads in ([], ["1 thread"])
 
 
 @pytest.mark.parametrize("arguments", [("--bogus",), ("--kernel", "(")])

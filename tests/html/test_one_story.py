@@ -3,6 +3,7 @@ to the instruction, badges on all that a finding covers, scales and colours that
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -122,11 +123,27 @@ def test_bars_of_warp_states_have_the_scale_of_all_others(visit: Callable[..., V
     assert all(word in legend for word in ("expected", "at most", "at least"))
 
 
-def test_arrows_of_the_roofline_go_up_where_bytes_stay(visit: Callable[..., Visit]) -> None:
-    page = visit("sgemm.blocktile2d").go()
-    for d in page.evaluate("[...document.querySelectorAll('.move')].map(e => e.getAttribute('d'))"):
+@pytest.mark.parametrize("case", ["sgemm.blocktile2d", "spill.slow"])
+def test_arrows_of_the_roofline_go_up_where_bytes_stay(case: str, visit: Callable[..., Visit]) -> None:
+    """An arrow a suggestion, from one point, as high as it promises; sideways only where the roof forbids the gain."""
+    detail = Detail()
+    kernel = analyze_paths([fixture(case)], detail=detail).kernels[0]
+    gains = [(f.code, f.estimate.speedup) for f in kernel.findings
+             if f.severity != "info" and f.estimate is not None and f.estimate.speedup > 1.02][:4]  # fmt: skip
+    (dram,) = (level for level in detail.kernels[0].roofs.levels if level.name == "DRAM")  # type: ignore[union-attr]
+    page = visit(case).go()
+    arrows = page.evaluate("[...document.querySelectorAll('.move')].map(e => [e.textContent, e.getAttribute('d')])")
+    assert arrows and [title.split(":")[0] for title, _ in arrows] == [code for code, _ in gains]
+    begins, scales = set(), []
+    for (_, d), (code, gain) in zip(arrows, gains, strict=True):
         numbers = [float(x) for x in re.findall(r"-?[0-9.]+", d)]
-        assert "Q" in d or numbers[0] == numbers[2], "sideways only where the roof forbids the gain"
+        (x, y), (end, top) = numbers[:2], numbers[-2:]
+        begins.add((x, y))
+        scales.append((y - top) / math.log10(gain))
+        bends = dram.roof is not None and dram.bytes_per_s * gain > dram.roof
+        assert ("Q" in d) == bends and (end > x + 1 if bends else end == x), f"{code} goes astray"
+    assert len(begins) == 1 and min(scales) > 0
+    assert max(scales) == pytest.approx(min(scales), rel=0.01), "as high as they promise"
 
 
 @pytest.mark.parametrize("case", ["bank_conflict.slow", "sgemm.blocktile2d", "ws_gemm.stages2"])

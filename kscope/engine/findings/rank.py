@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import msgspec
 
 from kscope.engine.findings.working_order import in_working_order
-from kscope.features.facts import CHAIN
 from kscope.model.contract.analysis import Finding, Severity
 
 ROOFS = ("MEM107", "CMP208")
@@ -42,10 +41,11 @@ def severity(finding: Finding) -> Severity:
 def one_chain(finding: Finding) -> bool:
     """An almost empty device on which each thread runs a chain that no other can share: a limit like a roof. The same
     work gains nothing, a method with more or shorter chains much (the promise's upper end)."""
-    return (
-        finding.code == GRID and finding.estimate is not None and finding.estimate.capped_by == CHAIN
-        and finding.estimate.speedup < PAYS
-    )  # fmt: skip
+    if finding.code != GRID or finding.estimate is None:
+        return False
+    from kscope.features.facts import CHAIN  # here, where it is there already: recordings do without all of it
+
+    return finding.estimate.capped_by == CHAIN and finding.estimate.speedup < PAYS
 
 
 def worth(finding: Finding) -> float:

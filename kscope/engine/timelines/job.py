@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from kscope.engine.findings.outcomes import judged
 from kscope.engine.findings.rank import ranked
 from kscope.engine.timelines.rank_session import Known, Waits
-from kscope.engine.timelines.timeline_verdict import BUSY, GROUPS, busy, starved
+from kscope.engine.timelines.timeline_verdict import GROUPS, busy, starved
+from kscope.features.timeline.facts import BUSY
 from kscope.features.timeline.jobs.job import JobView, Late, Meanwhile, RankFacts
 from kscope.features.timeline.jobs.ranks import Matched, Table, origins
 from kscope.model.contract.analysis import (
@@ -33,7 +34,7 @@ from kscope.model.contract.timeline_figures import TopKernel
 from kscope.model.errors import one_line
 from kscope.model.timeline import Place
 from kscope.rules.job_base import JobRule
-from kscope.rules.registry import all_rules
+from kscope.rules.registry import program_rules
 
 LATE = 10
 """Collectives that are listed."""
@@ -133,7 +134,7 @@ def judge(
     job = JobView(facts, meanwhile, _late(matched, tables), int(np.any(inside, axis=0).sum()) if len(matched) else 0)
     said = judged(
         (rule.code, partial(rule().run, job))
-        for rule in all_rules()
+        for rule in program_rules()
         if issubclass(rule, JobRule) and (codes is None or rule.code in codes)
     )
     critical = next(i for i, f in enumerate(facts) if f.number == job.critical)

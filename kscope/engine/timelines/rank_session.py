@@ -18,7 +18,8 @@ from kscope.features.timeline.jobs.job import Meanwhile, RankFacts
 from kscope.features.timeline.jobs.ranks import Table
 from kscope.features.timeline.jobs.spending import spending
 from kscope.features.timeline.operations.intervals import union
-from kscope.model.columns import Column
+from kscope.features.timeline.operations.medians import median
+from kscope.model.columns import Column, different
 from kscope.model.contract.analysis import TimelineAnalysis
 from kscope.model.contract.timeline_detail import TimelineDetail
 from kscope.model.errors import one_line
@@ -68,7 +69,7 @@ class Session:
         awaits: dict[int, int] = {}
         pairwise = 0
         pairs = np.array([kind in PAIRWISE for kind in sent.kinds] or [False])[sent.what]
-        for late in np.unique(known.late[(known.late >= 0) & (known.wait > 0)]).tolist():
+        for late in different(known.late[(known.late >= 0) & (known.wait > 0)]).tolist():
             for device in facts.devices:
                 mine = (known.late == late) & (known.wait > 0) & (sent.device == device)
                 time, of_pairs = (self._exposed(rows, device) for rows in (mine, mine & pairs))
@@ -80,11 +81,11 @@ class Session:
             cause: tuple(one_line(name)[:200] for name, _ in view.causes.places(cause)[:_PLACES])
             for cause in CAUSES if cause in spent
         }  # fmt: skip
-        kinds = {sent.kinds[i] for i in np.unique(sent.what).tolist()}
+        kinds = {sent.kinds[i] for i in different(sent.what).tolist()}
         return RankFacts(
             number=self.number, path=str(self.path), whole=view.causes.whole, span=facts.span,
             steps=len(steps.begin) if steps is not None else 0,
-            step_ns=float(np.median(steps.length)) if steps is not None else None, window=facts.window[2],
+            step_ns=median(steps.length) if steps is not None else None, window=facts.window[2],
             spent=spent, places=places, awaits=awaits, pairwise=pairwise, host=view.host_share,
             recorded=view.recorded_launch / max(view.share("launch"), 1e-9),
             one_way=("send" in kinds) != ("recv" in kinds),
@@ -102,7 +103,7 @@ class Session:
         if steps is None or len(steps.begin) < _STEPS:
             return alone.length
         each = alone.within(steps.begin, np.append(steps.begin[1:], steps.until))
-        return int(np.minimum(each, _ONCE * np.median(each)).sum())
+        return int(np.minimum(each, _ONCE * median(each)).sum())
 
     def meanwhile(self, asked: Sequence[Waits]) -> dict[int, Meanwhile]:
         """What this rank did while others waited for it, by who waited."""

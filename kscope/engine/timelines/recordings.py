@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from kscope.model.faults import fault
 from kscope.model.timeline import Place, Timeline
 
 KERNELS = 50
-KINDS = ("nsys", "nsys-rep", "nsys-parquet", "kineto")
-"""Kinds of `parsers.compressed.kind_of` that are timelines."""
+_READERS = {"nsys": "nsys", "nsys-rep": "nsys_export", "nsys-parquet": "nsys_parquet", "kineto": "kineto"}
+"""Kinds of `parsers.files.inputs.kind_of` that are timelines, and the modules of `parsers.timeline` that read them."""
 Progress = Callable[[str, int, "int | None"], None]
 
 
@@ -187,10 +188,6 @@ def shortened(one: TimelineAnalysis, top: int | None) -> TimelineAnalysis:
 
 
 def _reader(kind: str) -> Callable[[Path], Timeline]:
-    from kscope.parsers.timeline import kineto, nsys, nsys_export, nsys_parquet
-
-    readers: dict[str, Callable[[Path], Timeline]] = {
-        "kineto": kineto.read, "nsys": nsys.read, "nsys-rep": nsys_export.read,
-        "nsys-parquet": nsys_parquet.read,
-    }  # fmt: skip
-    return readers[kind]
+    module = import_module(f"kscope.parsers.timeline.{_READERS[kind]}")  # each imports what the others do without
+    read: Callable[[Path], Timeline] = module.read
+    return read

@@ -19,6 +19,7 @@ from kscope.features.timeline.facts import TimelineView
 from kscope.features.timeline.gaps.gap_table import CAUSES, INSIDE, LOST, PROFILER
 from kscope.features.timeline.operations.intervals import covered
 from kscope.features.timeline.operations.launches import Launches
+from kscope.features.timeline.operations.medians import median
 from kscope.features.timeline.operations.profiling import worth_profiling
 from kscope.model.columns import Column, distinct
 from kscope.model.contract.analysis import TimelineAnalysis
@@ -38,7 +39,7 @@ from kscope.model.contract.timeline_figures import (
 from kscope.model.errors import one_line
 from kscope.model.timeline import Op, Recorded
 from kscope.model.units import counted
-from kscope.rules.registry import all_rules
+from kscope.rules.registry import program_rules
 from kscope.rules.timeline_base import TimelineRule
 
 PLACES = 3
@@ -51,7 +52,7 @@ def analyze_view(view: TimelineView, codes: Collection[str] | None = None) -> Ti
     """codes: run only these rules (all if None). A rule that raises becomes an entry of `errors`."""
     said = judged(
         (rule.code, partial(rule().run, view))
-        for rule in all_rules()
+        for rule in program_rules()
         if issubclass(rule, TimelineRule) and (codes is None or rule.code in codes)
     )
     verdict, abstained = decide(view)
@@ -160,11 +161,11 @@ def _steps(view: TimelineView) -> StepFigures | None:
     busy = covered(ops.start, ops.end, begin, until)
     count = len(steps.start)
     return StepFigures(
-        name=one_line(steps.name), count=count, periodic=steps.periodic, median_us=round(float(np.median(length)), 3),
+        name=one_line(steps.name), count=count, periodic=steps.periodic, median_us=round(median(length), 3),
         min_us=round(float(length.min()), 3), max_us=round(float(length.max()), 3),
         kernels=round(float(((at >= first) & (at <= last)).sum()) / count, 2),
         busy_pct=round(100 * busy / max(until - begin, 1), 2),
-        synchronizations=round(float(syncs.sum()) / count, 2), host_us=round(float(np.median(host)), 3),
+        synchronizations=round(float(syncs.sum()) / count, 2), host_us=round(median(host), 3),
         recording_us=round(view.recorded_launch * view.span_us / count, 3),
     )  # fmt: skip
 

@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 from kscope.arch.vendors import vendor
 from kscope.engine.timelines import empty
 from kscope.engine.verdict import sentences
-from kscope.features.timeline.facts import TimelineView
+from kscope.features.timeline.facts import BUSY, TimelineView
+from kscope.features.timeline.operations.steady import TIMES
 from kscope.model.contract.analysis import Limiter, Regime, Verdict
 from kscope.model.contract.limiters import LIMITERS
 from kscope.model.contract.timeline_figures import TopKernel
 from kscope.model.units import counted, percent
 from kscope.rules.timeline_base import UNTIED
 
-BUSY = 0.7
-"""Share of the window in kernels from which on the kernels are what to look at."""
 KNOWN = 0.5  # of the kernels' time must have a kind that their names tell
 GUESSED = 0.05  # share of the kernels' time whose kind is a guess, from which on the sentence says so
 TOLD = 0.02  # share of the window that recording must have cost to be worth a word
-OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown
+OPAQUE = 0.1  # share of the window in graphs that were not recorded, from which on idle time is unknown; or between
+# the nodes of those that were, from which on it is told
 
 GROUPS: dict[Limiter, tuple[str, ...]] = {
     "launch": ("launch", "graph_launch"),
@@ -32,42 +32,8 @@ GROUPS: dict[Limiter, tuple[str, ...]] = {
 def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     """(verdict, "") or (None, why the recording does not tell)."""
     facts = view.facts
-    if not len(view.timeline.ops):
-        return None, empty.why(view.timeline)
-    if not view.kernels and not view.timeline.coverage.graph_rows and not view.copies:
-        return None, "the window holds neither kernels nor copies"
-    lost = view.share("graph_not_recorded")
-    if lost > OPAQUE:
-        return None, (
-            f"CUDA graphs ran whose kernels were not recorded ({percent(lost)} of the window): record with "
-            "--cuda-graph-trace=node, or a torch profiler that traces graph kernels"
-        )
-    hidden = view.unseen
-    if hidden.most:
-        if hidden.captured > hidden.lost + hidden.pending:
-            return None, (
-                f"{hidden.captured:,} of {hidden.launches:,} launches only recorded a CUDA graph and ran nothing: "
-                "record the steps that replay it"
-            )
-        return None, (
-            f"{hidden.all:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
-            "is mostly unknown; record with one profiler at a time, for a shorter time"
-        )
-    if view.operations == 1 and facts.steps is None:
-        return None, (
-            "the window holds one GPU operation, and begins and ends with it: what the program does around it is not "
-            "in the recording; record more of the program's steady state"
-        )
-    if view.operations < view.LEAST and facts.work_share < BUSY:
-        return None, (
-            f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
-            "of the program's steady state"
-        )
-    if view.mostly_once:
-        return None, (
-            f"{percent(view.once_share)} of the recording happened once (start-up, loading, first launches), and what "
-            "is left shows no step that recurs: record the program's steps after it has warmed up"
-        )
+    if why := _untold(view):
+        return None, why
     shares: dict[Limiter, float] = {limiter: view.share(*causes) for limiter, causes in GROUPS.items()}
     shares["transfer"] += view.causes.copying
     shares["communication"] = view.exposed_share
@@ -75,7 +41,13 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
     if view.computing / (1 - cost) >= BUSY:
         graphs = view.timeline.coverage.graph_rows > 0
         names = view.timeline.devices.values()
-        return busy(view.kernels, view.computing, facts.window[2], cost, devices=names, graphs=graphs)
+        inside = view.share("inside_graph")
+        return busy(view.kernels, view.computing, facts.window[2], cost, devices=names, graphs=graphs, inside=inside)
+    if view.one_pass:
+        return None, (
+            f"none of the {counted(view.operations, 'GPU operation')} ran {TIMES} times: the recording is of one pass, "
+            "which does not tell what recurs; record several steps"
+        )
     untold = view.share("queued", "unknown")
     if untold > max(shares.values()):
         why = "operations that were issued waited for others (streams, devices, events)"
@@ -85,6 +57,48 @@ def decide(view: TimelineView) -> tuple[Verdict | None, str]:
         return None, f"the GPU is idle {idle} of the time, and the recording does not say why: {why}"
     doubtful = facts.missing_launches > UNTIED or bool(view.timeline.coverage.truncated)
     return starved(shares, view.computing, facts.window[2], cost, trust=0.8 if doubtful else 1.0), ""
+
+
+def _untold(view: TimelineView) -> str:
+    """Why the recording holds too little to tell anything; "" where it does not."""
+    facts = view.facts
+    if not len(view.timeline.ops):
+        return empty.why(view.timeline)
+    if not view.kernels and not view.timeline.coverage.graph_rows and not view.copies:
+        return "the window holds neither kernels nor copies"
+    lost = view.share("graph_not_recorded")
+    if lost > OPAQUE:
+        return (
+            f"CUDA graphs ran whose kernels were not recorded ({percent(lost)} of the window): record with "
+            "--cuda-graph-trace=node, or a torch profiler that traces graph kernels"
+        )
+    hidden = view.unseen
+    if hidden.most:
+        if hidden.captured > hidden.lost + hidden.pending:
+            return (
+                f"{hidden.captured:,} of {hidden.launches:,} launches only recorded a CUDA graph and ran nothing: "
+                "record the steps that replay it"
+            )
+        return (
+            f"{hidden.all:,} of {hidden.launches:,} launches have no GPU operation in the recording: what the GPU did "
+            "is mostly unknown; record with one profiler at a time, for a shorter time"
+        )
+    if view.operations == 1 and facts.steps is None:
+        return (
+            "the window holds one GPU operation, and begins and ends with it: what the program does around it is not "
+            "in the recording; record more of the program's steady state"
+        )
+    if view.operations < view.LEAST and facts.work_share < BUSY:
+        return (
+            f"the window holds {counted(view.operations, 'GPU operation')}: too few to tell what recurs; record more "
+            "of the program's steady state"
+        )
+    if view.mostly_once:
+        return (
+            f"{percent(view.once_share)} of the recording happened once (start-up, loading, first launches), and what "
+            "is left shows no step that recurs: record the program's steps after it has warmed up"
+        )
+    return ""
 
 
 def starved(shares: dict[Limiter, float], computing: float, window: str, cost: float, *, trust: float = 1.0) -> Verdict:
@@ -113,12 +127,14 @@ def busy(
     *,
     devices: Iterable[str] = (),
     graphs: bool = False,
+    inside: float = 0.0,
 ) -> tuple[Verdict | None, str]:
     """The GPU is busy: which kernels, and what their names say of them. computing: share of the window; cost: that of
     launches that recording made late. devices: their names. graphs: whether some kernels were recorded as one row a
-    graph."""
+    graph. inside: share of the window between the nodes of graphs, which counts as theirs."""
     counters = vendor(devices).counters
     without = f", {percent(computing / (1 - cost))} without what recording cost" if cost >= TOLD else ""
+    without += f", {percent(inside)} of it between the nodes of graphs" if inside >= OPAQUE else ""
     said = f"kernels run {percent(computing)} of the time ({window}{without})"
     if not kernels:
         rows = said.removeprefix("kernels ")

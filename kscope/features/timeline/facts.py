@@ -22,7 +22,7 @@ from kscope.features.timeline.operations.operators import Operators
 from kscope.features.timeline.operations.projected import Projected, Stream, projected, streams
 from kscope.features.timeline.operations.recording_cost import RecordingCost
 from kscope.features.timeline.operations.single_precision import Single, single_products
-from kscope.features.timeline.operations.steady import LEAST_OPERATIONS
+from kscope.features.timeline.operations.steady import LEAST_OPERATIONS, TIMES
 from kscope.features.timeline.operations.torch_compile import Compiled, find_compiled
 from kscope.features.timeline.operations.unseen import Unseen, unseen
 from kscope.model.columns import column
@@ -30,6 +30,8 @@ from kscope.model.contract.job import CommunicationFigures
 from kscope.model.contract.timeline_figures import CopyFigures, TopKernel
 from kscope.model.timeline import Timeline
 
+BUSY = 0.7
+"""Share of the window in kernels from which on the kernels are what to look at."""
 MOSTLY, START_NS = 0.5, 100_000_000
 """Share of the window, and time (contexts and libraries take as long to load), beyond which it is a program's start."""
 
@@ -54,6 +56,14 @@ class TimelineView:
         """GPU operations in the window."""
         ops, (low, high, _) = self.timeline.ops, self.facts.window
         return int(((ops.end > low) & (ops.start < high)).sum())
+
+    @cached_property
+    def one_pass(self) -> bool:
+        """Whether nothing ran again and again, neither steps nor operations of one name, and kernels are not what the
+        time goes into: what the program waits for it may wait for once."""
+        ops, (low, high, _) = self.timeline.ops, self.facts.window
+        names = ops.name[(ops.end > low) & (ops.start < high)]
+        return self.facts.steps is None and int(np.bincount(names).max(initial=0)) < TIMES and self.computing < BUSY
 
     @cached_property
     def unseen(self) -> Unseen:
@@ -124,6 +134,12 @@ class TimelineView:
     def idle_during(self, spans: list[tuple[int, int]]) -> float:
         """The same for intervals (start, end), in order."""
         return self.idle_within(union(column([s for s, _ in spans]), column([e for _, e in spans])))
+
+    @cached_property
+    def recompiling(self) -> float:
+        """Share of the window in which the GPU was idle behind what torch.compile compiled again."""
+        again = self.compiled.recompilations if self.compiled is not None else []
+        return self.idle_during([(c.start, c.end) for c in again])
 
     @property
     def communication_figures(self) -> CommunicationFigures | None:

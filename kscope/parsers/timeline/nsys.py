@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kscope.model.columns import Column, by_start, column, constant, in_order, is_constant, renumbered, taken
+from kscope.model.columns import Column, by_start, column, constant, different, in_order, is_constant, renumbered, taken
 from kscope.model.errors import KscopeError, one_line
 from kscope.model.timeline import Calls, Coverage, GpuOps, Op, Recorder, Spans, Timeline, spans
 from kscope.parsers.files.inputs import open_input
@@ -30,6 +30,7 @@ _OP_ID = re.compile(r", (?:op_id|seq) = .*$")
 _SYNCS = {1: "event synchronize", 2: "stream wait event", 3: "stream synchronize", 4: "context synchronize"}
 _DIRECTIONS = {1: "HtoD", 2: "DtoH", 8: "DtoD", 9: "HtoH", 10: "PtoP"}
 _OVERHEADS = {2: "JIT compilation", 6: "module loading", 7: "lazy function loading"}  # of the program, not the profiler
+_FREED = 31 << 20  # bytes; glibc goes up to 32 MB. Never touched, they cost nothing
 _QUEUE_FULL = 8  # ENUM_CUPTI_OVERHEAD_TYPE: the host is ahead of the GPU and waits for room
 
 
@@ -47,6 +48,9 @@ def read(path: Path | str) -> Timeline:
 
 def timeline_of(tables: Tables, path: str) -> Timeline:
     """The Timeline of an export's tables; `path` is what it is called."""
+    # glibc gives freed memory back to the system from the size on of the largest block that was freed so far
+    # (mallopt(3), M_MMAP_THRESHOLD): columns of some MB would be cleared by the system again and again
+    np.empty(_FREED, dtype=np.uint8)
     return _Reader(tables, path).timeline()
 
 
@@ -185,7 +189,7 @@ class _Reader:
             kind = np.zeros(len(what), dtype=np.int64)
             if table != "PROFILER_OVERHEAD":
                 kind[what == _QUEUE_FULL] = 2
-                for number in np.unique(what[np.isin(what, list(_OVERHEADS))]).tolist():
+                for number in different(what[np.isin(what, list(_OVERHEADS))]).tolist():
                     kind[what == number], title[what == number] = 1, self.names[_OVERHEADS[number]]
             rows = np.stack([raw["start"], raw["end"], title, title, thread], axis=1)
             for one, part in parts.items():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kscope.model.columns import Column
+from kscope.model.columns import Column, column, is_constant
 from kscope.model.timeline import Awaited, Calls, Sync
 from kscope.parsers.timeline.nsys_tables import Tables
 
@@ -80,6 +80,11 @@ def started(calls: Calls, process: Column, correlation: Column) -> Column:
 
 def called(calls: Calls, process: Column, correlation: Column) -> Column:
     """Index of the call of each process and correlation, -1 where there is none."""
+    if not len(correlation):
+        return column([])
+    if is_constant(calls.process) and bool((calls.correlation[1:] > calls.correlation[:-1]).all()):  # as most are
+        at = np.minimum(np.searchsorted(calls.correlation, correlation), len(calls) - 1)
+        return np.where((calls.correlation[at] == correlation) & (calls.process[at] == process), at, -1)
     width = int(max(calls.correlation.max(initial=0), correlation.max(initial=0))) + 1
     key = calls.process.astype(np.int64) * width + calls.correlation
     order = np.argsort(key, kind="stable")

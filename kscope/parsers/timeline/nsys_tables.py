@@ -18,7 +18,8 @@ import numpy as np
 from kscope.model.columns import Column, constant, even
 from kscope.model.errors import KscopeError, one_line
 from kscope.parsers.timeline.sqlite_labels import Labelled, labelled
-from kscope.parsers.timeline.sqlite_pages import Pages, Unusual
+from kscope.parsers.timeline.sqlite_pages import Pages
+from kscope.parsers.timeline.sqlite_records import Unusual
 
 _ROWS = 1_000
 LONGEST = 1 << 20

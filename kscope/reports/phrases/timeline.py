@@ -65,10 +65,13 @@ def figures(timeline: TimelineAnalysis) -> list[str]:
         )
     out += communication(timeline)
     for copy in timeline.copies:
+        moved = "bytes not recorded"
+        if copy.bytes:
+            rate = words.si(copy.gb_per_s * 1e9, "B/s")
+            moved = f"{words.si(copy.bytes, 'B')} at {rate}, {copy.pageable_pct:.0f} % pageable"
         out.append(
-            f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {words.si(copy.bytes, 'B')} at "
-            f"{words.si(copy.gb_per_s * 1e9, 'B/s')}, "
-            f"{copy.pageable_pct:.0f} % pageable, {copy.overlapped_pct:.0f} % of the time beside kernels"
+            f"{counted(copy.count, 'copy')} {one_line(copy.direction)}, {moved}, "
+            f"{copy.overlapped_pct:.0f} % of the time beside kernels"
         )
     return [*out, *_critical(timeline), *_memory(timeline), *_counters(timeline)]
 

@@ -67,6 +67,7 @@ class Recompilation(TimelineRule):
         if not again or share < FIRES:  # a first compilation happens once
             return PASSED
         spent = sum(c.end - c.start for c in found) / 1e3
+        fall = "fall" if len(found) > 1 else "falls"
         versions = ", ".join(c.version for c in again[:4])
         named = f" ({versions})"
         first = len(found) - len(again)
@@ -75,8 +76,8 @@ class Recompilation(TimelineRule):
         return self.finding(
             title=f"torch.compile works {spent / 1e3:,.0f} ms inside the steps: {' and '.join(kinds)}",
             why=(
-                f"{' and '.join(kinds)}{named}, frame/version, fall into the window; the GPU is idle {percent(share)} "
-                "of it meanwhile."
+                f"{' and '.join(kinds)}{named}, frame/version, {fall} into the window; "
+                f"the GPU is idle {percent(share)} of it meanwhile."
             ),
             fix=(
                 "TORCH_LOGS=recompiles names the guard that failed: mark changing sizes dynamic, pad to a few shapes, "

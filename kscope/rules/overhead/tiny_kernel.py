@@ -51,10 +51,14 @@ CUDA C++ Programming Guide, CUDA Graphs; launch cost measured on an H200 (fixtur
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
-from kscope.features.facts import Facts
 from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
+
+if TYPE_CHECKING:
+    from kscope.features.facts import Facts
 
 SHORT_US = 5.0  # about the host's cost of one launch
 MOSTLY_LAUNCH = 0.4  # of the time, that no SM works in or a kernel of one load and one store works as long

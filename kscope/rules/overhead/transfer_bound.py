@@ -41,6 +41,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kscope.model.units import si
 from kscope.rules.base import PASSED, Outcome, percent
 from kscope.rules.timeline_base import TimelineRule, derived, gain
 
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from kscope.features.timeline.facts import TimelineView
 
 FIRES = 0.05
+PIN = "pin the host memory (pin_memory=True) and copy ahead with non_blocking on another stream"
+LESS = "copy less (keep it on the device, smaller types), and ahead of time on another stream"
+IN_PLACE = "copy less within the device: no clone() or contiguous() of what can be used as it is"
 
 
 class TransferBound(TimelineRule):
@@ -62,19 +66,20 @@ class TransferBound(TimelineRule):
         if share < FIRES or not view.copies:
             return PASSED
         main = view.copies[0]
-        pageable = max(c.pageable_pct for c in view.copies)
+        # what the host prepares are copies of pageable memory, whichever take the device the longest
+        pageable = max(c.pageable_pct for c in view.copies) if staging > alone else main.pageable_pct
         copied = sum(c.us for c in view.copies) / 1e3 / max(view.facts.span / 1e6, 1e-9)
         hidden = min(share, max(0.0, 1 - max(copied / max(len(view.facts.devices), 1), 1 - share)))
+        moved = f"{si(main.bytes, 'B')} at {si(main.gb_per_s * 1e9, 'B/s')}" if main.bytes else "bytes not recorded"
         how = f", {main.pageable_pct:.0f} % of it pageable" if main.pageable_pct else ""
         return self.finding(
             title=f"Copies without a kernel beside them take {percent(share)} of the time",
             why=(
                 f"{view.a_step(alone * view.span_us)} only copies run. Most are {main.direction}: "
-                f"{main.bytes / 1e9:.2f} GB at {main.gb_per_s:.1f} GB/s{how}; {main.overlapped_pct:.0f} % of their "
+                f"{moved}{how}; {main.overlapped_pct:.0f} % of their "
                 "time runs beside kernels."
             ),
-            fix=("pin the host memory (pin_memory=True) and copy ahead with non_blocking on another stream" if pageable
-                 else "copy less (keep it on the device, smaller types), and ahead of time on another stream"),
+            fix=PIN if pageable else IN_PLACE if main.direction == "device to device" else LESS,
             evidence=[
                 derived("only copies run", alone, "", "union of GPU operations without that of kernels / window"),
                 derived("idle: host prepares a copy", staging, "", "gaps between GPU operations / window"),

@@ -72,6 +72,22 @@ def test_every_rule_fires_somewhere_and_is_silent_somewhere() -> None:
     assert {c for n in ("gpu_bound", "graph", "compiled", sends[2]) for c in diagnosis(n).passed} == CODES
 
 
+def test_what_is_compiled_again_is_told_once() -> None:
+    """As recompilation, with what mends it; not as loading that a warm-up would take away."""
+    one = diagnosis("compiled_recompile")
+    assert one.findings[0].code == "OVH607" and "1 recompilation (0/1), frame/version, falls" in one.findings[0].why
+    assert "OVH602" in one.passed
+
+
+@pytest.mark.parametrize(("name", "told"), [("stack_a_graph", True), ("gpu_bound", False)])
+def test_time_between_the_nodes_of_graphs_is_told(name: str, told: bool) -> None:
+    """It counts as that of the kernels, and none of them runs then."""
+    one = diagnosis(name)
+    inside = sum(i.pct for i in one.idle if i.cause == "inside_graph")
+    assert one.verdict is not None and (inside > 10) == told
+    assert ("of it between the nodes of graphs" in one.verdict.sentence) == told
+
+
 def test_schema_and_round_trip() -> None:
     analysis = analyze_paths([traces.path("sync"), traces.path("train_step")])
     validator().validate(json.loads(render("json", analysis)))
@@ -109,6 +125,47 @@ def test_abstains(tmp_path: Path) -> None:
     some = [event("cuda_runtime", "cudaGraphLaunch", 100 * i, 8, correlation=900 + i) for i in range(5)]
     lost = made(tmp_path, [*some, *launch(1, 0, 5, 3), *launch(2, 600, 605, 3)])
     assert lost.verdict is None and "not recorded" in lost.abstained and lost.coverage.lost_graphs == 5
+
+
+def test_one_pass_tells_nothing_of_what_recurs(tmp_path: Path) -> None:
+    """Launches of kernels of which none runs three times: what the GPU waits for may happen once, and no gain is
+    promised. Where the same kernels run again it is a loop bound on launches; where they fill the time, they bind."""
+
+    def ran(passes: int, us: float, name: str = "k") -> TimelineAnalysis:
+        events = [launch(16 * p + i + 1, 100 * (16 * p + i), 100 * (16 * p + i) + 5, us, f"{name}{i}")
+                  for p in range(passes) for i in range(16)]  # fmt: skip
+        return made(tmp_path, [e for pair in events for e in pair])
+
+    once, often = ran(2, 3), ran(3, 3)
+    assert once.verdict is None and "ran 3 times" in once.abstained and not once.findings
+    assert {n.code for n in once.not_applicable} == CODES
+    assert often.verdict is not None and often.verdict.limiter == "launch"
+    assert [f.code for f in often.findings][:1] == ["OVH601"]
+    full = ran(2, 98, "sgemm_")
+    assert full.verdict is not None and full.verdict.regime == "compute" and "OVH601" in full.passed
+
+
+def test_copies_are_told_in_units_that_show_them(tmp_path: Path) -> None:
+    """Some kB are not 0.00 GB, and copies whose bytes a recorder leaves out are not of no bytes."""
+
+    def told(copy: str = "Memcpy HtoD (Pageable -> Device)", **args: Any) -> str:
+        events = [
+            e for i in range(40) for e in (
+                *launch(2 * i + 1, 40 * i, 40 * i + 5, 3),
+                event("cuda_runtime", "cudaMemcpyAsync", 40 * i + 9, 2, correlation=2 * i + 2),
+                event("gpu_memcpy", copy, 40 * i + 12, 20, tid=7, device=0, stream=7, correlation=2 * i + 2, **args),
+            )
+        ]  # fmt: skip
+        return " ".join(render("text", analyze_paths([traces.trace(tmp_path, events)]), Options(width=100)).split())
+
+    known, unknown = told(bytes=64), told()
+    assert "transfer-bound" in known and "Most are host to device: 2.56 kB at 3 MB/s" in known
+    assert "0.00 GB" not in known and "40 copies host to device, 2.56 kB at 3 MB/s" in known
+    assert "40 copies host to device, bytes not recorded" in unknown and "0 B" not in unknown
+    inside, pinned = told("Memcpy DtoD (Device -> Device)", bytes=64), told("Memcpy HtoD (Pinned -> Device)", bytes=64)
+    assert "pin the host memory" in known and "copy less within the device" in inside
+    assert not any(wrong in inside for wrong in ("pin the host", "keep it on the device"))
+    assert "keep it on the device" in pinned and "pin the host" not in pinned
 
 
 def test_launches_without_their_operations(tmp_path: Path) -> None:

@@ -16,7 +16,19 @@ from kscope.features.timeline.operations import intervals
 from kscope.features.timeline.operations import medians as facts
 from kscope.features.timeline.operations.intervals import covered, places, union
 from kscope.model import columns
-from kscope.model.columns import Column, by_start, column, combined, constant, distinct, in_order, is_constant, taken
+from kscope.model.columns import (
+    Column,
+    by_start,
+    column,
+    combinations,
+    combined,
+    constant,
+    different,
+    distinct,
+    in_order,
+    is_constant,
+    taken,
+)
 from kscope.parsers.timeline import kineto, nsys
 from tests.support import traces
 
@@ -39,6 +51,8 @@ def test_distinct(values: list[int]) -> None:
     found, index = distinct(column(values))
     assert found.tolist() == sorted(set(values))
     assert [found[i] for i in index] == values
+    assert different(column(values)).tolist() == sorted(set(values))
+    assert different(constant(8, len(values))).tolist() == [8] * bool(values)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([5, 70_000, -1 << 40]), st.integers(7, 8)), max_size=20))
@@ -46,6 +60,7 @@ def test_combined(rows: list[tuple[int, int, int]]) -> None:
     one, two, three = (column([r[i] for r in rows]) for i in range(3))
     order = {row: i for i, row in enumerate(sorted(set(rows)))}
     assert combined(one, two, three, constant(1, len(rows))).tolist() == [order[r] for r in rows]
+    assert combinations(one, two, three) == sorted(set(rows))
 
 
 def table(rows: Rows, what: int) -> dict[str, Column]:
@@ -112,6 +127,9 @@ def test_median(size: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(size + most)
     for values in (random.integers(0, most, size), np.arange(size), np.arange(size)[::-1] * most, np.arange(size) % 3):
         assert facts.median(values) == plain_median(values.tolist())
+        assert facts.median(values / 7) == np.median(values / 7)
+        for share in (0.0, 0.2, 0.5, 0.95, 1.0):
+            assert facts.quantile(values / 7, share) == np.quantile(values / 7, share)
 
 
 @pytest.mark.parametrize("name", ["launch", "sync", "launch_bound", "graph", "pageable"])

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from kscope.model.timeline import Timeline
 from kscope.parsers.timeline import nsys, sqlite_pages
 from kscope.parsers.timeline.nsys_tables import Tables
-from kscope.parsers.timeline.sqlite_pages import Pages, Unusual
+from kscope.parsers.timeline.sqlite_pages import Pages
+from kscope.parsers.timeline.sqlite_records import Unusual
 from tests.support import traces
 
 EXPORTS = [n for n in traces.LABELS if ".sqlite" in traces.path(n).name]
@@ -245,13 +246,17 @@ def test_schemas_that_records_do_not_show(what: str, tmp_path: Path) -> None:
 def test_texts_of_ranges_from_pages_are_those_that_sqlite_gives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of all lengths, with and without an op id, commas, letters of several bytes, none at all, and registered ones."""
+    """Of all lengths, with and without an op id, commas, letters of several bytes, none at all, and registered ones;
+    some pages at a time, so that most texts are known already."""
+    monkeypatch.setattr(sqlite_pages, "AT_ONCE", 32 << 10)
     random = np.random.default_rng(11)
     words = ["aten::mm", "step", "ünï,cödé, ", "op_id = ", ", op_id = 7", ", seq = 3, op_id = 9", "x" * 30, ", ",
              "y" * 90, "void k<int, 3, true>(float*, int)", ", op_id", ", seq =", "autograd::engine::evaluate: A"]
     rows: list[tuple[Any, ...]] = []
     for i in range(4000):
         text = "".join(random.choice(words, random.integers(0, 6))) + (f", op_id = {i}" if i % 3 else "")
+        if i % 5 < 2:  # as emit_nvtx writes them, the one with a number of the backward pass
+            text = f"aten::{'mm' * (i % 11)}{', seq = 77' if i % 2 else ''}, op_id = {i}"
         shown, registered = (None, 5) if i % 50 == 0 else (None, None) if i % 77 == 0 else (text, None)
         end = None if i % 31 == 0 else 20 * i + int(random.integers(0, 400))
         rows.append((20 * i, end, 59 if i % 41 else 34, shown, 1 << 24 | 7 + i % 3, registered))

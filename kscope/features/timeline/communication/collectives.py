@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from kscope.features.timeline.communication.communication import Communication, Sent
-from kscope.model.columns import Column
+from kscope.features.timeline.operations.medians import quantile
+from kscope.model.columns import Column, combinations
 from kscope.model.contract.job import CollectiveFigures, CommunicationFigures, DeviceCommunication, StepCommunication
 
 STEPS = 2_000
@@ -80,11 +81,11 @@ def excess(found: Communication) -> float:
     low, high, _ = found.facts.window
     inside = np.flatnonzero((sent.start >= low) & (sent.end <= high))
     beyond = whole = 0
-    keys = np.stack([sent.what[inside], sent.group[inside], sent.bytes[inside]])
-    for key in np.unique(keys, axis=1).T.tolist():
-        rows = inside[(key == keys.T).all(axis=1)]
+    keys = sent.what[inside], sent.group[inside], sent.bytes[inside]
+    for what, group, size in combinations(*keys):
+        rows = inside[(keys[0] == what) & (keys[1] == group) & (keys[2] == size)]
         length = (sent.end - sent.start)[rows]
         whole += int(length.sum())
         if len(rows) >= 5:
-            beyond += int(np.maximum(length - np.quantile(length, 0.2), 0).sum())
+            beyond += int(np.maximum(length - quantile(length, 0.2), 0).sum())
     return beyond / whole if whole else 0.0

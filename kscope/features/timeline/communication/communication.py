@@ -17,7 +17,7 @@ from msgspec import Struct
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.kernel_kinds import COMMUNICATION, base_name, kind_of
 from kscope.features.timeline.operations.launches import Mask, TimelineFacts
-from kscope.model.columns import Column, column
+from kscope.model.columns import Column, column, different
 from kscope.model.timeline import Copy, Message, Op
 
 _WHAT = (
@@ -208,7 +208,7 @@ def both(a: Cover, b: Cover) -> Cover:
 
 
 def _parts(a: Cover, b: Cover, *, inside: bool) -> Cover:
-    edges = np.unique(np.concatenate([a.start, a.end, b.start, b.end]))
+    edges = different(np.concatenate([a.start, a.end, b.start, b.end]))
     if len(edges) < 2:
         return Cover(column([]), column([]))
     begin, end = edges[:-1], edges[1:]

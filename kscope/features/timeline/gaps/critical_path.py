@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kscope.features.timeline.operations.intervals import Cover, reached
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, blocks, column, combined, is_constant
+from kscope.model.columns import Column, blocks, column, combined, constant, different, is_constant
 
 KINDS = ("gpu", "between", "launch", "host")
 """Operations; what passes between two of a stream; from the beginning of a launch to its operation; the host."""
@@ -58,22 +58,24 @@ class _Streams:
     def __init__(self, facts: TimelineFacts, held: Held | None) -> None:
         ops, calls, call = facts.timeline.ops, facts.timeline.calls, facts.call_of
         key = combined(ops.device, ops.process, ops.stream)
-        self.order = np.lexsort((ops.end, ops.start, key))
-        self.start, self.end = ops.start[self.order], ops.end[self.order]
-        of = call[self.order]
+        if is_constant(key) and bool((ops.start[1:] > ops.start[:-1]).all()):  # one stream, in order but for ties
+            self.order, self.start, self.end, of = np.arange(len(key)), ops.start, ops.end, call
+        else:
+            self.order = np.lexsort((ops.end, ops.start, key))
+            self.start, self.end, of = ops.start[self.order], ops.end[self.order], call[self.order]
         self.call = of
         self.issue = np.where(of >= 0, calls.start[of] if len(calls) else 0, np.iinfo(np.int64).min)
         same = np.append(False, key[self.order][1:] == key[self.order][:-1])
         before = np.append(np.int64(0), self.end[:-1])
         ready = np.maximum(np.where(same, before, np.iinfo(np.int64).min), self.issue)
-        self.held = self._held(held, ready) if held is not None else np.full(len(of), -1, dtype=np.int64)
+        self.held = self._held(held, ready) if held is not None else constant(-1, len(of))
         self.chained = same & (before >= self.issue) & (self.held < 0)
         places = np.arange(len(of))
         self.head = np.maximum.accumulate(np.where(self.chained, 0, places))  # of each, the first of its chain
-        upto = np.append(0, np.cumsum(self.end - self.start))
-        self.busy = upto  # operations' time before each place
-        self.by_end = np.argsort(self.end, kind="stable")
-        self.ends = self.end[self.by_end]
+        self.busy = np.append(0, np.cumsum(self.end - self.start))  # operations' time before each place
+        in_turn = reached(self.end) is self.end
+        self.by_end = places if in_turn else np.argsort(self.end, kind="stable")
+        self.ends = self.end if in_turn else self.end[self.by_end]
 
     def _held(self, held: Held, ready: Column) -> Column:
         """Of the events that an operation waited for, that of the operation which ended last counts, if it ended when
@@ -180,7 +182,7 @@ def on_host(facts: TimelineFacts, path: CriticalPath) -> list[tuple[str, int]]:
     names, spans = facts.timeline.names, facts.timeline.operators
     mine = path.kind == KINDS.index("host")
     time = np.zeros(len(names) + 1)
-    for thread in np.unique(path.thread[mine]).tolist():
+    for thread in different(path.thread[mine]).tolist():
         here = mine & (path.thread == thread)
         start, end = path.start[here], path.end[here]
         time[-1] += (end - start).sum()

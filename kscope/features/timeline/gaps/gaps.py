@@ -30,7 +30,7 @@ from kscope.features.timeline.operations.intervals import Cover, gaps, places, r
 from kscope.features.timeline.operations.launches import Mask, TimelineFacts
 from kscope.features.timeline.operations.steady import once
 from kscope.features.timeline.operations.torch_compile import COMPILING, find_compiled
-from kscope.model.columns import Column, blocks, column, combined, constant, is_constant
+from kscope.model.columns import Column, blocks, column, combined, constant, different, is_constant
 from kscope.model.timeline import Op
 
 _SYNC_CALL = r"Synchronize(_ptsz|_ptds)?(_v\d+)?$"
@@ -75,7 +75,11 @@ class Causes:
         """Whether each operation is the first of its name on its device."""
         ops = self.facts.timeline.ops
         out = np.zeros(len(ops), dtype=bool)
-        out[np.unique(combined(ops.name, ops.device), return_index=True)[1]] = True
+        alike = combined(ops.name, ops.device)
+        first = np.zeros(int(alike.max(initial=-1)) + 1, dtype=np.int64)
+        for rows in reversed(list(blocks(len(alike)))):
+            first[alike[rows][::-1]] = np.arange(rows.stop - 1, rows.start - 1, -1)  # the last one entered stays
+        out[first] = True
         return out
 
     @cached_property
@@ -209,7 +213,7 @@ class Causes:
         interval = facts.launches.interval_us * 1e3 if facts.launches else 0.0
         usual = facts.launches.call_us * 1e3 if facts.launches else np.inf
         stretch = min(max(_STRETCH_NS, _STRETCH_LAUNCHES * interval), _STRETCH_MOST_NS)
-        for one in np.unique(thread[thread >= 0]).tolist():
+        for one in different(thread[thread >= 0]).tolist():
             rows = np.flatnonzero((thread == one) & ((call >= 0) | ~exists))
             s, e, its = start[rows], end[rows], call[rows]
             issue = np.where(its >= 0, np.clip(calls.start[its], s, e), e)
@@ -269,7 +273,7 @@ class Causes:
                 continue
             for spans in (timeline.ranges, timeline.operators):
                 mask = named[spans.name]
-                for one in np.unique(spans.thread[mask]).tolist():
+                for one in different(spans.thread[mask]).tolist():
                     mine = mask & (spans.thread == one)
                     inside = union(spans.start[mine], spans.end[mine]).within(start, end)
                     hit = (cause == CAUSES.index(HOST)) & (thread == one) & (inside * 2 >= end - start)

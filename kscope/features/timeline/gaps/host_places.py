@@ -9,9 +9,10 @@ import numpy as np
 from kscope.features.timeline.gaps.gap_table import Gaps
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.features.timeline.operations.steps import NUMBER
-from kscope.model.columns import Column, is_constant
+from kscope.model.columns import Column, different, is_constant
 
 _PLACES = 4000  # gaps that are searched for what the host was doing
+_MANY, _SAMPLE = 100_000, 10_000
 
 
 class HostPlaces:
@@ -32,7 +33,7 @@ class HostPlaces:
         rows = rows[_longest(found.rest[rows], _PLACES)]
         length = found.rest[rows]
         time: Counter[str] = Counter()
-        for one in np.unique(found.thread[rows]).tolist():
+        for one in different(found.thread[rows]).tolist():
             of_it = found.thread[rows] == one
             mine = rows[of_it]
             # judged a little before the next operation is issued: there the host still does what it is late with
@@ -68,7 +69,12 @@ def _longest(length: Column, most: int) -> Column:
     """Indices of the longest so many, longest first, equal ones in their order."""
     rows = np.arange(len(length))
     if len(length) > most:
-        least = np.partition(length, len(length) - most)[len(length) - most]
-        above, equal = np.flatnonzero(length > least), np.flatnonzero(length == least)
-        rows = np.sort(np.append(above, equal[: most - len(above)]))
+        if len(length) > _MANY:  # those longer than what a sample says is exceeded often enough, if it is
+            sample = np.sort(length[:: len(length) // _SAMPLE])
+            rows = np.flatnonzero(length >= sample[-min(2 * most * len(sample) // len(length) + 2, len(sample))])
+            rows = rows if len(rows) >= most else np.arange(len(length))
+        some = length[rows]
+        least = np.partition(some, len(some) - most)[len(some) - most]
+        above, equal = np.flatnonzero(some > least), np.flatnonzero(some == least)
+        rows = rows[np.sort(np.append(above, equal[: most - len(above)]))]
     return rows[np.argsort(-length[rows], kind="stable")]

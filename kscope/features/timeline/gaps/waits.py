@@ -18,7 +18,7 @@ from kscope.features.timeline.gaps.gap_table import CAUSES, SYNC
 from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.operations.kernel_kinds import COMMUNICATION, kind_of
 from kscope.features.timeline.operations.launches import TimelineFacts
-from kscope.model.columns import Column, column
+from kscope.model.columns import Column, column, different
 from kscope.model.timeline import Op, Sync
 
 SLACK_NS = 2_000
@@ -140,7 +140,7 @@ class Waits:
         found, calls = self.causes.gaps, self.facts.timeline.calls
         out = np.zeros(len(rows), dtype=np.int64)
         mine = np.flatnonzero((found.cause == CAUSES.index(SYNC)) & ~found.once)
-        for thread in np.unique(found.thread[mine]).tolist():
+        for thread in different(found.thread[mine]).tolist():
             its = np.flatnonzero(calls.thread[rows] == thread)
             gaps = mine[found.thread[mine] == thread]
             if not len(its):

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.features.timeline.communication.communication import PAIRWISE, Sent
+from kscope.features.timeline.operations.medians import median
 from kscope.model.columns import Column, column
 
 _AGREE = 0.9  # of the kernels of two sequences laid over one another
@@ -131,8 +132,8 @@ def _shift(a: Table, mine: Column, b: Table, theirs: Column) -> int | None:
         if float((kernels[low:high] == others[low + shift : high + shift]).mean()) < _AGREE:
             continue
         apart = ends[low + shift : high + shift] - end[low:high]
-        middle = int(np.median(apart))
-        spread = int(np.median(np.abs(apart - middle))) if high - low > 1 else abs(middle) if clock else 0
+        middle = int(median(apart))
+        spread = int(median(np.abs(apart - middle))) if high - low > 1 else abs(middle) if clock else 0
         rank = (spread // _TIE_NS, abs(middle) // _TIE_NS if clock else 0, -(high - low))
         if best is None or rank < best:
             best, found = rank, shift
@@ -145,7 +146,7 @@ def _shifts(end: Column, ends: Column, clock: bool) -> list[int]:
     wide = _NEAR if clock else _FAR
     middles = {0, other - count}
     if clock:
-        middles.add(int(np.median(np.searchsorted(ends, end) - np.arange(count))))
+        middles.add(int(median(np.searchsorted(ends, end) - np.arange(count))))
     tried = {m + d for m in middles for d in range(-wide, wide + 1)}
     return sorted(s for s in tried if -count < s < other)
 
@@ -164,7 +165,7 @@ def _clocks(tables: Sequence[Table], rows: Column) -> Column:
         a, b = (int(i) for i in np.unravel_index(int(pairs.argmax()), pairs.shape))
         if shared[a, b]:
             both = rows[there[:, a] & there[:, b]]
-            clock[b] = clock[a] + int(np.median(ends[b][both[:, b]] - ends[a][both[:, a]]))
+            clock[b] = clock[a] + int(median(ends[b][both[:, b]] - ends[a][both[:, a]]))
         known[b] = True
     return clock
 

@@ -7,6 +7,7 @@ import numpy as np
 from kscope.features.timeline.operations.intervals import covered, union
 from kscope.features.timeline.operations.kernel_kinds import kind_of
 from kscope.features.timeline.operations.launches import Mask, TimelineFacts
+from kscope.features.timeline.operations.medians import median, quantile
 from kscope.features.timeline.operations.torch_compile import fused
 from kscope.model.columns import blocks, distinct
 from kscope.model.contract.timeline_figures import CopyFigures, KernelSpread, TopKernel
@@ -66,11 +67,11 @@ def _spread(facts: TimelineFacts, shape: int) -> KernelSpread | None:
     if len(rows) < 2:
         return None
     length = (ops.end[rows] - ops.start[rows]) / 1e3
-    middle = float(np.median(length))
+    middle = median(length)
     far = length >= OUTLIER * middle
     return KernelSpread(
         min_us=round(float(length.min()), 3), median_us=round(middle, 3),
-        p95_us=round(float(np.quantile(length, 0.95)), 3), max_us=round(float(length.max()), 3),
+        p95_us=round(quantile(length, 0.95), 3), max_us=round(float(length.max()), 3),
         outliers=int(far.sum()) if middle else 0,
         outliers_share=round(float(length[far].sum() / max(length.sum(), 1e-9)), 4) if middle else 0.0,
     )  # fmt: skip

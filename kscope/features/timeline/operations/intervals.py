@@ -29,12 +29,14 @@ class Cover(Struct, frozen=True):
     def within(self, start: Column, end: Column) -> Column:
         """Covered length inside each of the intervals [start, end); 0 for those that end before they begin."""
         out = np.zeros(len(start), dtype=np.int64)
-        for rows in blocks(len(start)):
+        for rows in blocks(len(start) if len(self.start) else 0):
             low, high = start[rows], end[rows]
             begin, stop = self._near(int(low.min()), int(high.max()))
+            if not len(begin):
+                continue
             if _FEW * len(begin) > len(low) or not (_rising(low) and _rising(high)):
                 out[rows] = _within(begin, stop, low, high)
-            elif len(begin):  # only what they touch
+            else:  # only what they touch
                 first = np.searchsorted(high, begin, side="right")
                 touched = _ranges(first, np.searchsorted(low, stop))
                 out[rows.start + touched] = _within(begin, stop, low[touched], high[touched])
@@ -82,7 +84,7 @@ def _within(begin: Column, stop: Column, low: Column, high: Column) -> Column:
 
 def _before(start: Column, end: Column, upto: Column, t: Column) -> Column:
     """Covered length before each time; `end` and `upto` (the length before an interval) begin one interval earlier."""
-    number = np.searchsorted(start, t, side="right")
+    number = places(start, t, side="right") if len(t) > _FEW else np.searchsorted(start, t, side="right")
     before: Column = upto[number] - np.maximum(end[number] - t, 0)
     return before
 
@@ -112,6 +114,7 @@ def reached(end: Column) -> Column:
 def covered(start: Column, end: Column, low: int, high: int, chosen: NDArray[np.bool_] | None = None) -> int:
     """Length of the union of these (chosen) intervals, sorted by start, inside [low, high]."""
     total, reach = 0, low
+    chosen = None if chosen is not None and chosen.all() else chosen
     for rows in blocks(len(start)):
         begin, stop = start[rows], end[rows]
         if chosen is not None:
@@ -137,5 +140,18 @@ def places(sorted_: Column, values: Column, side: str = "left") -> Column:
     for rows in blocks(len(values)):
         some = values[rows]
         low, high = np.searchsorted(sorted_, [some.min(), some.max()], side=side)  # type: ignore[call-overload]
-        out[rows] = np.searchsorted(sorted_[low:high], some, side=side) + low  # type: ignore[call-overload]
+        near = sorted_[low:high]
+        each = len(near) // max(len(some) - 1, 1)
+        if each and len(near) == each * (len(some) - 1) and _in_turn(near, some, side, each):
+            out[rows] = np.arange(low, high + 1, each)
+        else:
+            out[rows] = np.searchsorted(near, some, side=side) + low  # type: ignore[call-overload]
     return out
+
+
+def _in_turn(near: Column, values: Column, side: str, each: int) -> bool:
+    """Whether so many of `near` lie between every two values, as the calls of a loop do between two operations."""
+    first, last = near[::each], near[each - 1 :: each]
+    if side == "left":
+        return bool((values[:-1] <= first).all()) and bool((last < values[1:]).all())
+    return bool((values[:-1] < first).all()) and bool((last <= values[1:]).all())

@@ -8,8 +8,9 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.features.timeline.operations.launches import TimelineFacts
+from kscope.features.timeline.operations.medians import median
 from kscope.features.timeline.operations.operators import NONE, Nesting, holding
-from kscope.model.columns import Column, distinct
+from kscope.model.columns import Column, different, distinct
 from kscope.model.timeline import Allocations
 
 BEFORE = "(before the recording)"
@@ -65,7 +66,7 @@ def _device(facts: TimelineFacts, found: Allocations, device: int) -> Memory:
     return Memory(
         device=device, peak=int(allocated[top]), at=int(at[top]), reserved=int(reserved.max()),
         holes=max(int(reserved[top] - allocated[top]), 0), holders=_holders(facts, found, rows, top),
-        levels=levels.tolist(), growth=int(np.median(rises)) if grows else 0, curve=_curve(at, allocated, reserved),
+        levels=levels.tolist(), growth=int(median(rises)) if grows else 0, curve=_curve(at, allocated, reserved),
     )  # fmt: skip
 
 
@@ -103,7 +104,7 @@ def _operators(facts: TimelineFacts, at: Column, thread: Column) -> Column:
     more than the `aten::empty` in it."""
     spans = facts.timeline.operators
     out = np.full(len(at), -1, dtype=np.int64)
-    for one in np.unique(thread).tolist() if len(spans) else []:
+    for one in different(thread).tolist() if len(spans) else []:
         mine = np.flatnonzero(thread == one)
         rows = holding(spans, one, np.sort(at[mine]))
         if not len(rows):
@@ -119,7 +120,7 @@ def _operators(facts: TimelineFacts, at: Column, thread: Column) -> Column:
 
 def _curve(at: Column, allocated: Column, reserved: Column, points: int = POINTS) -> list[tuple[int, int, int]]:
     edges = np.linspace(int(at[0]), int(at[-1]) + 1, min(points, len(at)) + 1).astype(np.int64)
-    first = np.unique(np.searchsorted(at, edges[:-1]))
+    first = different(np.searchsorted(at, edges[:-1]))
     first = first[first < len(at)]
     most = (np.maximum.reduceat(column, first).tolist() for column in (allocated, reserved))
     return list(zip(at[first].tolist(), *most, strict=True))

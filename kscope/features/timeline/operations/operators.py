@@ -49,11 +49,11 @@ class Nesting:
 
     def innermost(self, t: Column) -> Column:
         """Row of the innermost interval that is open at each time, -1 where none is."""
-        begun = np.searchsorted(self.start, t, side="right")
-        depth = begun - np.searchsorted(self._ends, t, side="left") - 1
-        last = np.maximum(begun - 1, 0)
         if not len(self.start):
             return np.full(len(t), -1, dtype=np.int64)
+        begun = places(self.start, t, side="right")
+        depth = begun - places(self._ends, t) - 1
+        last = np.maximum(begun - 1, 0)
         out = np.where((depth == self.depth[last]) & (begun > 0) & (self.end[last] >= t), self.rows[last], -1)
         rest = np.flatnonzero((out < 0) & (depth >= 0))  # mostly it is the one that began last
         out[rest] = self._at(begun[rest], depth[rest], t[rest])
@@ -109,7 +109,7 @@ class Operators:
 
     @cached_property
     def _nested(self) -> tuple[Column, Column, Column]:
-        """(active, parent of each as a place among them or -1, operator of each call that launched something or -1)."""
+        """(active, parent of each as a place among them or -1, the same of each call that launched something)."""
         timeline = self.facts.timeline
         spans, calls, call_of = timeline.operators, timeline.calls, self.facts.call_of
         issues = np.zeros(len(calls), dtype=bool)
@@ -117,21 +117,22 @@ class Operators:
         issuers = np.flatnonzero(issues)
         of_call = np.full(len(calls), -1, dtype=np.int32)
         active, around = [column([])], [column([])]
+        launched: list[tuple[Column, Column, Column]] = []  # of a thread: calls, operator of each, rows of operators
         for thread in distinct(spans.thread)[0].tolist() if len(spans) else []:
             mine = issuers[calls.thread[issuers] == thread]
             if not len(mine):
                 continue
             rows = holding(spans, thread, calls.start[mine])
-            nesting = Nesting(spans.start[rows], spans.end[rows], rows)
-            of_call[mine] = nesting.innermost(calls.start[mine])
-            fresh = np.zeros(len(spans) + 1, dtype=bool)  # the last one is what -1 means
-            fresh[of_call[mine]] = True
-            known = np.zeros(len(spans) + 1, dtype=bool)
-            known[-1] = True
+            nesting = Nesting(spans.start[rows], spans.end[rows], np.arange(len(rows)))
+            rows = np.append(rows, -1)  # the last one is what -1 means
+            inner = nesting.innermost(calls.start[mine])
+            launched.append((mine, inner, rows))
+            fresh, known = np.zeros((2, len(rows)), dtype=bool)
+            fresh[inner] = known[-1] = True
             while len(outer := np.flatnonzero(fresh & ~known)):  # as often as the stack is deep
                 parents = nesting.parents(outer)
-                active.append(outer)
-                around.append(parents)
+                active.append(rows[outer])
+                around.append(rows[parents])
                 known |= fresh
                 fresh[:] = False
                 fresh[parents] = True
@@ -139,6 +140,9 @@ class Operators:
         order = np.argsort(joined, kind="stable")
         every, parent = joined[order], np.concatenate(around)[order]
         place = np.minimum(np.searchsorted(every, parent), len(every) - 1) if len(every) else parent
+        for mine, inner, rows in launched:
+            at = np.minimum(places(every, rows[:-1]), max(len(every) - 1, 0))  # of those that are active
+            of_call[mine] = np.append(at, -1)[inner]
         return every, np.where(parent >= 0, place, -1), of_call
 
     @property
@@ -156,9 +160,7 @@ class Operators:
         call, of_call = self.facts.call_of, self._nested[2]
         if not len(of_call):
             return constant(-1, len(call))
-        place = np.full(len(self.facts.timeline.operators) + 1, -1, dtype=np.int32)  # the last one is what -1 means
-        place[self.active] = np.arange(len(self.active))
-        return place[np.where(call >= 0, of_call[call], -1)]
+        return np.where(call >= 0, of_call[call], -1)
 
     @cached_property
     def _in_window(self) -> Column:

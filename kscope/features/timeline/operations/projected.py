@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from kscope.features.timeline.operations.intervals import covered
+from kscope.features.timeline.operations.intervals import covered, places
 from kscope.features.timeline.operations.launches import TimelineFacts
 from kscope.model.columns import Column, combined, distinct
 
@@ -61,7 +61,7 @@ def streams(facts: TimelineFacts) -> list[Stream]:
             waited = np.minimum(start, high) - np.minimum(issued, start)
             mean = float(np.minimum(waited, high - low).sum()) / (high - low)
             issued = issued if bool((issued[1:] >= issued[:-1]).all()) else np.sort(issued)
-            before = np.searchsorted(start, issued, side="right")
+            before = places(start, issued, side="right")
             most = int((np.arange(1, len(issued) + 1) - before).max())
         first = int(mine.argmax())
         busy = covered(ops.start, ops.end, low, high, None if mine.all() else mine)

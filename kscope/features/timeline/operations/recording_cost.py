@@ -33,7 +33,7 @@ class RecordingCost:
     def busiest(self) -> int:
         """The cost in the window on the thread with the most API calls, ns."""
         calls = self.facts.timeline.calls
-        if not len(calls):
+        if not len(calls) or self.facts.timeline.kind != "kineto":
             return 0
         low, high, _ = self.facts.window
         thread = int(np.argmax(np.bincount(calls.thread)))

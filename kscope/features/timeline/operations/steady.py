@@ -6,12 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscope.features.timeline.operations.steps import Steps
-from kscope.model.columns import Column
+from kscope.model.columns import Column, combinations, different
 
 _SHARE, _LEAST_NS, _MOST_NS = 0.05, 100_000, 1_000_000
 """A gap shorter than this share of the window, within these bounds, is not asked whether it recurs."""
 _ALIKE = 4  # gaps of one cause that differ by this factor at most recur as one another
-_TIMES = 3  # gaps alike that make a recurrence where there are no steps to count
+TIMES = 3
+"""Gaps alike, or operations of one name, that make a recurrence where there are no steps to count."""
 _RARE = 20  # of so many steps one gap is rare, two are not
 _TOO_MANY = 500  # long gaps of one cause: they recur
 
@@ -36,14 +37,14 @@ def once(
     if not len(long):
         return out
     step = np.searchsorted(steps.begin, start, side="right") - 1 if steps is not None else None
-    need = _TIMES if steps is None or steps.periodic else 2 + (len(steps.start) - 1) // _RARE
-    for key in np.unique(np.stack([cause[long], device[long]]), axis=1).T.tolist():
+    need = TIMES if steps is None or steps.periodic else 2 + (len(steps.start) - 1) // _RARE
+    for key in combinations(cause[long], device[long]):
         mine = long[(cause[long] == key[0]) & (device[long] == key[1])]
         if len(mine) > _TOO_MANY:
             continue
         others = np.flatnonzero((cause == key[0]) & (device == key[1]) & (length >= least / _ALIKE))
         for gap in mine.tolist():
             alike = others[length[others] * _ALIKE >= length[gap]]
-            times = len(alike) if step is None else len(np.unique(step[alike]))
+            times = len(alike) if step is None else len(different(step[alike]))
             out[gap] = times < need
     return out

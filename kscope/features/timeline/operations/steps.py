@@ -13,7 +13,8 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from kscope.features.timeline.operations.intervals import places
-from kscope.model.columns import Column, blocks, column, distinct, is_constant
+from kscope.features.timeline.operations.medians import median
+from kscope.model.columns import Column, blocks, column, combinations, different, distinct, is_constant
 from kscope.model.timeline import Timeline
 
 _LEAST = 2  # ranges that make steps
@@ -77,7 +78,7 @@ def _as_before(of: Column, tied: NDArray[np.bool_], device: Column, stream: Colu
     """The steps of operations; of those whose launch was not recorded that of the one before on the stream, -1 for the
     first: they were issued before the recording."""
     out = of.copy()
-    for key in np.unique(np.stack([device, stream]), axis=1).T.tolist():
+    for key in combinations(device, stream):
         rows = np.flatnonzero((device == key[0]) & (stream == key[1]))
         last = np.maximum.accumulate(np.where(tied[rows], np.arange(len(rows)), -1))
         out[rows] = np.where(last >= 0, of[rows[np.maximum(last, 0)]], -1)
@@ -145,8 +146,8 @@ def _from_ranges(timeline: Timeline) -> Steps | None:
         start, end = ranges.start[at], ranges.end[at]
         if len(rows) < _LEAST or (start[1:] < end[:-1]).any():
             continue
-        different = len(np.unique(ranges.name[at]))
-        rank = (_likely(stem, different == len(rows)), int((end - start).sum()))
+        numbered = len(different(ranges.name[at]))
+        rank = (_likely(stem, numbered == len(rows)), int((end - start).sum()))
         if rank[0] and (best is None or rank > best[:2]):
             best = (*rank, Steps(stem, start, end, start, int(end[-1])))
     if best is None or not len(timeline.ops):
@@ -210,7 +211,7 @@ def _period(names: Column) -> tuple[int, int] | None:
         places = np.flatnonzero(names == name)
         if len(places) < _PERIODS:
             continue
-        length = int(np.median(np.diff(places)))
+        length = int(median(np.diff(places)))
         if length < 2 or length in tried or length * _PERIODS > len(names):
             continue
         tried.add(length)
