@@ -14,8 +14,10 @@ from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import sectors
+from kscope.fixes.memory.passes import passes
 from kscope.fixes.memory.turned import Addressed, least
 from kscope.fixes.tile.own_rows import excess as with_data
+from kscope.fixes.work.all_lanes import by_one_lane
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
 from kscope.model.contract.fixes import Kind
@@ -217,6 +219,8 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
+    ("MEM106", "register"): ("loops that load from global memory", passes),
+    ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {

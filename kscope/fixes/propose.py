@@ -22,7 +22,8 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
-    "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
+    "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"),
+    "MEM106": ("triton.tiles:whole_rows", "memory.passes:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),
@@ -41,6 +42,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "GRD401": ("work.grid:larger", "triton.tiles:parts"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
     "GRD405": ("work.longer:fixes",), "GRD404": ("work.launch:blocks", "triton.programs:programs"),
+    "ASY502": ("work.all_lanes:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""
