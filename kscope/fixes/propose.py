@@ -40,7 +40,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts"),
-    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
+    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "work.parts:fixes"),
     "GRD405": ("work.longer:fixes",), "GRD404": ("work.launch:blocks", "triton.programs:programs"),
     "ASY502": ("work.all_lanes:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
