@@ -14,12 +14,12 @@ from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import sectors
-from kscope.fixes.memory.passes import passes
 from kscope.fixes.memory.turned import Addressed, least
 from kscope.fixes.tile.own_rows import excess as with_data
 from kscope.fixes.work.all_lanes import by_one_lane
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
+from kscope.fixes.work.passes import passes
 from kscope.model.contract.fixes import Kind
 
 

@@ -23,7 +23,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
                "memory.elements:elements", "memory.blocked:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"),
-    "MEM106": ("triton.tiles:whole_rows", "memory.passes:fixes"),
+    "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),

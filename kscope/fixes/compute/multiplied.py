@@ -48,11 +48,9 @@ def loaded(setting: Setting) -> tuple[float, float]:
     code, threads, n = setting.code, getattr(setting.code, "threads", None), rows(setting)
     if threads is None or not n:
         return 0.0, 0.0
-    out = []
-    for space in ("global", "shared"):
-        loads = code.where(lambda ins, op, space=space: op.space == space and op.access == "load")
-        out.append(sum(threads[i] * code.classes[i].bytes / 4 for i in loads) / n**3)
-    return out[0], out[1]
+    loads = code.where(lambda ins, op: op.access == "load")
+    every = [(code.classes[i].space, threads[i] * code.classes[i].bytes / 4 / n**3) for i in loads]
+    return sum(x for s, x in every if s == "global"), sum(x for s, x in every if s == "shared")
 
 
 def product(setting: Setting, text: Text, parameters: str) -> Product | None:
