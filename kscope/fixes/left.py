@@ -20,6 +20,7 @@ from kscope.fixes.work.all_lanes import by_one_lane
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
 from kscope.fixes.work.passes import passes
+from kscope.isa.families import family
 from kscope.model.contract.fixes import Kind
 
 
@@ -191,6 +192,15 @@ def _loads_apart(setting: Setting) -> float | None:
     return len(body & set(loads)) / len(body) if body else None
 
 
+def _loads_a_product(setting: Setting) -> float | None:
+    """Of global memory, by the loops around both."""
+    code = setting.code
+    loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    products = code.where(lambda ins, op: ins.opcode in TENSOR)
+    made, loaded = (sum(float(ROUNDS ** code.cfg.depth[i]) for i in code.ran(one)) for one in (products, loads))
+    return loaded / made if made else None
+
+
 def _rounds_a_load(setting: Setting) -> float | None:
     """In the innermost loop that has the most of them."""
     code = setting.code
@@ -212,6 +222,7 @@ WORD, WIDEST = 4, 16
 STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
 Count = tuple[str, Callable[[Setting], float | None]]
+TENSOR = family("mma_sync")
 ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
 BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", _sectors),
@@ -219,6 +230,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
+    ("MEM101", "jam"): ("warp loads a product of fragments", _loads_a_product),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),

@@ -17,7 +17,7 @@ MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": (
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
-        "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along",
+        "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along", "compute.fragments:fixes",
     ),
     "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes"),
@@ -27,7 +27,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),
-    "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "memory.jammed:fixes"),
+    "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "memory.jammed:fixes", "compute.fragments:fixes"),
     "MEM118": ("memory.jammed:fixes",),
     "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes",),
     "MEM116": ("memory.qualifiers:fixes",), "CMP203": ("compute.literals:fixes",),

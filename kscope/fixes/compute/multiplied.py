@@ -15,6 +15,7 @@ from kscope.fixes.given.source import constants
 
 if TYPE_CHECKING:
     from kscope.fixes.given.text import Text
+    from kscope.model.kernel import Launch
 
 LARGEST, BLOCKS = 128, 16  # rows of the matrices that are played, and blocks: some tenths of a second
 DRAWN = 100  # numbers are drawn from -DRAWN to DRAWN
@@ -58,22 +59,28 @@ def product(setting: Setting, text: Text, parameters: str) -> Product | None:
     parameters: the text between the brackets of its head."""
     given = [" ".join(p.split()) for p in parameters.split(",")]
     pointers = [m for p in given if (m := _POINTER.match(p)) is not None]
-    others = [p for p in given if not _POINTER.match(p)]
-    factors = [m["name"] for m in pointers if m["const"]]
-    out = [m["name"] for m in pointers if not m["const"]]
+    factors, out = ([m["name"] for m in pointers if bool(m["const"]) is kept] for kept in (True, False))
     n, launch = rows(setting), setting.launch
-    if len(factors) != 2 or len(out) != 1 or launch is None or not n or launch.grid[2] * launch.block[2] > 1:
+    if len(factors) != 2 or len(out) != 1 or launch is None or not n:
         return None
-    name = _size(text.code, others, n, constants(setting.lines(text.file)))
-    small = math.lcm(n // launch.grid[0], n // launch.grid[1])  # a block's rows and columns
-    small = 2 * small if 2 * small <= LARGEST else small
-    grid = small * launch.grid[0] // n, small * launch.grid[1] // n
-    if name is None or not small or small > LARGEST or n % small or grid[0] * grid[1] > BLOCKS:
+    name = _size(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
+    small = _small(launch, n)
+    if name is None or not small:
         return None
+    shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
     for a, b in (factors, factors[::-1]):
-        if _right(text.code, (a, b, out[0], name), small, (grid, launch.block[:2])):
+        if _right(text.code, (a, b, out[0], name), small, shape):
             return Product(a, b, out[0], name, small * small)
     return None
+
+
+def _small(launch: Launch, n: int) -> int:
+    """Rows of matrices of few blocks, two each way where that is not too many; 0 where there are none."""
+    small = math.lcm(n // launch.grid[0], n // launch.grid[1])  # a block's rows and columns
+    small = 2 * small if 2 * small <= LARGEST else small
+    blocks = small**2 * launch.grid[0] * launch.grid[1] // n**2
+    flat = launch.grid[2] == launch.block[2] == 1
+    return small if flat and small <= LARGEST and not n % small and blocks <= BLOCKS else 0
 
 
 def _size(code: str, others: list[str], n: int, known: dict[str, int]) -> str | None:

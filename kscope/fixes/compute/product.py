@@ -92,9 +92,9 @@ def fixes(asked: Asked) -> list[Fix]:
             code=code,
             parameters={"tile": TILE, "depth": DEEP, "sums": EACH * EACH, "block.x": THREADS},
             conditions=[
+                reads(f"{c} = {a} {b}, square and row by row", "its one sum and its one store") if played is None else
                 proved(f"{c} = {a} {b}, square and row by row", "values", played.compared,
-                       "its text played on whole numbers drawn at random, all results compared") if played is not None
-                else reads(f"{c} = {a} {b}, square and row by row", "its one sum and its one store"),
+                       "the kernel played on whole numbers drawn at random, every result compared"),
                 reads(f"{n} is a multiple of {TILE}", f"it is {known}") if known else
                 Condition(holds=f"{n} is a multiple of {TILE}", state="check", why="there is no test for the edges"),
             ],
