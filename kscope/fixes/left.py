@@ -175,7 +175,7 @@ def _loaded(setting: Setting) -> float | None:
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:
         return None
-    body = code.cfg.loop_body(max(outer, key=lambda loop: outer[loop]))
+    body = code.cfg.loops[max(outer, key=lambda loop: outer[loop])].instructions
     depth = {i: len(code.cfg.loops_around(i)) for i in body}
     least = min(depth.values())
     made = sum(float(ROUNDS ** (depth[i] - least)) for i in products if i in depth)
@@ -230,6 +230,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
+    ("MEM112", "jam"): ("words loaded from global memory a multiplication", _loaded),
     ("MEM101", "jam"): ("warp loads a product of fragments", _loads_a_product),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
-from kscope.fixes.compute import fragments, multiplied
+from kscope.engine.findings.mended import setting_of
+from kscope.fixes.compute import fragments, instances, multiplied
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import play
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text, kernel_text
 from tests.support.with_sources import changes, diagnosed
 from tools.fixes_built import lines_of, pasted, source_of
-from tools.fixes_pairs import setting
+from tools.fixes_pairs import facts, setting
 
 REVERSED = """{
   __shared__ int tile[64]; int t = threadIdx.x, i = blockIdx.x * blockDim.x + t; int own[2] = {}, s = 0;
@@ -60,9 +60,7 @@ def test_what_is_not_understood_is_refused(body: str) -> None:
 
 
 def with_text(case: str) -> tuple[Setting, Text]:
-    found = setting(case)
-    assert found is not None
-    found = replace(found, lines=lines_of)
+    found = setting_of(facts(case), lines_of)
     text = kernel_text(found)
     assert text is not None
     return found, text
@@ -189,3 +187,39 @@ def test_templates_whose_instances_make_something_else(was: str, becomes: str) -
     wrong = Text(text.file, text.first, text.code.replace(was, becomes))
     assert fragments._same(one, wrong, names, more) == 0
     assert fragments._same(one, text, names, fragments._Instance({"TM": 4, "TN": 2}, (16, 32))) == 0
+
+
+def test_instances_with_more_results() -> None:
+    (fix,) = changes("steps.one", "MEM112")
+    assert fix.code == "steps<4><<<dim3(16, 16), 256>>>(..., part * 4);"
+    assert fix.conditions[0].by == "values" and fix.conditions[0].ran == 8192
+    assert fix.proof[0].after == 0.25 * fix.proof[0].before
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("tx * R + r]", "tx + r * 16 + R - 1]"),  # outside of the tile's columns with four
+        ("ty * R + r)", "ty * R + r * r)"),
+        ("u[r] * v[c]", "u[r] * v[r]"),
+        ("u[r] * v[c]", "u[r] * v[c] * R"),
+        ("int T = 16 * R", "int T = 16"),
+        ("[32][T + 4]", "[32][16 + 4]"),
+    ],
+)
+def test_instances_that_make_something_else(was: str, becomes: str) -> None:
+    one, text = with_text("steps.one")
+    assert was in text.code
+    wrong = Text(text.file, text.first, text.code.replace(was, becomes))
+    kernel = instances._kernel(one, wrong)
+    assert kernel is not None and instances._larger(kernel, 4) is None
+
+
+def test_a_number_that_could_be_several_is_not_guessed() -> None:
+    """Shared memory that the kernel needs no more than half of: how much of it is filled nobody can tell."""
+    one, text = with_text("steps.one")
+    free = Text(
+        text.file, text.first, text.code.replace("as[32][T + 4], bs[32][T + 4]", "as[99][T + 4], bs[99][T + 4]")
+    )
+    kernel = instances._kernel(one, free)
+    assert kernel is not None and instances._larger(kernel, 4) is None

@@ -1,8 +1,5 @@
-"""A kernel's text played on whole numbers: all threads of a block step by step together, block after block.
-
-One of the orders in which a GPU may run them; text that depends on the order is wrong anyway. Sums of whole numbers
-are exact, so that two texts, or a text and a formula, give the same or do not.
-"""
+"""A kernel's text played on whole numbers: all threads of all blocks step by step together, one of the orders in which
+a GPU may run them. Sums of whole numbers are exact, so that two texts give the same or do not."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 
-STEPS = 40_000_000  # numbers that are worked on in all, some tenths of a second (judged)
+STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 ROUNDS = 4096  # of one loop
 _CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs}
 Values = Any
@@ -39,34 +36,47 @@ class Left(Exception):
     """No thread is left."""
 
 
+class Played(Struct, frozen=True):
+    """What a play took: elements that threads loaded from global memory, and words of shared memory a block."""
+
+    loads: int
+    shared: int
+
+
 def play(
     text: str, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int]
-) -> None:  # fmt: skip
+) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
-    pointers; numbers: what other names stand for. Raises Unplayable."""
+    pointers; numbers: what other names stand for. Raises Unplayable, also where something is read that nobody has
+    written."""
     body = Parser(text).body()
     try:
-        for y in range(grid[1]):
-            for x in range(grid[0]):
-                _Block(grid, block, (x, y), memory, numbers).run(body)
+        one = _Threads(grid, block, memory, numbers)
+        one.run(body)
+        return Played(one.loads, one.shared)
     except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise Unplayable(str(error)) from error
 
 
-class _Block:
-    """The threads of one block. Local arrays have a row for each element, and in it a number for each thread."""
+class _Threads:
+    """All threads. Local arrays have a row for each element, and in it a number for each thread; shared ones a number
+    for each block."""
 
     def __init__(
-        self, grid: tuple[int, int], block: tuple[int, int], at: tuple[int, int], memory: dict[str, Any],
-        numbers: Mapping[str, int],
-    ) -> None:  # fmt: skip
-        self.threads = block[0] * block[1]
-        each = np.arange(self.threads)
+        self, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int]
+    ) -> None:
+        size, self.blocks = block[0] * block[1], grid[0] * grid[1]
+        self.threads = size * self.blocks
+        self.each = np.arange(self.threads)
+        self.block, lane = self.each // size, self.each % size
         self.memory, self.steps = memory, STEPS
+        self.loads = self.shared = 0
+        self.written: dict[str, Any] = {}  # of an array here, which elements have a value
         self.names: dict[str, Values] = {
-            **numbers, "threadIdx.x": each % block[0], "threadIdx.y": each // block[0], "threadIdx.z": 0,
-            "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1, "blockIdx.x": at[0], "blockIdx.y": at[1],
-            "blockIdx.z": 0, "gridDim.x": grid[0], "gridDim.y": grid[1], "gridDim.z": 1,
+            **numbers, "threadIdx.x": lane % block[0], "threadIdx.y": lane // block[0], "threadIdx.z": 0,
+            "blockDim.x": block[0], "blockDim.y": block[1], "blockDim.z": 1, "blockIdx.x": self.block % grid[0],
+            "blockIdx.y": self.block // grid[0], "blockIdx.z": 0, "gridDim.x": grid[0], "gridDim.y": grid[1],
+            "gridDim.z": 1,
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0) for name in memory}
         self.arrays: dict[str, tuple[Any, tuple[int, ...], bool]] = {}  # elements, dimensions, whether shared
@@ -132,10 +142,12 @@ class _Block:
 
     def _array(self, name: str, dims: tuple[int, ...], value: Node | None, *, shared: bool) -> None:
         count = int(np.prod(dims))
-        self._pay(count if shared else count * self.threads)
-        shape = (count,) if shared else (count, self.threads)
+        shape = count, self.blocks if shared else self.threads
+        self._pay(shape[0] * shape[1])
         self.arrays[name] = np.zeros(shape, dtype=np.int64), dims, shared
         self.names[name] = Pointer(f"[{name}]", 0)
+        self.written[f"[{name}]"] = np.full(shape, value is not None)
+        self.shared += count * shared
         if value is not None and (value[0] != "list" or any(x != ("number", 0) for x in value[1])):
             raise Unplayable("values of an array")
 
@@ -217,29 +229,39 @@ class _Block:
         name, at, within = self._place(target)
         if within:
             raise Unplayable("a row of an array")
-        where = np.broadcast_to(np.asarray(at), (self.threads,))[self.on]
-        what = np.broadcast_to(np.asarray(value), (self.threads,))[self.on]
-        cells, private = self._cells(name)
+        cells, of = self._cells(name)
+        every = bool(self.on.all())
+        where, what = np.broadcast_to(at, self.on.shape), np.broadcast_to(value, self.on.shape)
+        if not every:
+            where, what, of = where[self.on], what[self.on], of[self.on] if of is not None else None
         if where.size and not (where.min() >= 0 and where.max() < len(cells)):
             raise Unplayable("out of bounds")
-        if private:
-            cells[where, np.flatnonzero(self.on)] = what
-        else:
-            cells[where] = what
+        place = (where, of) if of is not None else where
+        cells[place] = what
+        if name in self.written:
+            self.written[name][place] = True
 
     def _load(self, name: str, at: Values) -> Values:
         self._pay(self.threads)
-        cells, private = self._cells(name)
-        where = np.where(self.on, at, 0)
+        cells, of = self._cells(name)
+        every = bool(self.on.all())
+        where = np.asarray(at) if every else np.where(self.on, at, 0)
         if where.min() < 0 or where.max() >= len(cells):
             raise Unplayable("out of bounds")
-        return cells[where, np.arange(self.threads)] if private else cells[where]
+        self.loads += int(self.on.sum()) * (name in self.memory)
+        place = (where, of) if of is not None else where
+        if name in self.written:
+            known = self.written[name][place]
+            if not (known.all() if every else np.broadcast_to(known, self.on.shape)[self.on].all()):
+                raise Unplayable("a value that nobody wrote")
+        return cells[place]
 
-    def _cells(self, name: str) -> tuple[Any, bool]:
+    def _cells(self, name: str) -> tuple[Any, Any]:
+        """An array's elements, and which column of them is whose; None for memory, which is everybody's."""
         if name.startswith("["):
             cells, _, shared = self.arrays[name[1:-1]]
-            return cells, not shared
-        return self.memory[name], False
+            return cells, self.block if shared else self.each
+        return self.memory[name], None
 
     def _place(self, node: Node) -> tuple[str, Values, tuple[int, ...]]:
         """(array, element, the dimensions that are not indexed yet) of `base[at]`."""
