@@ -166,8 +166,9 @@ def _exchanges(setting: Setting) -> float:
     return 0 if code.where(lambda ins, op: ins.opcode == "SHFL") else len(barriers)
 
 
-def _loaded(setting: Setting) -> float | None:
-    """Of the outermost loop with most multiplications, by the rounds that its inner loops are taken for."""
+def _loaded(setting: Setting, *, whole: bool = False) -> float | None:
+    """Of the outermost loop with most multiplications; `whole`: with its inner loops, by the rounds that they are taken
+    for."""
     code = setting.code
     products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
     products = products or code.where(lambda ins, op: ins.opcode in ("FADD", "FADD2", "FMNMX"))
@@ -175,7 +176,8 @@ def _loaded(setting: Setting) -> float | None:
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:
         return None
-    body = code.cfg.loops[max(outer, key=lambda loop: outer[loop])].instructions
+    most = max(outer, key=lambda loop: outer[loop])
+    body = code.cfg.loops[most].instructions if whole else code.cfg.loop_body(most)
     depth = {i: len(code.cfg.loops_around(i)) for i in body}
     least = min(depth.values())
     made = sum(float(ROUNDS ** (depth[i] - least)) for i in products if i in depth)
@@ -230,7 +232,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
-    ("MEM112", "jam"): ("words loaded from global memory a multiplication", _loaded),
+    ("MEM112", "jam"): ("words loaded a multiplication, in all loops", lambda setting: _loaded(setting, whole=True)),
     ("MEM101", "jam"): ("warp loads a product of fragments", _loads_a_product),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
