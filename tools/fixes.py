@@ -125,7 +125,8 @@ def built() -> tuple[list[str], list[tuple[float, Estimate | None]]]:
         promised = f"{price.speedup:.2f}x ({price.low:.2f} - {price.high:.2f})" if price else "nothing"
         inside = "" if price is None else "yes" if price.low <= gain <= price.high else "no"
         share, most = p.get("words_that_differ"), p.get("largest_difference")
-        what = "laid out anew" if p.get("laid_out_anew") else "" if share is None else f"{share:.2%}"
+        other = "laid out anew" if p.get("laid_out_anew") else "lists, in no order" if p.get("order_free") else ""
+        what = other or ("" if share is None else f"{share:.2%}")
         what += f", by {most:.0e} at most" if most else ""
         rows.append(f"| {p['case']} | {p['rule']} | {p['kind']} | {promised} | {gain:.2f}x | {inside} | {what} |")
         kept.append((gain, price))
@@ -171,7 +172,7 @@ def page() -> str:
 
 def take(path: Path) -> None:
     """Rows of case, rule, kind, before_us, after_us, words_that_differ (a share), largest_difference (relative to the
-    largest value), or laid_out_anew: in place of those of the same change, or beside them."""
+    largest value), or laid_out_anew, or order_free: in place of those of the same change, or beside them."""
     file = HERE / "measured.toml"
     text = file.read_text("utf-8")
     known = {(p["case"], p["rule"], p["kind"]): p for p in tomllib.loads(text)["proposals"]}
@@ -183,6 +184,9 @@ def take(path: Path) -> None:
         out += [f"{name} = {p[name]:.2f}" for name in ("before_us", "after_us")]
         if p.get("laid_out_anew"):
             out += ["laid_out_anew = true  # data that lie elsewhere: results are not comparable word by word", ""]
+            continue
+        if p.get("order_free"):
+            out += ["order_free = true  # places in lists go to whoever comes first, before and after", ""]
             continue
         if p.get("words_that_differ") is not None:
             out.append(f"words_that_differ = {p['words_that_differ']:.4f}")

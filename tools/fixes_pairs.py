@@ -326,7 +326,7 @@ MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "hoist": (_taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),
     "qualifier": (_taken("strong loads", lambda ins, op: op.access == "load" and "STRONG" in ins.mods),),
-    "register": (_taken("shared loads and stores", lambda ins, op: _memory(op, "shared")),),
+    "register": (_per_row, _taken("shared loads and stores", lambda ins, op: _memory(op, "shared")),),
     "fence": (_taken("fences", lambda ins, op: ins.opcode == "MEMBAR"),),
     "reciprocal": (_taken("reciprocals", lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods),),
     "build": (_compiled, _taken("moves of a register to itself", lambda ins, op: ins.opcode == "MOV" and len(

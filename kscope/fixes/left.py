@@ -16,8 +16,11 @@ from kscope.fixes.given.setting import Setting
 from kscope.fixes.memory.lane_mapping import sectors
 from kscope.fixes.memory.turned import Addressed, least
 from kscope.fixes.tile.own_rows import excess as with_data
+from kscope.fixes.work.all_lanes import by_one_lane
 from kscope.fixes.work.elected import by_lane
 from kscope.fixes.work.halved import exits
+from kscope.fixes.work.passes import passes
+from kscope.isa.families import family
 from kscope.model.contract.fixes import Kind
 
 
@@ -163,8 +166,9 @@ def _exchanges(setting: Setting) -> float:
     return 0 if code.where(lambda ins, op: ins.opcode == "SHFL") else len(barriers)
 
 
-def _loaded(setting: Setting) -> float | None:
-    """Of the outermost loop with most multiplications, by the rounds that its inner loops are taken for."""
+def _loaded(setting: Setting, *, whole: bool = False) -> float | None:
+    """Of the outermost loop with most multiplications; `whole`: with its inner loops, by the rounds that they are taken
+    for."""
     code = setting.code
     products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
     products = products or code.where(lambda ins, op: ins.opcode in ("FADD", "FADD2", "FMNMX"))
@@ -172,7 +176,8 @@ def _loaded(setting: Setting) -> float | None:
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:
         return None
-    body = code.cfg.loop_body(max(outer, key=lambda loop: outer[loop]))
+    most = max(outer, key=lambda loop: outer[loop])
+    body = code.cfg.loops[most].instructions if whole else code.cfg.loop_body(most)
     depth = {i: len(code.cfg.loops_around(i)) for i in body}
     least = min(depth.values())
     made = sum(float(ROUNDS ** (depth[i] - least)) for i in products if i in depth)
@@ -187,6 +192,15 @@ def _loads_apart(setting: Setting) -> float | None:
     around = {code.cfg.loop_of[i] for i in loads} - {None}
     body = {i for loop in around if loop is not None for i in code.cfg.loop_body(loop)}
     return len(body & set(loads)) / len(body) if body else None
+
+
+def _loads_a_product(setting: Setting) -> float | None:
+    """Of global memory, by the loops around both."""
+    code = setting.code
+    loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    products = code.where(lambda ins, op: ins.opcode in TENSOR)
+    made, loaded = (sum(float(ROUNDS ** code.cfg.depth[i]) for i in code.ran(one)) for one in (products, loads))
+    return loaded / made if made else None
 
 
 def _rounds_a_load(setting: Setting) -> float | None:
@@ -210,6 +224,7 @@ WORD, WIDEST = 4, 16
 STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
 Count = tuple[str, Callable[[Setting], float | None]]
+TENSOR = family("mma_sync")
 ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
 BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", _sectors),
@@ -217,6 +232,10 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
+    ("MEM112", "jam"): ("words loaded a multiplication, in all loops", lambda setting: _loaded(setting, whole=True)),
+    ("MEM101", "jam"): ("warp loads a product of fragments", _loads_a_product),
+    ("MEM106", "register"): ("loops that load from global memory", passes),
+    ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {

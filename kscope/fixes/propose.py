@@ -17,16 +17,18 @@ MOST = 3  # fixes of one finding that are shown: the best first
 MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": (
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
-        "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along",
+        "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along", "compute.fragments:fixes",
     ),
     "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
-    "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"), "MEM106": ("triton.tiles:whole_rows",),
+    "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"),
+    "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": ("memory.aggregate:fixes", "memory.tickets:fixes"),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),
-    "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "memory.jammed:fixes"),
+    "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "memory.jammed:fixes", "compute.fragments:fixes",
+               "compute.instances:fixes"),
     "MEM118": ("memory.jammed:fixes",),
     "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes",),
     "MEM116": ("memory.qualifiers:fixes",), "CMP203": ("compute.literals:fixes",),
@@ -39,8 +41,9 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts"),
-    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes",),
+    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "work.parts:fixes"),
     "GRD405": ("work.longer:fixes",), "GRD404": ("work.launch:blocks", "triton.programs:programs"),
+    "ASY502": ("work.all_lanes:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip
 """Code of a rule -> what answers it, as module:function of this room, imported when the rule has found something."""

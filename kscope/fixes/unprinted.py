@@ -15,14 +15,15 @@ REASONS: dict[str, str] = {
         "of the same index would have to change with them"
     ),
     "MEM106": (
-        "which rows stay in registers or shared memory depends on their length, a value of the launch that "
-        "the code does not bound"
+        "the text shows no row that loops of one head pass over twice, or the row that was counted is longer than a "
+        "thread's registers hold: what else stays on the chip depends on the order of the blocks"
     ),
     "MEM109": "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it",
     "MEM107": "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say",
     "MEM112": (
-        "the loop is neither a product of two square matrices row by row nor each row with each column: a larger "
-        "tile of anything else takes the bounds and the layout of the data, which the code does not hold"
+        "played on numbers, the kernel makes no product of two square matrices, and no instance of its template that "
+        "makes more a thread comes out the same; nor is it each row with each column: a larger tile of anything else "
+        "takes the bounds and the layout of the data, which the code does not hold"
     ),
     "MEM115": "a stride in memory is the data's layout: who else uses it is not in the code",
     "MEM117": "the tile's shape is spread over the whole kernel: no single line of it can be changed with a proof",
@@ -73,13 +74,16 @@ REASONS: dict[str, str] = {
     ),
     "GRD402": "the number of a block says what it computes: another grid computes something else",
     "GRD403": (
-        "how much work each piece takes is in the data: dealing it out anew is another algorithm, of"
-        " which the code of this one proves nothing"
+        "how much work each piece takes is in the data, and it is neither a run of rows a block nor a sum that blocks"
+        " could add up in parts: dealing it out anew is another algorithm, of which the code of this one proves nothing"
     ),
     "GRD404": "the kernel's own indices hold the shape of its block",
     "GRD405": "how much a thread does has no name in the code that a launch could change",
     "ASY501": "how far ahead a pipeline starts is spread over its roles: no single line holds it",
-    "ASY502": "which role is short of warps or copies follows from the whole pipeline: no single line of it",
+    "ASY502": (
+        "the copies are no rounds of one lane that could be its warp's: which role is short of warps or copies follows "
+        "from the whole pipeline, no single line of it"
+    ),
     "ASY503": (
         "an epilogue beside the next tile's products needs a second accumulator and its own warps: another "
         "kernel"

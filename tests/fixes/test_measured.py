@@ -97,12 +97,13 @@ def test_a_function_that_makes_addresses_is_changed(case: str, diagnosis: Callab
 
 
 def test_enough_was_built() -> None:
-    assert len(PROMISED) >= 50
+    assert len(PROMISED) >= 84
     assert len(MEASURED["layouts"]) >= 8
     same = [p for p in MEASURED["proposals"] if p.get("largest_difference") == 0]
     assert len(same) >= 35, "most are the same to the last bit"
-    compared = [p["largest_difference"] for p in MEASURED["proposals"] if "largest_difference" in p]
-    assert max(compared) < 1e-4, "the others round differently"
+    compared = {p["case"]: p["largest_difference"] for p in MEASURED["proposals"] if "largest_difference" in p}
+    assert compared.pop("layernorm_bf16.scalar") < 2**-7, "a step of bf16"
+    assert max(compared.values()) < 1e-4, "the others round differently"
 
 
 def test_the_kernels_are_the_source(tmp_path: Path) -> None:

@@ -96,7 +96,6 @@ def test_launches_and_other_words(case: str, better: str, code: str, words: str)
         ("tail_effect.slow", "GRD402"),  # the block's number says what it writes
         ("moe_list.block", "MEM109"),  # counted in the block already
         ("embed_grad.scatter", "MEM109"),  # the index has no bound
-        ("gemm_f32.reg1d", "MEM112"),  # several results a thread already
     ],
 )
 def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:

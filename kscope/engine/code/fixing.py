@@ -138,7 +138,8 @@ def _checked(old: Subject, new: Subject, finding: Finding, fix: Fix) -> Checked:
         return base
     import msgspec
 
-    enough = LEAST.get(fix.kind, 0.0) * was[1]
+    own = fix.proof[0].after / fix.proof[0].before if fix.kind == "tile" and fix.proof and fix.proof[0].before else 0.0
+    enough = max(LEAST.get(fix.kind, 0.0), own) * was[1]  # of tiles that are made larger the proposal says what is left
     has = "no" if now[1] >= was[1] else "yes" if now[1] <= enough else "partly"
     return msgspec.structs.replace(base, what=was[0], old=was[1], new=now[1], has=has)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import re
 
-from kscope.fixes.given.conditions import reads
+from kscope.fixes.compute.multiplied import loaded, product, rows
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import kernel_text, plain
@@ -13,6 +14,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TILE, DEEP, EACH = 128, 8, 8  # rows and columns of a block's tile, its depth, rows and columns of a thread's sums
 THREADS = (TILE // EACH) ** 2
+LESS = 1.5  # times what a multiplication loads now: for less a new kernel is not worth its lines (judged)
 _SUM = re.compile(
     r"(?P<sum>\w+)\s*\+=\s*(?P<a>\w+)\s*\[(?P<at_a>[^][]+)\]\s*\*\s*(?P<b>\w+)\s*\[(?P<at_b>[^][]+)\]\s*;"
 )
@@ -59,28 +61,28 @@ KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameter
 
 def fixes(asked: Asked) -> list[Fix]:
     text, launch = kernel_text(asked.setting), asked.setting.launch
-    if text is None or launch is None or launch.threads * launch.blocks < asked.setting.sms * TILE**2:
-        return []  # one result a thread: fewer tiles than SMs would leave some without
-    head, sums, stores = _HEAD.search(text.code), list(_SUM.finditer(text.code)), list(_STORE.finditer(text.code))
-    written = [s for s in stores if re.search(rf"\*\s*(?:__restrict__\s+)?{s['c']}\s*(?=[,)])", text.code)]
-    if head is None or len(written) != 1 or len(sums) > 1:
+    head = _HEAD.search(text.code) if text is not None else None
+    if text is None or launch is None or head is None:
         return []
-    out = written[0]
-    found = _square(sums[0], out) if sums and "__shared__" not in text.code else _shared(text.code, out)
-    if found is None:
-        return []
-    a, b, n, total = found
+    played = product(asked.setting, text, head["parameters"])
+    found = (played.a, played.b, played.n, played.c, "sum[i][j]") if played is not None else _read(text.code)
+    results = rows(asked.setting) ** 2 if played is not None else launch.threads * launch.blocks
+    if found is None or results < asked.setting.sms * TILE**2:
+        return []  # fewer tiles than SMs would leave some without
+    a, b, n, c, value = found
     floats = all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{x}\s*(?:,|$)", head["parameters"])
-                 for x in (a, b, out["c"]))  # fmt: skip
-    value = re.sub(rf"\b{total}\b", "sum[i][j]", out["value"].strip())
+                 for x in (a, b, c))  # fmt: skip
     known = constants(asked.setting.lines(text.file)).get(n, 0)
     passed = bool(re.search(rf"\bint\s+{n}\s*$", head["parameters"]))
     if not floats or value != "sum[i][j]" or not (passed or known) or known % TILE:
         return []
     loads = 2 * TILE * DEEP / (TILE * TILE * DEEP)
+    now = loaded(asked.setting) if played is not None else (2.0, 0.0)
+    if now[0] < LESS * loads and now[1] < LESS * 2 * EACH / EACH**2:
+        return []
     code = KERNEL.format(
         threads=THREADS, name=head["name"], parameters=head["parameters"], tile=TILE, deep=DEEP, across=TILE // EACH,
-        each=EACH, A=a, B=b, C=out["c"], n=n, value=value,
+        each=EACH, A=a, B=b, C=c, n=n, value=value,
     )  # fmt: skip
     return [
         Fix(
@@ -90,17 +92,21 @@ def fixes(asked: Asked) -> list[Fix]:
             code=code,
             parameters={"tile": TILE, "depth": DEEP, "sums": EACH * EACH, "block.x": THREADS},
             conditions=[
-                reads(f"{out['c']} = {a} {b}, square and row by row", "its one sum and its one store"),
+                reads(f"{c} = {a} {b}, square and row by row", "its one sum and its one store") if played is None else
+                proved(f"{c} = {a} {b}, square and row by row", "values", played.compared,
+                       "the kernel played on whole numbers drawn at random, every result compared"),
                 reads(f"{n} is a multiple of {TILE}", f"it is {known}") if known else
                 Condition(holds=f"{n} is a multiple of {TILE}", state="check", why="there is no test for the edges"),
             ],
             proof=[
                 Proof(
-                    what="elements loaded from global memory a multiplication", before=2, after=round(loads, 4),
+                    what="elements loaded from global memory a multiplication", before=round(now[0], 4),
+                    after=round(loads, 4),
                     how=f"{TILE} rows and columns of depth {DEEP} serve {TILE} x {TILE} x {DEEP} multiplications",
                 ),
                 Proof(
-                    what="loads of shared memory a multiplication", before=0, after=2 * EACH / EACH**2,
+                    what="loads of shared memory a multiplication", before=round(now[1], 4),
+                    after=2 * EACH / EACH**2,
                     how=f"{2 * EACH} values serve {EACH} x {EACH}",
                 ),
             ],
@@ -112,6 +118,20 @@ def fixes(asked: Asked) -> list[Fix]:
 
 Found = tuple[str, str, str, str]
 """Names of the factors, of n, of the sum."""
+
+
+def _read(code: str) -> tuple[str, str, str, str, str] | None:
+    """Names of the factors, of n, of the result, and what is stored, as the text reads."""
+    sums, stores = list(_SUM.finditer(code)), list(_STORE.finditer(code))
+    written = [s for s in stores if re.search(rf"\*\s*(?:__restrict__\s+)?{s['c']}\s*(?=[,)])", code)]
+    if len(written) != 1 or len(sums) > 1:
+        return None
+    (out,) = written
+    found = _square(sums[0], out) if sums and "__shared__" not in code else _shared(code, out)
+    if found is None:
+        return None
+    a, b, n, one = found
+    return a, b, n, out["c"], re.sub(rf"\b{one}\b", "sum[i][j]", out["value"].strip())
 
 
 def _square(one: re.Match[str], out: re.Match[str]) -> Found | None:

@@ -67,7 +67,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 )
             ],
             costs=[f"{(TOGETHER - 1) * len(one.kept)} registers a thread"],
-            price=None,  # registers and what the loads hid were not timed
+            price=asked.finding.estimate,
         )
     ]  # fmt: skip
 
@@ -102,7 +102,7 @@ def overlapped(asked: Asked) -> list[Fix]:
                       how=f"{len(chained)} loads whose address is the data of the load before (address slices)")
             ],
             costs=[f"{(rounds - 1) * len(one.kept)} registers a thread"],
-            price=None,  # it was not timed as printed
+            price=asked.finding.estimate,
         )
     ]  # fmt: skip
 

@@ -66,7 +66,7 @@ def _counted(asked: Asked, name: str, count: int, edits: list[Edit], atomics: tu
             )
         ],
         costs=[f"{8 * count} bytes of shared memory a block, three barriers"],
-        price=None,  # what stays of the contention was not timed
+        price=asked.finding.estimate,
     )  # fmt: skip
 
 

@@ -1,0 +1,110 @@
+"""Whether a kernel's text makes the product of two square matrices: played on matrices drawn at random."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.source import constants
+
+if TYPE_CHECKING:
+    from kscope.fixes.given.text import Text
+    from kscope.model.kernel import Launch
+
+LARGEST, BLOCKS = 128, 16  # rows of the matrices that are played, and blocks: some tenths of a second
+DRAWN = 100  # numbers are drawn from -DRAWN to DRAWN
+_POINTER = re.compile(r"^(?P<const>const\s+)?float\s*\*\s*(?:__restrict__\s+)?(?P<name>\w+)$")
+
+
+class Product(Struct, frozen=True):
+    """Names of the factors, of what is written, of the number of rows; how many numbers came out right."""
+
+    a: str
+    b: str
+    c: str
+    n: str
+    compared: int
+
+
+def rows(setting: Setting) -> int:
+    """Rows of the square matrix that a launch writes, each element once; 0 where what it wrote is none."""
+    code, launch = setting.code, setting.launch
+    threads = getattr(code, "threads", None)
+    if launch is None or threads is None:
+        return 0
+    stores = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "store"))
+    words = sum(total(threads, [i]) * code.classes[i].bytes / 4 for i in stores)
+    n = math.isqrt(int(words))
+    return n if n * n == words and not n % launch.grid[0] and not n % launch.grid[1] else 0
+
+
+def loaded(setting: Setting) -> tuple[float, float]:
+    """(elements of global memory, of shared memory) that threads load for each multiplication of the product."""
+    code, threads, n = setting.code, getattr(setting.code, "threads", None), rows(setting)
+    if threads is None or not n:
+        return 0.0, 0.0
+    loads = code.where(lambda ins, op: op.access == "load")
+    every = [(code.classes[i].space, threads[i] * code.classes[i].bytes / 4 / n**3) for i in loads]
+    return sum(x for s, x in every if s == "global"), sum(x for s, x in every if s == "shared")
+
+
+def product(setting: Setting, text: Text, parameters: str) -> Product | None:
+    """The product that a kernel of three matrices makes; None where it makes anything else, or cannot be played.
+    parameters: the text between the brackets of its head."""
+    given = [" ".join(p.split()) for p in parameters.split(",")]
+    pointers = [m for p in given if (m := _POINTER.match(p)) is not None]
+    factors, out = ([m["name"] for m in pointers if bool(m["const"]) is kept] for kept in (True, False))
+    n, launch = rows(setting), setting.launch
+    if len(factors) != 2 or len(out) != 1 or launch is None or not n:
+        return None
+    name = _size(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
+    small = _small(launch, n)
+    if name is None or not small:
+        return None
+    shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
+    for a, b in (factors, factors[::-1]):
+        if _right(text.code, (a, b, out[0], name), small, shape):
+            return Product(a, b, out[0], name, small * small)
+    return None
+
+
+def _small(launch: Launch, n: int) -> int:
+    """Rows of matrices of few blocks, two each way where that is not too many; 0 where there are none."""
+    small = math.lcm(n // launch.grid[0], n // launch.grid[1])  # a block's rows and columns
+    small = 2 * small if 2 * small <= LARGEST else small
+    blocks = small**2 * launch.grid[0] * launch.grid[1] // n**2
+    flat = launch.grid[2] == launch.block[2] == 1
+    return small if flat and small <= LARGEST and not n % small and blocks <= BLOCKS else 0
+
+
+def _size(code: str, others: list[str], n: int, known: dict[str, int]) -> str | None:
+    """The name of the number of rows: the one parameter that is no pointer, or a constant of the file."""
+    if others:
+        match = re.fullmatch(r"(?:const\s+)?int\s+(\w+)", others[0])
+        return match[1] if match is not None and len(others) == 1 else None
+    found = [name for name, value in known.items() if value == n and re.search(rf"\b{name}\b", code)]
+    return found[0] if len(found) == 1 else None
+
+
+def _right(
+    code: str, names: tuple[str, str, str, str], n: int, shape: tuple[tuple[int, int], tuple[int, int]]
+) -> bool:  # fmt: skip
+    import numpy as np
+
+    from kscope.fixes.given.played import play
+
+    a, b, c, size = names
+    drawn = np.random.default_rng(n)
+    left, right = (drawn.integers(-DRAWN, DRAWN, n * n) for _ in range(2))
+    made = np.full(n * n, 2 * n * DRAWN**2)  # what is left out shows: no result is as large
+    try:
+        play(code[code.index("{") :], *shape, {a: left.copy(), b: right.copy(), c: made}, {size: n})
+    except Unplayable:
+        return False
+    return bool(np.array_equal(made.reshape(n, n), left.reshape(n, n) @ right.reshape(n, n)))
