@@ -147,7 +147,7 @@ def test_fuller_warps_bring_little_at_once_where_each_makes_one_pass(
 
 
 def test_work_shared_among_few_is_joined_by_few(facts: Callable[[str], Facts]) -> None:
-    """Four threads can share a thread's rounds: a device with room for a thousand times the blocks writes no more parts."""
+    """Four threads can share a thread's rounds: room for a thousand times the blocks writes no more."""
     known, rule_ = facts("list_walk.serial"), SmallGrid()
     path = known.estimate.latency_floor
     assert path is not None and 3 < known.patterns.pieces(path.walk).most < 5
