@@ -78,11 +78,14 @@ class GpuIdle(TimelineRule):
             return PASSED
         main = max(shares, key=lambda c: shares[c])
         places = view.causes.places(main)[:3]
+        most = view.calls_named("alloc")[:1] if main == "allocation" else []
+        calls = "".join(f", most in {count:,} calls of {quoted(name)}" for name, count, _ in most)
+        doing = view.in_its_words(WORDS[main])
         where = f", under {', '.join(quoted(name) for name, _ in places)}" if places else ""
         return self.finding(
-            title=f"The GPU is idle {percent(total)} of the time behind {WORDS[main]}",
+            title=f"The GPU is idle {percent(total)} of the time behind {doing}",
             why=(
-                f"{view.a_step(shares[main] * view.span_us)} the host is in {WORDS[main]}{where} while the GPU has "
+                f"{view.a_step(shares[main] * view.span_us)} the host is in {doing}{calls}{where} while the GPU has "
                 f"nothing to do ({counted(view.causes.gaps.count(main), 'gap')})."
             ),
             fix=FIXES[main],
