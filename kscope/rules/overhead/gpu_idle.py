@@ -62,6 +62,8 @@ FIXES = {
     "code_loading": "warm up before the steps that count; CUDA_MODULE_LOADING=EAGER moves it to the start",
     "start_up": "make streams, events, pools and communicators once, before the steps",
 }
+POOL = "keep what the pool frees (cudaMemPoolAttrReleaseThreshold, 0 by default), buffers reused across steps"
+"""Instead of a pool, where the calls are a pool's already. CUDA Programming Guide, Stream Ordered Memory Allocator."""
 
 
 class GpuIdle(TimelineRule):
@@ -88,7 +90,7 @@ class GpuIdle(TimelineRule):
                 f"{view.a_step(shares[main] * view.span_us)} the host is in {doing}{calls}{where} while the GPU has "
                 f"nothing to do ({counted(view.causes.gaps.count(main), 'gap')})."
             ),
-            fix=FIXES[main],
+            fix=POOL if any("Async" in name for name, _, _ in most) else FIXES[main],
             evidence=[
                 derived(f"idle: {words}", shares[cause], "", "gaps between GPU operations / window")
                 for cause, words in WORDS.items()

@@ -11,7 +11,7 @@ import pytest
 
 from kscope.engine.run import analyze_paths
 from kscope.features.timeline.operations.api_names import as_hip
-from kscope.model.contract.analysis import TimelineAnalysis, from_json, to_json
+from kscope.model.contract.analysis import Finding, TimelineAnalysis, from_json, to_json
 from kscope.reports import Options, render
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
@@ -172,14 +172,20 @@ def test_copies_are_told_in_units_that_show_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("api", ["cuda", "hip"])
 def test_advice_names_the_api_of_the_recording(api: str, tmp_path: Path) -> None:
     """Launches that are late, and an allocation that lasts, of a program on an AMD device and on an NVIDIA one."""
-    events = []
-    for i in range(60):
-        events += [*launch(i + 1, 300 * i, 300 * i + 5, 3), event("cuda_runtime", "cudaMalloc", 300 * i + 10, 200)]
-    for one in events:
-        one["name"] = one["name"].replace("cuda", api)
-    found = {f.code: f for f in made(tmp_path, events).findings}
-    assert f'most in 59 calls of "{api}Malloc"' in found["OVH602"].why and f"({api}MallocAsync)" in found["OVH602"].fix
-    assert f"a {api.upper()} graph of the step" in found["OVH601"].fix
+
+    def found(apart: int, call: str = "") -> dict[str, Finding]:
+        events = []
+        for i in range(60):
+            events += launch(i + 1, apart * i, apart * i + 5, 3)
+            events += [event("cuda_runtime", call, apart * i + 10, apart - 100)] if call else []
+        for one in events:
+            one["name"] = one["name"].replace("cuda", api)
+        return {f.code: f for f in made(tmp_path, events).findings}
+
+    single, pool = (found(300, call)["OVH602"] for call in ("cudaMalloc", "cudaMallocAsync"))
+    assert f'most in 59 calls of "{api}Malloc"' in single.why and f"({api}MallocAsync)" in single.fix
+    assert f'calls of "{api}MallocAsync"' in pool.why and f"({api}MemPoolAttrReleaseThreshold" in pool.fix
+    assert f"a {api.upper()} graph of the step" in found(20)["OVH601"].fix
     assert as_hip("warm up; CUDA_MODULE_LOADING=EAGER moves it") == "warm up"
 
 
