@@ -10,7 +10,7 @@ from kscope.model.errors import one_line
 from kscope.model.quoted import quoted
 from kscope.model.units import at_most, counted, span
 from kscope.model.units import precision as precision
-from kscope.model.units import si as si
+from kscope.model.units import si as in_units
 from kscope.model.units import times as times
 from kscope.reports._reasons import REASONS
 
@@ -82,6 +82,11 @@ def number(value: float | None) -> str:
     if value == int(value) or abs(value) >= 1e4:
         return f"{value:,.0f}" if abs(value) < 1e15 else f"{value:.4g}"
     return f"{value:.4g}"
+
+
+def si(value: float, unit: str) -> str:
+    """1.58 TB/s from 1.58e12."""
+    return in_units(float(value), unit)
 
 
 def rates(roof: Roofline) -> str:

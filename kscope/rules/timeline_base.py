@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import structs
+
 from kscope.features.estimate.gains import of_program as gain
 from kscope.model.contract.analysis import Estimate, Evidence, Finding, Regime
 from kscope.model.quoted import quoted
@@ -35,7 +37,8 @@ class TimelineRule(AnyRule):
 
     def run(self, view: TimelineView) -> Outcome:
         """Check the needs, then the rule itself."""
-        return self.missing(view) or self.check(view)
+        found = self.missing(view) or self.check(view)
+        return structs.replace(found, fix=view.in_its_words(found.fix)) if isinstance(found, Finding) else found
 
     def missing(self, view: TimelineView) -> Missing | None:
         timeline, facts = view.timeline, view.facts

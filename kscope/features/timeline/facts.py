@@ -14,6 +14,7 @@ from kscope.features.timeline.gaps.gaps import Causes
 from kscope.features.timeline.gaps.launch_sequences import Sequences
 from kscope.features.timeline.gaps.waits import Waits
 from kscope.features.timeline.operations import busy_time
+from kscope.features.timeline.operations.api_names import as_hip
 from kscope.features.timeline.operations.counters import Sampled, sampled
 from kscope.features.timeline.operations.intervals import Cover, union
 from kscope.features.timeline.operations.launches import TimelineFacts
@@ -25,7 +26,7 @@ from kscope.features.timeline.operations.single_precision import Single, single_
 from kscope.features.timeline.operations.steady import LEAST_OPERATIONS, TIMES
 from kscope.features.timeline.operations.torch_compile import Compiled, find_compiled
 from kscope.features.timeline.operations.unseen import Unseen, unseen
-from kscope.model.columns import column
+from kscope.model.columns import column, distinct
 from kscope.model.contract.job import CommunicationFigures
 from kscope.model.contract.timeline_figures import CopyFigures, TopKernel
 from kscope.model.timeline import Timeline
@@ -64,6 +65,15 @@ class TimelineView:
         ops, (low, high, _) = self.timeline.ops, self.facts.window
         names = ops.name[(ops.end > low) & (ops.start < high)]
         return self.facts.steps is None and int(np.bincount(names).max(initial=0)) < TIMES and self.computing < BUSY
+
+    @cached_property
+    def _hip(self) -> bool:
+        names, calls = self.timeline.names, distinct(self.timeline.calls.name)[0].tolist()
+        return any(names[n].startswith("hip") for n in calls)
+
+    def in_its_words(self, advice: str) -> str:
+        """With the names of the API that the program calls."""
+        return as_hip(advice) if self._hip else advice
 
     @cached_property
     def unseen(self) -> Unseen:

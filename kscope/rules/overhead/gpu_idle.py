@@ -62,6 +62,8 @@ FIXES = {
     "code_loading": "warm up before the steps that count; CUDA_MODULE_LOADING=EAGER moves it to the start",
     "start_up": "make streams, events, pools and communicators once, before the steps",
 }
+POOL = "keep what the pool frees (cudaMemPoolAttrReleaseThreshold, 0 by default), buffers reused across steps"
+"""Instead of a pool, where the calls are a pool's already. CUDA Programming Guide, Stream Ordered Memory Allocator."""
 
 
 class GpuIdle(TimelineRule):
@@ -78,14 +80,17 @@ class GpuIdle(TimelineRule):
             return PASSED
         main = max(shares, key=lambda c: shares[c])
         places = view.causes.places(main)[:3]
+        most = view.calls_named("alloc")[:1] if main == "allocation" else []
+        calls = "".join(f", most in {count:,} calls of {quoted(name)}" for name, count, _ in most)
+        doing = view.in_its_words(WORDS[main])
         where = f", under {', '.join(quoted(name) for name, _ in places)}" if places else ""
         return self.finding(
-            title=f"The GPU is idle {percent(total)} of the time behind {WORDS[main]}",
+            title=f"The GPU is idle {percent(total)} of the time behind {doing}",
             why=(
-                f"{view.a_step(shares[main] * view.span_us)} the host is in {WORDS[main]}{where} while the GPU has "
+                f"{view.a_step(shares[main] * view.span_us)} the host is in {doing}{calls}{where} while the GPU has "
                 f"nothing to do ({counted(view.causes.gaps.count(main), 'gap')})."
             ),
-            fix=FIXES[main],
+            fix=POOL if any("Async" in name for name, _, _ in most) else FIXES[main],
             evidence=[
                 derived(f"idle: {words}", shares[cause], "", "gaps between GPU operations / window")
                 for cause, words in WORDS.items()

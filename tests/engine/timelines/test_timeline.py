@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from kscope.engine.run import analyze_paths
-from kscope.model.contract.analysis import TimelineAnalysis, from_json, to_json
+from kscope.features.timeline.operations.api_names import as_hip
+from kscope.model.contract.analysis import Finding, TimelineAnalysis, from_json, to_json
 from kscope.reports import Options, render
 from kscope.rules.registry import all_rules
 from kscope.rules.timeline_base import TimelineRule
@@ -166,6 +167,26 @@ def test_copies_are_told_in_units_that_show_them(tmp_path: Path) -> None:
     assert "pin the host memory" in known and "copy less within the device" in inside
     assert not any(wrong in inside for wrong in ("pin the host", "keep it on the device"))
     assert "keep it on the device" in pinned and "pin the host" not in pinned
+
+
+@pytest.mark.parametrize("api", ["cuda", "hip"])
+def test_advice_names_the_api_of_the_recording(api: str, tmp_path: Path) -> None:
+    """Launches that are late, and an allocation that lasts, of a program on an AMD device and on an NVIDIA one."""
+
+    def found(apart: int, call: str = "") -> dict[str, Finding]:
+        events = []
+        for i in range(60):
+            events += launch(i + 1, apart * i, apart * i + 5, 3)
+            events += [event("cuda_runtime", call, apart * i + 10, apart - 100)] if call else []
+        for one in events:
+            one["name"] = one["name"].replace("cuda", api)
+        return {f.code: f for f in made(tmp_path, events).findings}
+
+    single, pool = (found(300, call)["OVH602"] for call in ("cudaMalloc", "cudaMallocAsync"))
+    assert f'most in 59 calls of "{api}Malloc"' in single.why and f"({api}MallocAsync)" in single.fix
+    assert f'calls of "{api}MallocAsync"' in pool.why and f"({api}MemPoolAttrReleaseThreshold" in pool.fix
+    assert f"a {api.upper()} graph of the step" in found(20)["OVH601"].fix
+    assert as_hip("warm up; CUDA_MODULE_LOADING=EAGER moves it") == "warm up"
 
 
 def test_launches_without_their_operations(tmp_path: Path) -> None:
