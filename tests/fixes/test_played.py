@@ -46,7 +46,10 @@ def test_threads_barriers_and_branches(n: int, seed: int) -> None:
     "body",
     [
         "y[0] = expf(x[0]);", "y[0] = 0.5f;", "y[100] = 1;", "y[-1] = 1;", "while (1) y[0] = 1;", "asm volatile(\"\");",
-        "y[0] = unknown;", "if (threadIdx.x) __syncthreads();", "for (int i = 0; i < 1000000; i++) y[0] = i;",
+        "y[0] = unknown;", "int a = 3; for (int i = 0; i < 4000; i++) a = a * a; y[0] = a;", "y[0] = 1 << 999999999;",
+        "for (;;) for (;;) for (;;) ;", "int a[1 << 20][1 << 20][1 << 20]; y[0] = 1;", "y[0] = 99999999999999999999;",
+        "for (int i = 0; i < 4000; i++) for (int k = 0; k < 4000; k++) y[0] = k;",
+        "if (threadIdx.x) __syncthreads();", "for (int i = 0; i < 1000000; i++) y[0] = i;",
         "y[0] = -3 / 2;", "y[0] = 1 / 0;", "int *p = 3; p[0] = 1;", "y[0] = __import__(\"os\");", "y = x[0]; y[0] = 1;",
         "if (threadIdx.x) y = x; y[0] = 1;", "float a[2] = {1, 2}; y[0] = a[0];", "#define A 1\n y[0] = A;",
         "y[0] = " + "(" * 200 + "1" + ")" * 200 + ";", "unsigned char a[100000000]; y[0] = a[0];", "",

@@ -3,6 +3,7 @@ a GPU may run them. Sums of whole numbers are exact, so that two texts give the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,8 +11,11 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
+from kscope.fixes.given.whole_numbers import combined
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
+LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
+CELL = 8  # that an element of an array is taken for, so that no text asks for a gigabyte
 ROUNDS = 4096  # of one loop
 _CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs}
 Values = Any
@@ -23,17 +27,6 @@ class Pointer(Struct, frozen=True):
 
     memory: str
     at: Values
-
-
-class Place(Struct, frozen=True):
-    """What can be assigned to: a name (`at` is None), or an element of an array."""
-
-    name: str
-    at: Values = None
-
-
-class Left(Exception):
-    """No thread is left."""
 
 
 class Played(Struct, frozen=True):
@@ -54,7 +47,7 @@ def play(
         one = _Threads(grid, block, memory, numbers)
         one.run(body)
         return Played(one.loads, one.shared)
-    except (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
+    except (IndexError, KeyError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
         raise Unplayable(str(error)) from error
 
 
@@ -84,6 +77,7 @@ class _Threads:
         self.alive = self.on.copy()
 
     def run(self, node: Node) -> None:
+        self._pay()
         getattr(self, f"_do_{node[0]}")(node)
 
     def _do_block(self, node: Node) -> None:
@@ -122,6 +116,7 @@ class _Threads:
                 break
             self.run(node[4])
             self.value(node[3])
+            self._pay()
         else:
             raise Unplayable("a long loop")
         inside = self.names
@@ -141,14 +136,14 @@ class _Threads:
                 self.arrays.pop(name, None)
 
     def _array(self, name: str, dims: tuple[int, ...], value: Node | None, *, shared: bool) -> None:
-        count = int(np.prod(dims))
+        count = math.prod(dims)
         shape = count, self.blocks if shared else self.threads
-        self._pay(shape[0] * shape[1])
+        self._pay(CELL * shape[0] * shape[1])
         self.arrays[name] = np.zeros(shape, dtype=np.int64), dims, shared
         self.names[name] = Pointer(f"[{name}]", 0)
         self.written[f"[{name}]"] = np.full(shape, value is not None)
         self.shared += count * shared
-        if value is not None and (value[0] != "list" or any(x != ("number", 0) for x in value[1])):
+        if value is not None and value != ("list", [("number", 0)] * len(value[1])):
             raise Unplayable("values of an array")
 
     def value(self, node: Node) -> Values:
@@ -157,17 +152,14 @@ class _Threads:
     def _of_number(self, node: Node) -> Values:
         return node[1]
 
-    def _of_name(self, node: Node) -> Values:
-        return self.names[node[1]]
-
     def _of_cast(self, node: Node) -> Values:
         return self.value(node[2])
 
+    def _of_name(self, node: Node) -> Values:
+        return self.names[node[1]]
+
     def _of_index(self, node: Node) -> Values:
-        name, at, within = self._place(node)
-        if within:
-            raise Unplayable("a row of an array")
-        return self._load(name, at)
+        return self._load(*self._element(node))
 
     def _of_choose(self, node: Node) -> Values:
         test, was = np.asarray(self.value(node[1])) != 0, self.on
@@ -192,7 +184,7 @@ class _Threads:
             return Pointer(a.memory, a.at + (b if op == "+" else -b))
         if isinstance(b, Pointer) and op == "+":
             return Pointer(b.memory, b.at + a)
-        return _combined(op, a, b)
+        return combined(op, a, b)
 
     def _of_call(self, node: Node) -> Values:
         given = [self.value(x) for x in node[2]]
@@ -205,7 +197,7 @@ class _Threads:
         _, op, target, right = node
         value = self.value(right)
         if op != "=":
-            value = _combined(op[:-1], self.value(target), value) if not isinstance(self.value(target), Pointer) else \
+            value = combined(op[:-1], self.value(target), value) if not isinstance(self.value(target), Pointer) else \
                 Pointer(self.value(target).memory, self.value(target).at + value)  # fmt: skip
         self._store(target, value)
         return value
@@ -226,9 +218,7 @@ class _Threads:
             return
         if target[0] != "index":
             raise Unplayable(target[0])
-        name, at, within = self._place(target)
-        if within:
-            raise Unplayable("a row of an array")
+        name, at = self._element(target)
         cells, of = self._cells(name)
         every = bool(self.on.all())
         where, what = np.broadcast_to(at, self.on.shape), np.broadcast_to(value, self.on.shape)
@@ -263,6 +253,12 @@ class _Threads:
             return cells, self.block if shared else self.each
         return self.memory[name], None
 
+    def _element(self, node: Node) -> tuple[str, Values]:
+        name, at, within = self._place(node)
+        if within:
+            raise Unplayable("a row of an array")
+        return name, at
+
     def _place(self, node: Node) -> tuple[str, Values, tuple[int, ...]]:
         """(array, element, the dimensions that are not indexed yet) of `base[at]`."""
         _, base, index = node
@@ -277,27 +273,9 @@ class _Threads:
                 raise Unplayable("an index of a number")
             name, first = pointer.memory, pointer.at
             within = self.arrays[name[1:-1]][1] if name.startswith("[") else (1,)
-        return name, first + at * int(np.prod(within[1:])), within[1:]
+        return name, first + at * math.prod(within[1:]), within[1:]
 
-    def _pay(self, count: int) -> None:
-        self.steps -= count
+    def _pay(self, count: int = 0) -> None:
+        self.steps -= max(count, LEAST)
         if self.steps < 0:
             raise Unplayable("long")
-
-
-def _combined(op: str, a: Values, b: Values) -> Values:
-    if op in ("/", "%"):
-        if np.any(np.asarray(a) < 0) or np.any(np.asarray(b) <= 0):
-            raise Unplayable("a division of negative numbers")
-        return a // b if op == "/" else a % b
-    return _OPERATIONS[op](a, b)
-
-
-_OPERATIONS: dict[str, Any] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b,
-    "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
-    "<": lambda a, b: np.less(a, b), ">": lambda a, b: np.greater(a, b), "<=": lambda a, b: np.less_equal(a, b),
-    ">=": lambda a, b: np.greater_equal(a, b), "==": lambda a, b: np.equal(a, b), ",": lambda a, b: b,
-    "!=": lambda a, b: np.not_equal(a, b), "&&": lambda a, b: np.logical_and(np.asarray(a) != 0, np.asarray(b) != 0),
-    "||": lambda a, b: np.logical_or(np.asarray(a) != 0, np.asarray(b) != 0),
-}  # fmt: skip

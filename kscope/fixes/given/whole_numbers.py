@@ -1,0 +1,36 @@
+"""Operations of C on whole numbers, for one number or an array of one for each thread."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kscope.fixes.given.grammar import Unplayable
+
+LARGEST = 2**62  # numbers that all threads share have no end of their own
+LONGEST = 63  # bits of a shift
+
+
+def combined(op: str, a: Any, b: Any) -> Any:
+    """a op b. Raises Unplayable where C and Python differ, or numbers have no end."""
+    if op in ("/", "%"):
+        if np.any(np.asarray(a) < 0) or np.any(np.asarray(b) <= 0):
+            raise Unplayable("a division of negative numbers")
+        return a // b if op == "/" else a % b
+    if op in ("<<", ">>") and not np.all((np.asarray(b) >= 0) & (np.asarray(b) < LONGEST)):
+        raise Unplayable("a long shift")
+    made = _OPERATIONS[op](a, b)
+    if isinstance(made, int) and abs(made) > LARGEST:
+        raise Unplayable("a large number")
+    return made
+
+
+_OPERATIONS: dict[str, Any] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "&": lambda a, b: a & b,
+    "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
+    "<": lambda a, b: np.less(a, b), ">": lambda a, b: np.greater(a, b), "<=": lambda a, b: np.less_equal(a, b),
+    ">=": lambda a, b: np.greater_equal(a, b), "==": lambda a, b: np.equal(a, b), ",": lambda a, b: b,
+    "!=": lambda a, b: np.not_equal(a, b), "&&": lambda a, b: np.logical_and(np.asarray(a) != 0, np.asarray(b) != 0),
+    "||": lambda a, b: np.logical_or(np.asarray(a) != 0, np.asarray(b) != 0),
+}  # fmt: skip
