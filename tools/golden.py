@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FOLDER = ROOT / "reports" / "h200"
 BUILD = ROOT / "build"  # where tests/support/patches.py puts plain reports
 FIRST = {
-    "hot": 1, "stalls": 1, "utilization": 1, "locations": 1, "nvidia": 1, "covered": 3, "cause_pcs": 1,
+    "hot": 1, "stalls": 1, "utilization": 1, "evidence": 2, "locations": 1, "nvidia": 1, "covered": 3, "cause_pcs": 1,
     "conditions": 1, "proof": 1, "edits": 1, "remedies": 1, "costs": 1, "operators": 3,
 }  # fmt: skip; entries kept of lists
 SELDOM = (
