@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import lzma
@@ -11,7 +12,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -160,6 +161,16 @@ def test_nesting_in_in_kernel_traces(tmp_path: Path) -> None:
     refused(command("trace", trace(tmp_path, f'{{"traceEvents":[{{"z":{deep}', "a.json")), "a.json")
 
 
+@pytest.fixture
+def alone() -> Iterator[None]:
+    """What other tests left in this process is none of the collector's business while time is taken."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("unit", ['{"ph":[},', '{"ph":"\x01","ts":[},', '{"ph":"X"},{"ts":nope},'])
 def test_faults_take_time_that_grows_with_their_number(unit: str, tmp_path: Path) -> None:
     """A megabyte took 53 s, four took minutes."""

@@ -154,9 +154,8 @@ class SmallGrid(CounterRule):
         opcode = facts.code[chain[0]].opcode
         carries = "its data decide the rounds" if opcode == "BRA" else f"its loop carries what {opcode} computes"
         why = f" Each thread runs one chain, for {carries}."
-        if divided is not None and divided.most >= SHARED:
-            why += f" {divided.most:.0f} threads could share the rounds around it."
-        return why
+        shared = divided is not None and divided.most >= SHARED
+        return f"{why} {divided.most:.0f} threads could share the rounds around it." if divided and shared else why
 
     def _ways(self, facts: Facts, divided: Pieces | None, *, chained: bool) -> tuple[str, list[Remedy]]:
         """What to do, and the ways whose condition does not hold."""
@@ -200,8 +199,8 @@ class SmallGrid(CounterRule):
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can
         be shared out, its sums or its carry must be joined: a second kernel, atomics or blocks that wait for each
         other, each at least one more start. Sums that are stored behind the loop are then written once a part and
-        read again, by reductions at half the rate of loads (kscope.features.counters.hot_slice.HOT). A carry that
-        is stored in each round is needed before the piece begins: its inputs are read twice."""
+        read again, at half the rate of loads (kscope.features.counters.hot_slice.HOT). A carry that is stored in each
+        round is needed before the piece begins: its inputs are read twice."""
         code, path = facts.code, facts.estimate.latency_floor
         if code is None:
             return facts.estimate.overlap(factor), None
