@@ -72,7 +72,7 @@ def big_trace(out: Path, size: float = KINETO_BYTES) -> int:
                         k: v + copies * most if k in ("correlation", "External id") else v for k, v in args.items()
                     }
                 part.append(encode(one))
-            file.write(b",\n" + b",\n".join(part))
+            file.write((b",\n" if rest or copies else b"\n") + b",\n".join(part))
             copies += 1
         file.write(b"]}")
     return out.stat().st_size
