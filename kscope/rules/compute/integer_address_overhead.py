@@ -79,7 +79,7 @@ REDUCED = 0.6  # the same of a product reduced by a kept reciprocal: 6 of 23 on 
 INDICES = "constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals"
 MODULUS = "Montgomery's form or one reciprocal a modulus, where 32 bits suffice; several numbers a thread side by side"
 FOLDED = "hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold"
-BOUNDS = "check bounds once a thread (inner blocks without any), the halo in the tile, loops of known length unrolled"
+BOUNDS = "bounds that hold for a whole tile checked once, its halo in the tile; loops of known length unrolled"
 CHECKED = 0.15  # of all that is issued, from which the branches of bounds are the larger part to save; judged
 MOSTLY = 0.55  # of all that is issued, from which index arithmetic is what the kernel does
 FULL = 0.7  # load of the issue slots, from which they are what runs short
@@ -146,7 +146,7 @@ class IntegerAddressOverhead(ProfiledRule):
                 derived("of it for addresses, counts and bounds", share, "", "no stored value needs it"),
                 measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
-            locations=code.locations(around, weight=code.executed),
+            locations=code.locations([i for i in integer if i not in own], weight=code.executed),
             estimate=facts.estimate.relieve(share, HOISTED, facts.profile.demands_after(around, HOISTED)),
             confidence=0.4,
         )
