@@ -131,8 +131,9 @@ class IntegerAddressOverhead(ProfiledRule):
             return PASSED
         own = facts.patterns.results
         turns = code.where(lambda ins, op: bool(op.kind & {"branch", "control"}))
-        around = [i for i in sorted({*integer, *turns}) if i not in own]
-        share, checks = code.issue_share(around), code.issue_share([i for i in turns if i not in own])
+        serving, branches = ([i for i in some if i not in own] for some in (integer, turns))
+        around = sorted({*serving, *branches})
+        share, checks = code.issue_share(around), code.issue_share(branches)
         if share < MOSTLY or share_int < checks:
             return PASSED
         return self.finding(
@@ -146,7 +147,7 @@ class IntegerAddressOverhead(ProfiledRule):
                 derived("of it for addresses, counts and bounds", share, "", "no stored value needs it"),
                 measured(facts, "sm__pipe_alu_cycles_active.avg.pct_of_peak_sustained_active"),
             ],
-            locations=code.locations([i for i in integer if i not in own], weight=code.executed),
+            locations=code.locations(serving, weight=code.executed),
             estimate=facts.estimate.relieve(share, HOISTED, facts.profile.demands_after(around, HOISTED)),
             confidence=0.4,
         )
