@@ -95,7 +95,8 @@ class Hold:
             for one in arrays:
                 offsets.append(at)
                 file.seek(at)
-                file.write(np.ascontiguousarray(one).tobytes())
+                if one.size:
+                    file.write(np.ascontiguousarray(one).reshape(-1).view(np.uint8).data)
                 at += -(-one.nbytes // 64) * 64
             if at > self.room:
                 raise KscopeError("internal", "an arena was too small")
@@ -236,5 +237,5 @@ class Hold:
         dtype(name)
         with (self.folder / "out").open("rb") as file:
             file.seek(one["offset"])
-            raw = np.frombuffer(file.read(one["bytes"]), kind).reshape(one["shape"])
+            raw = np.fromfile(file, kind, one["bytes"] // kind.itemsize).reshape(one["shape"])
         return Array(raw, name, str(one.get("type", "")))

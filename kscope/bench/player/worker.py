@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from kscope.bench.player import handing, loading, native, tools, watch, wire
+from kscope.bench.player import handing, loading, native, pages, tools, watch, wire
 from kscope.bench.player.arrays import Numpy, Slot, Torch
 
 FAULTS = 600  # characters of a fault that are sent
@@ -60,6 +60,8 @@ class Player:
 
     def do_load(self, asked: dict[str, Any]) -> dict[str, Any]:
         self.given, self.folder = asked, asked["folder"]
+        if asked["role"] == "reference":
+            pages.kept()
         own = [os.path.dirname(asked["path"])] if asked.get("path") else asked.get("folders", [])
         self.watch = watch.Watch(own)
         if asked["framework"] == "raw":

@@ -114,9 +114,11 @@ def bench(**given: Any) -> int:
 def _run(given: dict[str, Any]) -> Result:
     from msgspec.structs import replace
 
+    from kscope.bench.player import pages
     from kscope.bench.session.run import bench as run
     from kscope.bench.session.state import Options
 
+    pages.kept()
     task, progress = _task(given), _Progress()
     options = Options(time=not given["no_time"], seconds=given["seconds"], graph=given["graph"],
                       prove=given["prove"], say=progress.say)  # fmt: skip
