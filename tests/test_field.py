@@ -38,6 +38,8 @@ LOG = """==PROF== Connected to process 1 (main)
 def read(name: str) -> dict[str, dict[str, object]]:
     return tomllib.loads((FIELD / "labels" / name).read_text(encoding="utf-8"))
 
+LATER = ("judged2", "judged3", "judged4")  # what was labelled after the first two halves
+
 
 def test_the_split_follows_the_names_alone() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
@@ -51,16 +53,16 @@ def test_the_split_follows_the_names_alone() -> None:
 def test_labels_and_measurements_name_what_exists() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
     slugs = {rule.slug for rule in all_rules()}
-    of, measured = {half: read(f"{half}.toml") for half in (*sides, "judged2", "judged3")}, read("measured.toml")
+    of, measured = {half: read(f"{half}.toml") for half in (*sides, *LATER)}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in sides)
-    later = list(of["judged2"])
-    assert later == [n for n in sides["judged"] if n in later], "further programs of the same side, in its order"
-    assert not set(later) & set(of["judged"])
-    last = list(of["judged3"])
-    both = [*sides["judged"], *sides["learn"]]
-    assert last == [n for n in both if n in last], "programs that were left on both sides, in order"
-    assert not set(last) & {*of["learn"], *of["judged"], *later}
-    labels = of["learn"] | of["judged"] | of["judged2"] | of["judged3"]
+    both, seen = [*sides["judged"], *sides["learn"]], {*of["learn"], *of["judged"]}
+    for half in LATER:
+        names = list(of[half])
+        side = sides["judged"] if half == "judged2" else both
+        assert names == [n for n in side if n in names], "further programs of that side, in its order"
+        assert not seen & set(names)
+        seen |= set(names)
+    labels = {name: label for rows in of.values() for name, label in rows.items()}
     assert set(measured) <= set(labels)
     for label in [*labels.values(), *(other for x in labels.values() for other in x.get("instead", {}).values())]:
         assert label["next"] and set(label["accept"]) <= slugs
@@ -68,7 +70,9 @@ def test_labels_and_measurements_name_what_exists() -> None:
     told = read("told.toml")
     assert set(told) <= set(labels)
     assert all(set(row["causes"]) <= slugs and row["ratio"] > 0 for row in told.values())
-    for row in measured.values():
+    steps = read("steps.toml")
+    assert set(steps) <= set(of["judged4"])
+    for row in [*measured.values(), *(step for rows in steps.values() for step in rows.values())]:
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
         assert gain == pytest.approx(row.get("ratio", row.get("at_least")), abs=0.001 * max(1.0, gain))

@@ -8,6 +8,11 @@ was built, checked and timed. Figures: the cause named first and among the first
 information; of the promises made for a cause that a measured step removes, the share whose [low, high] holds the
 measured gain; promises of 1.25x or more where nothing pays. Of first suggestions that were built, which made the kernel
 slower: labels/told.toml has those built as kscope words them, else the measured step counts if it removes that cause.
+
+The half judged4 has up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
+label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names the
+cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody had
+built was built as told and counts as a step too; programs in which no step brings a tenth are left out of that figure.
 """
 
 from __future__ import annotations
@@ -23,6 +28,8 @@ from typing import Any
 import msgspec
 
 HERE = Path(__file__).resolve().parent
+WITHIN = 0.9  # of the best step's gain: what differs by less is as good a start
+WORTH = 1.1  # gain of the best step; below it there is no best
 SLOWER = 0.96  # two runs of one kernel differ by up to 3.5 % (those of labels/measured.toml that were timed twice)
 sys.path.insert(0, str(HERE.parent))
 
@@ -42,6 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     said: list[Promise]
     nvidia: list[Promise]
     told: dict[str, Any] = {}
+    steps: list[dict[str, Any]] = []
 
     def built(self) -> float | None:
         """How many times faster the kernel was with the first suggestion; None where nobody built it, and where the
@@ -49,7 +57,7 @@ class Row(msgspec.Struct, frozen=True):
         first = next((p for p in self.said if p.counts), None)
         if first is not None and first.low is None:
             return None
-        for step in (self.told, self.measured):
+        for step in (self.told, self.measured, *self.steps):
             if first is not None and set(first.slugs) & set(step.get("causes", ())):
                 return step.get("ratio")
         return None
@@ -63,17 +71,28 @@ class Row(msgspec.Struct, frozen=True):
         """How many times faster the measured step made the kernel."""
         return self.measured.get("ratio")
 
-    def promise(self) -> Promise | None:
-        """The first promise made for a cause that the measured step removes."""
-        named = (p for p in self.said if set(p.slugs) & set(self.measured.get("causes", ())))
+    def promise(self, step: dict[str, Any] | None = None) -> Promise | None:
+        """The first promise made for a cause that the step removes, the label's where none is given."""
+        causes = (self.measured if step is None else step).get("causes", ())
+        named = (p for p in self.said if set(p.slugs) & set(causes))
         return next((p for p in named if p.low is not None), None)
 
-    def kept(self) -> bool | None:
+    def kept(self, step: dict[str, Any] | None = None) -> bool | None:
         """Whether the measured gain lies in that promise's bounds; None without a promise or a measurement."""
-        p = self.promise()
-        if p is None or self.truth is None or p.low is None or p.high is None:
+        p, truth = self.promise(step), (self.measured if step is None else step).get("ratio")
+        if p is None or truth is None or p.low is None or p.high is None:
             return None
-        return p.low <= self.truth <= p.high
+        return bool(p.low <= truth <= p.high)
+
+    def best_first(self) -> bool | None:
+        """Whether the first suggestion names a cause whose step brings as good as most; None where no step pays."""
+        built = [one for one in (*self.steps, self.told) if one.get("ratio")]
+        most = max((one["ratio"] for one in built), default=0.0)
+        if most < WORTH:
+            return None
+        good = {cause for one in built if one["ratio"] >= WITHIN * most for cause in one["causes"]}
+        first = next((p for p in self.said if p.counts), None)
+        return first is not None and bool(set(first.slugs) & good)
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -83,7 +102,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
     """The labelled kernels that have a report, and what is missing in words."""
     labels = read_toml(HERE / "labels" / f"{half}.toml")
-    measured, told = (read_toml(HERE / "labels" / f"{name}.toml") for name in ("measured", "told"))
+    measured, told, steps = (read_toml(HERE / "labels" / f"{name}.toml") for name in ("measured", "told", "steps"))
     if not labels:
         sys.exit(f"no labels/{half}.toml: write what the sources say before a report of this half is analysed")
     manifest = reports / "manifest.json"
@@ -105,8 +124,9 @@ def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
         kernel = next(iter(read_kernels(path)))
         analysis = analyze_kernel(kernel, program)
         verdict = f"{analysis.verdict.regime}, {analysis.verdict.limiter.replace('_', ' ')}"
-        steps = measured.get(program, {}), told.get(program, {})
-        rows.append(Row(program, label, steps[0], verdict, ours(analysis), theirs(kernel), steps[1]))
+        mine = steps.get(program, {})
+        own, other = mine.get("a", measured.get(program, {})), told.get(program, {})
+        rows.append(Row(program, label, own, verdict, ours(analysis), theirs(kernel), other, list(mine.values())))
     return rows, missing
 
 
@@ -137,6 +157,15 @@ def first_steps(rows: Sequence[Row]) -> list[str]:
     return ["", f"First suggestions built: {len(built)}; slower than before: {slower or 'none'}."]
 
 
+def every_step(rows: Sequence[Row]) -> list[str]:
+    """Where each cause has a step of its own: promises against their own steps, and whether the best comes first."""
+    if not any(r.steps for r in rows):
+        return []
+    kept = [k for r in rows for k in map(r.kept, r.steps) if k is not None]
+    best = [b for b in map(Row.best_first, rows) if b is not None]
+    return ["", f"Every step that was built: promises in bounds {share(kept)}; best step first {share(best)}."]
+
+
 def said(promises: Sequence[Promise]) -> str:
     def one(p: Promise) -> str:
         bounds = f" ({p.low:.2f} - {p.high:.2f})" if p.low is not None and p.high is not None else ""
@@ -153,6 +182,7 @@ def cases(rows: Sequence[Row]) -> list[str]:
     ]
     for r in rows:
         truth = f"{r.truth:.2f}x" if r.truth else "no gain" if r.label.get("no_gain") else ""
+        truth += "".join(f"; {' / '.join(one['causes'])} {one['ratio']:.2f}x" for one in r.steps[1:] if one.get("ratio"))
         named = r.promise()
         promise = (
             f"{marks[r.kept()]} ({named.slugs[0]} {named.low:.2f} - {named.high:.2f})" if named and r.truth else ""
@@ -167,11 +197,11 @@ def cases(rows: Sequence[Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--half", choices=("learn", "judged", "judged2", "judged3"), default="learn")
+    parser.add_argument("--half", choices=("learn", "judged", "judged2", "judged3", "judged4"), default="learn")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows, missing = load(args.reports, args.half)
-    figures = [*table(rows, args.half), *first_steps(rows)]
+    figures = [*table(rows, args.half), *first_steps(rows), *every_step(rows)]
     notes = ["", *(f"- left out: {m}" for m in missing)] if missing else []
     text = "\n".join(["# Kernels of the field", "", *figures, *notes, "", *cases(rows)]) + "\n"
     if args.out:
