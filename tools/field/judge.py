@@ -10,8 +10,8 @@ measured gain; promises of 1.25x or more where nothing pays. Of first suggestion
 slower: labels/told.toml has those built as kscope words them, else the measured step counts if it removes that cause.
 
 The half judged4 has up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
-label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names the
-cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody had
+label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names
+the cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody had
 built was built as told and counts as a step too; programs in which no step brings a tenth are left out of that figure.
 """
 
@@ -182,7 +182,8 @@ def cases(rows: Sequence[Row]) -> list[str]:
     ]
     for r in rows:
         truth = f"{r.truth:.2f}x" if r.truth else "no gain" if r.label.get("no_gain") else ""
-        truth += "".join(f"; {' / '.join(one['causes'])} {one['ratio']:.2f}x" for one in r.steps[1:] if one.get("ratio"))
+        others = [one for one in r.steps[1:] if one.get("ratio")]
+        truth += "".join(f"; {' / '.join(one['causes'])} {one['ratio']:.2f}x" for one in others)
         named = r.promise()
         promise = (
             f"{marks[r.kept()]} ({named.slugs[0]} {named.low:.2f} - {named.high:.2f})" if named and r.truth else ""
