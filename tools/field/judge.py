@@ -11,8 +11,8 @@ slower: labels/told.toml has those built as kscope words them, else the measured
 
 The half judged4 has up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
 label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names
-the cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody had
-built was built as told and counts as a step too; programs in which no step brings a tenth are left out of that figure.
+the cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody
+had built was built as told and counts as a step too; programs in which no step brings a tenth are left out there.
 """
 
 from __future__ import annotations
