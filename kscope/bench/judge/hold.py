@@ -26,6 +26,7 @@ from kscope.bench.values.numbers import dtype
 from kscope.model.errors import KscopeError, one_line
 
 PATIENCE = 120.0  # seconds for one answer: a first call may compile
+AWAKE_S = 1.0  # without sleep; of what takes longer a wake-up is nothing
 SAID = 2000  # characters of what a candidate printed that are looked at
 STACKS = 100_000  # of them, where stacks of all threads are looked for
 
@@ -70,6 +71,7 @@ class Hold:
         self.said = self.folder / "said"
         self.process: Process
         self.room = 0
+        self.awake = False  # whether our side waits without sleep: never where the player computes on processors, too
         with self.said.open("wb") as said:
             if tool:
                 self.process, self.link = joined(tool, self.folder / "link", said, environment, patience)
@@ -120,6 +122,8 @@ class Hold:
         clock = time.perf_counter
         begun = clock()
         self._send({"go": True})
+        if self.awake:
+            wire.awaited(self.link, AWAKE_S)
         done = self._answer()
         ended = clock()
         if not done.get("done"):

@@ -161,6 +161,7 @@ class Seat:
         timed = self.role != "reference" and self.environment is None  # on pages of its own
         nursery = None if self.tool else _nursery(self.where.framework, self.environment, anew=timed)
         self.hold = Hold(self.environment, nursery=nursery, tool=self.tool)
+        self.hold.awake = self.where.device == "cuda" and (os.cpu_count() or 1) >= FREE
         names = [one.name for one in (*self.task.inputs, *self.task.outputs)]
         # only a Triton kernel or a library takes its outputs; what a Python function returns is looked at
         own = self.source.language == "native" or (self.role == "candidate" and bool(self.task.launch))
@@ -198,6 +199,9 @@ def described(seat: Seat) -> tuple[tuple[Param, ...], tuple[dict[str, int], ...]
             chosen = "T" if kind.name == "float32" else kind.name
             found.append(Param(f"x{i}", sides, chosen, low=least, high=most, below=below))
     return tuple(found), ({},)
+
+
+FREE = 4  # processors, from which on one is given to the clock alone; judged
 
 
 @cache

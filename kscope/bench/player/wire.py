@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import select
 import socket
 import struct
+import time
 from typing import Any
 
 import msgspec
@@ -36,6 +38,14 @@ def receive(of: socket.socket) -> Message:
     if not isinstance(found, dict):
         raise Broken("a message that is none")
     return found
+
+
+def awaited(of: socket.socket, seconds: float) -> None:
+    """Until something has come, without sleep: a processor that slept takes 20 to 60 us to answer."""
+    poll, until = select.poll(), time.perf_counter() + seconds
+    poll.register(of, select.POLLIN)
+    while not poll.poll(0) and time.perf_counter() < until:
+        pass
 
 
 def _exactly(of: socket.socket, count: int) -> bytes:
