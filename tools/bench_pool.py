@@ -31,6 +31,8 @@ def pooled(
 
 def _begin(seconds: float) -> None:
     from kscope.bench.judge import hold
+    from kscope.bench.player import pages
 
+    pages.kept()
     hold.PATIENCE = 45.0
     faulthandler.dump_traceback_later(seconds, exit=True)
