@@ -174,6 +174,13 @@ class PatternFacts:
         return accurate_math.shared_divisors(self._code, self.accurate_calls)
 
     @cached_property
+    def slow_paths(self) -> set[int]:
+        """What special arguments of math functions (zero, subnormal, infinite) are sent through."""
+        from kscope.features.patterns.slow_paths import slow_paths
+
+        return slow_paths(self._code)
+
+    @cached_property
     def powers(self) -> list[Power]:
         """The calls of powf."""
         return math_functions.powers(self._code)
@@ -208,6 +215,12 @@ class PatternFacts:
         from kscope.features.patterns.double_math import double_calls
 
         return double_calls(self._code)
+
+    def of_doubles(self, seeds: Iterable[int]) -> list[int]:
+        """What belongs to double arithmetic (the seeds: it and its conversions), memory accesses left aside."""
+        from kscope.features.patterns.double_math import of_doubles
+
+        return of_doubles(self._code, seeds)
 
     @cached_property
     def widened(self) -> tuple[list[int], list[int]]:

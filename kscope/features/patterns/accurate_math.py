@@ -23,16 +23,22 @@ COMPUTED = frozenset({"fma", "fmaheavy", "alu", "xu", "fp16"})
 
 class Function(Struct, frozen=True):
     """fast: instructions of the fast version, the scaling of subnormals that -use_fast_math leaves out counted half;
-    behind: steps from the anchor to the result, and the opcodes on the way; advice: the fast version in words."""
+    behind: steps from the anchor to the result, and the opcodes on the way; advice: the fast version in words.
+    entry: what the arguments come to first, where that is not the anchor; holds: a function that is part of it;
+    flag: -use_fast_math chooses the fast version."""
 
     name: str
     fast: int
     behind: int
     opcodes: frozenset[str]
     advice: str
+    entry: frozenset[str] = frozenset()
+    holds: str = ""
+    flag: bool = True
 
 
-_POLYNOMIAL = family("polynomial_step")
+_POLYNOMIAL, _ANGLE = family("polynomial_step"), family("angle_step")
+_TEST = frozenset({"FSETP"})
 FUNCTIONS = {
     f.name: f
     for f in (
@@ -43,8 +49,15 @@ FUNCTIONS = {
         Function("log", 3, 16, _POLYNOMIAL, "__logf"),
         Function("sin or cos", 2, 16, _POLYNOMIAL, "__sinf, __cosf where arguments are small"),
         Function("tanh", 2, 8, _POLYNOMIAL, "the tanh.approx.f32 instruction (11 bits)"),
+        # No intrinsic stands for these: fast is the plain formula, or a polynomial of two degrees less (nvcc 13.0).
+        Function("hypot", 5, 10, family("length_step"), "sqrtf(x * x + y * y)", family("larger"), "square root"),
+        Function("atan2", 15, 14, _ANGLE, "signs and y against x times a constant where the angle is only compared, or "
+                 "a shorter polynomial of __fdividef", _TEST, "division", flag=False),
+        Function("atan", 12, 11, _ANGLE, "a shorter polynomial", _TEST, flag=False),
+        Function("asin or acos", 10, 9, _ANGLE, "the cosine or sine where angles are only compared, or a shorter "
+                 "polynomial", _TEST, flag=False),
     )
-}
+}  # fmt: skip
 
 
 class MathCall(Struct, frozen=True):
@@ -61,29 +74,73 @@ class MathCall(Struct, frozen=True):
 
 def accurate_calls(code: Listing) -> list[MathCall]:
     """The calls that ran, in address order. Two divisions by one value share its reciprocal's instructions."""
-    slow = dict(_slow_paths(code))
+    slow = dict(ways_round(code))
+    away = frozenset(i for way in slow.values() for i in way)
     out = []
     for i, name, arguments, changing in _anchors(code.structure):
         if not code.executed[i]:
             continue
-        often, loop = RARE * code.executed[i], code.cfg.loop_of[i]
-        # What makes an argument before the loop ran seldom, too: only what did so inside is a slow path's.
-        inputs = {
-            (r, p) for r in arguments for p in code.defuse.producers(i, r)
-            if code.executed[p] > often or (loop is not None and code.cfg.loop_of[p] != loop)
-        }  # fmt: skip
-        function = FUNCTIONS[name]
-        inside = _members(code, i, inputs, function)
+        function, at = FUNCTIONS[name], i
+        if function.entry:
+            at, arguments = _entry(code, i, function.entry)
+            changing = arguments
+        inputs = _inputs(code, i, at, arguments)
+        around = away if i not in away else frozenset()
+        inside = _members(code, i, inputs, function, around)
         if inside is None:
             continue
         members = {*inside, i}
-        for special in _specials(code, inputs):
-            members |= {special, *(_members(code, special, inputs, function) or ())}
-        for branch in [c for m in members for c in code.defuse.consumers(m) if code[c].opcode == "BRA"]:
-            members |= {branch, *slow.get(code.cfg.block_of[branch], ()), *_fence(code, branch)}
-        out.append(MathCall(name, i, tuple(sorted(code.ran(members))), _steady(code, i, changing)))
+        for special in _specials(code, inputs) if at == i else ():
+            members |= {special, *(_members(code, special, inputs, function, around) or ())}
+        members |= _branched(code, members, slow)
+        out.append(MathCall(name, i, tuple(sorted(code.ran(members))), _steady(code, at, changing)))
+    out = _whole(out)
     roots = {i for c in out if c.function == "square root" for i in c.members}
     return [structs.replace(c, root=c.function == "division" and _divisors(code, c.anchor) <= roots) for c in out]
+
+
+def _inputs(code: Listing, anchor: int, at: int, arguments: list[int]) -> set[tuple[int, int]]:
+    """(register, what makes it) of the arguments that an instruction reads. What makes an argument before the loop ran
+    seldom, too: only what did so inside is a slow path's."""
+    often, loop = RARE * code.executed[anchor], code.cfg.loop_of[anchor]
+    return {
+        (r, p) for r in arguments for p in code.defuse.producers(at, r)
+        if code.executed[p] > often or (loop is not None and code.cfg.loop_of[p] != loop)
+    }  # fmt: skip
+
+
+def _branched(code: Listing, members: set[int], slow: dict[int, list[int]]) -> set[int]:
+    """The branches that these decide, with the slow paths that they lead to and the fences around."""
+    found: set[int] = set()
+    for branch in [c for m in members for c in code.defuse.consumers(m) if code[c].opcode == "BRA"]:
+        found |= {branch, *slow.get(code.cfg.block_of[branch], ()), *_fence(code, branch)}
+    return found
+
+
+def _whole(calls: list[MathCall]) -> list[MathCall]:
+    """Calls with what they hold: the root inside a hypot is no call of its own."""
+    out, inner = [], set[int]()
+    for call in calls:
+        holds, own = FUNCTIONS[call.function].holds, set(call.members)
+        parts = [c for c in calls if c.function == holds and not own.isdisjoint(c.members)]
+        inner |= {c.anchor for c in parts}
+        out.append(structs.replace(call, members=tuple(sorted(own.union(*(c.members for c in parts))))))
+    return [c for c in out if c.anchor not in inner]
+
+
+def _entry(code: Listing, anchor: int, opcodes: frozenset[str]) -> tuple[int, list[int]]:
+    """The nearest instruction of these before the anchor that it depends on, with the registers that it reads; the
+    anchor without any where there is none."""
+    seen, queue = {anchor}, [anchor]
+    for i in queue:
+        if code[i].opcode in opcodes:
+            return i, [o.vector for o in code[i].operands[1:] if o.vector is not None]
+        if len(queue) < CONE:
+            # Slow paths are functions behind the kernel.
+            near = {p for ps in code.defuse.sources(i).values() for p in ps if p < anchor and _computes(code, p)} - seen
+            seen |= near
+            queue += sorted(near, reverse=True)
+    return anchor, []
 
 
 def _divisors(code: Listing, check: int) -> set[int]:
@@ -146,12 +203,19 @@ _ANCHORS: tuple[tuple[Callable[[Instruction], bool], str, int], ...] = (
     (_adds(-0x3F2AAAAB), "log", 1),  # two thirds: the middle of the mantissa's range
     (_has(("FMUL",), 0.63661974668502807617), "sin or cos", 1),  # 2 / pi
     (_has(("FMUL",), 2.8853900432586669922), "tanh", 1),  # 2 / ln 2
+    (_adds(0x7E800000), "hypot", 1),  # 2^126 over the larger's power of two
+    (_has(("FFMA",), 0.015681877732276916504), "atan2", 1),  # second coefficients of the polynomials
+    (_has(("FFMA",), 0.014396979473531246185), "atan", 1),
+    (_has(("FFMA",), 0.018773360177874565125, 0.016980519518256187439), "asin or acos", 1),
 )
 
 
-def _members(code: Listing, anchor: int, inputs: set[tuple[int, int]], function: Function) -> set[int] | None:
-    """What is computed from the arguments and constants alone on the way to the anchor and from it to the result."""
-    found = _before(code, anchor, inputs)
+def _members(
+    code: Listing, anchor: int, inputs: set[tuple[int, int]], function: Function, away: frozenset[int]
+) -> set[int] | None:
+    """What is computed from the arguments and constants alone on the way to the anchor and from it to the result; away:
+    what is called on the way round."""
+    found = _before(code, anchor, inputs, away)
     if found is None:
         return None
     edge = {anchor}
@@ -161,14 +225,14 @@ def _members(code: Listing, anchor: int, inputs: set[tuple[int, int]], function:
         for c in ahead:
             if code[c].opcode not in function.opcodes or code.cfg.loop_of[c] != code.cfg.loop_of[anchor]:
                 continue
-            closed = _before(code, c, inputs)
-            if closed is not None and len(found) + len(closed) <= CONE:
+            closed = _before(code, c, inputs, away)
+            if closed is not None and len(found | closed) <= CONE:
                 found |= {*closed, c}
                 edge.add(c)
     return found
 
 
-def _before(code: Listing, index: int, inputs: set[tuple[int, int]]) -> set[int] | None:
+def _before(code: Listing, index: int, inputs: set[tuple[int, int]], away: frozenset[int]) -> set[int] | None:
     """The instructions from the arguments to this one; None where anything else has a say."""
     found: set[int] = set()
     work = [index]
@@ -178,7 +242,7 @@ def _before(code: Listing, index: int, inputs: set[tuple[int, int]]) -> set[int]
             for p in producers:
                 if (r, p) in inputs or p in found or p == index:
                     continue
-                if code.executed[p] <= RARE * code.executed[index]:
+                if p in away or code.executed[p] <= RARE * code.executed[index]:
                     continue  # the slow path, or what came before the loop
                 if not _computes(code, p) or len(found) >= CONE:
                     return None
@@ -212,7 +276,7 @@ def _fence(code: Listing, branch: int) -> list[int]:
     return [opened, *[i for i in behind if code[i].opcode == "BSYNC" and code[i].operands[0] == name][:1]]
 
 
-def _slow_paths(code: Listing) -> Iterator[tuple[int, list[int]]]:
+def ways_round(code: Listing) -> Iterator[tuple[int, list[int]]]:
     """Blocks that end in a branch around a call, with all that the way through the call executes."""
     for call in calls_made(code.program, code.cfg):
         first = code.cfg.blocks[call.block]

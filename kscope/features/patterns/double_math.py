@@ -1,10 +1,12 @@
-"""Functions of doubles: pow, exp, log, sin, division, square root. Each is told by what only its code holds, a
-coefficient of its polynomial or the instruction that starts its iteration.
+"""Arithmetic of doubles: what belongs to it, and its functions, pow, exp, log, sin, division, square root. Each of
+these is told by what only its code holds, a coefficient of its polynomial or the instruction that starts its iteration.
 
 Source: SASS of the CUDA 13 math library for sm_90 (nvcc 13.0), one function a kernel; the counts of FP64 instructions
 are those of the way that ordinary arguments take."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -21,6 +23,9 @@ COST = {"pow": 96, "log": 31, "exp": 18, "sin or cos": 17, "division": 9, "squar
 """FP64 instructions of one call."""
 INSIDE = {"pow": ("exp", "division"), "log": ("division",)}
 """Functions that are part of another: pow is a logarithm, which divides, and an exponential."""
+
+_EDGES = frozenset({"F2F", "F2I", "I2F"})
+"""Conversions: on their other side nothing is double."""
 
 
 class DoubleCall(Struct, frozen=True):
@@ -64,3 +69,41 @@ def _coefficients(code: Structure) -> list[tuple[int, str]]:
         held = {names[value] for value in integers if value in names}
         out += [(i, name) for name in COEFFICIENTS if name in held][:1]
     return out
+
+
+def of_doubles(code: Listing, seeds: Iterable[int]) -> list[int]:
+    """What belongs to double arithmetic (the seeds: it and its conversions), memory accesses left aside: their waits
+    are no cost of the precision. Of each block with such arithmetic what def-use ties to it (constants, tests and
+    integer work on halves of doubles); the whole block, with its branches, where that is most of it."""
+    chosen = code.ran(seeds)
+    tied = _tied(code, chosen)
+    out: list[int] = []
+    for block in {code.cfg.blocks[code.cfg.block_of[i]] for i in chosen}:
+        inside = [i for i in range(block.start, block.end) if code.classes[i].access is None]
+        own = [i for i in inside if i in tied]
+        out += inside if 2 * len(own) > len(inside) else own
+    return sorted(out)
+
+
+def _tied(code: Listing, seeds: list[int]) -> set[int]:
+    """What reads double results, up to a conversion or to what a test of them decides, and what makes operands."""
+
+    def ends(index: int) -> bool:
+        return code[index].opcode in _EDGES
+
+    def passes(index: int) -> bool:
+        access = code.classes[index].access is not None and code.classes[index].space != "constant"
+        return not access and code.executed[index] > 0
+
+    found = set(seeds)
+    inner = [i for i in seeds if not ends(i)]
+    for i in inner:
+        decides = "predicate" in code.classes[i].kind
+        new = [c for c in code.defuse.consumers(i) if c not in found and passes(c)]
+        found.update(new)
+        inner += [c for c in new if not decides and not ends(c)]
+    for i in inner:
+        new = [p for ps in code.defuse.sources(i).values() for p in ps if p not in found and passes(p)]
+        found.update(new)
+        inner += [p for p in new if not ends(p)]
+    return found

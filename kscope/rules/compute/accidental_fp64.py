@@ -13,7 +13,7 @@ and values take two registers each.
 ## Evidence
 
 `F2F.F64.F32` and `F2F.F32.F64` beside `DADD`/`DMUL`/`DFMA`/`MUFU.*64H` (executions), the FP64 pipe's utilisation,
-samples at the arithmetic of the blocks that compute in double.
+samples at it and at what def-use ties to it (constants, tests, integer halves).
 
 ## Fix
 
@@ -81,10 +81,7 @@ class AccidentalFp64(ProfiledRule):
             return PASSED
         if total(code.executed, turns) * SELDOM < total(code.executed, double):
             return PASSED  # double arithmetic on doubles, with a conversion at its edges: meant so
-        # What shares a block with double arithmetic belongs to it (tests, integer halves of doubles), but its memory
-        # accesses do not: their waits are no cost of the precision.
-        blocks = {code.cfg.blocks[code.cfg.block_of[i]] for i in code.ran([*double, *turns])}
-        region = [i for b in blocks for i in range(b.start, b.end) if code.classes[i].access is None]
+        region = facts.patterns.of_doubles([*double, *turns])
         issue = code.issue_share(region)
         share = code.blamed_share(region)
         if min(issue, share) < 0.05:
@@ -98,8 +95,8 @@ class AccidentalFp64(ProfiledRule):
             why=(
                 f"{total(code.executed, double):,.0f} FP64 instructions work on values converted from float "
                 f"({total(code.executed, turns):,.0f} conversions). The FP64 pipe is "
-                f"{percent(fp64.busy if fp64 else 0.0)} busy, and {percent(issue)} of all instructions are in blocks "
-                "that compute in double."
+                f"{percent(fp64.busy if fp64 else 0.0)} busy, and {percent(issue)} of all instructions serve the "
+                "doubles."
             ),
             fix="float literals (0.5f) and float functions (tanhf, expf); keep double only where the result needs it",
             evidence=[

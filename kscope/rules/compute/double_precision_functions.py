@@ -14,7 +14,7 @@ FP32 on data-centre chips and 1/64 of it on others.
 ## Evidence
 
 Executions of the coefficients and instructions that only these functions have, FP64 instructions, the FP64 pipe's
-utilisation, samples of the blocks that compute in double.
+utilisation, samples at the double arithmetic and at what def-use ties to it.
 
 ## Fix
 
@@ -93,8 +93,7 @@ class DoublePrecisionFunctions(ProfiledRule):
         done, turns = total(code.executed, double), total(code.executed, facts.patterns.widened[0])
         if not calls or turns * SELDOM >= done or _made_up(calls, done) < MOSTLY:
             return PASSED
-        blocks = {code.cfg.blocks[code.cfg.block_of[i]] for i in double}
-        region = [i for b in blocks for i in range(b.start, b.end) if code.classes[i].access is None]
+        region = facts.patterns.of_doubles(double)
         share = code.blamed_share(region)
         if share < LEAST:
             return PASSED

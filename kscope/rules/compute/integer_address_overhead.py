@@ -71,12 +71,15 @@ CUDA C++ Best Practices Guide, Division and Modulo Operations; Granlund and Mont
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
+LEAST = 0.1  # of all that is issued, from which what goes with the divisions is worth a word
 REPLACED = 0.15  # instructions of a strength-reduced index over those of the division sequence
 REDUCED = 0.6  # the same of a product reduced by a kept reciprocal: 6 of 23 on 32 bits, more than all on 64 (measured)
 INDICES = "constant or power-of-two divisors; running indices instead of / and %; precomputed reciprocals"
+NARROW = "32-bit operands where they suffice: each division asks at run time whether they do; "
 MODULUS = "Montgomery's form or one reciprocal a modulus, where 32 bits suffice; several numbers a thread side by side"
 FOLDED = "hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold"
 BOUNDS = "bounds that hold for a whole tile checked once, its halo in the tile; loops of known length unrolled"
@@ -99,23 +102,23 @@ class IntegerAddressOverhead(ProfiledRule):
         integer = code.where(lambda ins, op: "int" in op.kind or "int_mul" in op.kind)
         share_int = code.issue_share(integer)
         issuing = facts.counters.units["issue"].load if "issue" in facts.counters.units else 0.0
-        issue = code.issue_share(members)
-        if seeds and issue >= 0.1:
-            gone = facts.patterns.removed_with(members)
+        gone = facts.patterns.removed_with(members) if seeds else []
+        issue = code.issue_share(gone)
+        if issue >= LEAST:
             # A slot that nobody else wants costs nothing: where issue is not full, time is where warps stand.
-            slots = code.issue_share(gone) * facts.estimate.saturation(issuing)
+            slots = issue * facts.estimate.saturation(issuing)
             share = max(slots, total(code.samples, gone) / max(1.0, total(code.samples)))
             chained = total(code.executed, self._chained(facts, code, seeds)) > MOSTLY * divisions
             kept = REDUCED if chained else REPLACED
             scale = facts.profile.demands_after(gone, kept)
             return self.finding(
-                title=f"Run-time integer division takes {percent(issue)} of the instructions",
+                title=f"Run-time integer division and what serves it take {percent(issue)} of the instructions",
                 why=(
                     f"{divisions:,.0f} divisions or modulos by run-time values expand to "
                     f"{total(code.executed, members):,.0f} instructions; integer work is {percent(share_int)} of all "
                     "that is issued."
                 ),
-                fix=MODULUS if chained else INDICES,
+                fix=MODULUS if chained else (NARROW if self._wide(code) else "") + INDICES,
                 evidence=[
                     derived("division sequences executed", divisions, "inst", "I2F, MUFU.RCP, F2I, IMAD.HI"),
                     derived("instructions in them", total(code.executed, members), "inst", "def-use cone"),
@@ -152,6 +155,9 @@ class IntegerAddressOverhead(ProfiledRule):
             confidence=0.4,
         )
 
+    def _wide(self, code: Code) -> bool:
+        """Some division has 64-bit operands: the code brings the long way along, even where it never runs."""
+        return bool(code.where(lambda ins, op: ins.opcode in family("integer_to_float") and "U64" in ins.mods))
 
     def _chained(self, facts: Facts, code: Code, seeds: list[int]) -> list[int]:
         """Divisions whose result is divided again in the next round of their loop: a power modulo n, a generator of

@@ -6,7 +6,8 @@ Finds each call of an accurate float function by an instruction that only this f
 rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its arguments to its result: range
 reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
 bring, and whether an argument stays the same, so that the work can be done once. Knows `powf` by its polynomials, and
-its exponent where that is a constant.
+its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf` and `acosf` the library has no fast
+version worth the name: there a formula, a shorter polynomial, or a comparison without the angle is the fast one.
 
 ## Why it costs time
 
@@ -22,7 +23,8 @@ utilisation.
 
 `__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; one
 reciprocal and multiplications where the divisor stays the same; a polynomial or table; multiplications instead of
-`powf` with a small fixed exponent; hoist invariant calls; `exp2f` with a folded factor instead of `expf`.
+`powf` with a small fixed exponent; hoist invariant calls; `exp2f` with a folded factor instead of `expf`. An angle that
+is only compared or sorted into bins needs no `atan2f`: the signs of x and y and |y| against a constant times |x| do.
 
 Before:
 
@@ -75,6 +77,7 @@ POWER = 4  # multiplications of a small power, or scaling, lg2, a product and ex
 REUSED = 1  # instruction of a division whose reciprocal, or reciprocal root, is there already
 TESTS = frozenset({"branch", "control", "predicate", "move", "nop"})
 MULTIPLY = "multiplications instead of powf: x * x for the square, its square for the fourth power; sqrtf for a half"
+FLAG = ["or -use_fast_math for this file"]
 LEAST = 0.1  # of the samples (of the issue slots' load without them), from which a function is worth a word
 NAMED = 0.25  # of all that accurate functions take, from which one of them is named in the fix
 
@@ -123,7 +126,7 @@ class SlowMathFunctions(ProfiledRule):
                 f"call and {percent(_share(facts, code, members))} of {of}; the XU pipe is "
                 f"{percent(xu.busy if xu else 0.0)} busy."
             ),
-            fix="; ".join(_advice(facts, s) for s in named) + "; or -use_fast_math for this file",
+            fix="; ".join([*(_advice(facts, s) for s in named), *FLAG[: any(map(_flagged, named))]]),
             evidence=[
                 derived("calls", calls, "inst", "of accurate functions, by the instruction that only they have"),
                 derived("instructions of the math functions", every, "inst", "from arguments to results, by def-use"),
@@ -180,6 +183,10 @@ def _told(spent: Spent, alone: Estimate) -> str:
     """A function with its calls and what a fast version of it alone brings."""
     steady = f" ({percent(spent.steady / spent.calls)} by a value that does not change)" if spent.steady else ""
     return f"{spent.calls:,.0f} calls of {spent.name}{steady}, {alone.speedup:.2f}x alone"
+
+
+def _flagged(spent: Spent) -> bool:
+    return spent.name not in FUNCTIONS or FUNCTIONS[spent.name].flag
 
 
 def _advice(facts: Facts, spent: Spent) -> str:

@@ -17,7 +17,8 @@ passes.
 ## Fix
 
 Give lanes of one warp the same path: sort or bin the work by kind, assign kinds to warps instead of lanes, replace
-short branches by predication or arithmetic, compact active lanes.
+short branches by predication or arithmetic, compact active lanes. Where few lanes walk mostly the way round of a
+division or a math function, which special arguments take: the fast version first, which has none.
 
 Before:
 
@@ -60,6 +61,11 @@ from kscope.features.facts import Code, Demand, Facts, total
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 LEFT = 0.05  # of the narrow instructions stay so: groups come out uneven, and grouping moves the data about
+MOSTLY = 0.5  # of the narrow instructions: then slow paths are what the lanes part for
+FUNCTIONS = ("CMP203", "CMP204", "CMP211")  # their fixes take the slow paths away, with all that is narrow there
+SORTED = "same path for all lanes of a warp: sort or bin by kind, kinds to warps, predication"
+SPECIAL = "functions without a slow path (fast or float), or zeros and infinities kept out of them by a selection"
+SENT = " Most of it is what special arguments of math functions are sent through."
 FEW = 24  # active lanes below which an instruction counts as divergent
 
 
@@ -99,14 +105,16 @@ class WarpDivergence(ProfiledRule):
         places = [i for i in branches if split is not None and split[i] > 0]
         places.sort(key=lambda i: -float(split[i]) if split is not None else 0.0)
         mean = total(threads) / every
+        reason, fix, first = self._mended(facts, code, narrow)
         return self.finding(
             title=f"{mean:.1f} of 32 lanes are active on average",
             why=(
                 f"{percent(issue)} of all instructions run with "
                 f"{total(threads, narrow) / total(executed, narrow):.1f} lanes: full warps would need "
                 f"{percent(full_warps)} of them. {percent(samples)} of all samples are there."
+                + reason
             ),
-            fix="same path for all lanes of a warp: sort or bin by kind, kinds to warps, predication",
+            fix=fix,
             evidence=[
                 measured(facts, "smsp__thread_inst_executed_per_inst_executed.ratio"),
                 derived("instructions with few lanes", issue, "", f"share with fewer than {FEW * full / 32:.0f} lanes"),
@@ -117,7 +125,15 @@ class WarpDivergence(ProfiledRule):
                 max(samples, issue * facts.estimate.saturation(self._issuing(facts))), left, scale, latency=left
             ),
             confidence=0.85 if issue > 0.3 else 0.6,
+            first=first,
         )
+
+    def _mended(self, facts: Facts, code: Code, narrow: list[int]) -> tuple[str, str, tuple[str, ...]]:
+        """(what the lanes part for, where it is known; the fix; findings whose fix comes before)."""
+        special = [i for i in narrow if i in facts.patterns.slow_paths]
+        if total(code.executed, special) > MOSTLY * total(code.executed, narrow):
+            return SENT, SPECIAL, FUNCTIONS
+        return "", SORTED, ()
 
     def _issuing(self, facts: Facts) -> float:
         """Load of the issue slots: where they are not full, time is where warps stand."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import msgspec
+import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.patterns.accurate_math import accurate_calls, shared_divisors
@@ -68,6 +69,161 @@ FAST = """
 0x70 EXIT
 """
 
+# o[i] = hypotf(a[i], b[i]), sm_90, nvcc 13.0; of the slow path of the root the start and the end.
+HYPOT = """
+0x0 LDG.E R6, desc[UR4][R6.64]
+0x10 LDG.E R8, desc[UR4][R8.64]
+0x20 BSSY B0, 0x190
+0x30 FADD R4, |R6|, -RZ
+0x40 FADD R11, |R8|, -RZ
+0x50 VIMNMX R3, R4.reuse, R11.reuse, !PT
+0x60 VIMNMX R4, R4, R11, PT
+0x70 LOP3.LUT R5, R3, 0xfe000000, RZ, 0xc0, !PT
+0x80 IADD3 R0, -R5, 0x7e800000, RZ
+0x90 FMUL R10, R4, R0.reuse
+0xa0 FMUL R0, R3, R0
+0xb0 FMUL R11, R10, R10
+0xc0 FFMA R0, R0, R0, R11
+0xd0 MUFU.RSQ R7, R0
+0xe0 IADD3 R6, R0, -0xd000000, RZ
+0xf0 ISETP.GT.U32.AND P0, PT, R6, 0x727fffff, PT
+0x100 @!P0 BRA 0x140
+0x110 MOV R11, 0x130
+0x120 CALL.REL.NOINC 0x200
+0x130 BRA 0x180
+0x140 FMUL.FTZ R9, R0, R7
+0x150 FMUL.FTZ R7, R7, 0.5
+0x160 FFMA R0, -R9, R9, R0
+0x170 FFMA R0, R0, R7, R9
+0x180 BSYNC B0
+0x190 FSETP.NEU.AND P0, PT, R4, RZ, PT
+0x1a0 LOP3.LUT R5, R5, 0x800000, RZ, 0xfc, !PT
+0x1b0 @P0 FMUL R3, R5, R0
+0x1c0 FSETP.NEU.AND P0, PT, R4, +INF , PT
+0x1d0 FSEL R3, R3, +INF , P0
+0x1e0 STG.E desc[UR4][R4.64], R3
+0x1f0 EXIT
+0x200 FADD.FTZ R0, R0, 1
+0x210 RET.REL.NODEC R6 0x0
+"""
+
+# o[i] = atan2f(a[i], b[i]), likewise.
+ATAN2 = """
+0x0 LDG.E R4, desc[UR4][R6.64]
+0x10 LDG.E R5, desc[UR4][R8.64]
+0x20 BSSY B0, 0x120
+0x30 FSETP.GT.AND P2, PT, |R4|, |R5|, PT
+0x40 FSEL R3, |R4|, |R5|, P2
+0x50 FSEL R0, |R5|, |R4|, P2
+0x60 MUFU.RCP R10, R3
+0x70 FCHK P0, R0, R3
+0x80 FFMA R11, -R3, R10, 1
+0x90 FFMA R11, R10, R11, R10
+0xa0 FFMA R10, R0, R11, RZ
+0xb0 FFMA R12, -R3, R10, R0
+0xc0 FFMA R10, R11, R12, R10
+0xd0 @!P0 BRA 0x110
+0xe0 MOV R6, 0x100
+0xf0 CALL.REL.NOINC 0x350
+0x100 IMAD.MOV.U32 R10, RZ, RZ, R0
+0x110 BSYNC B0
+0x120 IMAD.MOV.U32 R9, RZ, RZ, 0x3b33710b
+0x130 FMUL R0, R10, R10
+0x140 BSSY B0, 0x290
+0x150 FFMA R9, R0, R9, -0.015681877732276916504
+0x160 FFMA R9, R0, R9, 0.042200751602649688721
+0x170 FFMA R9, R0, R9, -0.074792981147766113281
+0x180 FFMA R9, R0, R9, 0.10640415549278259277
+0x190 FFMA R9, R0, R9, -0.14207722246646881104
+0x1a0 FFMA R9, R0, R9, 0.19993925094604492188
+0x1b0 FFMA R9, R0, R9, -0.33333197236061096191
+0x1c0 FMUL R9, R0, R9
+0x1d0 FFMA R9, R9, R10, R10
+0x1e0 @P2 BRA 0x240
+0x1f0 ISETP.GT.AND P0, PT, R5, -0x1, PT
+0x200 @P0 BRA 0x280
+0x210 IMAD.MOV.U32 R0, RZ, RZ, 0x3feee581
+0x220 FFMA R9, R0, 1.6832555532455444336, -R9
+0x230 BRA 0x280
+0x240 ISETP.GE.AND P0, PT, R5, RZ, PT
+0x250 IMAD.MOV.U32 R0, RZ, RZ, 0x3f6ee581
+0x260 @P0 FFMA R9, R0, 1.6832555532455444336, -R9
+0x270 @!P0 FFMA R9, R0, 1.6832555532455444336, R9
+0x280 BSYNC B0
+0x290 FSETP.NEU.AND P0, PT, |R5|, |R4|, PT
+0x2a0 IMAD.MOV.U32 R0, RZ, RZ, 0x4016cbe4
+0x2b0 FSETP.NEU.AND P1, PT, R3, RZ, PT
+0x2c0 ISETP.GE.AND P2, PT, R5.reuse, RZ, PT
+0x2d0 FADD R5, |R5|, |R4|
+0x2e0 @!P0 FSEL R9, R0, 0.78539818525314331055, !P2
+0x2f0 @!P1 FSEL R9, RZ, 3.1415927410125732422, P2
+0x300 FSETP.GTU.AND P0, PT, R5, +INF , PT
+0x310 LOP3.LUT R4, R9, 0x80000000, R4, 0xb8, !PT
+0x320 FSEL R5, R5, R4, P0
+0x330 STG.E desc[UR4][R6.64], R5
+0x340 EXIT
+0x350 FADD.FTZ R0, R0, R3
+0x360 MOV R8, R6
+0x370 RET.REL.NODEC R8 0x0
+"""
+
+# o[i] = atanf(a[i]) and acosf(a[i]), likewise.
+ATAN = """
+LDG.E R0, desc[UR4][R2.64]
+HFMA2.MMA R7, -RZ, RZ, 0.890625, -0.00056934356689453125
+MUFU.RCP R5, |R0|
+FSETP.GT.AND P0, PT, |R0|, 1, PT
+@P0 MOV R6, 0x3f6ee581
+FSEL R5, R5, |R0|, P0
+FMUL R4, R5, R5
+FFMA R7, R4, R7, -0.014396979473531246185
+FFMA R7, R4, R7, 0.039849750697612762451
+FFMA R7, R4, R7, -0.072529748082160949707
+FFMA R7, R4, R7, 0.10518480092287063599
+FFMA R7, R4, R7, -0.14171802997589111328
+FFMA R7, R4, R7, 0.19988775253295898438
+FFMA R7, R4, R7, -0.33332940936088562012
+FMUL R4, R4, R7
+FFMA R5, R5, R4, R5
+@P0 FFMA R5, R6, 1.6832555532455444336, -R5
+FSETP.GTU.AND P0, PT, |R0|, +INF , PT
+LOP3.LUT R0, R5, 0x80000000, R0, 0xb8, !PT
+FSEL R5, R0, R5, !P0
+STG.E desc[UR4][R2.64], R5
+EXIT
+"""
+ACOS = """
+LDG.E R0, desc[UR4][R2.64]
+HFMA2.MMA R5, -RZ, RZ, 1.75, 0
+MOV R3, 0x3d10ecef
+FFMA R4, -|R0|.reuse, R5, 0.5
+FSETP.NEU.AND P1, PT, |R0|.reuse, 1, PT
+FSETP.GT.AND P0, PT, |R0|, 0.56000000238418579102, PT
+MUFU.RSQ R5, R4
+FMUL R6, R4, R5
+FMUL R5, R5, 0.5
+FFMA R5, -R6, R5, 0.5
+FFMA R5, R6, R5, R6
+FSEL R5, R5, RZ, P1
+FSETP.GT.AND P1, PT, R0, 0.56000000238418579102, PT
+FSEL R5, R5, |R0|, P0
+LOP3.LUT R5, R5, 0x80000000, R0, 0xb8, !PT
+FMUL R4, R5, R5
+FFMA R3, R4, R3, 0.016980519518256187439
+FFMA R3, R4, R3, 0.030762933194637298584
+FFMA R3, R4, R3, 0.044709417968988418579
+FFMA R7, R4.reuse, R3, 0.074989043176174163818
+FFMA R7, R4, R7, 0.16666707396507263184
+FMUL R4, R4, R7
+HFMA2.MMA R7, -RZ, RZ, 1.9599609375, 20144
+FFMA R5, R5, R4, R5
+FSEL R0, R5, -R5, P0
+@!P1 FFMA R5, R7, 0.93318945169448852539, R0
+@P0 FADD R5, R5, R5
+STG.E desc[UR4][R2.64], R5
+EXIT
+"""
+
 
 def listing(text: str) -> Listing:
     return Listing(program(text), "test")
@@ -90,6 +246,39 @@ def test_the_accurate_exp_and_not_the_intrinsic() -> None:
     (call,) = accurate_calls(listing(EXP))
     assert call.function == "exp" and call.members == tuple(range(1, 11))
     assert accurate_calls(listing(FAST)) == []
+
+
+def test_a_hypot_is_one_call_with_its_root() -> None:
+    code = listing(HYPOT)
+    (call,) = accurate_calls(code)
+    assert call.function == "hypot" and not call.steady
+    assert call.members == (2, *range(5, 19), *range(20, 30), 32, 33), "from the larger of the two on"
+
+
+def test_an_atan2_is_one_call_with_its_division() -> None:
+    code = listing(ATAN2)
+    (call,) = accurate_calls(code)
+    assert call.function == "atan2"
+    left = {code[i].text for i in range(len(code)) if i not in call.members}
+    assert left == {
+        *(code[i].text for i in (0, 1, 51, 52)), "ISETP.GT.AND P0, PT, R5, -0x1, PT", "@P0 BRA 0x280", "BRA 0x280",
+    }, "all but loads, store, exit and the choice of the quadrant inside"  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "function"), [(ATAN, "atan"), (ACOS, "asin or acos")])
+def test_arcs(text: str, function: str) -> None:
+    code = listing(text)
+    (call,) = accurate_calls(code)
+    assert call.function == function and call.members == tuple(range(1, len(code) - 2))
+
+
+def test_what_the_slow_path_costs_is_no_argument_against_the_function() -> None:
+    """Where many divisions take the way round, what comes back from there is theirs as well."""
+    code = program(ATAN2)
+    runs = [1000.0] * len(code)
+    counters = Counters([16 * i for i in range(len(runs))], {"inst_executed": runs})
+    (call,) = Facts(msgspec.structs.replace(made({}), program=code, counters=counters)).patterns.accurate_calls
+    assert call.function == "atan2" and {53, 54, 55} <= set(call.members)
 
 
 def test_two_divisions_by_one_value_share_it_and_a_loop_keeps_it() -> None:
