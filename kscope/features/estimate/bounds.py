@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from kscope.arch.estimates import Constants
 from kscope.features.counters.launch import Geometry
@@ -172,7 +172,7 @@ class Bounds(Struct, frozen=True):
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
         left = outside + inside * (1 - touched) * (1 - queueing) * self.constants.others_left
         hardest = max(load * self.constants.yields, left, self.constants.floor_left * floor, 1e-4)
-        return self._promise(after, hardest, cap, queued=queued)
+        return self._promise(after, hardest, cap, queued=queued, scale=scale)
 
     def saturation(self, load: float) -> float:
         """How far the waits of all warps are queueing for a unit with this load, 0..1."""
@@ -209,7 +209,7 @@ class Bounds(Struct, frozen=True):
         after = self.behind(after, scale or {})
         c = self.constants
         hardest = max(load * c.yields, 1 / (factor * c.more_overlap), outside + start, c.floor_left * chain)
-        return self._promise(after, hardest, cap, queued=queued)
+        return self._promise(after, hardest, cap, queued=queued, scale=scale or {})
 
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
@@ -254,6 +254,15 @@ class Bounds(Struct, frozen=True):
             kind="modelled",
         )
 
+    def relieves(self, scale: Scale) -> list[str]:
+        """Units at their peak, or with a queue in front of them, that a fix asks less of, by name."""
+        c = self.constants
+        queued = self.memory.name if self.memory is not None and self.queue else ""
+        return [
+            name for name, u in self.units.items()
+            if (u.load >= c.full_unit or name == queued) and u.load_after(scale) < c.relieved * u.load
+        ]  # fmt: skip
+
     def together(self, *loads: float) -> float:
         """Time of several things that go on at once, each a share of the time it would take alone: the longest, and a
         little more where others are as long."""
@@ -261,8 +270,9 @@ class Bounds(Struct, frozen=True):
         return float(sum(max(0.0, x) ** power for x in loads) ** (1 / power))
 
     def _promise(
-        self, after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0
-    ) -> Estimate:
+        self, after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0,
+        scale: Scale | None = None,
+    ) -> Estimate:  # fmt: skip
         """after: expected time over present time; hardest: the least it can be; rise: how far above that the end
         lies; queued: how far waits are the queue of a unit that stays full: then as little as nothing may come of
         it."""
@@ -271,5 +281,6 @@ class Bounds(Struct, frozen=True):
         low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after) + self.constants.cost * after)
         high = max(point, 1 / min(1.0, hardest)) * min(self.constants.rise if rise is None else rise, point)
         return Estimate(
-            speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled"
-        )
+            speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled",
+            relieves=self.relieves(scale or {}) or UNSET,
+        )  # fmt: skip

@@ -50,6 +50,8 @@ Kernel Profiling Guide, Pipelines; attained rates: kscope/arch/units.toml.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from kscope.features.facts import Code, Facts, Unit
 from kscope.model.contract.analysis import Location
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
@@ -95,7 +97,7 @@ class PipeSaturated(CounterRule):
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
         unit = "tiles" if full.name == "l2" and facts.counters.product_tile is not None else full.name
-        return self.finding(
+        found = self.finding(
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
@@ -111,6 +113,7 @@ class PipeSaturated(CounterRule):
             regime=full.regime,
             severity="major",
         )
+        return structs.replace(found, roof=full.name)
 
 
 def _waste(facts: Facts, full: Unit) -> str:

@@ -245,6 +245,17 @@ def test_a_queue_is_not_hidden() -> None:
     assert memory_bound(4.0, busy=0.4).queue == 0, "loads that are slow on an idle memory wait for something else"
 
 
+def test_full_units_that_a_fix_relieves_are_named() -> None:
+    units = [unit("l2", 1.0, [Part("requests", 0.9, "r")]), unit("l1", 1.0, [Part("wavefronts", 0.5, "w")])]
+    b = bounds(*units)
+    halved = {"requests": 0.5, "wavefronts": 0.5}
+    assert b.relieve(0.5, 0.5, halved).relieves == ["l2"], "l1 is not full"
+    assert b.overlap(2.0, halved).relieves == ["l2"]
+    assert not b.relieve(0.5, 0.5, {"requests": 0.9}).relieves, "hardly less work"
+    assert memory_bound(4.0).relieve(0.5, 0.5, {"dram_bytes": 0.5}).relieves == ["dram"], "the queue is there"
+    assert not memory_bound(1.5).relieve(0.5, 0.5, {"dram_bytes": 0.5}).relieves
+
+
 def test_the_low_end_of_little_is_a_loss() -> None:
     b = bounds(unit("issue", 1.0, [Part("instructions", 0.3, "i")]))
     assert b.relieve(0.0, 0.0, {}).low == pytest.approx(1 / 1.05, abs=0.001)
