@@ -80,11 +80,7 @@ class PipeSaturated(CounterRule):
     collect = "--section SpeedOfLight --section ComputeWorkloadAnalysis"
 
     def check(self, facts: Facts) -> Outcome:
-        # L2 carries all that device memory delivers: where that is near its rate too, or loads queue for it, MEM107
-        # speaks.
-        dram = facts.counters.units.get("dram")
-        behind = facts.counters.l2_passes or (facts.counters.l2_shows_dram and facts.estimate.queue >= 1)
-        outer = ("l2", "l1") if dram is not None and dram.load > NEAR else ("l2",) if behind else ()
+        outer = _memorys(facts)
         pipes = [facts.counters.units[p] for p in PIPES if p in facts.counters.units and p not in outer]
         if not pipes:
             return Missing(f"no pipe utilisation was collected; profile with {self.collect}")
@@ -116,6 +112,16 @@ class PipeSaturated(CounterRule):
             severity="major",
         )
         return structs.replace(found, roof=full.name)
+
+
+def _memorys(facts: Facts) -> tuple[str, ...]:
+    """Caches that carry what device memory delivers: where that is near its rate too, or loads queue for it, MEM107
+    speaks."""
+    dram = facts.counters.units.get("dram")
+    if dram is not None and dram.load > NEAR:
+        return "l2", "l1"
+    behind = facts.counters.l2_passes or (facts.counters.l2_shows_dram and facts.estimate.queue >= 1)
+    return ("l2",) if behind else ()
 
 
 def _waste(facts: Facts, full: Unit) -> str:
