@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import msgspec
 
@@ -65,15 +65,25 @@ def pays(finding: Finding) -> bool:
     return gain >= PAYS and (gain - 1) * finding.confidence >= SURE
 
 
+def lowers(finding: Finding, roofs: Container[str]) -> bool:
+    """Whether it promises something and asks less of a unit that others call full: work that goes is what such a unit
+    wants, so it is no roof to this fix, however little sure the promise is."""
+    if finding.severity == "info" or finding.estimate is None:
+        return False
+    return any(unit in roofs for unit in finding.estimate.relieves or ())
+
+
 def ranked(found: Iterable[Finding]) -> list[Finding]:
     """The order to work in, with severities and overlaps filled in; a kernel at its roof leads with that, unless
-    something else promises a real gain."""
+    something else promises a real gain, and behind what asks less of the unit that is full."""
     findings = [msgspec.structs.replace(f, severity=severity(f)) for f in found]
     paying = any(pays(f) for f in findings)
+    roofs = [f.roof for f in findings if f.roof]
 
     def key(f: Finding) -> tuple[int, float, str]:
         limit = f.code in ROOFS or one_chain(f)
-        group = 2 if f.severity == "info" else 0 if limit and not paying else 1
+        first = 0 if lowers(f, roofs) else 1 if limit else 2
+        group = 3 if f.severity == "info" else 2 if paying else first
         return group, -worth(f), f.code
 
     return _overlaps(in_working_order(sorted(findings, key=key)))

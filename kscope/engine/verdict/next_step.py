@@ -73,12 +73,12 @@ def next_step(
     if dark:
         return _measure(blind, room)
     if problem is not None and problem.headroom is not None:
-        return _beside_the_problem(problem, problem.headroom, roof, room)
+        return _beside_the_problem(problem, problem.headroom, roof, room, findings)
     if roof is not None:
         why = "less work or another algorithm would have another roof: --problem tells how far the problem's floor is"
         if any(f.code == TENSOR for f in findings):
             why = f"tensor cores ({TENSOR}) have a higher one, where the precision allows; {why}"
-        return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(roofed=True)}; {why}")
+        return NextStep(do="stop", words=f"stop: {roof}", why=f"{_nothing(findings, roofed=True)}; {why}")
     if room is None:
         why = "no rule promises a gain, and no counter of the report says how far a roof is"
         return _measure(blind, room) if blind.command else NextStep(do="measure", words=ELSEWHERE, why=why)
@@ -127,15 +127,18 @@ def _go_on(fault: Finding) -> NextStep:
     )  # fmt: skip
 
 
-def _beside_the_problem(problem: ProblemFit, above: float, roof: str | None, room: Headroom | None) -> NextStep:
+def _beside_the_problem(
+    problem: ProblemFit, above: float, roof: str | None, room: Headroom | None, findings: Sequence[Finding]
+) -> NextStep:
     """Nothing in the code pays: whether the problem asks for so much time at all."""
+    nothing = _nothing(findings, roofed=roof is not None)
     if above < PAYS:
         words = f"stop: {_left(above)} to the roof of the problem"
-        return NextStep(do="stop", words=words, why=f"{_nothing(roofed=roof is not None)}; {problem.limiter} limits")
+        return NextStep(do="stop", words=words, why=f"{nothing}; {problem.limiter} limits")
     at = roof or (f"at most {at_most(room.speedup_bound)} left to {room.bounded_by}" if room else "its roof is unknown")
     if above < FAR:
         return NextStep(do="stop", words=f"stop: {times(above)} above what good kernels of this problem take",
-                        why=f"{_nothing(roofed=roof is not None)}; {at}")  # fmt: skip
+                        why=f"{nothing}; {at}")  # fmt: skip
     return NextStep(
         do="change_algorithm", speedup=above,
         words=f"change the algorithm: {times(above)} above the problem's floor ({problem.limiter})",
@@ -153,8 +156,11 @@ def _below_every_roof(findings: Sequence[Finding], room: Headroom) -> NextStep:
                     why=why, code=hint.code if hint else None)  # fmt: skip
 
 
-def _nothing(*, roofed: bool) -> str:
-    return f"no rule promises more than {percent(PAYS - 1 if roofed else 0.03)}"
+def _nothing(findings: Sequence[Finding], *, roofed: bool) -> str:
+    """Why nothing is left to do; a promise beyond the bar that little is sure of is one all the same."""
+    least = PAYS if roofed else 1.03
+    unsure = any(f.estimate is not None and f.estimate.speedup > least for f in findings if f.severity != "info")
+    return f"no rule {'is sure enough of' if unsure else 'promises'} more than {percent(least - 1)}"
 
 
 def _left(speedup: float) -> str:

@@ -137,14 +137,15 @@ def _by_unit_at_work(facts: Facts, text: str) -> Regimen | None:
 
 
 def _limiting(facts: Facts) -> Unit | None:
-    """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, device memory is
-    the cause."""
+    """The fullest unit. L2 moves all that device memory delivers, so where both are about as full, or only L2's overall
+    counter is fuller, device memory is the cause."""
     unit, dram, tensor = facts.counters.busiest, facts.counters.units.get("dram"), facts.counters.units.get("tensor")
     c = facts.constants
     if unit is not None and tensor is not None and unit.load < c.full_unit and tensor.load > c.as_full * unit.load:
         return tensor  # what feeds the products is about as busy as they are: they are the work
-    if unit is not None and dram is not None and unit.name == "l2" and dram.load > c.as_full * unit.load:
-        return dram
+    if unit is not None and dram is not None and unit.name == "l2":
+        shown = facts.counters.l2_shows_dram and dram.load >= c.used_unit
+        return dram if shown or dram.load > c.as_full * unit.load else unit
     return unit
 
 

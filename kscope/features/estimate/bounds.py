@@ -29,15 +29,10 @@ are fitted again, and says how they hold on a family of kernels that was left ou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from msgspec import UNSET
 
-from msgspec import Struct
-
-from kscope.arch.estimates import Constants
-from kscope.features.counters.launch import Geometry
-from kscope.features.counters.stalls import StallMix
-from kscope.features.counters.units import Scale, Unit
-from kscope.features.estimate.latency_floor import LatencyPath
+from kscope.features.counters.units import Scale
+from kscope.features.estimate.queues import Queues
 from kscope.model.contract.analysis import Estimate
 
 REST = "the rest of the kernel"
@@ -45,19 +40,10 @@ LATENCY = "latency at this launch shape"
 CHAIN = "the chain of one thread"
 LAUNCH = "the launch itself"
 STARTING = "the rate at which blocks start"
-ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
 
 
-class Bounds(Struct, frozen=True):
+class Bounds(Queues, frozen=True):
     """Caps of one kernel. All times are shares of its present time."""
-
-    units: Mapping[str, Unit]
-    stalls: StallMix
-    launch: Geometry
-    latency_floor: LatencyPath | None
-    constants: Constants
-    resident: float
-    """Warps that an SM holds on average over those that it could."""
 
     @property
     def floor(self) -> float:
@@ -74,51 +60,10 @@ class Bounds(Struct, frozen=True):
         return c.start / launch.cycles if launch.cycles else 0.0
 
     @property
-    def working(self) -> float:
-        """Mean share of the time in which an SM works while any does, of a grid that reaches all SMs: a unit is fuller
-        meanwhile than over the whole kernel, in which some SMs have done."""
-        launch = self.launch
-        return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
-
-    @property
     def waiting(self) -> float:
         """Share of the time that is latency rather than the load of the fullest unit, as units add up (0..1)."""
         load = self.next_limit({}, skip=("blocks",))[0]
         return float(max(0.0, 1.0 - min(1.0, load) ** self.constants.smooth) ** (1 / self.constants.smooth))
-
-    @property
-    def memory(self) -> Unit | None:
-        """The fuller of device memory and L2, of which the overall counter leaves open what is busy."""
-        found = [self.units[n] for n in ("dram", "l2") if n in self.units]
-        return max(found, key=lambda u: u.named, default=None)
-
-    @property
-    def queue(self) -> float:
-        """How far what warps wait for from memory is the queue in front of it, 0..1."""
-        memory, path, c = self.memory, self.latency_floor, self.constants
-        if memory is None or path is None or not path.share or memory.named < c.free:
-            return 0.0
-        times = self.stalls.of("long_scoreboard") * min(1.0, self.resident) / path.share
-        return min(1.0, max(0.0, (times - c.calm) / (c.crowded - c.calm)))
-
-    def in_line(self, *units: str) -> float:
-        """How far accesses stand in line on their way through these units (l1, lsu, l2, dram), 0..1. What one of them
-        asks less shortens that wait; the rest is a round trip, and takes as long for a sector as for many."""
-        loads = [self.units[n].load for n in units if n in self.units]
-        full = self.saturation(min(1.0, max(loads, default=0.0) / self.working))
-        return max(full, self.queue) if "dram" in units else full
-
-    def behind(self, after: float, scale: Scale) -> float:
-        """The time after a fix where memory has a queue: no shorter than what is left to do there."""
-        queue = self.queue
-        return max(after, queue * self.left_there(scale) + (1 - queue) * after) if queue else after
-
-    def left_there(self, scale: Scale) -> float:
-        """Share of the memory's work that a fix leaves, 0..1: where L2 is about as full as device memory, of the one
-        that it relieves more, for either can have the queue."""
-        found = [u for n in ("dram", "l2") if (u := self.units.get(n)) is not None and u.load]
-        most = max((u.load for u in found), default=0.0)
-        return min((u.load_after(scale) / u.load for u in found if u.load >= ALIKE * most), default=1.0)
 
     @property
     def starting(self) -> float:
@@ -154,8 +99,10 @@ class Bounds(Struct, frozen=True):
         queued = self.queued(scale)
         touched *= 1 - queued if hides else 1.0
         relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
-        fullest = max(relieved, key=lambda u: u.load, default=None)
-        full = min(1.0, fullest.load / self.working) if fullest is not None else 0.0
+        # Stores that take a request more are L2's own work, whatever waits behind it.
+        loads = {u.name: posted * u.load + (1 - posted) * self.seen(u) for u in relieved}
+        fullest = max(relieved, key=lambda u: loads[u.name], default=None)
+        full = min(1.0, loads[fullest.name] / self.working) if fullest is not None else 0.0
         saturated = self.saturation(full)
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
             touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
@@ -172,19 +119,7 @@ class Bounds(Struct, frozen=True):
         cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
         left = outside + inside * (1 - touched) * (1 - queueing) * self.constants.others_left
         hardest = max(load * self.constants.yields, left, self.constants.floor_left * floor, 1e-4)
-        return self._promise(after, hardest, cap, queued=queued)
-
-    def saturation(self, load: float) -> float:
-        """How far the waits of all warps are queueing for a unit with this load, 0..1."""
-        return min(1.0, max(0.0, (load - self.constants.free) / (self.constants.full - self.constants.free)))
-
-    def queued(self, scale: Scale) -> float:
-        """How far waits are the queue of a unit that the fix leaves as full as it is, 0..1. A counter that leaves open
-        what is busy (L2's overall one, where it hands on what device memory moves) shows no queue."""
-        c = self.constants
-        kept = [min(1.0, u.named) for u in self.units.values() if u.load_after(scale) >= c.relieved * u.load]
-        near = min(1.0, max(0.0, (max(kept, default=0.0) - c.near) / (c.at - c.near)))
-        return max(near, self.queue if self.left_there(scale) >= c.relieved else 0.0)
+        return self._promise(after, hardest, cap, queued=queued, scale=scale)
 
     def overlap(
         self, factor: float, scale: Scale | None = None, passes: float = 1.0, chain: float = 0.0
@@ -209,7 +144,7 @@ class Bounds(Struct, frozen=True):
         after = self.behind(after, scale or {})
         c = self.constants
         hardest = max(load * c.yields, 1 / (factor * c.more_overlap), outside + start, c.floor_left * chain)
-        return self._promise(after, hardest, cap, queued=queued)
+        return self._promise(after, hardest, cap, queued=queued, scale=scale or {})
 
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
@@ -254,6 +189,15 @@ class Bounds(Struct, frozen=True):
             kind="modelled",
         )
 
+    def relieves(self, scale: Scale) -> list[str]:
+        """Units at their peak, or with a queue in front of them, that a fix asks less of, by name."""
+        c = self.constants
+        queued = self.memory.name if self.memory is not None and self.queue else ""
+        return [
+            name for name, u in self.units.items()
+            if (u.load >= c.full_unit or name == queued) and u.load_after(scale) < c.relieved * u.load
+        ]  # fmt: skip
+
     def together(self, *loads: float) -> float:
         """Time of several things that go on at once, each a share of the time it would take alone: the longest, and a
         little more where others are as long."""
@@ -261,8 +205,9 @@ class Bounds(Struct, frozen=True):
         return float(sum(max(0.0, x) ** power for x in loads) ** (1 / power))
 
     def _promise(
-        self, after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0
-    ) -> Estimate:
+        self, after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0,
+        scale: Scale | None = None,
+    ) -> Estimate:  # fmt: skip
         """after: expected time over present time; hardest: the least it can be; rise: how far above that the end
         lies; queued: how far waits are the queue of a unit that stays full: then as little as nothing may come of
         it."""
@@ -271,5 +216,6 @@ class Bounds(Struct, frozen=True):
         low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after) + self.constants.cost * after)
         high = max(point, 1 / min(1.0, hardest)) * min(self.constants.rise if rise is None else rise, point)
         return Estimate(
-            speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled"
-        )
+            speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled",
+            relieves=self.relieves(scale or {}) or UNSET,
+        )  # fmt: skip

@@ -35,8 +35,8 @@ def no_higher(estimate: Estimate, roof: float) -> Estimate:
 
 
 def up_to(estimate: Estimate, best: Estimate) -> Estimate:
-    """The same, with the best case of another as its upper end where that is higher."""
-    return structs.replace(estimate, high=max(best.high, estimate.high))
+    """The same, with the best case of another as its upper end where that is higher, and what that relieves."""
+    return structs.replace(estimate, high=max(best.high, estimate.high), relieves=best.relieves)
 
 
 def between(estimate: Estimate, *, low: Estimate | None = None, high: Estimate | None = None) -> Estimate:

@@ -85,6 +85,13 @@ class CounterFacts:
         return l2.named < dram.load
 
     @cached_property
+    def l2_shows_dram(self) -> bool:
+        """L2's overall counter is fuller than any of its ports, and device memory fuller than these: what the counter
+        shows is time behind L2 then, however often L2 serves the same bytes (kscope/arch/units.toml)."""
+        dram, l2 = self.units.get("dram"), self.units.get("l2")
+        return dram is not None and l2 is not None and l2.named < min(dram.load, l2.load)
+
+    @cached_property
     def memory_load(self) -> float | None:
         """Load of the fullest of device memory, L2 and L1, L2 left aside where it only hands on; None without any."""
         names = ("dram", "l1") if self.l2_passes else ("dram", "l2", "l1")

@@ -98,6 +98,9 @@ class Finding(Frozen):
     ] = []
     first: Annotated[list[str], Meta(description="codes of findings to mend before: this only pays after them")] = []
     order: Annotated[str, Meta(description="why it stands here, where that is not the order of gain")] = ""
+    roof: Annotated[
+        str | UnsetType, Meta(description="the unit that is full, where that is the finding; as `relieves` names it")
+    ] = UNSET
     fixes: Annotated[list[Fix], Meta(description="changes that mend it: code, proof, price")] = []
     covered: Annotated[
         list[int], Meta(description="pcs of every instruction that it is about, where `locations` names only the first")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 
 class Frozen(Struct, frozen=True, kw_only=True):
@@ -23,3 +23,6 @@ class Estimate(Frozen):
     high: float
     capped_by: str
     kind: Literal["measured", "modelled"]
+    relieves: Annotated[
+        list[str] | UnsetType, Meta(description="units near their peak that the fix asks less of: dram, l2, l1, ...")
+    ] = UNSET

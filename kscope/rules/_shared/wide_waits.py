@@ -17,9 +17,10 @@ from msgspec import Struct
 from kscope.features.facts import SECTORS, WIDE, Code, Facts, total
 
 if TYPE_CHECKING:
-    from kscope.features.facts import Merge
+    from kscope.features.facts import Merge, Scale
 
 MOSTLY = 0.5  # of the accesses, from which those outside loops decide whether threads must become fewer
+PATH = ("l1", "lsu", "l2", "dram")  # units on the way of an access
 QUEUES = ("lg_throttle", "drain")  # what warps wait for at the load/store unit: its queue, by definition
 
 
@@ -82,9 +83,13 @@ def _flown(facts: Facts, groups: Sequence[Merge]) -> float:
     return min(1.0, max(0.0, first - bare) / (1 - bare)) if bare < 1 else 1.0
 
 
-def in_line(facts: Facts, code: Code, members: Sequence[int]) -> float:
-    """How much of the waits for these accesses is a queue, 0..1: for the load/store unit, which has a reason of its
-    own, and for units on their way that are busy."""
+def left_in_line(facts: Facts, code: Code, members: Sequence[int], ratio: float, scale: Scale) -> float:
+    """What is left of the waits for these accesses where `ratio` of their sectors is, 0..1. The sectors of one request
+    travel together: what becomes shorter is a queue. That for the load/store unit has a reason of its own and shrinks
+    with the sectors; that for a busy unit on their way with what this unit is asked, which caches may have caught
+    before."""
     waited = code.blamed_share(members)
     stopped = min(1.0, code.blamed_share(members, *QUEUES) / waited) if waited else 0.0
-    return stopped + (1 - stopped) * facts.estimate.in_line("l1", "lsu", "l2", "dram")
+    queue = facts.estimate.in_line(*PATH)
+    left = max(ratio, facts.estimate.left_in_line(scale, *PATH))
+    return stopped * ratio + (1 - stopped) * (queue * left + 1 - queue)

@@ -50,6 +50,8 @@ Kernel Profiling Guide, Pipelines; attained rates: kscope/arch/units.toml.
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from kscope.features.facts import Code, Facts, Unit
 from kscope.model.contract.analysis import Location
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured, percent
@@ -78,9 +80,7 @@ class PipeSaturated(CounterRule):
     collect = "--section SpeedOfLight --section ComputeWorkloadAnalysis"
 
     def check(self, facts: Facts) -> Outcome:
-        # L2 carries all that device memory delivers: where that is near its rate too, MEM107 speaks.
-        dram = facts.counters.units.get("dram")
-        outer = ("l2", "l1") if dram is not None and dram.load > NEAR else ("l2",) if facts.counters.l2_passes else ()
+        outer = _memorys(facts)
         pipes = [facts.counters.units[p] for p in PIPES if p in facts.counters.units and p not in outer]
         if not pipes:
             return Missing(f"no pipe utilisation was collected; profile with {self.collect}")
@@ -95,7 +95,7 @@ class PipeSaturated(CounterRule):
         code = facts.code
         locations = [] if code is None else _users(code, full.name)
         unit = "tiles" if full.name == "l2" and facts.counters.product_tile is not None else full.name
-        return self.finding(
+        found = self.finding(
             title=_peaks(full) if full.name != "issue" else "Every issue slot is taken",
             why=(
                 f"{full.title} {percent(full.busy)} busy over the whole kernel, {percent(full.load)} of what kernels "
@@ -111,6 +111,17 @@ class PipeSaturated(CounterRule):
             regime=full.regime,
             severity="major",
         )
+        return structs.replace(found, roof=full.name)
+
+
+def _memorys(facts: Facts) -> tuple[str, ...]:
+    """Caches that carry what device memory delivers: where that is near its rate too, or loads queue for it, MEM107
+    speaks."""
+    dram = facts.counters.units.get("dram")
+    if dram is not None and dram.load > NEAR:
+        return "l2", "l1"
+    behind = facts.counters.l2_passes or (facts.counters.l2_shows_dram and facts.estimate.queue >= 1)
+    return ("l2",) if behind else ()
 
 
 def _waste(facts: Facts, full: Unit) -> str:

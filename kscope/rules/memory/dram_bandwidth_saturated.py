@@ -101,7 +101,7 @@ class DramBandwidthSaturated(CounterRule):
             ],
             confidence=0.9 if unit.load >= NEAR else 0.7,
         )
-        return msgspec.structs.replace(found, severity="major")
+        return msgspec.structs.replace(found, severity="major", roof="dram")
 
     def _queue(self, facts: Facts) -> float:
         """How far waits are the queue in front of device memory, where no other unit is as full."""

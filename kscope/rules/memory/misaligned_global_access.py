@@ -55,10 +55,10 @@ CUDA C++ Best Practices Guide, A Sequential but Misaligned Access Pattern.
 
 from __future__ import annotations
 
-from kscope.features.facts import IDEAL_SECTORS, SECTORS, Code, Demand, Excess, Facts
+from kscope.features.facts import IDEAL_SECTORS, SECTORS, Code, Demand, Facts
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules._shared.stencils import alignable
-from kscope.rules._shared.wide_waits import in_line
+from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent
 
 LEAST = 0.05  # excess over ideal below which nothing is called misaligned
@@ -114,15 +114,11 @@ class MisalignedGlobalAccess(ExcessRule):
                 (IDEAL_SECTORS, off.ideal, "the same bytes, aligned"), "sector", off.share,
             ),
             locations=code.locations(off.members),
-            estimate=facts.estimate.relieve(off.share, self._left(facts, code, off), scale),
+            estimate=facts.estimate.relieve(
+                off.share, left_in_line(facts, code, off.members, off.ratio, scale), scale, posted=off.stores
+            ),
             confidence=0.8 if caught < 0.3 else 0.4,
         )
-
-    def _left(self, facts: Facts, code: Code, off: Excess) -> float:
-        """What is left of the waits: sectors of one request travel together, so a sector less shortens the queue where
-        there is one, and no round trip."""
-        queue = in_line(facts, code, off.members)
-        return queue * off.ratio + (1 - queue)
 
     def _requests(self, facts: Facts, code: Code, stores: list[int]) -> tuple[float, float]:
         """What is left of all requests to L2, and of those that write, when no store crosses a line."""

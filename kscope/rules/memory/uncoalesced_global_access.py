@@ -83,7 +83,7 @@ from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
 from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, way_of
 from kscope.rules._shared.wide_accesses import pieces
-from kscope.rules._shared.wide_waits import in_line
+from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
@@ -149,8 +149,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         of them, all; else what of them is a queue, for the sectors of one request travel together."""
         full = facts.counters.busiest is not None and facts.counters.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
-        queue = 1.0 if returns else in_line(facts, code, bad.members)
-        return facts.estimate.relieve(bad.share, queue * kept + (1 - queue), scale, posted=bad.stores)
+        left = kept if returns else left_in_line(facts, code, bad.members, kept, scale)
+        return facts.estimate.relieve(bad.share, left, scale, posted=bad.stores)
 
     def _returns(self, facts: Facts, code: Code, members: Sequence[int]) -> bool:
         """Whether later rounds find in L1 what lanes leave of their sectors: each walks on, in a way of its own."""

@@ -88,6 +88,33 @@ def test_roof_leads_when_nothing_pays(roof: str) -> None:
     assert order(finding("MEM102", 1.01), finding(roof)) == [roof, "MEM102"]
 
 
+def test_what_asks_less_of_the_full_unit_stands_before_the_roof() -> None:
+    """However little sure it is: less work is what that unit wants. Of another unit, or for information, it is not."""
+    def relieving(gain: float, *units: str) -> Finding:
+        found = finding("MEM101", gain, 0.1)
+        assert found.estimate is not None
+        return msgspec.structs.replace(found, estimate=msgspec.structs.replace(found.estimate, relieves=list(units)))
+
+    roof = msgspec.structs.replace(finding("CMP208"), roof="l2")
+    other = finding("LAT302", 1.05, 0.9)
+    assert order(roof, relieving(1.2, "l2"), other) == ["MEM101", "CMP208", "LAT302"]
+    assert order(roof, relieving(1.2, "dram", "l1"), other) == ["CMP208", "LAT302", "MEM101"]
+    assert order(roof, relieving(1.02, "l2"), other) == ["CMP208", "LAT302", "MEM101"]
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"), [("list_walk.four", ["MEM101", "CMP208"]), ("dram_bound.triad", ["MEM107"])]
+)
+def test_roof_and_what_relieves_it(case: str, expected: list[str], diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """Random loads fill L2: fewer sectors stand first, though nobody is sure that they can be had, and the next step
+    says so. Streams of device memory have nothing to stand there."""
+    kernel = diagnosis(case)
+    assert [f.code for f in kernel.findings if f.severity != "info"][: len(expected)] == expected
+    step = kernel.next_step
+    assert step is not None and step.do == "stop"
+    assert ("sure enough of" in step.why) == (len(expected) > 1)
+
+
 def test_overlaps() -> None:
     found = ranked([
         finding("MEM101", 3.0, pcs=(16, 32)), finding("MEM102", 2.0, pcs=(32,)), finding("LAT302", 1.5, pcs=(48,)),

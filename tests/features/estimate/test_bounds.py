@@ -245,6 +245,50 @@ def test_a_queue_is_not_hidden() -> None:
     assert memory_bound(4.0, busy=0.4).queue == 0, "loads that are slow on an idle memory wait for something else"
 
 
+def test_full_units_that_a_fix_relieves_are_named() -> None:
+    units = [unit("l2", 1.0, [Part("requests", 0.9, "r")]), unit("l1", 1.0, [Part("wavefronts", 0.5, "w")])]
+    b = bounds(*units)
+    halved = {"requests": 0.5, "wavefronts": 0.5}
+    assert b.relieve(0.5, 0.5, halved).relieves == ["l2"], "l1 is not full"
+    assert b.overlap(2.0, halved).relieves == ["l2"]
+    assert not b.relieve(0.5, 0.5, {"requests": 0.9}).relieves, "hardly less work"
+    assert memory_bound(4.0).relieve(0.5, 0.5, {"dram_bytes": 0.5}).relieves == ["dram"], "the queue is there"
+    assert not memory_bound(1.5).relieve(0.5, 0.5, {"dram_bytes": 0.5}).relieves
+
+
+def test_a_line_is_shorter_by_what_its_unit_is_asked_less() -> None:
+    """Sectors that L1 catches are not asked of device memory, which is the fullest on the way: its line stays."""
+    b = bounds(
+        unit("l1", 1.0, [Part("l1_wavefronts", 0.4, "w")]), unit("l2", 1.0, [Part("l2_sectors", 0.5, "s")]),
+        unit("dram", 1.0, [Part("dram_bytes", 0.85, "d")]),
+    )  # fmt: skip
+    path = ("l1", "l2", "dram")
+    assert b.in_line(*path) > 0.8
+    assert b.left_in_line({"l1_wavefronts": 0.5, "l2_sectors": 0.5}, *path) == 1
+    assert b.left_in_line({"dram_bytes": 0.5}, *path) == 0.5
+    assert b.left_in_line({"l1_wavefronts": 0.5}, "l1") == 0.5
+
+
+def test_l2s_overall_counter_is_no_line_before_a_fuller_memory() -> None:
+    """What it shows there is the time behind L2; with a port of its own as full, it is L2."""
+    def both(port: float) -> Bounds:
+        l2 = unit("l2", 1.0, [Part("l2_internal", 0.9, "i"), Part("l2_requests", port, "r")])
+        return bounds(l2, unit("dram", 1.0, [Part("dram_bytes", 0.65, "d")]))
+
+    assert both(0.5).in_line("l2", "dram") == pytest.approx(1 / 6) and both(0.8).in_line("l2", "dram") == 1
+    fewer = {"l2_requests": 0.5, "l2_sectors": 0.5}
+    assert both(0.5).left_in_line(fewer, "l2", "dram") == 1 and both(0.8).left_in_line(fewer, "l2", "dram") == 0.5
+    loads, stores = (both(0.5).relieve(0.3, 0.9, fewer, posted=share) for share in (0.0, 1.0))
+    assert loads.speedup + 0.1 < stores.speedup, "stores that take a request more are L2's own work"
+
+
+def test_stores_across_lines_are_worth_what_was_measured(diagnosis: Callable[[str], KernelAnalysis]) -> None:
+    """place_rows.header1 takes 1.29 times as long as with aligned rows, and nobody waits for a store."""
+    (found,) = [f for f in diagnosis("place_rows.header1").findings if f.code == "MEM108"]
+    assert found.estimate is not None
+    assert found.estimate.low < 175.552 / 135.904 < found.estimate.high
+
+
 def test_the_low_end_of_little_is_a_loss() -> None:
     b = bounds(unit("issue", 1.0, [Part("instructions", 0.3, "i")]))
     assert b.relieve(0.0, 0.0, {}).low == pytest.approx(1 / 1.05, abs=0.001)
