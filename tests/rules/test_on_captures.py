@@ -331,7 +331,7 @@ CASES = {
         ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
     ),
     "GRD405": On(
-        ("signal_max.one",),
+        ("signal_max.one", "swap_heads.division"),
         (
             "signal_max.many",
             "sum_roof.tree",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kscope.features.patterns import (
     accurate_math,
     dependency_chains,
+    exchanges,
     fma_loops,
     local_memory,
     loop_parallelism,
@@ -136,6 +137,11 @@ class PatternFacts:
         from kscope.features.patterns.redundant_barriers import redundant_barriers
 
         return redundant_barriers(self._code)
+
+    @cached_property
+    def exchanges(self) -> frozenset[int]:
+        """Stores to shared memory that go where data say, the loads behind the next barrier, and those barriers."""
+        return exchanges.exchanges(self._code)
 
     @cached_property
     def bank_costs(self) -> list[BankCost]:

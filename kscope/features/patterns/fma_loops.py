@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kscope.features.patterns.slicing import stored
 from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing, Structure, once_per_code
+from kscope.features.sass.slices import stored
 from kscope.isa.families import family
 
 FMA_OPCODES = family("fma")

@@ -6,6 +6,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kscope.features.sass.listing import Listing
+from kscope.features.sass.slices import stored
 from kscope.model.operand import Operand, memory_operand
 
 SPACES = ("shared", "global", "generic")
@@ -80,5 +81,4 @@ def _place(code: Listing, index: int) -> tuple[object, ...]:
 
 def _carried(code: Listing, store: int, body: set[int]) -> bool:
     """What is stored was made in the loop: a sum, a minimum, the last of something."""
-    data = code[store].uses[-max(1, code.classes[store].bytes // 4) :]
-    return any(p in body for r in data for p in code.defuse.producers(store, r))
+    return any(p in body for r in stored(code, store) for p in code.defuse.producers(store, r))

@@ -16,9 +16,9 @@ from collections.abc import Collection
 from msgspec import Struct
 
 from kscope.features.patterns.dependency_chains import rings
-from kscope.features.patterns.slicing import stored
 from kscope.features.sass import slices
 from kscope.features.sass.listing import Listing, once_per_code
+from kscope.features.sass.slices import stored
 from kscope.features.sass.warp_simulation import Walk
 from kscope.isa.families import family
 from kscope.model.operand import UNIFORM_BASE, memory_operand

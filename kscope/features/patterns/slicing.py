@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kscope.features.sass.listing import Listing
+from kscope.features.sass.slices import stored
 from kscope.isa.opcodes import OpClass
 from kscope.model.operand import Operand
 
@@ -103,12 +104,6 @@ def purpose(code: Listing) -> set[int]:
             found.add(i)
             work += [p for producers in code.defuse.sources(i).values() for p in producers]
     return found
-
-
-def stored(code: Listing, store: int) -> list[int]:
-    """Registers that a store writes to memory: the last of those that it reads, its guard left aside."""
-    uses = [r for r in code[store].uses if r != code[store].guard]
-    return uses[-max(1, code.classes[store].bytes // 4) :]
 
 
 def _alive(code: Listing, reader: int, chosen: set[int], slice_: set[int]) -> bool:

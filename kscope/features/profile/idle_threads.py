@@ -12,10 +12,9 @@ from __future__ import annotations
 from msgspec import Struct
 
 from kscope.features.patterns.loop_parallelism import trips
-from kscope.features.patterns.slicing import stored
 from kscope.features.profile.code import Code
 from kscope.features.sass.columns import total
-from kscope.features.sass.slices import address_origins
+from kscope.features.sass.slices import address_origins, stored
 from kscope.isa.families import family
 
 PASSED = "thread_inst_executed_true"  # lanes that an instruction's own guard lets through, of those that are active

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kscope.features.sass.backward_slices import LIMIT
 from kscope.features.sass.listing import Listing
 from kscope.isa.abi import abi
+from kscope.model.operand import memory_operand
 
 
 def origins(code: Listing, index: int, registers: tuple[int, ...] | None = None) -> frozenset[str] | None:
@@ -16,11 +17,33 @@ def origins(code: Listing, index: int, registers: tuple[int, ...] | None = None)
     return code.slices.names(starts)
 
 
+def stored(code: Listing, index: int) -> list[int]:
+    """Registers that a store or atomic writes to memory: those that stand behind its address. None for a zero (RZ);
+    one that holds the address too (`STS [R5], R5`) counts as that."""
+    ins = code[index]
+    place = memory_operand(ins.operands)
+    if place is None or place not in ins.operands:
+        return []
+    behind = ins.operands[ins.operands.index(place) + 1 :]
+    width, own = max(1, code.classes[index].bytes // 4), {b.register for b in place.bases}
+    data = {
+        o.register + n for o in behind if o.kind == "register" and o.register >= 0 for n in range(width)
+    }  # fmt: skip
+    return [r for r in ins.uses if r in data and r not in own]
+
+
+def _address(code: Listing, index: int) -> tuple[int, ...]:
+    """Registers from which a memory instruction's address comes: neither what it stores nor its guard, which says
+    whether it runs and not where."""
+    ins = code[index]
+    writes = code.classes[index].access in ("store", "atomic", "reduction")
+    data = set(stored(code, index)) if writes else set[int]()
+    return tuple(r for r in ins.uses if r not in data and r != ins.guard)
+
+
 def address_origins(code: Listing, index: int) -> frozenset[str] | None:
-    """What the address of a memory instruction depends on (see `origins`), its stored data left aside."""
-    op = code.classes[index]
-    data = set(code[index].uses[-max(1, op.bytes // 4) :]) if op.access == "store" else set()
-    return origins(code, index, tuple(r for r in code[index].uses if r not in data))
+    """What the address of a memory instruction depends on (see `origins`)."""
+    return origins(code, index, _address(code, index))
 
 
 def gathers(code: Listing, index: int) -> bool:
@@ -35,9 +58,8 @@ def steps_from_loaded(code: Listing, index: int) -> bool:
     loop = code.cfg.loop_of[index]
     if loop is None:
         return False
-    op = code.classes[index]
-    data = set(code[index].uses[-max(1, op.bytes // 4) :]) if op.access == "store" else set()
-    starts = [p for r, ps in code.defuse.sources(index).items() if r not in data for p in ps]
+    sources = code.defuse.sources(index)
+    starts = [p for r in _address(code, index) for p in sources.get(r, ())]
     loads = code.slices.bringing(starts, "load")
     return bool(loads) and all(code.cfg.loop_of[i] != loop for i in loads)
 

@@ -4,7 +4,9 @@
 
 Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their time on
 what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its barriers.
-Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter.
+Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter. Where warps stand in line for
+the issue slot, no wait shows what is paid once: there, instructions outside loops are counted that neither the thread's
+index nor loaded data reach.
 
 ## Why it costs time
 
@@ -73,7 +75,7 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, p
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
 WAVES = 4  # below which fewer, longer threads would leave the device empty
 FIXED = 0.4  # share of warp time paid once a thread, from which it is the matter
-BEHIND = 0.25  # the same of blocks that reduce behind a barrier
+BEHIND = 0.25  # the same of blocks that reduce behind a barrier, and of instructions in line for the issue slot
 LEAST = 1.05  # gain below which they are not worth a word
 MORE = 8  # elements a thread after the change
 ALONE = 0.5  # share of a block's warps that works between barriers, below which the others wait for these (LAT304)
@@ -110,7 +112,7 @@ class ShortThreads(ProfiledRule):
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
-            return PASSED
+            return self._issued(facts, code, sorted({*once, *_alike(code)}), a_warp)
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
@@ -137,6 +139,49 @@ class ShortThreads(ProfiledRule):
             first=["LAT304"] if trees else [],
             confidence=0.25 if trees else 0.6,
         )
+
+
+    def _issued(self, facts: Facts, code: Code, once: list[int], a_warp: float) -> Outcome:
+        """Where all warps stand in line for the issue slot, samples do not tell what is paid once: instructions do."""
+        fullest, launch = facts.counters.busiest, facts.counters.launch
+        issued = code.issue_share(once)
+        share = issued * facts.estimate.in_line("issue")
+        if fullest is None or fullest.name != "issue" or share < BEHIND:
+            return PASSED
+        scale = facts.profile.demands_after(once, 1 / MORE) | {"blocks": 1 / MORE}
+        estimate = facts.estimate.relieve(share, 1 / MORE, scale)
+        if estimate.speedup < LEAST:
+            return PASSED
+        return self.finding(
+            title=f"{counted(launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each",
+            why=(
+                f"issue slots are what the kernel waits for, and {percent(issued)} of all instructions compute what is "
+                "the same for all threads of a block, from parameters and block indices alone: each thread does it "
+                f"again for its own element. The launch takes {counted(launch.waves, 'wave')} to repeat it."
+            ),
+            fix=f"{MORE} elements a thread (rows, a grid-stride loop), with what all of them share in front of it",
+            evidence=[
+                derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
+                derived("waves", launch.waves, "", "blocks over what the device holds"),
+                derived("instructions paid once a thread", issued, "", "without the thread's index or loaded data"),
+            ],
+            locations=code.locations(once),
+            estimate=estimate,
+            pulls=["-threads"],
+            confidence=0.6,
+        )
+
+
+def _alike(code: Code) -> list[int]:
+    """Arithmetic outside loops that neither the thread's index nor loaded data reach: all threads of a block compute
+    the same."""
+    return [
+        i
+        for i in code.ran(code.where(lambda ins, op: bool(ins.defs)))
+        if code.cfg.loop_of[i] is None
+        and (names := code.slices.names([i])) is not None
+        and names.isdisjoint({"tid", "load"})
+    ]
 
 
 def _reads(code: Code, index: int) -> bool:

@@ -8,7 +8,16 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.profile.code import Code
-from kscope.features.sass.slices import gathers, grid_dimensions, origins, steps_from_loaded
+from kscope.features.sass.listing import Listing
+from kscope.features.sass.slices import (
+    address_origins,
+    gathers,
+    grid_dimensions,
+    origins,
+    steps_from_loaded,
+    stored,
+)
+from tests.features.listings import program
 
 
 def code_of(facts: Facts) -> Code:
@@ -71,3 +80,35 @@ def test_sparse_rows_walk_and_gather(facts: Callable[[str], Facts]) -> None:
     walked = [i for i in inside if steps_from_loaded(code, i)]
     assert len(walked) >= 2 * len(inside) // 3 and len(inside) - len(walked) > 0
     assert all(gathers(code, i) for i in inside)
+
+
+ADDRESSES = """
+S2R R2, SR_TID.X
+LDG.E R4, desc[UR6][R8.64]
+LEA R3, R2, UR4, 0x2
+ISETP.NE.AND P0, PT, R4, RZ, PT
+{access}
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        "@P0 STS [R3], R4",  # what is stored, and whether, is loaded; where is not
+        "@P0 STS.128 [R3], R4",
+        "@P0 LDS R5, [R3]",
+        "STS [R3], RZ",
+        "ATOMS.ADD RZ, [R3], R4",
+    ],
+)
+def test_an_address_is_neither_the_data_nor_the_guard(access: str) -> None:
+    code = Listing(program(ADDRESSES.format(access=access)), "test")
+    assert address_origins(code, 4) == {"tid"}
+
+
+def test_a_zero_and_the_address_itself_are_no_stored_register() -> None:
+    found = [stored(Listing(program(ADDRESSES.format(access=a)), "test"), 4) for a in (
+        "STS [R3], RZ", "STS [R3], R3", "@P0 STS.64 [R3], R4", "STS [R3+UR4], R2"
+    )]  # fmt: skip
+    assert found == [[], [], [4, 5], [2]]
