@@ -132,11 +132,13 @@ CASES = {
             "gemm_f32.shared",
             "gemm_f32.reg1d",
             "centroids.each",
+            "lines.each",
             "manhattan.one",
             "steps.one",
         ),
         (
             "trace3d.block1024",
+            "lines.eight",
             "centroids.eight",
             "steps.four",
             "sgemm.blocktile2d",

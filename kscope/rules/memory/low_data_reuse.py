@@ -4,7 +4,8 @@
 
 Finds loops whose FMAs take both factors from loads of the same loop, and counts loaded words an FMA. So it does where
 something else joins the pairs before they are added up or chosen from: differences (`|a - b|`, `(a - b)^2`), sums
-(`min(a + b)`), bits that differ. A tile of registers would use each loaded word several times.
+(`min(a + b)`), bits that differ. A tile of registers would use each loaded word several times. Where issue slots are
+the limit: rounds that load, and compute from that alone, what is the same in all threads, each for one element.
 
 ## Why it costs time
 
@@ -14,7 +15,8 @@ two loads an FMA the load path is the limit at a few percent of the arithmetic p
 ## Evidence
 
 Loads and FMAs of the loop (executions), def-use from load to FMA, load on L1 and the load/store queue, samples blamed
-on those loads.
+on those loads. Alike in all threads: loads of a loop whose lanes want one address, and instructions that neither the
+thread's index nor another load reaches (backward slices), as a share of what is issued.
 
 ## Fix
 
@@ -61,13 +63,15 @@ matrix element once: there is no reuse to win, device memory is the roof, and th
 
 Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel". Our own pairs without products:
 manhattan.one 2.4x, centroids.each 1.6x, detours of sums and minima 1.3x with four results a thread; a product whose
-steps stand beside a loop that copies (steps.one) 3.0x.
+steps stand beside a loop that copies (steps.one) 3.0x; points beside lines whose slopes every thread computes
+(lines.each) 2.8x with eight points a thread.
 """
 
 from __future__ import annotations
 
 from kscope.features.facts import FMA_OPCODES, Code, Facts, FmaLoop, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
+from kscope.rules._shared.alike_rounds import alike
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
@@ -75,6 +79,7 @@ SIDE = 8  # results of a register tile in either direction: 2 / 8 loaded words a
 REGISTERS = 255  # a thread can have
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
+LEAST = 1.1  # gain below which work that all threads do alike is not worth a word
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
 
 
@@ -88,7 +93,7 @@ class LowDataReuse(ProfiledRule):
     def check(self, facts: Facts, code: Code) -> Outcome:
         loops = wasteful(facts, code)
         if not loops:
-            return PASSED
+            return self._alike(facts, code)
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
         if share < 0.1:
@@ -131,6 +136,37 @@ class LowDataReuse(ProfiledRule):
             remedies=less,
             pulls=["+shared memory", "+tile"] if staged else ["+registers", "+tile"],
             confidence=0.75 if worst.both else 0.6,
+        )
+
+    def _alike(self, facts: Facts, code: Code) -> Outcome:
+        """Rounds whose loads, and what is computed from them, serve the one element of each thread."""
+        fullest, waves = facts.counters.busiest, facts.counters.launch.waves
+        each = min(SIDE, int(waves))  # elements a thread that leave every SM a block
+        if fullest is None or fullest.name != "issue" or each < 2:
+            return PASSED
+        work = sorted(i for members in alike(facts, code).values() for i in members)
+        issued = code.issue_share(work)
+        estimate = facts.estimate.relieve(
+            max(code.blamed_share(work), issued * facts.estimate.in_line("issue")), 1 / each,
+            facts.profile.demands_after(work, 1 / each),
+        )  # fmt: skip
+        if estimate.speedup < LEAST:
+            return PASSED
+        loads = [i for i in work if code.classes[i].access == "load"]
+        return self.finding(
+            why=(
+                f"{percent(issued)} of all instructions load what is the same for all threads of a block, and compute "
+                "from it what no thread's element has a part in: each thread does it again, in every round of a loop"
+            ),
+            fix=f"{each} elements a thread: each round's values are loaded and computed once for all of them",
+            evidence=[
+                derived("instructions alike in all threads", issued, "", "in loops, fed by loads of one address alone"),
+                derived("waves", waves, "", "blocks over what the device holds"),
+            ],
+            locations=code.locations(loads + [i for i in work if i not in loads]),
+            estimate=estimate,
+            pulls=["+registers", "-threads"],
+            confidence=0.6,
         )
 
     def _side(self, facts: Facts, code: Code, loop: FmaLoop) -> int:
