@@ -6,6 +6,10 @@ Finds loops whose FMAs take both factors from loads of the same loop, and counts
 something else joins the pairs before they are added up or chosen from: differences (`|a - b|`, `(a - b)^2`), sums
 (`min(a + b)`), bits that differ. A tile of registers would use each loaded word several times.
 
+Where no such loop is hot, finds float arithmetic that every thread does anew though it is the same for all: it follows
+from parameters, loop counters and loads at places that these give (the slope of an edge against which each thread tests
+a point of its own). Several results a thread compute it once for all of them.
+
 ## Why it costs time
 
 An FMA pipe does one warp instruction a cycle a sub-partition; shared memory delivers a quarter of that in words. With
@@ -14,7 +18,7 @@ two loads an FMA the load path is the limit at a few percent of the arithmetic p
 ## Evidence
 
 Loads and FMAs of the loop (executions), def-use from load to FMA, load on L1 and the load/store queue, samples blamed
-on those loads.
+on those loads. Of arithmetic that is alike: def-use from whatever tells threads apart, active lanes, samples.
 
 ## Fix
 
@@ -55,7 +59,9 @@ After (capture gemm_f32.vector):
 Pairs that meet once (two streams, neighbours of a stencil) are left aside: one load must be the same for all lanes, or
 come from another memory, or each side ignore a dimension of the grid. A dot product or matrix-vector product uses each
 matrix element once: there is no reuse to win, device memory is the roof, and the estimate is capped by it. A tile of
-64 results needs as many registers: where a thread has no room for them, half the side is promised.
+64 results needs as many registers: where a thread has no room for them, half the side is promised. Work that is the
+same for all threads is cheap where issue slots are not full and nobody waits for it; fewer, longer threads need waves
+to be taken from (four at least).
 
 ## Source
 
@@ -75,6 +81,9 @@ SIDE = 8  # results of a register tile in either direction: 2 / 8 loaded words a
 REGISTERS = 255  # a thread can have
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
+LEAST = 0.1  # of all samples
+RESULTS, ORDINAL = 4, "quarter"  # results a thread that share what is alike, where there are as many waves
+SHARING = "several results a thread, which share what is the same for all; or a small kernel that computes it once"
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
 
 
@@ -87,12 +96,10 @@ class LowDataReuse(ProfiledRule):
 
     def check(self, facts: Facts, code: Code) -> Outcome:
         loops = wasteful(facts, code)
-        if not loops:
-            return PASSED
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
-        if share < 0.1:
-            return PASSED
+        if share < LEAST:
+            return self._anew(facts, code)
         worst = max(loops, key=lambda lp: lp.fmas)
         side = self._side(facts, code, worst)
         ratio = max(2 / side / worst.words_per_fma, 1 / side) if worst.both else STENCIL
@@ -131,6 +138,36 @@ class LowDataReuse(ProfiledRule):
             remedies=less,
             pulls=["+shared memory", "+tile"] if staged else ["+registers", "+tile"],
             confidence=0.75 if worst.both else 0.6,
+        )
+
+    def _anew(self, facts: Facts, code: Code) -> Outcome:
+        """What each thread computes anew though it is the same for all: results that share it in one thread."""
+        floats, members = facts.profile.alike
+        waves, issue = facts.counters.launch.waves, facts.counters.units.get("issue")
+        if code.issue_share(floats) < LEAST or (waves is not None and waves < RESULTS):
+            return PASSED
+        slots = code.issue_share(members) * facts.estimate.saturation(issue.load if issue else 0.0)
+        share = max(slots, code.blamed_share(members))
+        if share < LEAST:
+            return PASSED
+        left = 1 / RESULTS
+        return self.finding(
+            title="Each thread computes anew what is the same for all",
+            why=(
+                f"{percent(code.issue_share(members))} of all instructions depend on nothing that tells threads apart: "
+                f"parameters, loop counters, loads at places that follow from these. {percent(share)} of the time is "
+                f"theirs; {RESULTS} results a thread need a {ORDINAL} of them."
+            ),
+            fix=SHARING,
+            evidence=[
+                derived("arithmetic that is alike in all threads", code.issue_share(floats), "", "of all instructions"),
+                derived("with its loads and integer work", code.issue_share(members), "", "by def-use"),
+            ],
+            locations=code.locations(floats),
+            estimate=facts.estimate.relieve(share, left, facts.profile.demands_after(members, left)),
+            pulls=["+registers", "-threads"],
+            confidence=0.6,
+            regime="compute",
         )
 
     def _side(self, facts: Facts, code: Code, loop: FmaLoop) -> int:
