@@ -97,3 +97,78 @@ def test_lanes_that_part_for_a_slow_path_want_another_function(narrow: set[int],
     threads = [8000.0 if i in narrow else 32000.0 for i in range(len(text))]
     found = said("LAT305", text, [1000.0] * len(text), {"thread_inst_executed": threads})
     assert isinstance(found, Finding) and (found.fix, found.first) == (fix, first)
+
+
+# s += (q.x - a.x) * __fdividef(a.y, 1 + a.x * a.x + a.y * a.y) + q.y over all a of a list that all threads walk.
+EDGES = """
+0x0 S2R R0, SR_CTAID.X
+0x10 ULDC UR4, c[0x0][0x0]
+0x20 S2R R3, SR_TID.X
+0x30 IMAD R0, R0, UR4, R3
+0x40 LDC R10, c[0x0][0x22c]
+0x50 ULDC.64 UR6, c[0x0][0x208]
+0x60 SHF.R.S32.HI R11, RZ, 0x1f, R0
+0x70 ULDC.64 UR4, c[0x0][0x210]
+0x80 IMAD.MOV.U32 R5, RZ, RZ, RZ
+0x90 LEA R2, P0, R0, UR4, 0x3
+0xa0 ULDC.64 UR8, c[0x0][0x218]
+0xb0 LEA.HI.X R3, R0, UR5, R11, 0x3, P0
+0xc0 LDG.E.64.CONSTANT R6, desc[UR6][R2.64]
+0xd0 UMOV UR4, URZ
+0xe0 MOV R2, UR8
+0xf0 MOV R3, UR9
+0x100 LDG.E.64.CONSTANT R8, desc[UR6][R2.64]
+0x110 UIADD3 UR4, UR4, 0x1, URZ
+0x120 UIADD3 UR8, UP0, UR8, 0x8, URZ
+0x130 UIADD3.X UR9, URZ, UR9, URZ, UP0, !UPT
+0x140 FFMA R4, R8, R8, 1
+0x150 FADD R8, R6, -R8
+0x160 FFMA R4, R9, R9, R4
+0x170 FSETP.GEU.AND P0, PT, |R4|, 1.175494350822287508e-38, PT
+0x180 @!P0 FMUL R4, R4, 16777216
+0x190 @!P0 FMUL R9, R9, 16777216
+0x1a0 ISETP.LE.AND P0, PT, R10, UR4, PT
+0x1b0 MUFU.RCP R4, R4
+0x1c0 FMUL R9, R4, R9
+0x1d0 FFMA R8, R8, R9, R7
+0x1e0 FADD R5, R8, R5
+0x1f0 @!P0 BRA 0xe0
+0x200 ULDC.64 UR4, c[0x0][0x220]
+0x210 LEA R2, P0, R0, UR4, 0x2
+0x220 LEA.HI.X R3, R0, UR5, R11, 0x2, P0
+0x230 STG.E desc[UR6][R2.64], R5
+0x240 EXIT
+"""
+
+
+def walked(text: str, waves: float = 8.0, lanes: float = 32.0) -> Facts:
+    code = program(text)
+    runs = [64000.0 if 0xE0 <= ins.pc <= 0x1F0 else 1000.0 for ins in code.instructions]
+    threads = [n * (lanes if 0xE0 <= ins.pc <= 0x1F0 else 32.0) for n, ins in zip(runs, code.instructions, strict=True)]
+    columns = {"inst_executed": runs, "thread_inst_executed": threads}
+    columns["smsp__pcsamp_warps_issue_stalled_selected"] = runs
+    counters = Counters([ins.pc for ins in code.instructions], columns)
+    return Facts(msgspec.structs.replace(made({}, waves=waves), program=code, counters=counters))
+
+
+def test_what_every_thread_computes_alike_is_shared_by_several_results() -> None:
+    facts = walked(EDGES)
+    floats, members = facts.profile.alike
+    assert [16 * i for i in floats] == [0x140, 0x160, 0x180, 0x190, 0x1B0, 0x1C0]
+    assert {0x100 // 16, 0x1A0 // 16} <= set(members), "the load and the test of the loop as well"
+    found = rule("MEM112")().run(facts)
+    assert isinstance(found, Finding) and found.regime == "compute" and found.pulls == ["+registers", "-threads"]
+    assert found.estimate is not None and 1.2 < found.estimate.speedup < 2
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        walked(EDGES, waves=2.0),  # a quarter of the threads would leave SMs empty
+        walked(EDGES, lanes=20.0),  # lanes that left the loop: rounds differ
+        walked(EDGES.replace("MOV R2, UR8", "IADD3 R2, R0, UR8, RZ")),  # each thread its own list
+        walked(EDGES.replace("LDG.E.64.CONSTANT R8, desc[UR6][R2.64]", "LDS.64 R8, [R2]")),  # each block its own
+    ],
+)
+def test_what_is_a_threads_own_or_fills_no_device_is_not(facts: Facts) -> None:
+    assert isinstance(rule("MEM112")().run(facts), Passed)

@@ -80,6 +80,13 @@ class ProfileFacts:
         return coalescing.apart(self._code, members, sectors)
 
     @cached_property
+    def alike(self) -> tuple[list[int], list[int]]:
+        """What all threads compute alike: (float arithmetic, all arithmetic and loads)."""
+        from kscope.features.profile.alike import alike
+
+        return alike(self._code)
+
+    @cached_property
     def serial_section(self) -> Alone | None:
         """Work that few warps of a block do between two barriers while the others wait."""
         return alone(self._code)

@@ -4,8 +4,11 @@
 
 Finds loops whose FMAs take both factors from loads of the same loop, and counts loaded words an FMA. So it does where
 something else joins the pairs before they are added up or chosen from: differences (`|a - b|`, `(a - b)^2`), sums
-(`min(a + b)`), bits that differ. A tile of registers would use each loaded word several times. Where issue slots are
-the limit: rounds that load, and compute from that alone, what is the same in all threads, each for one element.
+(`min(a + b)`), bits that differ. A tile of registers would use each loaded word several times.
+
+Where no such loop is hot, finds float arithmetic that every thread does anew though it is the same for all: it follows
+from parameters, loop counters and loads at places that these give (the slope of an edge against which each thread tests
+a point of its own). Several results a thread compute it once for all of them.
 
 ## Why it costs time
 
@@ -15,8 +18,7 @@ two loads an FMA the load path is the limit at a few percent of the arithmetic p
 ## Evidence
 
 Loads and FMAs of the loop (executions), def-use from load to FMA, load on L1 and the load/store queue, samples blamed
-on those loads. Alike in all threads: loads of a loop whose lanes want one address, and instructions that neither the
-thread's index nor another load reaches (backward slices), as a share of what is issued.
+on those loads. Of arithmetic that is alike: def-use from whatever tells threads apart, active lanes, samples.
 
 ## Fix
 
@@ -57,7 +59,9 @@ After (capture gemm_f32.vector):
 Pairs that meet once (two streams, neighbours of a stencil) are left aside: one load must be the same for all lanes, or
 come from another memory, or each side ignore a dimension of the grid. A dot product or matrix-vector product uses each
 matrix element once: there is no reuse to win, device memory is the roof, and the estimate is capped by it. A tile of
-64 results needs as many registers: where a thread has no room for them, half the side is promised.
+64 results needs as many registers: where a thread has no room for them, half the side is promised. Work that is the
+same for all threads is cheap where issue slots are not full and nobody waits for it; fewer, longer threads need waves
+to be taken from (four at least).
 
 ## Source
 
@@ -71,7 +75,6 @@ from __future__ import annotations
 
 from kscope.features.facts import FMA_OPCODES, Code, Facts, FmaLoop, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
-from kscope.rules._shared.alike_rounds import alike
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
@@ -79,7 +82,9 @@ SIDE = 8  # results of a register tile in either direction: 2 / 8 loaded words a
 REGISTERS = 255  # a thread can have
 SHARED = 0.625  # of the load path's work stays when the operands come from a tile in shared memory: each value of one
 # operand is read again by every product, the other one's lie side by side along k and come four at a time
-LEAST = 1.1  # gain below which work that all threads do alike is not worth a word
+LEAST = 0.1  # of all samples
+RESULTS, ORDINAL = 4, "quarter"  # results a thread that share what is alike, where there are as many waves
+SHARING = "several results a thread, which share what is the same for all; or a small kernel that computes it once"
 STENCIL = 0.25  # of the loads remain when a thread keeps a column of a stencil's inputs
 
 
@@ -92,12 +97,10 @@ class LowDataReuse(ProfiledRule):
 
     def check(self, facts: Facts, code: Code) -> Outcome:
         loops = wasteful(facts, code)
-        if not loops:
-            return self._alike(facts, code)
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
-        if share < 0.1:
-            return PASSED
+        if share < LEAST:
+            return self._anew(facts, code)
         worst = max(loops, key=lambda lp: lp.fmas)
         side = self._side(facts, code, worst)
         ratio = max(2 / side / worst.words_per_fma, 1 / side) if worst.both else STENCIL
@@ -138,35 +141,34 @@ class LowDataReuse(ProfiledRule):
             confidence=0.75 if worst.both else 0.6,
         )
 
-    def _alike(self, facts: Facts, code: Code) -> Outcome:
-        """Rounds whose loads, and what is computed from them, serve the one element of each thread."""
-        fullest, waves = facts.counters.busiest, facts.counters.launch.waves
-        each = min(SIDE, int(waves))  # elements a thread that leave every SM a block
-        if fullest is None or fullest.name != "issue" or each < 2:
+    def _anew(self, facts: Facts, code: Code) -> Outcome:
+        """What each thread computes anew though it is the same for all: results that share it in one thread."""
+        floats, members = facts.profile.alike
+        waves, issue = facts.counters.launch.waves, facts.counters.units.get("issue")
+        if code.issue_share(floats) < LEAST or (waves is not None and waves < RESULTS):
             return PASSED
-        work = sorted(i for members in alike(facts, code).values() for i in members)
-        issued = code.issue_share(work)
-        estimate = facts.estimate.relieve(
-            max(code.blamed_share(work), issued * facts.estimate.in_line("issue")), 1 / each,
-            facts.profile.demands_after(work, 1 / each),
-        )  # fmt: skip
-        if estimate.speedup < LEAST:
+        slots = code.issue_share(members) * facts.estimate.saturation(issue.load if issue else 0.0)
+        share = max(slots, code.blamed_share(members))
+        if share < LEAST:
             return PASSED
-        loads = [i for i in work if code.classes[i].access == "load"]
+        left = 1 / RESULTS
         return self.finding(
+            title="Each thread computes anew what is the same for all",
             why=(
-                f"{percent(issued)} of all instructions load what is the same for all threads of a block, and compute "
-                "from it what no thread's element has a part in: each thread does it again, in every round of a loop"
+                f"{percent(code.issue_share(members))} of all instructions depend on nothing that tells threads apart: "
+                f"parameters, loop counters, loads at places that follow from these. {percent(share)} of the time is "
+                f"theirs; {RESULTS} results a thread need a {ORDINAL} of them."
             ),
-            fix=f"{each} elements a thread: each round's values are loaded and computed once for all of them",
+            fix=SHARING,
             evidence=[
-                derived("instructions alike in all threads", issued, "", "in loops, fed by loads of one address alone"),
-                derived("waves", waves, "", "blocks over what the device holds"),
+                derived("arithmetic that is alike in all threads", code.issue_share(floats), "", "of all instructions"),
+                derived("with its loads and integer work", code.issue_share(members), "", "by def-use"),
             ],
-            locations=code.locations(loads + [i for i in work if i not in loads]),
-            estimate=estimate,
+            locations=code.locations(floats),
+            estimate=facts.estimate.relieve(share, left, facts.profile.demands_after(members, left)),
             pulls=["+registers", "-threads"],
             confidence=0.6,
+            regime="compute",
         )
 
     def _side(self, facts: Facts, code: Code, loop: FmaLoop) -> int:
