@@ -18,6 +18,7 @@ class Constants(Struct, frozen=True):
     at: float
     calm: float
     crowded: float
+    strewn: float
     yields: float
     rise: float
     low: float

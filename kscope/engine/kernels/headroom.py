@@ -14,6 +14,7 @@ from kscope.model.contract.next_step import WRITTEN
 from kscope.rules.base import Rule
 from kscope.rules.registry import rule
 
+BANDWIDTH = "device-memory bandwidth"
 REWRITTEN = ("issue", "alu", "xu")
 """Units whose work another way of writing the same arithmetic lowers: what they leave is a bound of this code alone."""
 
@@ -42,6 +43,8 @@ def _under(finding: Finding, roof: float, by: str) -> Finding:
     if estimate is None or estimate.high <= roof or estimate.speedup > roof:
         return finding
     kind = rule(finding.code)
+    if "dram" in (estimate.relieves or ()) and by == BANDWIDTH:
+        return finding  # it asks less of the very unit that the roof is of
     if issubclass(kind, Rule) and (kind.moves_roof or (finding.code.startswith("CMP") and by.endswith(WRITTEN))):
         return finding
     return structs.replace(finding, estimate=no_higher(estimate, roof))
@@ -78,6 +81,6 @@ def _memory_roof(facts: Facts) -> tuple[float, str]:
     unit, roof, seconds = facts.counters.units["dram"], facts.counters.roofline, (facts.kernel.duration_ns or 0.0) / 1e9
     away = SECTOR * (facts.counters.traffic.sysmem_sectors + facts.counters.traffic.peer_sectors)
     if roof is None or not roof.bandwidth or not seconds or away / seconds <= roof.bytes_per_s:
-        return unit.load, "device-memory bandwidth"
+        return unit.load, BANDWIDTH
     load = (away / seconds + roof.bytes_per_s) / (roof.bandwidth * unit.attainable)
     return load, "device-memory bandwidth once the data are there"

@@ -100,12 +100,12 @@ class Bounds(Queues, frozen=True):
         touched *= 1 - queued if hides else 1.0
         relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
         # Stores that take a request more are L2's own work, whatever waits behind it.
-        loads = {u.name: posted * u.load + (1 - posted) * self.seen(u) for u in relieved}
+        loads = {u.name: posted * max(u.load, self.seen(u)) + (1 - posted) * self.seen(u) for u in relieved}
         fullest = max(relieved, key=lambda u: loads[u.name], default=None)
         full = min(1.0, loads[fullest.name] / self.working) if fullest is not None else 0.0
         saturated = self.saturation(full)
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
-            touched = max(touched, posted * saturated * (full - fullest.load_after(scale) / self.working))
+            touched = max(touched, posted * saturated * full * (1 - fullest.load_after(scale) / fullest.load))
         queueing = saturated * max(self.constants.queueing, posted) * min(1.0, 2 * touched)
         outside = self.launch.outside
         inside = 1.0 - outside

@@ -17,6 +17,7 @@ from kscope.features.counters.stalls import StallMix
 from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
 
+MOSTLY = 0.5  # of the sectors at L2
 ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
 
 
@@ -30,6 +31,8 @@ class Queues(Struct, frozen=True):
     constants: Constants
     resident: float
     """Warps that an SM holds on average over those that it could."""
+    strewn: float = 0.0
+    """Share of the sectors at L2 that stores and reductions touch, each lane one of its own."""
 
     @property
     def working(self) -> float:
@@ -48,7 +51,11 @@ class Queues(Struct, frozen=True):
     def queue(self) -> float:
         """How far what warps wait for from memory is the queue in front of it, 0..1."""
         memory, path, c = self.memory, self.latency_floor, self.constants
-        if memory is None or path is None or not path.share or memory.named < c.free:
+        if memory is None or path is None or not path.share:
+            return 0.0
+        # A sector changed at random is a row of device memory opened twice: it is full long before its bus is.
+        strewn = memory.name == "dram" and self.strewn >= MOSTLY
+        if memory.named < (c.strewn if strewn else c.free):
             return 0.0
         times = self.stalls.of("long_scoreboard") * min(1.0, self.resident) / path.share
         return min(1.0, max(0.0, (times - c.calm) / (c.crowded - c.calm)))
@@ -71,8 +78,10 @@ class Queues(Struct, frozen=True):
 
     def seen(self, unit: Unit) -> float:
         """Load of a unit that accesses can stand in line for. Where device memory is fuller than all ports of L2, its
-        overall counter shows the time behind it, and no line in front of it."""
-        return unit.named if unit.name == "l2" and self.memory is not unit else unit.load
+        overall counter shows the time behind it, and no line in front of it. A memory with a queue is never idle."""
+        memory = self.memory
+        load = unit.named if unit.name == "l2" and memory is not unit else unit.load
+        return max(load, self.queue) if unit is memory else load
 
     def behind(self, after: float, scale: Scale) -> float:
         """The time after a fix where memory has a queue: no shorter than what is left to do there."""

@@ -46,7 +46,7 @@ from kscope.features.patterns.loop_parallelism import Pieces
 from kscope.features.patterns.math_functions import CONVERSIONS, DOUBLE, PAIRS
 from kscope.features.patterns.repeated_loads import Repeated
 from kscope.features.patterns.tile_copies import Copy
-from kscope.features.profile.coalescing import WIDE
+from kscope.features.profile.coalescing import WIDE, strewn
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE, SECTORS, WAVEFRONTS, Excess, partly
 from kscope.features.profile.idle_threads import Idle
@@ -134,7 +134,10 @@ class Facts:
         floor = latency_path(code, c.launch, c.traffic) if code is not None else None
         held = c.occupancy
         resident = held.achieved / held.theoretical if held is not None and held.achieved and held.theoretical else 1.0
-        return Estimates(c.units, c.stalls, c.launch, floor, self.constants, resident, c.traffic, code)
+        changed = strewn(code, c.traffic.l2_sectors) if code is not None else 0.0
+        return Estimates(
+            c.units, c.stalls, c.launch, floor, self.constants, resident, changed, traffic=c.traffic, code=code
+        )
 
     @property
     def _listing(self) -> Code:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kscope.model.contract.analysis import Estimate
 
 
-class Estimates(Bounds, frozen=True):
+class Estimates(Bounds, frozen=True, kw_only=True):
     """`facts.estimate`: `relieve` (a fix removes work), `overlap` (it keeps more in flight), `balance` (idle SMs get
     work), `regain` (a specialised kernel's unit loses less), and what belongs to them."""
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kscope.features.profile.code import Code
-from kscope.features.profile.excess import SECTORS
-from kscope.features.sass.columns import Column
+from kscope.features.profile.excess import POSTED, SECTORS
+from kscope.features.sass.columns import Column, total
 from kscope.features.sass.slices import gathers
 
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
@@ -53,6 +53,15 @@ def apart(code: Code, members: Iterable[int], sectors: Column) -> list[int]:
         if sectors[i] > APART * lanes * runs:
             out.append(i)
     return out
+
+
+def strewn(code: Code, served: float) -> float:
+    """Share of the sectors that L2 served which stores and reductions touch, each lane one of its own; 0..1."""
+    sectors = code.column(SECTORS)
+    if sectors is None or not served:
+        return 0.0
+    changed = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in POSTED))
+    return min(1.0, total(sectors, apart(code, changed, sectors)) / served)
 
 
 def _sectors(code: Code, index: int) -> tuple[float, float, float]:

@@ -15,13 +15,15 @@ SECTORS = "memory_l2_theoretical_sectors_global"
 IDEAL_SECTORS = "memory_l2_theoretical_sectors_global_ideal"
 WAVEFRONTS = "memory_l1_wavefronts_shared"
 IDEAL_WAVEFRONTS = "memory_l1_wavefronts_shared_ideal"
+POSTED = ("store", "reduction")  # accesses without a result: nobody waits for them
 LINE = 4  # sectors that one request to L2, or one wavefront of L1, can carry
 
 
 class Excess(Struct, frozen=True):
     """members: the instructions with too much, actual and ideal their sums; every, needed: the same over all
     instructions; share: of all samples that are blamed on the members; worst: the member with most of them, with its
-    actual and ideal an execution; stores: share of the members' excess that stores make."""
+    actual and ideal an execution; stores: share of the members' excess that stores and reductions make, for
+    which nobody waits."""
 
     members: list[int]
     actual: float
@@ -54,7 +56,7 @@ def excess(code: Code, actual: Column, ideal: Column, above: float, upto: float,
         return None
     worst = code.hottest(members)[0]
     runs = max(code.executed[worst], 1)
-    posted = [i for i in members if code.classes[i].access == "store"]
+    posted = [i for i in members if code.classes[i].access in POSTED]
     stores = (total(actual, posted) - total(ideal, posted)) / (mine - best) if mine > best else 0.0
     return Excess(
         members, mine, best, every, total(ideal), code.blamed_share(members), worst, actual[worst] / runs,

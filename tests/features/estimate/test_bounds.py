@@ -245,6 +245,18 @@ def test_a_queue_is_not_hidden() -> None:
     assert memory_bound(4.0, busy=0.4).queue == 0, "loads that are slow on an idle memory wait for something else"
 
 
+def test_sectors_changed_at_random_queue_for_a_memory_that_looks_idle() -> None:
+    """Rows are opened to read and to write a few bytes: device memory is full long before its bus is. Loads wait behind
+    that as long whatever is in flight, and fewer such sectors are the time."""
+    strewn = msgspec.structs.replace(memory_bound(4.0, busy=0.45), strewn=0.7)
+    assert strewn.queue == 1 and memory_bound(4.0, busy=0.45).queue == 0
+    assert strewn.overlap(4.0).speedup == 1 < memory_bound(4.0, busy=0.45).overlap(4.0).speedup
+    fewer = strewn.relieve(0.2, 0.5, {"dram_bytes": 0.4}, posted=1.0)
+    assert fewer.speedup == pytest.approx(2.5) and fewer.relieves == ["dram"]
+    assert msgspec.structs.replace(memory_bound(4.0, busy=0.2), strewn=0.7).queue == 0
+    assert msgspec.structs.replace(memory_bound(1.5, busy=0.45), strewn=0.7).queue == 0, "loads come as if it were idle"
+
+
 def test_full_units_that_a_fix_relieves_are_named() -> None:
     units = [unit("l2", 1.0, [Part("requests", 0.9, "r")]), unit("l1", 1.0, [Part("wavefronts", 0.5, "w")])]
     b = bounds(*units)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
-from kscope.features.facts import Facts
+from kscope.features.facts import IDEAL_SECTORS, SECTORS, Facts
 from kscope.features.lanes.vectorizable import merges
-from kscope.features.profile.coalescing import compact, contiguous
+from kscope.features.profile.coalescing import compact, contiguous, strewn
+from kscope.features.profile.excess import excess
 
 GetFacts = Callable[[str], Facts]
 
@@ -54,3 +56,22 @@ def test_pieces_of_one_structure(case: str, dense: bool, facts: GetFacts) -> Non
     known = facts(case)
     found = [g for g in known.lanes.mergeable if g.sure]
     assert any(known.profile.compact_together(g.members, g.bytes) for g in found) == dense
+
+@pytest.mark.parametrize("access", ["store", "reduction"])
+def test_sectors_changed_at_random(access: str, facts: GetFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes that each write a matrix of their own: a sector a lane, for which nobody waits, whether the sum is made
+    by the thread or by L2."""
+    f = facts("chol8.direct")
+    code, through = f.code, f.counters.traffic.l2_sectors
+    assert code is not None
+    actual, ideal = code.column(SECTORS), code.column(IDEAL_SECTORS)
+    assert actual is not None and ideal is not None
+    posted = [replace(op, access=access) if op.access == "store" else op for op in code.classes]
+    monkeypatch.setattr(code, "classes", posted)
+    assert 0.7 < strewn(code, through) < 0.8 and strewn(code, 0.0) == 0
+    found = excess(code, actual, ideal, 0.5, 1e9, 0.0)
+    assert found is not None and found.stores == 0.64
+
+
+def test_streams_are_not_strewn(facts: GetFacts) -> None:
+    assert facts("dram_bound.triad").estimate.strewn == 0 == facts("atomics.slow").estimate.strewn
