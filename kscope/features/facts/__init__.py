@@ -50,6 +50,7 @@ from kscope.features.profile.coalescing import WIDE, strewn
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE, SECTORS, WAVEFRONTS, Excess, partly
 from kscope.features.profile.idle_threads import Idle
+from kscope.features.profile.serial_sections import Alone
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing, Places, Structure
@@ -66,9 +67,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
-    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "ChipFacts", "Code", "CodeFacts",
-    "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Listing", "Loop", "Occupancy",
-    "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "between", "partly", "total", "up_to",
+    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts", "Code",
+    "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Listing", "Loop",
+    "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "between", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

@@ -110,6 +110,7 @@ class ProfileFacts:
         chip = limits_of(self._code.program.sm)
         return chip is None or each * threads <= chip["shared"] - chip["reserved"]
 
-    def occupancy_with(self, registers: int, threads: int) -> Pressure | None:
-        """What an SM of this code's chip would hold with so many registers a thread, MAX_REGISTERS at most."""
-        return pressure(self._code.program.sm, min(MAX_REGISTERS, registers), threads, "launch")
+    def occupancy_with(self, registers: int, threads: int, shared: int = 0) -> Pressure | None:
+        """What an SM of this code's chip would hold with so many registers a thread, MAX_REGISTERS at most, and bytes
+        of shared memory a block."""
+        return pressure(self._code.program.sm, min(MAX_REGISTERS, registers), threads, "launch", shared)

@@ -60,3 +60,13 @@ def sms_without_work(facts: Facts) -> int:
     if not 0 < warps < launch.sms or launch.imbalance < HALF * launch.sms / warps:
         return 0
     return launch.sms - math.ceil(warps)
+
+
+def meanwhile(facts: Facts) -> str:
+    """What the SMs that have a block do, as far as it was collected."""
+    unit, words = facts.counters.busiest, []
+    if "SM activity" in facts.counters.collected.parts:
+        words.append(f"SMs have work in {percent(facts.counters.launch.active)} of the time on average")
+    if unit is not None:
+        words.append(f"the fullest unit is at {percent(unit.busy)}")
+    return f": {', '.join(words)}" if words else ""

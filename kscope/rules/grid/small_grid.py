@@ -18,7 +18,8 @@ Grid, blocks that fit at once (occupancy limits), mean SM activity, load of the 
 
 Split the work finer: smaller tiles, more blocks over the reduction dimension (split-K, then a second pass or atomics),
 several problems in one launch. Where each block walks a chain of its own and deals the rounds of its loops out to its
-threads (`i += blockDim.x`), more threads a block.
+threads (`i += blockDim.x`), more threads a block. Few wide blocks at a
+time may have what L2 can keep from one pass over it to the next.
 
 Before:
 
@@ -64,9 +65,10 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
-from kscope.rules._shared.idle_warps import sms_without_work
+from kscope.rules._shared.idle_warps import meanwhile, sms_without_work
+from kscope.rules._shared.passes import widest_blocks
 from kscope.rules._shared.wider_blocks import wider_blocks
-from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
+from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured
 
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
@@ -100,6 +102,7 @@ class SmallGrid(CounterRule):
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
         estimate = up_to(estimate, facts.estimate.overlap(factor)) if chain else estimate  # a method of shorter chains
+        widest, estimate = widest_blocks(facts, factor, estimate)
         none = "block" if idle == launch.idle_sms else "warp with work"
         empty = f"{idle} of {launch.sms} SMs get no {none}"
         if not idle:
@@ -110,7 +113,7 @@ class SmallGrid(CounterRule):
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=f"{empty}{self._meanwhile(facts)}.{self._chain(facts, divided, chain)}",
+            why=f"{empty}{meanwhile(facts)}.{self._chain(facts, divided, chain)}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
@@ -120,7 +123,7 @@ class SmallGrid(CounterRule):
                 *activity,
             ],
             estimate=estimate,
-            remedies=remedies,
+            remedies=remedies + widest,
             pulls=["+threads"],
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
@@ -133,7 +136,7 @@ class SmallGrid(CounterRule):
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} of {threads} threads where the device holds {capacity:,}",
             why=(
-                f"{launch.idle_sms} of {launch.sms} SMs get no block{self._meanwhile(facts)}. A block deals the rounds "
+                f"{launch.idle_sms} of {launch.sms} SMs get no block{meanwhile(facts)}. A block deals the rounds "
                 f"of its loops out to its threads: with {times} times as many it needs fewer of them, which more "
                 "blocks would not change."
             ),
@@ -185,15 +188,6 @@ class SmallGrid(CounterRule):
             return True
         waiting = facts.specialized.exposed(*WAITS)
         return waiting >= WAITING and facts.counters.stalls.of("not_selected") <= READY
-
-    def _meanwhile(self, facts: Facts) -> str:
-        """What the SMs that have a block do, as far as it was collected."""
-        unit, words = facts.counters.busiest, []
-        if "SM activity" in facts.counters.collected.parts:
-            words.append(f"SMs have work in {percent(facts.counters.launch.active)} of the time on average")
-        if unit is not None:
-            words.append(f"the fullest unit is at {percent(unit.busy)}")
-        return f": {', '.join(words)}" if words else ""
 
     def _shared_out(self, facts: Facts, factor: float) -> tuple[Estimate, Pieces | None]:
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can

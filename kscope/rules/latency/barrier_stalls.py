@@ -16,9 +16,10 @@ Barrier share of warp time, the barriers by samples, executions of the code betw
 
 ## Fix
 
-Balance the work between barriers; let warps that need only each other sync alone (named barriers, `__syncwarp`); warp
-shuffles instead of shared-memory trees; a scan instead of one thread that walks a running sum; double buffering to drop
-one of two barriers; several smaller blocks an SM.
+Balance the work between barriers; let warps that need only each other sync alone (named barriers, `__syncwarp`); the
+loads of a tile's edges beside those of its middle, not behind them; warp shuffles instead of shared-memory trees; a
+scan instead of one thread that walks a running sum; double buffering to drop one of two barriers; several smaller
+blocks an SM.
 
 Before:
 
@@ -65,7 +66,7 @@ place of six: 2.03x, 2.0x promised.
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, total
+from kscope.features.facts import Alone, Code, Facts, total
 from kscope.model.contract.analysis import Finding
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
@@ -74,6 +75,7 @@ NEAR = 64  # instructions: a longer branch skips more than a phase
 FEW = 0.75  # of the lanes, below which that is worth a word
 SHARE_OUT = "let all threads take part: a scan or tree over warps (shuffles), one partial result a thread, then joined"
 TREE = "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
+EDGE = "issue what few threads load (a tile's edges) with everybody's loads, before the first of them is waited for"
 EVEN = "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks"
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
@@ -123,7 +125,7 @@ class BarrierStalls(ProfiledRule):
                 f"{percent(share)} of all samples wait at {spelled(len(barriers))} barrier{'s' * (len(barriers) > 1)}, "
                 f"which each warp passes {_often(rounds)}{few}{tree if phases else ''}."
             ),
-            fix=SHARE_OUT if lone is not None and lone.shareable else TREE if phases else EVEN,
+            fix=self._fix(code, facts, lone, tree=bool(phases)),
             evidence=[
                 derived("samples at barriers", share, "", "stall reason barrier at BAR"),
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
@@ -150,6 +152,19 @@ class BarrierStalls(ProfiledRule):
             estimate=facts.estimate.relieve(share, 0.5, {}, hides=True),
             confidence=FAINT,
         )
+
+    def _fix(self, code: Code, facts: Facts, lone: Alone | None, *, tree: bool) -> str:
+        """What to do. Loads of few warps that come behind a wait for everybody's own make all wait for two round
+        trips, one after the other; none of them needs the other."""
+        if lone is None or lone.shareable:
+            return SHARE_OUT if lone is not None else TREE if tree else EVEN
+        loads = [
+            i for i in lone.members
+            if code.classes[i].space == "global" and code.classes[i].access == "load" and not facts.addresses.gathers(i)
+        ]  # fmt: skip
+        waited = facts.profile.blame.by_producer.get("long_scoreboard")
+        late = waited is not None and total(waited, loads) > total(code.samples, lone.members) / 2
+        return EDGE if late else TREE if tree else EVEN
 
     def _phases(self, facts: Facts, code: Code, barriers: list[int]) -> list[int]:
         """Shared-memory accesses in the loops (or straight-line code) that hold the barriers, but those of exchanges
