@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters
 from kscope.model.program import Program
 from kscope.rules.base import Passed
+from kscope.rules.compute.slow_math_functions import _spent
 from kscope.rules.latency.warp_divergence import SORTED, SPECIAL
 from kscope.rules.registry import rule
 from tests.features.listings import program
@@ -172,3 +173,12 @@ def test_what_every_thread_computes_alike_is_shared_by_several_results() -> None
 )
 def test_what_is_a_threads_own_or_fills_no_device_is_not(facts: Facts) -> None:
     assert isinstance(rule("MEM112")().run(facts), Passed)
+
+
+def test_a_power_does_not_count_the_sines_beside_it(facts: Callable[[str], Facts]) -> None:
+    """They share source lines and arguments; each instruction belongs to one of them."""
+    known = facts("wave.library")
+    assert known.code is not None
+    spent = {s.name: set(s.members) for s in _spent(known, known.code)}
+    assert {"pow", "sin or cos", "exp"} <= set(spent)
+    assert spent["pow"].isdisjoint(spent["sin or cos"] | spent["exp"])

@@ -6,7 +6,7 @@ it. Source of the anchors: SASS of the CUDA 13 math library for sm_90 (nvcc 13.0
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec import Struct, structs
 
@@ -38,7 +38,7 @@ class Function(Struct, frozen=True):
 
 
 _POLYNOMIAL, _ANGLE = family("polynomial_step"), family("angle_step")
-_TEST = frozenset({"FSETP"})
+_TEST, _DOUBLED, _FUSED = family("float_test"), family("argument_doubled"), family("division_step")
 FUNCTIONS = {
     f.name: f
     for f in (
@@ -47,6 +47,7 @@ FUNCTIONS = {
         Function("square root", 3, 3, family("root_step"), "x * rsqrtf(x); rsqrtf where it divides"),
         Function("exp", 4, 2, family("exponential_step"), "__expf, or exp2f with the factor folded in"),
         Function("log", 3, 16, _POLYNOMIAL, "__logf"),
+        Function("log2", 2, 13, _POLYNOMIAL, "__log2f", family("integer_sum")),
         Function("sin or cos", 2, 16, _POLYNOMIAL, "__sinf, __cosf where arguments are small"),
         Function("tanh", 2, 8, _POLYNOMIAL, "the tanh.approx.f32 instruction (11 bits)"),
         # No intrinsic stands for these: fast is the plain formula, or a polynomial of two degrees less (nvcc 13.0).
@@ -54,6 +55,7 @@ FUNCTIONS = {
         Function("atan2", 15, 14, _ANGLE, "signs and y against x times a constant where the angle is only compared, or "
                  "a shorter polynomial of __fdividef", _TEST, "division", flag=False),
         Function("atan", 12, 11, _ANGLE, "a shorter polynomial", _TEST, flag=False),
+        Function("sinpi or cospi", 3, 5, _ANGLE, "__sinf, __cosf of pi times x", _DOUBLED, flag=False),
         Function("asin or acos", 10, 9, _ANGLE, "the cosine or sine where angles are only compared, or a shorter "
                  "polynomial", _TEST, flag=False),
     )
@@ -181,7 +183,7 @@ def _anchor(ins: Instruction) -> tuple[str, list[int], list[int]] | None:
     return None
 
 
-def _has(opcodes: Sequence[str], *values: float) -> Callable[[Instruction], bool]:
+def _has(opcodes: Collection[str], *values: float) -> Callable[[Instruction], bool]:
     def near(operand: Operand) -> bool:
         number = operand.number
         return number is not None and any(abs(abs(number) - v) <= 1e-6 * v for v in values)
@@ -199,14 +201,16 @@ def _adds(value: int) -> Callable[[Instruction], bool]:
 _ANCHORS: tuple[tuple[Callable[[Instruction], bool], str, int], ...] = (
     (_adds(0x1800000), "reciprocal", 1),  # the exponent's neighbours: subnormal, infinite
     (_adds(-0xD000000), "square root", 1),  # is it normal, and small enough?
-    (_has(("FFMA",), 1.925963033500011079e-08), "exp", 1),  # the rest of log2 e
+    (_has(_FUSED, 1.925963033500011079e-08), "exp", 1),  # the rest of log2 e
     (_adds(-0x3F2AAAAB), "log", 1),  # two thirds: the middle of the mantissa's range
+    (_has(_FUSED, 0.1716887056827545166), "log2", 1),
     (_has(("FMUL",), 0.63661974668502807617), "sin or cos", 1),  # 2 / pi
     (_has(("FMUL",), 2.8853900432586669922), "tanh", 1),  # 2 / ln 2
     (_adds(0x7E800000), "hypot", 1),  # 2^126 over the larger's power of two
-    (_has(("FFMA",), 0.015681877732276916504), "atan2", 1),  # second coefficients of the polynomials
-    (_has(("FFMA",), 0.014396979473531246185), "atan", 1),
-    (_has(("FFMA",), 0.018773360177874565125, 0.016980519518256187439), "asin or acos", 1),
+    (_has(_FUSED, 0.015681877732276916504), "atan2", 1),  # second coefficients of the polynomials
+    (_has(_FUSED, 0.014396979473531246185), "atan", 1),
+    (_has(_FUSED, 2.550144195556640625), "sinpi or cospi", 1),
+    (_has(_FUSED, 0.018773360177874565125, 0.016980519518256187439), "asin or acos", 1),
 )
 
 

@@ -24,7 +24,7 @@ COST = {"pow": 96, "log": 31, "exp": 18, "sin or cos": 17, "division": 9, "squar
 INSIDE = {"pow": ("exp", "division"), "log": ("division",)}
 """Functions that are part of another: pow is a logarithm, which divides, and an exponential."""
 
-_EDGES = frozenset({"F2F", "F2I", "I2F"})
+_EDGES = family("precision_edge")
 """Conversions: on their other side nothing is double."""
 
 

@@ -6,8 +6,8 @@ Finds each call of an accurate float function by an instruction that only this f
 rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its arguments to its result: range
 reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
 bring, and whether an argument stays the same, so that the work can be done once. Knows `powf` by its polynomials, and
-its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf` and `acosf` the library has no fast
-version worth the name: there a formula, a shorter polynomial, or a comparison without the angle is the fast one.
+its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf` and `sinpif` the library has no
+fast version worth the name: there a formula, a shorter polynomial, or a comparison without the angle is the fast one.
 
 ## Why it costs time
 
@@ -152,15 +152,20 @@ def _spent(facts: Facts, code: Code) -> list[Spent]:
             fast = function.fast * (calls - known) + REUSED * known
             roots = total(code.executed, [c.anchor for c in group if c.root])
             out.append(Spent(name, calls, members, total(code.executed, members), fast, known - roots, roots))
+    return out + _raised(facts, code)
+
+
+def _raised(facts: Facts, code: Code) -> list[Spent]:
     pows = facts.patterns.powers
-    if pows:
-        found = facts.patterns.same_computation({i for p in pows for i in (p.start, *p.seeds)})
-        members = sorted(found)
-        around = [i for i in facts.patterns.removed_with(members) if code.classes[i].kind & TESTS]
-        members = sorted({*members, *around})
-        calls = total(code.executed, [p.start for p in pows])
-        out.append(Spent("pow", calls, members, total(code.executed, members), POWER * calls, 0.0))
-    return out
+    if not pows:
+        return []
+    # What its line or its arguments share with functions of their own constants is theirs, not the power's.
+    others = {i for c in facts.patterns.accurate_calls for i in c.members}
+    found = facts.patterns.same_computation({i for p in pows for i in (p.start, *p.seeds)}) - others
+    around = [i for i in facts.patterns.removed_with(sorted(found)) if code.classes[i].kind & TESTS]
+    members = sorted({*found, *around} - others)
+    calls = total(code.executed, [p.start for p in pows])
+    return [Spent("pow", calls, members, total(code.executed, members), POWER * calls, 0.0)]
 
 
 def _share(facts: Facts, code: Code, members: list[int]) -> float:

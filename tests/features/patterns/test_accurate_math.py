@@ -334,3 +334,75 @@ def test_nor_where_that_loop_goes_round_once() -> None:
     counters = Counters([16 * i for i in range(len(runs))], {"inst_executed": runs})
     facts = Facts(msgspec.structs.replace(made({}), program=code, counters=counters))
     assert facts.patterns.same_computation([1]) == {0, 1, 2, 3}
+
+
+# o[i] = log2f(a[i]) and sinpif(a[i]), sm_90, nvcc 13.0.
+LOG2 = """
+LDG.E R4, desc[UR4][R2.64]
+FSETP.GEU.AND P1, PT, R4, 1.175494350822287508e-38, PT
+FSEL R2, RZ, -23, P1
+@!P1 FMUL R4, R4, 8388608
+IADD3 R5, R4.reuse, -0x3f3504f3, RZ
+ISETP.GE.U32.AND P0, PT, R4, 0x7f800000, PT
+LOP3.LUT R5, R5, 0xff800000, RZ, 0xc0, !PT
+IADD3 R6, R4, -R5.reuse, RZ
+I2FP.F32.S32 R5, R5
+FADD R6, R6, -1
+FFMA R2, R5, 1.1920928955078125e-07, R2
+@P0 MOV R5, 0x7f800000
+FFMA R7, R6, R7, -0.16845393180847167969
+FFMA R7, R6, R7, 0.1716887056827545166
+FFMA R7, R6, R7, -0.17900948226451873779
+FFMA R7, R6, R7, 0.20512372255325317383
+FFMA R7, R6, R7, -0.24046532809734344482
+FFMA R7, R6, R7, 0.28857114911079406738
+FFMA R7, R6, R7, -0.36067417263984680176
+FFMA R7, R6, R7, 0.48089820146560668945
+FFMA R7, R6, R7, -0.72134751081466674805
+FMUL R7, R6, R7
+FMUL R7, R6, R7
+FFMA R7, R6, 1.4426950216293334961, R7
+FADD R7, R2, R7
+@P0 FFMA R7, R4, R5, +INF
+FSETP.NEU.AND P0, PT, R4, RZ, PT
+FSEL R7, R7, -INF , P0
+STG.E desc[UR4][R2.64], R7
+EXIT
+"""
+SINPI = """
+LDG.E R4, desc[UR4][R2.64]
+FADD R5, R4, R4
+FRND R7, R5
+F2I.NTZ R6, R5
+FFMA R0, -R7, 0.5, R4
+FMUL R7, R0, R0
+LOP3.LUT R9, R6, 0x1, RZ, 0xc0, !PT
+FFMA R8, R7.reuse, R8, -1.334560394287109375
+FFMA R2, R7, -R10, 2.550144195556640625
+FFMA R3, R0, R7, RZ
+ISETP.NE.U32.AND P1, PT, R9, 0x1, PT
+FFMA R8, R7.reuse, R8, 4.0586924552917480469
+FRND.TRUNC R9, R4
+FFMA R2, R7.reuse, R2, -5.1677198410034179688
+LOP3.LUT P0, RZ, R6, 0x2, RZ, 0xc0, !PT
+FFMA R8, R7, R8, -4.9348020553588867188
+FFMA R3, R2, R3, RZ
+FFMA R7, R7, R8, 1
+@P1 FFMA R7, R0, 3.1415927410125732422, R3
+FSETP.NEU.AND P1, PT, R9, R4, PT
+@P0 FADD R7, RZ, -R7
+@!P1 FMUL R7, RZ, R4
+STG.E desc[UR4][R2.64], R7
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "function", "members"),
+    [(LOG2, "log2", {1, 2, 5, *range(7, 28)}), (SINPI, "sinpi or cospi", set(range(1, 21)) - {12, 19})],
+)
+def test_log2_and_sinpi(text: str, function: str, members: set[int]) -> None:
+    code = listing(text)
+    (call,) = accurate_calls(code)
+    assert call.function == function
+    assert set(call.members) == members, sorted(members ^ set(call.members))
