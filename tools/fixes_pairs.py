@@ -82,7 +82,9 @@ def judged(case: str, better: str, code: str, fix: Fix, gain: float) -> Judged:
     slow = setting(case)
     if fast is None or slow is None:
         by_time = _timed(case, better, code, fix, gain)
-        return by_time if by_time.word == "as good" else _from_source(row, by_time, fix) or by_time
+        by_code = _from_source(row, by_time, fix)
+        timed = by_time.word == "as good" and (by_code is None or by_code.word != "same")
+        return by_time if timed else by_code or by_time
     if same := _same(fix, slow, fast, row):
         return Judged("same", same)
     asked = Compared(fix, case, better, slow, fast, code, row)
