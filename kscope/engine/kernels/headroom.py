@@ -35,10 +35,11 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
 def under_the_roof(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, none of them with a range beyond what the roofline allows, unless the fix moves the roof."""
     now = _roofs(facts)
-    return list(findings) if now is None else [_under(finding, *now) for finding in findings]
+    return list(findings) if now is None else [_under(facts, finding, *now) for finding in findings]
 
 
-def _under(finding: Finding, roof: float, by: str) -> Finding:
+def _under(facts: Facts, finding: Finding, roof: float, by: str) -> Finding:
+    """The range cut at the roof, which is no surer than what kernels attained: some went a little beyond."""
     estimate = finding.estimate
     if estimate is None or estimate.high <= roof or estimate.speedup > roof:
         return finding
@@ -47,7 +48,7 @@ def _under(finding: Finding, roof: float, by: str) -> Finding:
         return finding  # it asks less of the very unit that the roof is of
     if issubclass(kind, Rule) and (kind.moves_roof or (finding.code.startswith("CMP") and by.endswith(WRITTEN))):
         return finding
-    return structs.replace(finding, estimate=no_higher(estimate, roof))
+    return structs.replace(finding, estimate=no_higher(estimate, facts.constants.over * roof, facts.constants.noise))
 
 
 def _roofs(facts: Facts) -> tuple[float, str] | None:
