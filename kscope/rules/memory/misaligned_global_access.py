@@ -86,11 +86,12 @@ class MisalignedGlobalAccess(ExcessRule):
         caught = (facts.counters.traffic.l1_hit or 0.0) if loads else 0.0
         # A sector that is fetched twice by one warp comes from device memory once.
         padded = facts.lanes.astride(off.worst)
-        beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / off.every
+        every = off.every + facts.counters.traffic.others
+        beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / every
         requests, writes = self._requests(facts, code, stores)
         scale: dict[Demand, float] = {
             "l1_wavefronts": off.kept, "l2_sectors": beyond, "l2_requests": min(beyond, requests), "l2_writes": writes,
-            "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / off.every,
+            "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / every,
         }  # fmt: skip
         catches = f"; L1 catches {percent(caught)} of them" if loads else ""
         split = f". Each store that crosses a line is two requests to L2: {percent(1 - requests)} of all" \

@@ -182,8 +182,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
         traffic = facts.counters.traffic
-        bulk = traffic.tma_bytes / SECTOR  # bulk copies pass L2 too and are none of these accesses
-        needed, kept = bad.needed + bulk, (bulk + bad.kept * bad.every) / (bulk + bad.every)
+        others = traffic.others  # they pass L2 too and are none of these accesses
+        needed, kept = bad.needed + others, (others + bad.kept * bad.every) / (others + bad.every)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
         # Device memory moves what L2 asks for: as many sectors at L2 are as many bytes there, however many it moves.
         dram = max(l2, min(1.0, needed * SECTOR / traffic.dram_bytes)) if traffic.dram_bytes else 1.0
