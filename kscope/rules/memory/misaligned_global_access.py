@@ -12,7 +12,8 @@ halves of a sector land in different 32-byte pieces of shared memory, and each i
 
 A warp that reads 128 bytes from an address 4 bytes off a boundary touches five sectors instead of four: a quarter
 more traffic through L1 and L2, and through device memory unless a neighbour uses the rest from a cache. The sectors of
-one request travel together: what that costs is the queue in front of a busy unit, not a longer round trip.
+one request travel together: what that costs is the queue in front of a busy unit that is asked for them, not a longer
+round trip. A store that crosses a line is two requests to L2, which nobody waits for and all queue behind.
 
 ## Evidence
 
