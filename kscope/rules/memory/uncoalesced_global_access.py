@@ -7,11 +7,9 @@ hold the same bytes, and adds up the excess by instruction and source line.
 
 ## Why it costs time
 
-A warp's access is served sector by sector. When 32 lanes touch 32 different sectors for 4 bytes each, 8 times the
-needed data passes L1, often L2 and device memory too, and the load/store unit replays the instruction once a
-wavefront. Where none of them is busy, and lanes do not come back for the rest of their sectors, a wait is as long; so it
-is where the busy one is asked for as much as before, because L1 catches the rest. Stores and reductions to random
-places open a row of device memory to read and one to write: loads queue behind them while its bus looks idle.
+A warp's access is served sector by sector. 32 lanes in 32 sectors for 4 bytes each move 8 times the bytes through L1,
+L2 and device memory, and a round of the load/store unit each. Where none is busy, or the busy one is asked for as much
+because L1 catches the rest, a wait is as long. Random reductions queue for device memory though its bus looks idle.
 
 ## Evidence
 
