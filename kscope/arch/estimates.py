@@ -23,6 +23,8 @@ class Constants(Struct, frozen=True):
     rise: float
     low: float
     cost: float
+    noise: float
+    over: float
     start: float
     starts: float
     empty: float

@@ -243,3 +243,17 @@ def test_smaller_blocks_take_the_registers_that_whole_ones_leave(facts: Callable
     assert ways(54) == [] and ways(40, shared_static=4096) == []
     meets = found("LAT301", facts("barrier.slow"))
     assert not any(r.step.startswith("blocks of") for r in meets.remedies)
+
+
+def test_what_local_memory_moves_is_not_saved_by_better_lanes(kernel: Callable[[str], Kernel]) -> None:
+    """A kernel whose lanes write apart, and the same with nine times as much traffic of local memory: sectors of that
+    stay, whatever the lanes do."""
+    alone = kernel("chol8.direct")
+    names = {"st": "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum", "l2": "lts__t_sectors_srcunit_tex.sum"}
+    through, moved = alone.metrics[names["l2"]], Facts(alone).counters.traffic
+    assert through is not None and moved.others == 0
+    own = moved.global_load_sectors + moved.global_store_sectors
+    beside = with_metrics(alone, {names["st"]: 9 * own, names["l2"]: 10 * through})
+    assert Facts(beside).counters.traffic.others == pytest.approx(9 * through)
+    few, many = (gain(found("MEM101", Facts(k))) for k in (alone, beside))
+    assert few > 3 and many < 1.1

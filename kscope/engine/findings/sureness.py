@@ -45,14 +45,16 @@ def tempered(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
     if factor == 1.0:
         return list(findings)
     empty = facts.counters.launch.idle_sms > facts.counters.launch.sms // 4
-    return ranked(_less(f, factor, capped=known.units, empty=empty) for f in findings)
+    return ranked(
+        _less(f, factor, facts.constants.noise, capped=known.units, empty=empty) for f in findings
+    )
 
 
-def _less(finding: Finding, factor: float, *, capped: bool, empty: bool) -> Finding:
+def _less(finding: Finding, factor: float, noise: float, *, capped: bool, empty: bool) -> Finding:
     less = max(min(finding.confidence, FAINT), factor * finding.confidence)
     sure = finding.confidence if finding.code in ALONE else less
     finding = structs.replace(finding, confidence=round(sure, 2))
     if capped or finding.estimate is None:
         return finding
     spare = finding.code in SPARE and not (empty and finding.code == GRID)
-    return structs.replace(finding, estimate=uncapped(finding.estimate, told=not spare))
+    return structs.replace(finding, estimate=uncapped(finding.estimate, noise, told=not spare))

@@ -35,10 +35,11 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
 def under_the_roof(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, none of them with a range beyond what the roofline allows, unless the fix moves the roof."""
     now = _roofs(facts)
-    return list(findings) if now is None else [_under(finding, *now) for finding in findings]
+    return list(findings) if now is None else [_under(facts, finding, *now) for finding in findings]
 
 
-def _under(finding: Finding, roof: float, by: str) -> Finding:
+def _under(facts: Facts, finding: Finding, roof: float, by: str) -> Finding:
+    """The range cut at the roof, which is no surer than what kernels attained: some went a little beyond."""
     estimate = finding.estimate
     if estimate is None or estimate.high <= roof or estimate.speedup > roof:
         return finding
@@ -49,7 +50,8 @@ def _under(finding: Finding, roof: float, by: str) -> Finding:
         return finding
     # A way that leaves fewer bytes is expected beyond the roof of now: the range may reach what that one does.
     beyond = (r.estimate.high for r in finding.remedies if r.applies and r.estimate and r.estimate.speedup > roof)
-    return structs.replace(finding, estimate=no_higher(estimate, max(beyond, default=roof)))
+    highest = max(beyond, default=facts.constants.over * roof)
+    return structs.replace(finding, estimate=no_higher(estimate, highest, facts.constants.noise))
 
 
 def _roofs(facts: Facts) -> tuple[float, str] | None:

@@ -45,6 +45,12 @@ class Traffic(Struct, frozen=True):
         every = self.local_sectors + self.global_load_sectors + self.global_store_sectors
         return self.local_sectors / every if every else 0.0
 
+    @property
+    def others(self) -> float:
+        """Sectors of L2 that are no global accesses of the code's own: bulk copies, which bypass the LSU, and local
+        memory, of which as large a part passes L1 as of everything."""
+        return self.tma_bytes / SECTOR + min(self.local_sectors, self.local_share * self.l2_sectors)
+
 
 def traffic(kernel: Kernel) -> Traffic:
     m = kernel.metrics

@@ -164,6 +164,7 @@ class Bounds(Queues, frozen=True):
         both = outside + self.start + (1 - outside) * self.together(load, rest)
         gain = max(1 / both, fixed.speedup)
         high = max(gain, min(fixed.high * factor, 1 / max(self.constants.yields * load, outside, 1e-3)))
+        high = max(high, (1 + self.constants.noise) * gain)
         cap = name if load > rest else REST
         low = max(fixed.low, 1 / (1 - self.constants.low * (1 - 1 / gain)))
         return Estimate(speedup=round(gain, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled")
@@ -181,10 +182,12 @@ class Bounds(Queues, frozen=True):
             load, name = tensor.busy / plateau, tensor.title
         gain = 1 / max(1 - sure * lost, min(load, 1.0))
         most = high if high is not None else lost
+        noise = 1 + self.constants.noise
+        best = max(gain, 1 / max(1 - most, 0.05)) * min(self.constants.rise, gain)
         return Estimate(
             speedup=round(gain, 3),
-            low=round(min(gain, 1 / (1 - 0.5 * sure * lost)), 3),
-            high=round(max(gain, 1 / max(1 - most, 0.05)) * min(self.constants.rise, gain), 3),
+            low=round(min(gain / noise, 1 / (1 - 0.5 * sure * lost)), 3),
+            high=round(max(best, gain * noise), 3),
             capped_by=name if load > 1 - sure * lost else REST,
             kind="modelled",
         )
@@ -215,6 +218,7 @@ class Bounds(Queues, frozen=True):
         point = 1 / after
         low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after) + self.constants.cost * after)
         high = max(point, 1 / min(1.0, hardest)) * min(self.constants.rise if rise is None else rise, point)
+        high = max(high, (1 + self.constants.noise) * point)
         return Estimate(
             speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled",
             relieves=self.relieves(scale or {}) or UNSET,

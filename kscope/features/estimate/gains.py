@@ -29,9 +29,10 @@ def speedup(removed: float) -> float:
     return round(1 / max(1 - min(max(removed, 0.0), 0.999), 1e-3), 3)
 
 
-def no_higher(estimate: Estimate, roof: float) -> Estimate:
-    """The same, its upper end no higher than a roof's speed-up allows, but never below the expected one."""
-    return structs.replace(estimate, high=max(estimate.speedup, round(roof, 3)))
+def no_higher(estimate: Estimate, roof: float, noise: float) -> Estimate:
+    """The same, its upper end no higher than a roof's speed-up allows, but never below the expected one and the noise
+    of a measurement (a share of the time)."""
+    return structs.replace(estimate, high=min(estimate.high, round(max(estimate.speedup * (1 + noise), roof), 3)))
 
 
 def up_to(estimate: Estimate, best: Estimate) -> Estimate:
@@ -54,9 +55,10 @@ def give_or_take(estimate: Estimate, error: float) -> Estimate:
     )
 
 
-def uncapped(estimate: Estimate, *, told: bool = True) -> Estimate:
+def uncapped(estimate: Estimate, noise: float, *, told: bool = True) -> Estimate:
     """The same where no unit was collected that could cap it: from nothing to all of it, and between them the middle of
-    their logarithms, the point that is as far from both. told: False where nothing in the report says that there is a
-    gain at all: then the point is none."""
+    their logarithms, the point that is as far from both. noise: of a measurement, a share of the
+    time. told: False where nothing in the report says that there is a gain at all: then the point is none."""
     point = round(math.sqrt(max(1.0, estimate.speedup)), 3) if told else 1.0
-    return structs.replace(estimate, speedup=point, low=1.0, capped_by=UNSEEN, high=max(estimate.speedup, point))
+    low, high = round(1 / (1 + noise), 3), round(max(estimate.speedup, point * (1 + noise)), 3)
+    return structs.replace(estimate, speedup=point, low=low, capped_by=UNSEEN, high=high)

@@ -12,7 +12,8 @@ halves of a sector land in different 32-byte pieces of shared memory, and each i
 
 A warp that reads 128 bytes from an address 4 bytes off a boundary touches five sectors instead of four: a quarter
 more traffic through L1 and L2, and through device memory unless a neighbour uses the rest from a cache. The sectors of
-one request travel together: what that costs is the queue in front of a busy unit, not a longer round trip.
+one request travel together: what that costs is the queue in front of a busy unit that is asked for them, not a longer
+round trip. A store that crosses a line is two requests to L2, which nobody waits for and all queue behind.
 
 ## Evidence
 
@@ -86,11 +87,12 @@ class MisalignedGlobalAccess(ExcessRule):
         caught = (facts.counters.traffic.l1_hit or 0.0) if loads else 0.0
         # A sector that is fetched twice by one warp comes from device memory once.
         padded = facts.lanes.astride(off.worst)
-        beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / off.every
+        every = off.every + facts.counters.traffic.others
+        beyond = 1 - (wasted * (1 - caught) + (off.actual - off.ideal - wasted)) / every
         requests, writes = self._requests(facts, code, stores)
         scale: dict[Demand, float] = {
             "l1_wavefronts": off.kept, "l2_sectors": beyond, "l2_requests": min(beyond, requests), "l2_writes": writes,
-            "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / off.every,
+            "dram_bytes": 1.0 if padded else 1 - wasted * (1 - caught) / every,
         }  # fmt: skip
         catches = f"; L1 catches {percent(caught)} of them" if loads else ""
         split = f". Each store that crosses a line is two requests to L2: {percent(1 - requests)} of all" \

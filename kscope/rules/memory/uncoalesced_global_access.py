@@ -7,9 +7,9 @@ hold the same bytes, and adds up the excess by instruction and source line.
 
 ## Why it costs time
 
-A warp's access is served sector by sector. When 32 lanes touch 32 different sectors for 4 bytes each, 8 times the
-needed data passes L1, often L2 and device memory too, and the load/store unit replays the instruction once a
-wavefront. Where none of them is busy, and lanes do not come back for the rest of their sectors, a wait is as long.
+A warp's access is served sector by sector. 32 lanes in 32 sectors for 4 bytes each move 8 times the bytes through L1,
+L2 and device memory, and a round of the load/store unit each. Where none is busy, or the busy one is asked for as much
+because L1 catches the rest, a wait is as long. Random reductions queue for device memory though its bus looks idle.
 
 ## Evidence
 
@@ -182,8 +182,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
         traffic = facts.counters.traffic
-        bulk = traffic.tma_bytes / SECTOR  # bulk copies pass L2 too and are none of these accesses
-        needed, kept = bad.needed + bulk, (bulk + bad.kept * bad.every) / (bulk + bad.every)
+        others = traffic.others  # they pass L2 too and are none of these accesses
+        needed, kept = bad.needed + others, (others + bad.kept * bad.every) / (others + bad.every)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
         # Device memory moves what L2 asks for: as many sectors at L2 are as many bytes there, however many it moves.
         dram = max(l2, min(1.0, needed * SECTOR / traffic.dram_bytes)) if traffic.dram_bytes else 1.0

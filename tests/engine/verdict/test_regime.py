@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from kscope.arch.estimates import constants
 from kscope.engine.kernels.headroom import headroom
 from kscope.engine.verdict.regime import _by_pipeline, decide
 from kscope.features.counters.stalls import COUNTER
@@ -96,14 +97,17 @@ def test_headroom_moves_with_bytes_that_a_fix_removes(diagnosis: Callable[[str],
 
 @pytest.mark.parametrize("case", reports.chosen_cases())
 def test_no_range_beyond_the_roof(case: str, diagnosis: Callable[[str], KernelAnalysis]) -> None:
-    """What the roofline allows bounds every promise, unless its fix takes bytes or operations away."""
-    kernel = diagnosis(case)
+    """What the roofline allows bounds every promise, unless its fix takes bytes or operations away; it is as sure as
+    what kernels attained, and no promise is narrower than a measurement's noise."""
+    kernel, c = diagnosis(case), constants()
     assert kernel.headroom is not None
+    most = c.over * kernel.headroom.speedup_bound
     for f in kernel.findings:
         if f.regime == "compute" and kernel.headroom.bounded_by.endswith("as the code stands"):
             continue  # fewer instructions for the same result have another bound
-        if f.estimate is not None and not getattr(rule(f.code), "moves_roof", False):
-            assert f.estimate.high <= max(1.01 * kernel.headroom.speedup_bound, f.estimate.speedup)
+        if f.estimate is None or "dram" in (f.estimate.relieves or ()) or getattr(rule(f.code), "moves_roof", False):
+            continue
+        assert f.estimate.high <= max(1.01 * most, (1 + c.noise) * f.estimate.speedup + 0.001)
 
 
 def test_a_fix_that_takes_bytes_away_moves_the_roof(diagnosis: Callable[[str], KernelAnalysis]) -> None:

@@ -13,6 +13,7 @@ from kscope.arch.estimates import constants
 from kscope.features.counters.launch import Geometry
 from kscope.features.counters.stalls import StallMix
 from kscope.features.counters.units import Part, Unit
+from kscope.features.estimate import gains
 from kscope.features.estimate.bounds import Bounds
 from kscope.features.estimate.latency_floor import LatencyPath
 from kscope.features.facts import Facts
@@ -126,6 +127,18 @@ def test_nothing_is_promised_where_a_unit_stays_full(
     b = Bounds({**b.units, "full": full}, b.stalls, b.launch, b.latency_floor, b.constants, b.resident)
     for e in (b.relieve(touched, remaining, scale), b.overlap(factor, scale), b.balance(factor, "x")):
         assert e.speedup == pytest.approx(1, abs=0.002)
+
+
+def test_a_promise_of_nothing_holds_the_noise_of_a_measurement() -> None:
+    """Two runs of one kernel differ by 3.5 %: a step that does nothing is measured at 0.97 or 1.03."""
+    full = bounds(unit("dram", 1.0, [Part("dram_bytes", 1.0, "d")]))
+    noise, wider = constants().noise, full.overlap(8.0)
+    nothing = [
+        full.relieve(0.5, 0.2, {}, hides=True), wider, full.balance(1.0, "tail"), gains.no_higher(wider, 1.0, noise),
+        full.removed(0.0, sure=1.0, plateau=0.9), gains.uncapped(wider, noise, told=False),
+    ]  # fmt: skip
+    for e in nothing:
+        assert e.speedup == 1 and e.low <= 1 / 1.035 + 0.001 and e.high >= 1.035
 
 
 def test_amdahl() -> None:

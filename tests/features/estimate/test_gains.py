@@ -32,7 +32,8 @@ def test_speedup_stays_finite(removed: float, gain: float) -> None:
 
 def test_ends_are_moved() -> None:
     one, other = estimate(1.1, 2.0, 4.0), estimate(1.5, 2.5, 3.0)
-    assert gains.no_higher(one, 3.0).high == 3.0 and gains.no_higher(one, 1.2).high == 2.0
+    assert gains.no_higher(one, 3.0, 0.03).high == 3.0 and gains.no_higher(one, 1.2, 0.03).high == 2.06
+    assert gains.no_higher(one, 9.0, 0.03).high == one.high
     assert gains.up_to(one, other).high == 4.0 and gains.up_to(other, one).high == 4.0
     both = gains.between(one, low=other, high=other)
     assert (both.low, both.speedup, both.high) == (1.5, 2.0, 3.0)
