@@ -175,14 +175,15 @@ def without_code(kernel: Kernel) -> Kernel:
 def without_caps(run: Callable[[], list[list[Promise]]]) -> list[list[Promise]]:
     """The same estimates with nothing to stop them: no unit, no queue of a full one, no latency floor."""
     names = {"next_limit": lambda self, scale, skip=(): (0.0, ""), "queued": lambda self, scale: 0.0, "floor": 0.0}
-    kept = {name: bounds_module.Bounds.__dict__[name] for name in names}
+    classes = {name: next(c for c in bounds_module.Bounds.__mro__ if name in c.__dict__) for name in names}
+    kept = {name: classes[name].__dict__[name] for name in names}
     try:
         for name, value in names.items():
-            setattr(bounds_module.Bounds, name, value)
+            setattr(classes[name], name, value)
         return run()
     finally:
         for name, value in kept.items():
-            setattr(bounds_module.Bounds, name, value)
+            setattr(classes[name], name, value)
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ function program(data: Data, joined: Joined): HTMLElement[] {
   };
   const findings: Opportunity[] = joined.suggestions.map((s) => ({
     ...s, title: s.kernel ? `${s.title}, in ${compact(s.kernel, 48)}` : s.title, evidence: [], locations: placed(s.kernel, s.code), overlaps: [],
-    remedies: [], pulls: [], first: [], order: "", fixes: [],
+    remedies: [], pulls: [], first: [], order: "", roof: "", fixes: [],
     why: [s.why, s.kernel_speedup && s.share !== null ? `The kernel alone ${times(s.kernel_speedup)}; it takes ${fine(s.share)} of the window.` : ""]
       .filter(Boolean).join(" "),
   }));

@@ -126,7 +126,7 @@ export interface Edit {
 }
 
 export interface Estimate {
-  speedup: number; low: number; high: number; capped_by: string; kind: "measured" | "modelled";
+  speedup: number; low: number; high: number; capped_by: string; kind: "measured" | "modelled"; relieves: string[];
 }
 
 export interface Evidence {
@@ -137,7 +137,8 @@ export interface Finding {
   rule: string; code: string; title: string; regime: "compute" | "memory" | "overhead";
   severity: "critical" | "info" | "major" | "minor"; estimate: Estimate | null; evidence: Evidence[];
   locations: Location[]; why: string; fix: string; confidence: number; overlaps: string[]; remedies: Remedy[];
-  pulls: string[]; first: string[]; order: string; fixes: Fix[]; covered: number[]; covered_share: number | null;
+  pulls: string[]; first: string[]; order: string; roof: string; fixes: Fix[]; covered: number[];
+  covered_share: number | null;
 }
 
 export interface Fix {
