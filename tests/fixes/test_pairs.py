@@ -56,7 +56,7 @@ def test_what_has_no_code_says_why() -> None:
     assert bare
     for row in bare:
         assert row.judged.reason in (*REASONS.values(), "the cause is not found"), row.case
-    assert sum(row.judged.reason == "the cause is not found" for row in bare) <= 1
+    assert sum(row.judged.reason == "the cause is not found" for row in bare) <= 2
 
 
 def test_most_of_what_is_pasted_has_what_was_proposed() -> None:

@@ -18,6 +18,7 @@ CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if fixe
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
+    "window.one": "values that neighbouring threads read again from shared memory, outside loops, have no rule",
 }
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {
@@ -25,7 +26,6 @@ REMAINS: dict[str, str] = {
     "picked_norms.one_lane": "32 lanes issue their copies one after the other",
     "fft1024.packed": "the padded version still has conflicts at one stride",
     "autocorr.lag_by_lag": "the better version still loads both factors from L1",
-    "lines.each": "the better version still divides for each line, once for eight points",
 }
 """Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""
 REGIMES: dict[str, str] = {}
