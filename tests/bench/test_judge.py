@@ -171,6 +171,13 @@ def test_data_of_every_kind_has_its_shape_and_range() -> None:
     assert at == 0 and different.sum() == 1 and different[index]
 
 
+def test_every_input_has_its_turn_to_be_changed() -> None:
+    """Left to chance, of two inputs one is missed by all eight changes once in 256 runs."""
+    rng = generator()
+    data = make(task(), {"m": 8, "n": 16}, "float32", "normal", rng)
+    assert [one_changed(task(), data, rng, turn)[1] for turn in range(3, 7)] == [1, 0, 1, 0]
+
+
 @pytest.mark.parametrize(
     "text", ["__import__('os')", "m.real", "m if m else 1", "'a'", "2**m", "x", "(", "m" * 500, "[1]"]
 )

@@ -80,13 +80,15 @@ def scalars(task: Task, dims: Mapping[str, int]) -> dict[int, int | float]:
     return found
 
 
-def one_changed(task: Task, data: Data, rng: np.random.Generator) -> tuple[Data, int, tuple[int, ...]]:
-    """The same but for one element, which becomes much larger; the input and the index that changed. Raises LookupError
-    where no input holds a number that may."""
+def one_changed(
+    task: Task, data: Data, rng: np.random.Generator, turn: int | None = None
+) -> tuple[Data, int, tuple[int, ...]]:
+    """The same but for one element, which becomes much larger; the input and the index that changed. turn: inputs in
+    turn, so that none is left to chance. Raises LookupError where no input holds a number that may."""
     free = [i for i, param in enumerate(task.inputs) if _changeable(param, data.raw[i], data.kinds[i])]
     if not free:
         raise LookupError("no input to change")
-    i = int(rng.choice(free))
+    i = int(rng.choice(free)) if turn is None else free[turn % len(free)]
     array, kind, param = data.raw[i], _kind(data, i), task.inputs[i]
     assert array is not None
     index = tuple(int(rng.integers(side)) for side in array.shape)

@@ -16,7 +16,8 @@ from kscope.bench.task.spec import Task
 from kscope.bench.values.cheats import finding
 from kscope.bench.values.result import Finding
 
-WINDOWS = 8  # single elements that are changed, one at a time; a window of 1/4 of the input is missed by 1 in 65,536
+WINDOWS = 8  # single elements that are changed, one at a time; a window of 1/4 of one input is missed by
+# 1 in 65,536, of each of two by 1 in 256
 
 
 class Probing(Struct):
@@ -152,9 +153,10 @@ def _window(it: Probing, fresh: _Series) -> bool:
         return True
     missed = tried = 0
     place = ""
-    for _ in range(WINDOWS):
+    first = int(it.rng.integers(WINDOWS))
+    for k in range(WINDOWS):
         with contextlib.suppress(LookupError):
-            data, i, index = one_changed(it.task, base.data, it.rng)
+            data, i, index = one_changed(it.task, base.data, it.rng, first + k)
             now = fresh.add(data)
             if _within(now.truth, base.truth):
                 continue  # the right answer does not show it either
@@ -215,9 +217,9 @@ def _mixed(it: Probing, fresh: _Series, got: list[Array], now: _Known) -> Findin
 def _blind(it: Probing, fresh: _Series, base: _Known, before: list[Array]) -> str:
     """Changes of single elements that move the right answer where they do not move this one."""
     missed = tried = 0
-    for _ in range(WINDOWS):
+    for k in range(WINDOWS):
         try:
-            data, _, _ = one_changed(it.task, base.data, it.rng)
+            data, _, _ = one_changed(it.task, base.data, it.rng, k)
         except LookupError:
             return ""
         now = fresh.add(data)
