@@ -70,6 +70,7 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
+from kscope.model.contract.analysis import Evidence
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
@@ -112,7 +113,8 @@ class ShortThreads(ProfiledRule):
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
-            return self._issued(facts, code, sorted({*once, *_alike(code)}), a_warp)
+            alone = _paid_once(code, set(touching), reduces=False)
+            return self._issued(facts, code, sorted({*alone, *_alike(code)}), a_warp)
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
@@ -121,7 +123,7 @@ class ShortThreads(ProfiledRule):
         if estimate.speedup < LEAST:
             return PASSED
         return self.finding(
-            title=f"{counted(launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each",
+            title=_launched(facts, a_warp),
             why=(
                 f"{percent(share)} of all samples are at work that each thread or block does once, whatever its "
                 f"elements: parameters and indices{', the reduction and its barriers' if reduces else ''}. The launch "
@@ -129,8 +131,7 @@ class ShortThreads(ProfiledRule):
             ),
             fix=f"{MORE} elements a thread in a grid-stride or unrolled loop; one reduction a block behind it",
             evidence=[
-                derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
-                derived("waves", launch.waves, "", "blocks over what the device holds"),
+                *_of_the_launch(facts, a_warp),
                 derived("samples paid once a thread", share, "", "blamed by def-use"),
             ],
             locations=code.locations(once),
@@ -140,7 +141,6 @@ class ShortThreads(ProfiledRule):
             confidence=0.25 if trees else 0.6,
         )
 
-
     def _issued(self, facts: Facts, code: Code, once: list[int], a_warp: float) -> Outcome:
         """Where all warps stand in line for the issue slot, samples do not tell what is paid once: instructions do."""
         fullest, launch = facts.counters.busiest, facts.counters.launch
@@ -148,21 +148,21 @@ class ShortThreads(ProfiledRule):
         share = issued * facts.estimate.in_line("issue")
         if fullest is None or fullest.name != "issue" or share < BEHIND:
             return PASSED
-        scale = facts.profile.demands_after(once, 1 / MORE) | {"blocks": 1 / MORE}
-        estimate = facts.estimate.relieve(share, 1 / MORE, scale)
+        more = min(MORE, int(launch.waves))  # fewer, longer threads that still give every SM a wave
+        scale = facts.profile.demands_after(once, 1 / more) | {"blocks": 1 / more}
+        estimate = facts.estimate.relieve(share, 1 / more, scale)
         if estimate.speedup < LEAST:
             return PASSED
         return self.finding(
-            title=f"{counted(launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each",
+            title=_launched(facts, a_warp),
             why=(
-                f"issue slots are what the kernel waits for, and {percent(issued)} of all instructions compute what is "
-                "the same for all threads of a block, from parameters and block indices alone: each thread does it "
+                f"issue slots are what the kernel waits for, and {percent(issued)} of all instructions read a thread's "
+                "numbers and parameters, or compute what is the same for all threads of a block: each thread does it "
                 f"again for its own element. The launch takes {counted(launch.waves, 'wave')} to repeat it."
             ),
-            fix=f"{MORE} elements a thread (rows, a grid-stride loop), with what all of them share in front of it",
+            fix=f"{more} elements a thread (rows, a grid-stride loop), with what all of them share in front of it",
             evidence=[
-                derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
-                derived("waves", launch.waves, "", "blocks over what the device holds"),
+                *_of_the_launch(facts, a_warp),
                 derived("instructions paid once a thread", issued, "", "without the thread's index or loaded data"),
             ],
             locations=code.locations(once),
@@ -170,6 +170,17 @@ class ShortThreads(ProfiledRule):
             pulls=["-threads"],
             confidence=0.6,
         )
+
+
+def _launched(facts: Facts, a_warp: float) -> str:
+    return f"{counted(facts.counters.launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each"
+
+
+def _of_the_launch(facts: Facts, a_warp: float) -> list[Evidence]:
+    return [
+        derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
+        derived("waves", facts.counters.launch.waves, "", "blocks over what the device holds"),
+    ]
 
 
 def _alike(code: Code) -> list[int]:
