@@ -64,3 +64,15 @@ def _converted(code: Code, load: int) -> bool:
         or any(o.equals(0x10000) for o in code[i].operands)
         for i in readers
     )  # fmt: skip
+
+
+def alike_once(code: Code) -> list[int]:
+    """Arithmetic outside loops that neither the thread's index nor loaded data reach: all threads of a block compute
+    the same."""
+    return [
+        i
+        for i in code.ran(code.where(lambda ins, op: bool(ins.defs)))
+        if code.cfg.loop_of[i] is None
+        and (names := code.slices.names([i])) is not None
+        and names.isdisjoint({"tid", "load"})
+    ]

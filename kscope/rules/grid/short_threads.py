@@ -71,6 +71,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
 from kscope.model.contract.analysis import Evidence
+from kscope.rules._shared.coarser_threads import alike_once
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
@@ -114,7 +115,7 @@ class ShortThreads(ProfiledRule):
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
             alone = _paid_once(code, set(touching), reduces=False)
-            return self._issued(facts, code, sorted({*alone, *_alike(code)}), a_warp)
+            return self._issued(facts, code, sorted({*alone, *alike_once(code)}), a_warp)
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
@@ -180,18 +181,6 @@ def _of_the_launch(facts: Facts, a_warp: float) -> list[Evidence]:
     return [
         derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
         derived("waves", facts.counters.launch.waves, "", "blocks over what the device holds"),
-    ]
-
-
-def _alike(code: Code) -> list[int]:
-    """Arithmetic outside loops that neither the thread's index nor loaded data reach: all threads of a block compute
-    the same."""
-    return [
-        i
-        for i in code.ran(code.where(lambda ins, op: bool(ins.defs)))
-        if code.cfg.loop_of[i] is None
-        and (names := code.slices.names([i])) is not None
-        and names.isdisjoint({"tid", "load"})
     ]
 
 
