@@ -69,7 +69,8 @@ class Device(Struct, frozen=True):
 
 class Launch(Struct, frozen=True):
     """Launch geometry. Shared memory in bytes a block; waves = blocks over what the device holds at once. known:
-    whether the report tells grid and block at all; they are 1 where it does not."""
+    whether the report tells grid and block at all; they are 1 where it does not. carved: bytes of an SM that were set
+    aside as shared memory, the rest being L1; None where the report does not say."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -79,6 +80,7 @@ class Launch(Struct, frozen=True):
     shared_dynamic: int
     waves: float | None
     known: bool = True
+    carved: int | None = None
 
     @property
     def blocks(self) -> int:

@@ -95,6 +95,7 @@ _NAMES = r"""
     launch__occupancy_per_register_count
     launch__occupancy_per_shared_mem_size
     launch__registers_per_thread
+    launch__shared_mem_config_size
     launch__shared_mem_per_block_dynamic
     launch__shared_mem_per_block_static
     launch__sm_count

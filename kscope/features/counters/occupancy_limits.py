@@ -52,18 +52,20 @@ def limits_of(sm: int) -> dict[str, Any] | None:
     return dict(table("sm")[str(below[-1])]) if below else None
 
 
-def pressure(sm: int, registers: int, threads: int, threads_from: str, shared: int = 0) -> Pressure | None:
-    """Occupancy of a kernel of `registers` a thread, `threads` and `shared` bytes a block. None where the target is
-    not in the table or nothing fits."""
+def pressure(
+    sm: int, registers: int, threads: int, threads_from: str, shared: int = 0, carved: int | None = None
+) -> Pressure | None:
+    """Occupancy of a kernel of `registers` a thread, `threads` and `shared` bytes a block, with `carved` bytes of an SM
+    set aside as shared memory; as many as it has, if None. None where the target is not in the table or nothing fits.
+    """
     chip = limits_of(sm)
     if chip is None or registers <= 0 or threads <= 0:
         return None
     warps = -(-threads // LANES)
     others = {"warps": chip["warps"] // warps, "blocks": int(chip["blocks"])}
-    if shared:
-        unit = chip["shared_unit"]
-        taken = -(-(shared + chip["reserved"]) // unit) * unit
-        others["shared memory"] = chip["shared"] // taken
+    taken = -(-(shared + chip["reserved"]) // chip["shared_unit"]) * chip["shared_unit"]
+    if taken and (shared or carved is not None):  # the system's share is taken from what was set aside, too
+        others["shared memory"] = (chip["shared"] if carved is None else carved) // taken
     by_registers = _blocks(chip, registers, warps)
     every = {"registers": by_registers, **others}
     blocks = min(every.values())

@@ -192,13 +192,15 @@ class Bounds(Queues, frozen=True):
             kind="modelled",
         )
 
-    def relieves(self, scale: Scale) -> list[str]:
-        """Units at their peak, or with a queue in front of them, that a fix asks less of, by name."""
+    def relieves(self, scale: Scale, high: float = 1.0) -> list[str]:
+        """Units that a fix asks less of, by name: those at their peak, or with a queue in front of them, and those
+        that would stand in the way of a range up to `high` if they stayed as full as they are."""
         c = self.constants
         queued = self.memory.name if self.memory is not None and self.queue else ""
         return [
             name for name, u in self.units.items()
-            if (u.load >= c.full_unit or name == queued) and u.load_after(scale) < c.relieved * u.load
+            if (u.load >= c.full_unit or name == queued or u.load * high > c.over)
+            and u.load_after(scale) < c.relieved * u.load
         ]  # fmt: skip
 
     def together(self, *loads: float) -> float:
@@ -221,5 +223,5 @@ class Bounds(Queues, frozen=True):
         high = max(high, (1 + self.constants.noise) * point)
         return Estimate(
             speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled",
-            relieves=self.relieves(scale or {}) or UNSET,
+            relieves=self.relieves(scale or {}, high) or UNSET,
         )  # fmt: skip

@@ -30,7 +30,7 @@ from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED, Demand, Scale, Unit
 from kscope.features.estimate.bounds import CHAIN
-from kscope.features.estimate.gains import between, up_to
+from kscope.features.estimate.gains import between, no_higher, up_to
 from kscope.features.estimate.latency_floor import latency_path
 from kscope.features.facts.chip import ChipFacts
 from kscope.features.facts.code import AddressFacts, CodeFacts, LaneFacts
@@ -40,16 +40,18 @@ from kscope.features.facts.patterns import PatternFacts
 from kscope.features.facts.profile import ProfileFacts
 from kscope.features.facts.specialized import SpecializedFacts
 from kscope.features.lanes.proxy_hazards import Hazard
-from kscope.features.patterns.accurate_math import FUNCTIONS
+from kscope.features.patterns.accurate_math import FUNCTIONS, MathCall
 from kscope.features.patterns.fma_loops import FMA_OPCODES, FmaLoop
 from kscope.features.patterns.loop_parallelism import Pieces
 from kscope.features.patterns.math_functions import CONVERSIONS, DOUBLE, PAIRS
 from kscope.features.patterns.repeated_loads import Repeated
 from kscope.features.patterns.tile_copies import Copy
+from kscope.features.profile.block_items import Items
 from kscope.features.profile.coalescing import WIDE, strewn
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE, SECTORS, WAVEFRONTS, Excess, partly
 from kscope.features.profile.idle_threads import Idle
+from kscope.features.profile.neighbours import Window
 from kscope.features.profile.serial_sections import Alone
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
@@ -68,8 +70,9 @@ if TYPE_CHECKING:
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts", "Code",
-    "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Listing", "Loop",
-    "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "between", "partly", "total", "up_to",
+    "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing", "Loop",
+    "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "Window", "between",
+    "no_higher", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

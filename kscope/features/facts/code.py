@@ -99,6 +99,11 @@ class LaneFacts:
         return Walks(self._code, self._shape)
 
     @cached_property
+    def inside(self) -> Walks:
+        """The same of threads whose indices no border clamps."""
+        return Walks(self._code, self._shape, interior=True)
+
+    @cached_property
     def _plain(self) -> Lanes:
         return Lanes(self._code, Assumption(1, block_shapes(self._code, self._block)[0]))
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from kscope.features.patterns import (
     accurate_math,
+    block_trees,
+    carried_values,
     dependency_chains,
     exchanges,
     fma_loops,
@@ -27,7 +29,7 @@ from kscope.features.patterns.tile_copies import Copy
 if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do without
     from kscope.features.patterns.accurate_math import MathCall
     from kscope.features.patterns.dependency_chains import Recurrence
-    from kscope.features.patterns.double_math import DoubleCall
+    from kscope.features.patterns.double_math import DoubleCall, Tabled
     from kscope.features.patterns.kept_in_memory import Kept
     from kscope.features.patterns.math_functions import Power
     from kscope.features.patterns.register_banks import BankCost
@@ -110,6 +112,14 @@ class PatternFacts:
         """Rounds of a loop (its number in the flow graph) each time that it is entered."""
         return loop_parallelism.trips(self._code, loop)
 
+    def joined(self, loop: int) -> frozenset[str]:
+        """What must be joined where several threads share the rounds of a loop: "sum", "choice", "recurrence"."""
+        return carried_values.carried(self._code, loop).joined
+
+    def searches(self, loop: int) -> bool:
+        """Its data may end the loop, and hardly ever do: the rounds are dealt out, and some are in vain."""
+        return carried_values.carried(self._code, loop).searches
+
     def chained(self, loop: int) -> tuple[int, ...]:
         """The instructions that make a loop's rounds one chain: what it carries and nobody can divide, or the branch
         that its data decide; empty where rounds can be divided."""
@@ -142,6 +152,15 @@ class PatternFacts:
     def exchanges(self) -> frozenset[int]:
         """Stores to shared memory that go where data say, the loads behind the next barrier, and those barriers."""
         return exchanges.exchanges(self._code)
+
+    def block_trees(self, threads: int) -> frozenset[int]:
+        """All instructions of the rounds of scans and trees in shared memory over a block of so many threads."""
+        return block_trees.block_trees(self._code, threads)
+
+    @cached_property
+    def warp_trees(self) -> frozenset[int]:
+        """Trees of shuffles in each warp whose results are all that the block has in shared memory."""
+        return block_trees.warp_trees(self._code)
 
     @cached_property
     def bank_costs(self) -> list[BankCost]:
@@ -221,6 +240,13 @@ class PatternFacts:
         from kscope.features.patterns.double_math import double_calls
 
         return double_calls(self._code)
+
+    @cached_property
+    def tabled(self) -> Tabled | None:
+        """Functions of doubles of values that indexed constants give: what a table of results can stand for."""
+        from kscope.features.patterns.double_math import tabled
+
+        return tabled(self._code, self.double_calls)
 
     def of_doubles(self, seeds: Iterable[int]) -> list[int]:
         """What belongs to double arithmetic (the seeds: it and its conversions), memory accesses left aside."""

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kscope.features.counters.occupancy_limits import MAX_REGISTERS, Pressure, limits_of, pressure
-from kscope.features.profile import coalescing, demands, excess
+from kscope.features.profile import block_items, coalescing, demands, excess
 from kscope.features.profile.excess import Excess
 from kscope.features.profile.idle_threads import Idle, at_work, idle
 from kscope.features.profile.passes import single
@@ -15,8 +15,11 @@ from kscope.features.profile.serial_sections import Alone, alone
 
 if TYPE_CHECKING:
     from kscope.features.counters.units import Demand
+    from kscope.features.lanes.strides import Walks
     from kscope.features.profile.blame import Blame
+    from kscope.features.profile.block_items import Items
     from kscope.features.profile.code import Code
+    from kscope.features.profile.neighbours import Window
     from kscope.features.sass.columns import Column
     from kscope.features.sass.warp_simulation import Walk
 
@@ -86,6 +89,14 @@ class ProfileFacts:
 
         return alike(self._code)
 
+    def windows(self, walks: Walks) -> list[Window]:
+        """Loads whose values neighbouring threads load again: stencils, filters, moving sums. walks:
+        `facts.lanes.inside`."""
+        from kscope.features.profile.neighbours import windows
+
+        launch = self._code.kernel.launch
+        return windows(self._code, walks, launch.block, launch.grid)
+
     @cached_property
     def serial_section(self) -> Alone | None:
         """Work that few warps of a block do between two barriers while the others wait."""
@@ -99,6 +110,15 @@ class ProfileFacts:
     def idle_threads(self, warps: int) -> Idle | None:
         """Warps of the launch (`warps` in all) that have no data; None where that cannot be proved."""
         return idle(self._code, warps)
+
+    def items(self, block: Sequence[int], warps: int, walk: Walk) -> Items | None:
+        """The items that blocks deal out to their threads; block: its shape, warps: of the launch, walk:
+        `facts.estimate.latency_floor.walk`. None where threads have other work."""
+        return block_items.items(self._code, block, warps, walk)
+
+    def items_left(self, work: Items, threads: int, *, joined: bool = True, wide: float = 1.0) -> dict[Demand, float]:
+        """Factors on the demands inside the SM with so many threads an item."""
+        return block_items.left(self._code, work, threads, joined=joined, wide=wide)
 
     @cached_property
     def warps_at_work(self) -> float:

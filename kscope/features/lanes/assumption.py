@@ -9,8 +9,9 @@ class Assumption:
     """Invented launch values: a number that seeds them, the block shape, and whether run-time integers are multiples of
     64 (`even`) or arbitrary. Pointers are multiples of 256 either way, as cudaMalloc returns them. `scattered`: loaded
     words are invented too, one for each lane, for questions that any value answers (alignment). `opaque`: so is what
-    operations make that nobody here can run (a division). `later`: a loop in which everything is taken one round on,
-    `along`: a block index (`SR_CTAID.X`) that is one on, `last`: the block's last warp instead of one of the first, for
+    operations make that nobody here can run (a division). `interior`: an index that the code clamps to borders lies
+    between them, as most do. `later`: a loop in which everything is taken one round on, `along`: a block index
+    (`SR_CTAID.X`) that is one on, `last`: the block's last warp instead of one of the first, for
     questions after the difference."""
 
     def __init__(
@@ -21,12 +22,14 @@ class Assumption:
         even: bool = False,
         scattered: bool = False,
         opaque: bool = False,
+        interior: bool = False,
         later: int | None = None,
         along: str | None = None,
         last: bool = False,
     ) -> None:
         self.seed, self.block, self.even, self.scattered = seed, block, even, scattered
-        self.opaque, self.later, self.along = opaque, later, along
+        self.opaque, self.interior = opaque, interior
+        self.later, self.along = later, along
         warps = max(1, block[0] * block[1] * block[2] // LANES)
         self.warp = warps - 1 if last else (seed - 1) % warps
 

@@ -26,8 +26,9 @@ HALF = 1 << 31
 class Walks:
     """Steps of the accesses of one function, for one block shape. Each is computed once and asked by index."""
 
-    def __init__(self, code: Listing, block: Sequence[int]) -> None:
-        self._code = code
+    def __init__(self, code: Listing, block: Sequence[int], *, interior: bool = False) -> None:
+        """interior: of threads whose indices no border clamps."""
+        self._code, self._interior = code, interior
         self._shape = (block[0], block[1], block[2])
         self._here = self._worlds()
         self._later: dict[int, list[Lanes]] = {}
@@ -49,6 +50,22 @@ class Walks:
         if axis not in self._beside:
             self._beside[axis] = self._worlds(along=BLOCKS[axis])
         return self._moves(index, self._beside[axis])
+
+    def here(self, index: int) -> list[Value]:
+        """The address of each lane of one of the block's first warps, under each assumption."""
+        return [world.address(index) for world in self._here]
+
+    def between_warps(self, index: int) -> list[int]:
+        """Bytes between what neighbouring warps of a block access, if all of it lies evenly: under each assumption, or
+        not listed. Empty where a block has one warp."""
+        if not self._last:
+            self._last = self._worlds(last=True)
+        out = []
+        for first, last in zip(self._here, self._last, strict=True):
+            step, warps = _difference(first.address(index), last.address(index)), last.warp - first.warp
+            if step is not None and warps > 0 and step % warps == 0:
+                out.append(step // warps)
+        return out
 
     def windows(self, asked: Mapping[int, float], grid: Mapping[str, int]) -> dict[int, float]:
         """How many times the blocks together read the bytes of an access, because their windows overlap; accesses that
@@ -118,7 +135,10 @@ class Walks:
 
     def _worlds(self, later: int | None = None, along: str | None = None, last: bool = False) -> list[Lanes]:
         given = [
-            Assumption(seed, self._shape, scattered=True, opaque=True, later=later, along=along, last=last)
+            Assumption(
+                seed, self._shape, scattered=True, opaque=True, interior=self._interior, later=later, along=along,
+                last=last,
+            )
             for seed in SEEDS
         ]
         return [Lanes(self._code, assumption) for assumption in given]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.borders import inside
 from kscope.features.lanes.pointers import pointers
 from kscope.features.lanes.semantics import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.sass.listing import Listing
@@ -166,6 +167,10 @@ class Lanes:
             return constant
         if ins.opcode in SHUFFLES:
             return None
+        between = inside(self._code, index) if self._given.interior else None
+        if between is not None:  # an index of the thread or its block; unknown where both sides come from them
+            found = [self.source(index, o) for o in between.operands]
+            return each(lambda *row: sum(row) & MASK, *found) if found else None
         handler = OPERATIONS.get(opcode)
         out = handler(self, index, ins, place) if handler is not None else None
         return out if out is not None else self._same_everywhere(index, ins, register)

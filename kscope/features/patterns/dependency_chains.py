@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 
 from msgspec import Struct
 
@@ -98,11 +98,13 @@ def _rings(code: Listing, inside: set[int]) -> set[int]:
 
 
 def rings(
-    code: Listing, through: Collection[int], stale: Callable[[int, int], bool] | None = None
-) -> list[tuple[int, ...]]:
+    code: Listing, through: Collection[int], stale: Callable[[int, int], bool] | None = None,
+    handed: Mapping[int, tuple[int, ...]] | None = None,
+) -> list[tuple[int, ...]]:  # fmt: skip
     """Groups of these instructions that reach themselves and each other over def-use alone: the strongly connected
     components of more than one instruction, and those that feed themselves (Tarjan 1972, without recursion). Members
-    in address order. `stale(producer, consumer)`: ways that def-use cannot exclude but that are never taken."""
+    in address order. `stale(producer, consumer)`: ways that def-use cannot exclude but that are never taken; `handed`:
+    what takes a value from an instruction otherwise than through a register."""
     number: dict[int, int] = {}
     low: dict[int, int] = {}
     on_stack: set[int] = set()
@@ -121,6 +123,8 @@ def rings(
                 on_stack.add(i)
             if i not in ways:  # asked for again behind each consumer
                 near = code.defuse.consumers(i)
+                if handed and i in handed:
+                    near = (*near, *handed[i])
                 ways[i] = near if stale is None else tuple(j for j in near if not stale(i, j))
             near = ways[i]
             for at in range(place, len(near)):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from kscope.features.patterns.slicing import dying
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.families import family
 
@@ -26,6 +27,14 @@ INSIDE = {"pow": ("exp", "division"), "log": ("division",)}
 
 _EDGES = family("precision_edge")
 """Conversions: on their other side nothing is double."""
+
+
+class Tabled(Struct, frozen=True):
+    """Functions of doubles whose argument (the divisor of a division) follows from constants that an index picks, and
+    from no other data: `anchors`, and in `members` all that follows so, with the branches that choose it."""
+
+    anchors: tuple[int, ...]
+    members: tuple[int, ...]
 
 
 class DoubleCall(Struct, frozen=True):
@@ -57,6 +66,25 @@ def double_calls(code: Listing) -> list[DoubleCall]:
                 calls[part] = max(0.0, calls[part] - calls.get(name, 0.0))
     out = [DoubleCall(name, n, tuple(counted[name])) for name, n in calls.items() if n > 0]
     return sorted(out, key=lambda c: -c.instructions)
+
+
+def tabled(code: Listing, calls: Iterable[DoubleCall]) -> Tabled | None:
+    """What a table of results can stand for: it has no more entries than the table that the arguments come from."""
+    anchors = tuple(i for c in calls for i in c.anchors if _follows(code, i))
+    if not anchors:
+        return None
+    results = [i for i in code.ran(range(len(code))) if not _touches(code, i) and _follows(code, i)]
+    return Tabled(anchors, tuple(dying(code, results)))
+
+
+def _follows(code: Listing, index: int) -> bool:
+    """From constants that an index picks, and no data. What comes back from a call may be anything's."""
+    names = code.slices.names([index])
+    return names is not None and "table" in names and "load" not in names
+
+
+def _touches(code: Listing, index: int) -> bool:
+    return code.classes[index].access is not None and code.classes[index].space != "constant"
 
 
 @once_per_code

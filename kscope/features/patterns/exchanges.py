@@ -20,16 +20,16 @@ def exchanges(code: Listing) -> frozenset[int]:
     stores = code.where(lambda ins, op: op.space == "shared" and op.access == "store")
     scatters = [i for i in stores if code.executed[i] > 0 and gathers(code, i)]
     found = set(scatters)
-    behind = {b for i in scatters for b in _until(code, i, barriers)[1]}
+    behind = {b for i in scatters for b in until(code, i, barriers)[1]}
     for b in behind:
-        passed, then = _until(code, b, barriers)
+        passed, then = until(code, b, barriers)
         reads = {i for i in passed if code.classes[i].space == "shared" and code.classes[i].access == "load"}
         if reads:
             found |= {b, *reads, *then}
     return frozenset(found)
 
 
-def _until(code: Listing, start: int, barriers: Collection[int]) -> tuple[set[int], set[int]]:
+def until(code: Listing, start: int, barriers: Collection[int]) -> tuple[set[int], set[int]]:
     """What can run after an instruction before any of these barriers, and the barriers that come next."""
     cfg = code.cfg
     passed, reached, seen = set[int](), set[int](), set[int]()

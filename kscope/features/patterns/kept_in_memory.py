@@ -40,13 +40,13 @@ def kept_in_memory(code: Listing) -> list[Kept]:
 def _in_loop(code: Listing, number: int, space: str, body: set[int]) -> Kept | None:
     mine = [i for i in code.cfg.loops[number].instructions if code.classes[i].space == space]
     stores = [i for i in mine if code.classes[i].access == "store" and code.cfg.every_round(number, i)]
-    steady = [i for i in code.ran(stores) if _steady(code, i, body) and code[i].guard is None]
-    if not any(_carried(code, i, body) for i in steady):
+    kept = [i for i in code.ran(stores) if steady(code, i, body) and code[i].guard is None]
+    if not any(_carried(code, i, body) for i in kept):
         return None
-    places = {_place(code, i) for i in steady}
+    places = {place(code, i) for i in kept}
     read = [i for i in mine if code.classes[i].access == "load"]
-    same = [i for i in read if _place(code, i) in places]
-    return Kept(number, space, tuple(steady), tuple(same), tuple(code.ran(i for i in read if i not in same)))
+    same = [i for i in read if place(code, i) in places]
+    return Kept(number, space, tuple(kept), tuple(same), tuple(code.ran(i for i in read if i not in same)))
 
 
 def _hands_over(code: Listing, index: int) -> bool:
@@ -56,7 +56,7 @@ def _hands_over(code: Listing, index: int) -> bool:
     return op.access is not None and "STRONG" in ins.mods
 
 
-def _steady(code: Listing, index: int, body: set[int]) -> bool:
+def steady(code: Listing, index: int, body: set[int]) -> bool:
     """The address is made outside the loop, from the thread's index."""
     operand = memory_operand(code[index].operands)
     if operand is None or not operand.bases:
@@ -72,7 +72,8 @@ def _address(code: Listing, index: int, operand: Operand) -> list[int]:
     return [r for r in code[index].uses if any(r in (b, b + 1) for b in first)]
 
 
-def _place(code: Listing, index: int) -> tuple[object, ...]:
+def place(code: Listing, index: int) -> tuple[object, ...]:
+    """Where an access goes that has an address: equal for two of them that go to the same place."""
     operand = memory_operand(code[index].operands)
     assert operand is not None
     made = tuple(sorted(p for r in _address(code, index, operand) for p in code.defuse.producers(index, r)))

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kscope.features.sass.branches import is_conditional
+from kscope.features.sass.graph import reached
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.slices import stored
+from kscope.isa.families import family
 from kscope.isa.opcodes import OpClass
 from kscope.model.operand import Operand
 
 COMPUTE = ("fma", "fmaheavy", "alu", "xu", "fp16", "fp64")
+JUMPS = family("jump")
 DEPTH = 12  # steps along def-use that one inlined function spans
 MORE = 1.25  # of a seed's executions: more than warps that part and meet again add
 
@@ -66,7 +70,8 @@ def feeding(code: Listing, members: Iterable[int]) -> list[int]:
 
 def dying(code: Listing, members: Iterable[int]) -> list[int]:
     """What goes when a computation goes: with it the tests that choose how to compute it (a 64-bit division asks
-    whether 32 bits will do: BSSY, branch, BSYNC around the short way), and what serves nothing else."""
+    whether 32 bits will do: BSSY, branch, BSYNC around the short way; powf asks what its base is), and what serves
+    nothing else."""
     chosen = set(members)
     opened: dict[Operand, int] = {}
     for last, ins in enumerate(code.program.instructions):
@@ -76,7 +81,53 @@ def dying(code: Listing, members: Iterable[int]) -> list[int]:
             ran = [i for i in range(first, last + 1) if code.executed[i] > 0]
             if 2 * sum(i in chosen for i in ran) > len(ran) and not any(_touches(code.classes[i]) for i in ran):
                 chosen.update(ran)
-    return feeding(code, chosen)
+    return feeding(code, _with_branches(code, set(feeding(code, chosen))))
+
+
+def _with_branches(code: Listing, members: set[int]) -> set[int]:
+    """With the branches that only choose between ways on which nothing else is done, and their tests. A way that no
+    warp took does nothing; a branch with such a way alone goes if what it asks for does."""
+    chosen = set(members)
+    ways = {b: way for b in code.ran(range(len(code))) if b not in chosen and (way := _ways(code, b)) is not None}
+    asks = {t for b in ways for t in _tests(code, b) if {*code.ran(code.defuse.consumers(t))} <= chosen | ways.keys()}
+    new = {0}
+    while new:
+        new = {
+            b for b, way in ways.items()
+            if b not in chosen and all(i in chosen or i in ways or i in asks for i in way)
+            and not chosen.isdisjoint(way or _asked(code, b))
+        }  # fmt: skip
+        chosen |= new
+    return chosen
+
+
+def _tests(code: Listing, branch: int) -> list[int]:
+    return [p for ps in code.defuse.sources(branch).values() for p in ps if "predicate" in code.classes[p].kind]
+
+
+def _asked(code: Listing, branch: int) -> list[int]:
+    """What decides a branch: its tests, and what they compare."""
+    tests = _tests(code, branch)
+    return [*tests, *(p for t in tests for ps in code.defuse.sources(t).values() for p in ps)]
+
+
+def _ways(code: Listing, branch: int) -> list[int] | None:
+    """What is executed between a branch of two ways and where they join; None for other instructions, and where one of
+    the ways leads round a loop or they end apart."""
+    block = code.cfg.block_of[branch]
+    both = code.cfg.blocks[block]
+    join = code.cfg.joins[block] if branch == both.end - 1 and len(both.successors) == 2 else None
+    if join is None:
+        return None
+    starts = [b for b in both.successors if b != join]
+    inside = reached(starts, lambda b: code.cfg.blocks[b].successors, (join,)) - {join}
+    own = (i for b in inside for i in range(code.cfg.blocks[b].start, code.cfg.blocks[b].end))
+    return None if block in inside else code.ran(i for i in own if not _jumps(code, i))
+
+
+def _jumps(code: Listing, index: int) -> bool:
+    """Leads on, whatever happens: nothing that is done."""
+    return code[index].opcode in JUMPS and not is_conditional(code[index])
 
 
 def behind(code: Listing, stores: Iterable[int]) -> list[int]:
@@ -116,7 +167,7 @@ def _touches(op: OpClass) -> bool:
 
 
 def _serves(op: OpClass) -> bool:
-    return not _touches(op) and bool(op.space == "constant" or op.kind & {"int", "int_mul", "move"})
+    return not _touches(op) and bool(op.space == "constant" or op.kind & {"int", "int_mul", "move", "predicate"})
 
 
 def _computes(code: Listing, index: int) -> bool:

@@ -58,6 +58,11 @@ class Code(Listing):
         return self._column("inst_executed")
 
     @cached_property
+    def counted(self) -> bool:  # type: ignore[override]
+        """Whether the report says how often instructions ran."""
+        return any(self.executed)
+
+    @cached_property
     def threads(self) -> Column:
         return self._column("thread_inst_executed")
 

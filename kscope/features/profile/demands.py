@@ -39,6 +39,8 @@ def left(code: Code, members: Iterable[int], remaining: float) -> dict[Demand, f
     memory = code.where(lambda ins, op: op.access is not None and op.pipe == "lsu")
     shares: dict[Demand, float] = {demand: of_pipes(dict.fromkeys(pipes, 1.0)) for demand, pipes in PIPES.items()}
     shares["fmaheavy"] = of_pipes(HEAVY)
+    if not issued.get("tensor"):  # halves, and constants moved as such (HFMA2.MMA): all that its counter then has
+        shares["tensor"] = of_pipes({"fp16": 1.0})
     shares["instructions"] = code.issue_share(chosen)
     shares["l1_wavefronts"] = shares["l1_banks"] = of(code.costs, memory)
     written = [i for i in memory if code.classes[i].access in ("load", "atomic", "matrix_load")]

@@ -75,6 +75,16 @@ class Cfg(Struct, frozen=True, dict=True):
             at = self.loops[at].parent
         return out
 
+    @cached_property
+    def joins(self) -> tuple[int | None, ...]:
+        """By block: the nearest one that each way on from it comes to; None where the ways end apart."""
+        # The graph turned round, the last block first: a search begins at number 0.
+        last = len(self.blocks) - 1
+        into = [[last - s for s in b.successors] for b in reversed(self.blocks)]
+        out = [[last - p for p in b.predecessors] for b in reversed(self.blocks)]
+        found = dominators(out, into, *reverse_postorder(out, into))
+        return tuple(None if d is None else last - d for d in reversed(found))
+
     def dominates(self, above: int, below: int) -> bool:
         """Whether each way to block `below` passes block `above`, which may be itself."""
         return _dominates(self.idom, above, below)

@@ -131,8 +131,10 @@ class Listing:
     """Program, flow graph and def-use of one function.
 
     `executed` says how often each instruction runs, relative to the entry: TRIPS for each loop around it, 0 for what
-    nothing reaches (padding). It orders instructions and tells hot from cold; it is no measurement.
+    nothing reaches (padding). It orders instructions and tells hot from cold; it is no measurement (`counted`).
     """
+
+    counted = False
 
     def __init__(self, program: Program, function: str | None = None, structure: Structure | None = None) -> None:
         """structure: of this program, if it is known already."""

@@ -24,5 +24,6 @@ class Estimate(Frozen):
     capped_by: str
     kind: Literal["measured", "modelled"]
     relieves: Annotated[
-        list[str] | UnsetType, Meta(description="units near their peak that the fix asks less of: dram, l2, l1, ...")
+        list[str] | UnsetType,
+        Meta(description="units near their peak, or in the way of `high`, that the fix asks less of: dram, l2, ..."),
     ] = UNSET

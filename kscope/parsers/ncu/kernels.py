@@ -161,4 +161,5 @@ def _launch(metrics: Metrics) -> Launch:
         shared_dynamic=whole("launch__shared_mem_per_block_dynamic"),
         waves=metrics.get("launch__waves_per_multiprocessor"),
         known=grid_known and block_known,
+        carved=whole("launch__shared_mem_config_size") or None,
     )
