@@ -12,8 +12,8 @@ from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters
 from kscope.model.program import Program
+from kscope.rules._shared.math_calls import spent_on
 from kscope.rules.base import Passed
-from kscope.rules.compute.slow_math_functions import _spent
 from kscope.rules.latency.warp_divergence import SORTED, SPECIAL
 from kscope.rules.registry import rule
 from tests.features.listings import program
@@ -179,6 +179,42 @@ def test_a_power_does_not_count_the_sines_beside_it(facts: Callable[[str], Facts
     """They share source lines and arguments; each instruction belongs to one of them."""
     known = facts("wave.library")
     assert known.code is not None
-    spent = {s.name: set(s.members) for s in _spent(known, known.code)}
+    spent = {s.name: set(s.members) for s in spent_on(known, known.code)}
     assert {"pow", "sin or cos", "exp"} <= set(spent)
     assert spent["pow"].isdisjoint(spent["sin or cos"] | spent["exp"])
+
+
+# y = x / (t + 1) for t = 0, 1, ..: the divisor, and its reciprocal, are the same in all threads.
+ROUNDS = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0x20 IMAD.WIDE R2, R0, 0x4, R2
+0x30 LDG.E R5, desc[UR6][R2.64]
+0x40 MOV R20, RZ
+0x50 MOV R21, RZ
+0xe0 I2FP.F32.S32 R6, R20
+0xf0 FADD R7, {of}, 1
+0x100 IADD3 R20, R20, 0x1, RZ
+0x110 MUFU.RCP R8, R7
+0x120 FCHK P0, R5, R7
+0x130 FFMA R9, -R7, R8, 1
+0x140 FFMA R9, R8, R9, R8
+0x150 FFMA R10, R5, R9, RZ
+0x160 FFMA R11, -R7, R10, R5
+0x170 FFMA R12, R9, R11, R10
+0x180 FADD R21, R21, R12
+0x190 ISETP.NE.AND P1, PT, R20, 0x40, PT
+0x1a0 @P1 BRA 0xe0
+0x200 STG.E desc[UR6][R2.64], R21
+0x210 EXIT
+"""
+
+
+@pytest.mark.parametrize(("of", "share"), [("R6", 1.0), ("R5", 0.0), ("R21", 0.0)])
+def test_a_divisor_that_is_the_same_in_all_threads_needs_one_reciprocal(of: str, share: float) -> None:
+    facts = walked(ROUNDS.format(of=of))
+    assert facts.code is not None
+    (division,) = spent_on(facts, facts.code)
+    assert (division.name, division.alike) == ("division", share * division.calls)
+    found = rule("CMP204")().run(facts)
+    assert isinstance(found, Finding) and (bool(share)) == ("table in shared memory" in (found.fix or ""))

@@ -257,3 +257,35 @@ def test_what_local_memory_moves_is_not_saved_by_better_lanes(kernel: Callable[[
     assert Facts(beside).counters.traffic.others == pytest.approx(9 * through)
     few, many = (gain(found("MEM101", Facts(k))) for k in (alone, beside))
     assert few > 3 and many < 1.1
+
+
+def test_outputs_of_a_window_are_no_more_than_waves(facts: Callable[[str], Facts]) -> None:
+    """A thread with eight outputs leaves an eighth of the threads: a grid of one wave has none to spare."""
+    kernel = facts("window.one").kernel
+    many, some = found("MEM112", facts("window.one")), found("MEM112", Facts(waves(kernel, 5.0)))
+    assert many.fix.startswith("8 outputs a thread, side by side") and some.fix.startswith("4 outputs a thread")
+    assert gain(many) > gain(some) > 1
+    assert isinstance(outcome("MEM112", Facts(waves(kernel, 1.5))), Passed)
+
+
+def test_a_full_unit_is_a_windows_where_no_warp_shows_its_wait(facts: Callable[[str], Facts]) -> None:
+    """Warps enough to cover each wait are never seen at the loads that fill L1: they are ready, and not chosen."""
+    kernel = facts("window.one").kernel
+    assert kernel.counters is not None
+    columns = dict(kernel.counters.by_name)
+    ready = next(name for name in columns if name.endswith("stalled_not_selected"))
+    for name in [n for n in columns if "stalled" in n and not n.endswith(("selected", "not_issued"))]:
+        columns[ready] = [a + b for a, b in zip(columns[ready], columns[name], strict=True)]
+        columns[name] = [0.0] * len(columns[name])
+    counters = msgspec.structs.replace(kernel.counters, by_name=columns)
+    covered = found("MEM112", Facts(msgspec.structs.replace(kernel, counters=counters)))
+    assert covered.fix.startswith("8 outputs a thread, side by side") and gain(covered) > 1.3
+
+
+def test_windows_need_registers_and_a_busy_unit(facts: Callable[[str], Facts]) -> None:
+    kernel = facts("window.one").kernel
+    full = msgspec.structs.replace(kernel, launch=msgspec.structs.replace(kernel.launch, registers=248))
+    assert found("MEM112", Facts(full)).fix.startswith("2 outputs a thread")
+    stencil = facts("build.optimised")
+    assert stencil.profile.windows(stencil.lanes.inside), "neighbours load the same again"
+    assert isinstance(outcome("MEM112", stencil), Passed), "but nothing stands in line for L1"

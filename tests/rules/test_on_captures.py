@@ -135,8 +135,11 @@ CASES = {
             "lines.each",
             "manhattan.one",
             "steps.one",
+            "window.one",
         ),
         (
+            "window.eight",
+            "build.optimised",
             "trace3d.block1024",
             "lines.eight",
             "centroids.eight",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import structs
 
@@ -34,42 +34,45 @@ def headroom(facts: Facts, findings: Sequence[Finding]) -> Headroom | None:
 
 def under_the_roof(facts: Facts, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, none of them with a range beyond what the roofline allows, unless the fix moves the roof."""
-    now = _roofs(facts)
-    return list(findings) if now is None else [_under(facts, finding, *now) for finding in findings]
+    return [_under(facts, finding) for finding in findings]
 
 
-def _under(facts: Facts, finding: Finding, roof: float, by: str) -> Finding:
-    """The range cut at the roof, which is no surer than what kernels attained: some went a little beyond."""
+def _under(facts: Facts, finding: Finding) -> Finding:
+    """The range cut at the nearest roof, which is no surer than what kernels attained: some went a little beyond. A
+    unit that the fix asks less of is none: what is left of its load bounds the range already."""
     estimate = finding.estimate
-    if estimate is None or estimate.high <= roof or estimate.speedup > roof:
+    if estimate is None or (now := _roofs(facts, estimate.relieves or ())) is None:
+        return finding
+    roof, by = now
+    if estimate.high <= roof or estimate.speedup > roof:
         return finding
     kind = rule(finding.code)
-    if "dram" in (estimate.relieves or ()) and by == BANDWIDTH:
-        return finding  # it asks less of the very unit that the roof is of
     if issubclass(kind, Rule) and (kind.moves_roof or (finding.code.startswith("CMP") and by.endswith(WRITTEN))):
         return finding
     # A way that leaves fewer bytes is expected beyond the roof of now: the range may reach what that one does.
-    beyond = (r.estimate.high for r in finding.remedies if r.applies and r.estimate and r.estimate.speedup > roof)
+    ways = finding.remedies if by.startswith("device-memory") else []
+    beyond = (r.estimate.high for r in ways if r.applies and r.estimate and r.estimate.speedup > roof)
     highest = max(beyond, default=facts.constants.over * roof)
     return structs.replace(finding, estimate=no_higher(estimate, highest, facts.constants.noise))
 
 
-def _roofs(facts: Facts) -> tuple[float, str] | None:
-    """Speed-up at the nearest roof for the bytes and operations of now, and that roof's name."""
+def _roofs(facts: Facts, relieved: Collection[str] = ()) -> tuple[float, str] | None:
+    """Speed-up at the nearest roof for the bytes and operations of now, and that roof's name. relieved: units whose
+    load of now is no roof, for a fix lowers it."""
     pipeline = None
     if facts.specialized.pipeline is not None:
         from kscope.engine.kernels.specialized import bound
 
         pipeline = bound(facts)
     roof = facts.counters.roofline
-    loads = [_memory_roof(facts)] if "dram" in facts.counters.units else []
+    loads = [_memory_roof(facts)] if "dram" in facts.counters.units and "dram" not in relieved else []
     if roof is not None:
         loads += [(c.flops / c.peak / facts.constants.arithmetic, f"{c.precision} peak") for c in roof.ceilings]
     # Pipes that do the work itself; issue slots, ALU and load path depend on how it is written.
     counted = roof is not None and roof.ceilings
     work = ("fp64", "xu", "tensor") if counted else ("alu", "xu", "issue", "tensor", "fp64")
     for name in work:
-        if name in facts.counters.units:
+        if name in facts.counters.units and name not in relieved:
             title = facts.counters.units[name].title
             loads.append((facts.counters.units[name].load, f"{title} {WRITTEN}" if name in REWRITTEN else title))
     load, by = max(loads, default=(0.0, ""))

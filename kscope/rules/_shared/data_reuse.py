@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, FmaLoop
+from kscope.rules._shared.own_records import own_records
 
 CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
@@ -39,12 +40,17 @@ def _gathered(facts: Facts, loop: FmaLoop) -> bool:
     return 2 * sum(facts.addresses.gathers(i) for i in loop.loads) > len(loop.loads)
 
 
+def _pieces(facts: Facts, code: Code, loop: FmaLoop) -> bool:
+    """What L1 catches are the other words of records that one thread reads: most of the loads are of such."""
+    return 2 * len(own_records(facts, code).keys() & set(loop.loads)) > len(loop.loads)
+
+
 def _reused(facts: Facts, code: Code, loop: FmaLoop) -> bool:
     """Whether the loads' data is read more than once, so that a tile could keep it: it sits in shared memory, L1
     catches most of it, or neither address depends on the whole grid."""
     if any(code.classes[i].space == "shared" for i in loop.loads):
         return True
-    if (facts.counters.traffic.l1_hit or 0.0) >= CAUGHT:
+    if (facts.counters.traffic.l1_hit or 0.0) >= CAUGHT and not _pieces(facts, code, loop):
         return True
     used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
     reached = [facts.addresses.grid_dimensions(i) for i in loop.loads]

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 from kscope.features.facts import Code, CodeFacts, Facts, Listing, total
 from kscope.model.operand import PREDICATE_BASE
+from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules._shared.own_records import own_records
 
 if TYPE_CHECKING:
     from kscope.features.facts import Merge
@@ -16,12 +18,14 @@ def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
     """Accesses that one wider access could replace, and others that are narrow."""
     # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
     tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
-    # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access.
+    # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access; but for records.
+    possible = [g for g in facts.lanes.mergeable if g.sure and tiled.isdisjoint(g.members)]
     groups = [
-        g for g in facts.lanes.mergeable
-        if g.sure and tiled.isdisjoint(g.members)
-        and (all(map(facts.profile.compact, g.members)) or facts.profile.compact_together(g.members, g.bytes))
+        g for g in possible
+        if all(map(facts.profile.compact, g.members)) or facts.profile.compact_together(g.members, g.bytes)
     ]  # fmt: skip
+    records = own_records(facts, code)
+    groups += [g for g in possible if g not in groups and records.keys() >= set(g.members)]
     groups += padded(facts, {i for g in groups for i in g.members} | tiled)
     grouped = {i for g in groups for i in g.members}
     spoken_for = grouped | tiled | fed(facts, code)
@@ -49,10 +53,10 @@ def padded(facts: Facts, others: set[int]) -> list[Merge]:
     ]  # fmt: skip
 
 
-def pieces(facts: Facts) -> set[int]:
+def pieces(facts: Facts, code: Code) -> set[int]:
     """Accesses that touch sectors which others of their lane touch again: a structure that is read a few bytes at a
-    time, though lanes lie side by side and one access would do."""
-    return {
+    time, though lanes lie side by side and one access would do; or that start off a sector, side by side as well."""
+    return set(askew(facts, code)) | {
         i for g in [*facts.lanes.mergeable, *facts.lanes.threes]
         if g.sure and facts.profile.compact_together(g.members, g.bytes)
         for i in g.members if not facts.profile.compact(i)

@@ -130,19 +130,30 @@ class IntegerAddressOverhead(ProfiledRule):
                 ),
                 confidence=0.4 if chained else 0.85,
             )
-        if issuing < FULL:
+        return self._addresses(facts, code, integer, issuing)
+
+    def _addresses(self, facts: Facts, code: Code, integer: list[int], issuing: float) -> Outcome:
+        """Addresses, counts and bounds where what they run on is short."""
+        share_int = code.issue_share(integer)
+        pipe = facts.counters.units["alu"].load if "alu" in facts.counters.units else 0.0
+        if max(issuing, pipe) < FULL:
             return PASSED
         own = facts.patterns.results
         turns = code.where(lambda ins, op: bool(op.kind & {"branch", "control"}))
         serving, branches = ([i for i in some if i not in own] for some in (integer, turns))
         around = sorted({*serving, *branches})
         share, checks = code.issue_share(around), code.issue_share(branches)
+        short, full = "issue slots are", issuing
+        if issuing < FULL:  # the pipe of comparisons, clamps and logic is what runs short, not the slots
+            share = 1 - facts.profile.demands_after(around, 0.0).get("alu", 1.0)
+            short, full = "integer (ALU) pipe is", pipe
         if share < MOSTLY or share_int < checks:
             return PASSED
+        of = "all instructions" if issuing >= FULL else "what that pipe does"
         return self.finding(
             why=(
-                f"{percent(share)} of all instructions serve addresses, loop counts and bounds alone (branches: "
-                f"{percent(checks)}); the issue slots are {percent(issuing)} full."
+                f"{percent(share)} of {of} serves addresses, loop counts and bounds alone (branches: "
+                f"{percent(checks)} of all instructions); the {short} {percent(full)} full."
             ),
             fix=BOUNDS if checks >= CHECKED else FOLDED,
             evidence=[

@@ -5,7 +5,8 @@
 Finds each call of an accurate float function by an instruction that only this function has (`FCHK` of a division, the
 rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its arguments to its result: range
 reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
-bring, and whether an argument stays the same, so that the work can be done once. Knows `powf` by its polynomials, and
+bring, and whether an argument stays the same, or is the same in all threads (`powf(b, t)` of a parameter and a loop
+counter), so that the work can be done once. Knows `powf` by its polynomials, and
 its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf` and `sinpif` the library has no
 fast version worth the name: there a formula, a shorter polynomial, or a comparison without the angle is the fast one.
 
@@ -22,7 +23,8 @@ utilisation.
 ## Fix
 
 `__expf`, `__sinf`, `__fdividef`, `rsqrtf` where a few ulp do not matter, or `-use_fast_math` for that file; one
-reciprocal and multiplications where the divisor stays the same; a polynomial or table; multiplications instead of
+reciprocal and multiplications where the divisor stays the same; a table in shared memory of what follows from
+parameters and the round alone, filled once by all threads of a block; a polynomial or table; multiplications instead of
 `powf` with a small fixed exponent; hoist invariant calls; `exp2f` with a folded factor instead of `expf`. An angle that
 is only compared or sorted into bins needs no `atan2f`: the signs of x and y and |y| against a constant times |x| do.
 
@@ -67,36 +69,16 @@ CUDA C++ Programming Guide, Mathematical Functions (intrinsics, ulp tables).
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from kscope.features.facts import FUNCTIONS, Code, Facts, total
 from kscope.model.contract.analysis import Estimate
+from kscope.rules._shared.math_calls import Spent, spent_on
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
-POWER = 4  # multiplications of a small power, or scaling, lg2, a product and ex2
-REUSED = 1  # instruction of a division whose reciprocal, or reciprocal root, is there already
-TESTS = frozenset({"branch", "control", "predicate", "move", "nop"})
 MULTIPLY = "multiplications instead of powf: x * x for the square, its square for the fourth power; sqrtf for a half"
 FLAG = ["or -use_fast_math for this file"]
+ALIKE = "values that are the same in all threads"
 LEAST = 0.1  # of the samples (of the issue slots' load without them), from which a function is worth a word
 NAMED = 0.25  # of all that accurate functions take, from which one of them is named in the fix
-
-
-class Spent(Struct, frozen=True):
-    """What one function costs: calls, its instructions, how many of them are executed and would be by a fast version,
-    calls whose argument does not change, so that their work can be done once, and divisions by a square root."""
-
-    name: str
-    calls: float
-    members: list[int]
-    executed: float
-    fast: float
-    steady: float
-    roots: float = 0.0
-
-    @property
-    def kept(self) -> float:
-        return min(1.0, self.fast / self.executed) if self.executed else 1.0
 
 
 class SlowMathFunctions(ProfiledRule):
@@ -106,12 +88,12 @@ class SlowMathFunctions(ProfiledRule):
     regime = "compute"
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        spent = sorted(_spent(facts, code), key=lambda s: -(s.executed - s.fast))
+        spent = sorted(spent_on(facts, code), key=lambda s: -(s.executed - s.fast))
         members = sorted({i for s in spent for i in s.members})
         if not members or _share(facts, code, members) < LEAST:
             return PASSED
         calls, every = sum(s.calls for s in spent), total(code.executed, members)
-        whole = Spent("", calls, members, every, sum(s.fast for s in spent), 0.0)
+        whole = Spent("", calls, members, every, sum(s.fast for s in spent))
         priced = [(s, _estimate(facts, code, s)) for s in spent]
         saved = max(1.0, every - whole.fast)
         named = [s for s in spent if s.executed - s.fast >= NAMED * saved] or spent[:1]
@@ -139,35 +121,6 @@ class SlowMathFunctions(ProfiledRule):
         )
 
 
-def _spent(facts: Facts, code: Code) -> list[Spent]:
-    """By function, those that ran; powf with the tests of its base and result, which go with it."""
-    out = []
-    shared = facts.patterns.shared_divisors
-    for name, function in FUNCTIONS.items():
-        group = [c for c in facts.patterns.accurate_calls if c.function == name]
-        if group:
-            steady = [c.anchor for c in group if c.steady or c.root or c.anchor in shared]
-            calls, known = total(code.executed, [c.anchor for c in group]), total(code.executed, steady)
-            members = sorted({i for c in group for i in c.members})
-            fast = function.fast * (calls - known) + REUSED * known
-            roots = total(code.executed, [c.anchor for c in group if c.root])
-            out.append(Spent(name, calls, members, total(code.executed, members), fast, known - roots, roots))
-    return out + _raised(facts, code)
-
-
-def _raised(facts: Facts, code: Code) -> list[Spent]:
-    pows = facts.patterns.powers
-    if not pows:
-        return []
-    # What its line or its arguments share with functions of their own constants is theirs, not the power's.
-    others = {i for c in facts.patterns.accurate_calls for i in c.members}
-    found = facts.patterns.same_computation({i for p in pows for i in (p.start, *p.seeds)}) - others
-    around = [i for i in facts.patterns.removed_with(sorted(found)) if code.classes[i].kind & TESTS]
-    members = sorted({*found, *around} - others)
-    calls = total(code.executed, [p.start for p in pows])
-    return [Spent("pow", calls, members, total(code.executed, members), POWER * calls, 0.0)]
-
-
 def _share(facts: Facts, code: Code, members: list[int]) -> float:
     """Of the samples: those that these instructions are to blame for. Without samples, of the issue slots."""
     if facts.counters.stalls.samples:
@@ -186,8 +139,10 @@ def _estimate(facts: Facts, code: Code, spent: Spent) -> Estimate:
 
 def _told(spent: Spent, alone: Estimate) -> str:
     """A function with its calls and what a fast version of it alone brings."""
+    of = "by" if spent.division else "of"
     steady = f" ({percent(spent.steady / spent.calls)} by a value that does not change)" if spent.steady else ""
-    return f"{spent.calls:,.0f} calls of {spent.name}{steady}, {alone.speedup:.2f}x alone"
+    same = f" ({percent(spent.alike / spent.calls)} {of} {ALIKE})" if spent.alike else ""
+    return f"{spent.calls:,.0f} calls of {spent.name}{steady}{same}, {alone.speedup:.2f}x alone"
 
 
 def _flagged(spent: Spent) -> bool:
@@ -195,6 +150,9 @@ def _flagged(spent: Spent) -> bool:
 
 
 def _advice(facts: Facts, spent: Spent) -> str:
+    if 2 * spent.alike > spent.calls:
+        what = "reciprocals of divisors" if spent.division else f"{spent.name} of arguments"
+        return f"{what} that are the same in all threads: once a round, into a table in shared memory"
     if spent.name == "pow":
         fixed = [p for p in facts.patterns.powers if p.multiplies]
         exponents = {p.exponent for p in fixed if p.exponent is not None}

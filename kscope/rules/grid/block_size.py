@@ -5,7 +5,8 @@
 Finds block sizes that are no multiple of 32, blocks so small that the limit of blocks an SM leaves warp slots empty,
 and blocks so small and many that they cannot be started as fast as they end. For each it asks what a larger block would
 make of the launch: lanes, threads an SM holds, starts. Finds launches, too, of which half the warps or more have no
-data: they make none of the accesses whose address hangs on the block, and hand nothing on to others.
+data: they make none of the accesses whose address hangs on the block, and hand nothing on to others; and blocks larger
+than the item that each deals out to its threads: some have no element of it, or none in the last round.
 
 ## Why it costs time
 
@@ -15,7 +16,8 @@ blocks end sooner than that stays half empty.
 
 ## Evidence
 
-Threads a block, warps a block, the occupancy limit by block slots, lanes active an instruction, blocks started a cycle.
+Threads a block, warps a block, the occupancy limit by block slots, lanes active an instruction, blocks started a cycle;
+lanes that run the loop that a block deals out, and what is run outside it.
 
 ## Fix
 
@@ -63,7 +65,8 @@ from msgspec import Struct
 
 from kscope.features.facts import Demand, Facts, Packing, between
 from kscope.model.contract.analysis import Estimate, Remedy
-from kscope.rules._shared.idle_warps import FILL, without_data
+from kscope.rules._shared.blocks.idle_warps import without_data
+from kscope.rules._shared.blocks.item_blocks import too_large
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
 LEAST = 1.05  # gain below which another block size is not worth a word
@@ -98,12 +101,8 @@ class BlockSize(CounterRule):
     collect = "--section LaunchStats"
 
     def check(self, facts: Facts) -> Outcome:
-        empty = without_data(facts)
-        if empty is not None and empty.estimate.speedup >= LEAST:
-            return self.finding(
-                title=empty.title, why=empty.why, fix=FILL, evidence=empty.evidence, locations=empty.locations,
-                estimate=empty.estimate, confidence=0.85,
-            )  # fmt: skip
+        if (empty := self._empty(facts)) is not None:
+            return empty
         launch, occ = facts.counters.launch, facts.counters.occupancy
         threads = facts.kernel.launch.threads
         wasted = 1 - threads / (32 * launch.warps_per_block)
@@ -135,6 +134,16 @@ class BlockSize(CounterRule):
             remedies=[] if pays else [Remedy(step=fix, applies=False, why=against)],
             confidence=0.7 if threads > 1 else 0.4,
         )
+
+    def _empty(self, facts: Facts) -> Outcome | None:
+        """Warps or threads without data, where fewer of them pay."""
+        for empty in (without_data(facts), too_large(facts)):
+            if empty is not None and empty.estimate.speedup >= LEAST:
+                return self.finding(
+                    title=empty.title, why=empty.why, fix=empty.fix, evidence=empty.evidence,
+                    locations=empty.locations, estimate=empty.estimate, remedies=empty.remedies, confidence=0.85,
+                )  # fmt: skip
+        return None
 
     def _words(self, facts: Facts, threads: int, wasted: float, *, started: bool) -> tuple[str | None, str]:
         """Title and reason of what the block size wastes."""

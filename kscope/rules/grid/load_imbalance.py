@@ -58,7 +58,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Remedy
-from kscope.rules._shared.idle_warps import sms_without_work
+from kscope.rules._shared.blocks.idle_warps import sms_without_work
 from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, percent
 
 ORDER = "long blocks first"

@@ -69,9 +69,13 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, total
-from kscope.model.contract.analysis import Evidence
+from collections.abc import Iterable
+
+from kscope.features.facts import Code, Facts, Items, total
+from kscope.model.contract.analysis import Estimate, Evidence
+from kscope.rules._shared.blocks.item_blocks import a_warp_each
 from kscope.rules._shared.coarser_threads import alike_once
+from kscope.rules._shared.paid_once import elements_of, paid_once, reads, writes
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
@@ -96,17 +100,16 @@ class ShortThreads(ProfiledRule):
         launch = facts.counters.launch
         if launch.waves < WAVES or not launch.warps:
             return PASSED
-        touching = _elements(facts, code)
+        shared_out = a_warp_each(facts)
+        if shared_out is not None and shared_out[1].speedup >= LEAST:
+            return self._items(code, *shared_out)
+        touching = elements_of(facts, code)
         loads = [i for i in touching if code.classes[i].access == "load"]
         a_warp = total(code.executed, loads) / launch.warps
         if not loads or a_warp > FEW:
             return PASSED
-        read, written = (
-            sum((code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in touching if access(code, i))
-            for access in (_reads, _writes)
-        )
-        reduces = read > REDUCES * written
-        once = _paid_once(code, set(touching), reduces=reduces)
+        reduces = _reduces(code, touching)
+        once = paid_once(code, set(touching), reduces=reduces)
         share = code.blamed_share(once)
         lone = facts.profile.serial_section
         if lone is not None and lone.warps < ALONE:  # the barrier waits for what few threads do, not for its tree
@@ -114,7 +117,7 @@ class ShortThreads(ProfiledRule):
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
-            alone = _paid_once(code, set(touching), reduces=False)
+            alone = paid_once(code, set(touching), reduces=False)
             return self._issued(facts, code, sorted({*alone, *alike_once(code)}), a_warp)
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps
@@ -140,6 +143,29 @@ class ShortThreads(ProfiledRule):
             pulls=["-threads"],
             first=["LAT304"] if trees else [],
             confidence=0.25 if trees else 0.6,
+        )
+
+    def _items(self, code: Code, work: Items, estimate: Estimate) -> Outcome:
+        """Where each block joins what its threads found in one item, and they had few elements of it."""
+        share = code.issue_share(work.once)
+        each = work.elements / work.threads
+        return self.finding(
+            title=f"{counted(work.threads, 'thread')} join what each found in {counted(each, 'element', '.2g')}",
+            why=(
+                f"A block has {counted(work.elements, 'element', '.4g')} of an item for {work.threads} threads. "
+                f"{percent(share)} of all instructions are run by every thread however few it gets: indices, "
+                "parameters, its part in joining the results. A warp an item runs them once, and joins without "
+                "barriers."
+            ),
+            fix=f"a warp an item, {work.threads // 32} items a block: {work.rounds(32)} elements a lane, then shuffles",
+            evidence=[
+                derived("elements a thread", each, "", "lanes that run the loop dealt out, a thread"),
+                derived("instructions paid once a thread", share, "", "outside the loop dealt out"),
+            ],
+            locations=code.locations(work.once),
+            estimate=estimate,
+            pulls=["-threads"],
+            confidence=0.6,
         )
 
     def _issued(self, facts: Facts, code: Code, once: list[int], a_warp: float) -> Outcome:
@@ -173,6 +199,15 @@ class ShortThreads(ProfiledRule):
         )
 
 
+def _reduces(code: Code, touching: Iterable[int]) -> bool:
+    """Whether far more is read than written."""
+    read, written = (
+        sum((code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in touching if access(code, i))
+        for access in (reads, writes)
+    )
+    return read > REDUCES * written
+
+
 def _launched(facts: Facts, a_warp: float) -> str:
     return f"{counted(facts.counters.launch.blocks, 'block')} of threads with {counted(a_warp, 'load', '.2g')} each"
 
@@ -182,44 +217,3 @@ def _of_the_launch(facts: Facts, a_warp: float) -> list[Evidence]:
         derived("element loads a warp", a_warp, "inst", "global loads whose address depends on the thread"),
         derived("waves", facts.counters.launch.waves, "", "blocks over what the device holds"),
     ]
-
-
-def _reads(code: Code, index: int) -> bool:
-    return code.classes[index].access in ("load", "async_copy")
-
-
-def _writes(code: Code, index: int) -> bool:
-    return code.classes[index].access in ("store", "atomic", "reduction")
-
-
-def _elements(facts: Facts, code: Code) -> list[int]:
-    """Executed global accesses that differ between threads."""
-    spaces = code.where(lambda ins, op: op.space == "global" and op.access is not None)
-    return [i for i in code.ran(spaces) if not _reads(code, i) or _differs(facts, i)]
-
-
-def _differs(facts: Facts, index: int) -> bool:
-    """The address is the thread's own, or loaded data, or unknown."""
-    origins = facts.addresses.origins(index)
-    return origins is None or bool(origins & {"tid", "load"})
-
-
-def _paid_once(code: Code, elements: set[int], *, reduces: bool) -> list[int]:
-    """Special registers, parameters and uniform loads; where the blocks reduce, also shuffles, shared memory,
-    barriers and the final atomics."""
-    indexed = set(code.indexed_constants)
-
-    def once(i: int) -> bool:
-        op = code.classes[i]
-        if "launch_value" in op.kind:
-            return i not in indexed
-        if op.space == "global" and _reads(code, i):
-            return i not in elements
-        tree = (
-            op.space == "shared"
-            or "tree_step" in op.kind
-            or (_writes(code, i) and op.access != "store")
-        )
-        return reduces and tree
-
-    return [i for i in range(len(code)) if code.executed[i] > 0 and once(i)]

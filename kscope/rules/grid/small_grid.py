@@ -49,8 +49,10 @@ From (capture small_grid.slow):
 
 Threads of a wider block that meet at barriers wait for more of their kind: the low end allows for it. A problem that is
 small altogether cannot fill the device: batch it with others (OVH606). A loop that carries something
-else (a loaded pointer, max(a + x, b)), or ends where its data say (a walk over a tree), is one chain however many
-blocks there are: the estimate leaves it whole, and names how many threads can share the rounds around it. Where a unit
+else (a loaded pointer, max(a + x, b), a state that takes one step in time a round: m = b m + g), or ends where its
+data say (a walk over a tree), is one chain however many blocks there are: the estimate leaves it whole, and names how
+many threads can share the rounds around it. A search that seldom finds anything is shared out: should it find more
+with other data, rounds behind the first find are in vain. Where a unit
 is already full with few blocks, the estimate shows no gain; where every SM has blocks and warps stand in line for the
 issue slot, the rule passes. Parts of a sum must be joined: the estimate counts the traffic and one more start, not
 fences and waits that the joining code adds of its own (triton_deep.split16 spends a third of its time in them and gains
@@ -65,15 +67,15 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
-from kscope.rules._shared.idle_warps import meanwhile, sms_without_work
+from kscope.rules._shared.blocks.idle_warps import meanwhile, sms_without_work
+from kscope.rules._shared.blocks.wider_blocks import wider_blocks
 from kscope.rules._shared.passes import widest_blocks
-from kscope.rules._shared.wider_blocks import wider_blocks
+from kscope.rules._shared.shared_rounds import SHARE, SHARED, dealing_out, rounds_in_words
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured
 
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
-SHARED = 1.5  # threads that can share the work of one, from which splitting it is a way
 
 
 class SmallGrid(CounterRule):
@@ -113,7 +115,7 @@ class SmallGrid(CounterRule):
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=f"{empty}{meanwhile(facts)}.{self._chain(facts, divided, chain)}",
+            why=f"{empty}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain)}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
@@ -150,16 +152,6 @@ class SmallGrid(CounterRule):
             confidence=0.7,
         )
 
-    def _chain(self, facts: Facts, divided: Pieces | None, chain: tuple[int, ...]) -> str:
-        """What makes the work of a thread one chain, in words; empty where nothing does."""
-        if not chain or facts.code is None:
-            return ""
-        opcode = facts.code[chain[0]].opcode
-        carries = "its data decide the rounds" if opcode == "BRA" else f"its loop carries what {opcode} computes"
-        why = f" Each thread runs one chain, for {carries}."
-        shared = divided is not None and divided.most >= SHARED
-        return f"{why} {divided.most:.0f} threads could share the rounds around it." if divided and shared else why
-
     def _ways(self, facts: Facts, divided: Pieces | None, *, chained: bool) -> tuple[str, list[Remedy]]:
         """What to do, and the ways whose condition does not hold."""
         launch, code = facts.counters.launch, facts.code
@@ -167,18 +159,19 @@ class SmallGrid(CounterRule):
             return "more, smaller blocks: split the reduction (split-K), smaller tiles, several problems a launch", []
         ways, not_ = list[str](), list[Remedy]()
         if divided.most >= SHARED:
-            ways.append("more threads share the loop that each one walks (split-K where it adds up)")
+            ways.append(dealing_out(facts, divided))
         else:
             why = "a thread has one item"
             if chained:
-                why = "what a thread carries from round to round, no other can share"
-            not_.append(Remedy(step="more threads share the loop that each one walks", applies=False, why=why))
+                why = "the rounds follow one another: what a thread carries along, no other can share"
+            not_.append(Remedy(step=SHARE, applies=False, why=why))
         if launch.idle_sms and launch.warps_per_block > 1:
             if any("barrier" in code.classes[i].kind for i in code.ran(range(len(code)))):
                 why = "the warps of a block meet at barriers: what they share must fit the smaller block"
                 not_.append(Remedy(step="smaller blocks", applies=True, why=why))
             else:
-                ways.append("smaller blocks, to reach idle SMs")
+                alone = chained and divided.most < SHARED
+                ways.append(f"smaller blocks{' alone' if alone else ''}, to reach idle SMs")
         ways.append("several problems a launch")
         return "; ".join(ways), not_
 

@@ -19,7 +19,7 @@ Barrier share of warp time, the barriers by samples, executions of the code betw
 Balance the work between barriers; let warps that need only each other sync alone (named barriers, `__syncwarp`); the
 loads of a tile's edges beside those of its middle, not behind them; warp shuffles instead of shared-memory trees; a
 scan instead of one thread that walks a running sum; double buffering to drop one of two barriers; several smaller
-blocks an SM.
+blocks an SM; where warps only put results together that shuffles found, a warp an item.
 
 Before:
 
@@ -31,7 +31,8 @@ After:
 
 ## In SASS
 
-Store, barrier, load, barrier for every exchange; within a warp a shuffle does it alone.
+Store, barrier, load, barrier for every exchange; within a warp a shuffle does it alone. Of a scan or a tree over the
+block (a round for each halving) all instructions of the rounds go, not the trips alone.
 
 Before (capture bitonic1024.barriers):
 
@@ -68,6 +69,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Alone, Code, Facts, total
 from kscope.model.contract.analysis import Finding
+from kscope.rules._shared.blocks import trees
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
@@ -103,12 +105,15 @@ class BarrierStalls(ProfiledRule):
         # trips through shared memory; waiting for even work shrinks only in part.
         # Barriers around an exchange that data decide stay, with their waits.
         going = [i for i in barriers if not phases or i not in facts.patterns.exchanges]
-        trips = code.blamed_share(phases)
+        whole = trees.rounds(facts)  # of a scan or a tree all instructions go, not the trips alone
+        trips = code.blamed_share({*phases, *whole}.difference(barriers))
         waits = code.blamed_share(going, "barrier") / code.blamed_share(barriers, "barrier")
         touched = share * waits + trips
         remaining = max(serial, 0.1) if lone is not None else 0.3 if phases else 0.5
-        gone = facts.patterns.addresses_of([*phases, *going, *_guards(code, phases)])
+        gone = facts.patterns.addresses_of([*phases, *going, *whole, *_guards(code, phases)])
         latency, few, places = 1.0, "", code.locations([])
+        if whole:
+            latency = facts.estimate.floor_without(gone, remaining)
         if lone is not None:
             few = f"; between them {percent(serial)} of the block's warps do the work"
             if lone.lanes < FEW:
@@ -119,22 +124,25 @@ class BarrierStalls(ProfiledRule):
                 remaining = max(lone.threads, 0.1)
                 gone = sorted({*gone, *lone.members})
                 latency = facts.estimate.floor_without(lone.members, remaining)
+        estimate = facts.estimate.relieve(
+            touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
+        )
+        if apart := trees.of_each_warp(facts):
+            estimate = trees.one_warp(facts, code, apart, barriers, share)
         tree = f"; the phases between them, {percent(trips)} more, are trips through shared memory"
         return self.finding(
             why=(
                 f"{percent(share)} of all samples wait at {spelled(len(barriers))} barrier{'s' * (len(barriers) > 1)}, "
                 f"which each warp passes {_often(rounds)}{few}{tree if phases else ''}."
             ),
-            fix=self._fix(code, facts, lone, tree=bool(phases)),
+            fix=trees.ONE if apart else self._fix(code, facts, lone, tree=bool(phases)),
             evidence=[
                 derived("samples at barriers", share, "", "stall reason barrier at BAR"),
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
                 derived("warps taking part between barriers", serial, "", "by executions of the hottest other code"),
             ],
             locations=places + code.locations(barriers),
-            estimate=facts.estimate.relieve(
-                touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
-            ),
+            estimate=estimate,
             confidence=_sure(share, known=bool(few), phases=bool(phases)),
         )
 

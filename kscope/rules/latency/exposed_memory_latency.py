@@ -3,7 +3,8 @@
 ## What it does
 
 Finds loads whose consumers wait (long scoreboard) although neither device memory nor L2 is near its limit, and shows
-how soon the first use follows.
+how soon the first use follows. A memory that is busy, though not full, has no queue where loads come back about as soon
+as on an idle device: then they wait for their round trip.
 
 ## Why it costs time
 
@@ -82,6 +83,7 @@ FATTER = "several elements a thread, all their loads before the first use"
 EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
 ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
 WAVES = 2.0  # from which threads can take several elements each and still fill the device once
+BUSY = 0.75  # of what a memory attains, up to which no queue needs to be looked for
 SOONER = 1.25  # loads in flight where a thread has only its own few, and most are issued together already
 AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
 
@@ -102,7 +104,7 @@ class ExposedMemoryLatency(ProfiledRule):
         if facts.specialized.pipeline is not None:  # roles wait by design: what a busy unit covers is no loss
             share = facts.specialized.pipeline.exposed_of("long_scoreboard", share)
         full = facts.counters.memory_load
-        if share < 0.25 or (full or 0.0) > 0.75:
+        if share < 0.25 or self._in_line(facts):
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
         hot = [i for i in hot[:4] if code.blamed[i] > 0]
@@ -133,6 +135,15 @@ class ExposedMemoryLatency(ProfiledRule):
             confidence=0.5 if ahead > 1.5 else 0.3,
         )
 
+    def _in_line(self, facts: Facts) -> bool:
+        """Whether loads wait for a busy memory rather than for their round trip. Device memory and L2 can be busy
+        without a line, where loads come back about as soon as on an idle device."""
+        full, l1 = facts.counters.memory_load or 0.0, facts.counters.units.get("l1")
+        if full <= BUSY or (l1 is not None and l1.load > BUSY) or full >= facts.constants.at:
+            return full > BUSY
+        floor = facts.estimate.latency_floor
+        return floor is None or not floor.share or facts.estimate.queue > 0
+
     def _way(self, facts: Facts, code: Code, hot: list[int]) -> tuple[str, float, list[Remedy]]:
         """What brings more loads into flight, how many times more, and what does not for want of its condition: loads
         of later rounds need addresses that do not hang on this one's, loads of other elements need elements."""
@@ -155,7 +166,7 @@ class ExposedMemoryLatency(ProfiledRule):
     def by_counters(self, facts: Facts) -> Finding | None:
         share = facts.counters.stalls.of("long_scoreboard")
         full = facts.counters.memory_load if facts.counters.memory_load is not None else 1.0
-        if share < WAITED or full > 0.75 or facts.specialized.asynchronous:
+        if share < WAITED or full > BUSY or facts.specialized.asynchronous:
             return None  # the counter has waits for TMA and products too
         return self.finding(
             why=(

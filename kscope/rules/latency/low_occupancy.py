@@ -18,7 +18,8 @@ fullest unit.
 ## Fix
 
 The smallest change that reaches the next step: fewer registers (launch bounds) or less shared memory a block, another
-block size. Where shared memory is reserved but never touched, release it.
+block size. Where shared memory is reserved but never touched, release it. Where less of an SM is set aside as shared
+memory than its blocks would take, set more aside.
 
 Before:
 
@@ -65,6 +66,7 @@ LOW = 0.6  # of the chip's warps, above which more occupancy is never the first 
 READY = 0.1  # share of warp time ready but not selected, from which more warps add nothing
 FEWEST = 0.125
 PRODUCTS = 0.02  # busy share of the tensor pipe, from which a kernel is for products; others have none at all
+CARVED = "set more of each SM aside as shared memory (carve-out)"
 INSTEAD = "more independent work a thread instead"
 MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
 SMALLER = (128, 256, 512)  # threads of a block, of which enough fit an SM for all of its warps on every chip
@@ -89,7 +91,8 @@ class LowOccupancy(CounterRule):
         if occ.theoretical > LOW * occ.maximum or launch.waves < 1 or "blocks" in occ.limiters:
             return PASSED
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
-        target = self._target(facts, occ, unused=unused)
+        carved = self._with_carveout(facts, occ)
+        target = self._target(facts, occ, unused=unused, carved=carved)
         factor = target / max(1, occ.theoretical)
         waiting = facts.specialized.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
@@ -100,7 +103,7 @@ class LowOccupancy(CounterRule):
             return PASSED
         names = " and ".join(occ.limiters)
         verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
-        reserve = " It is reserved but no instruction touches it." if unused else ""
+        reserve = self._of_shared(facts, unused=unused, carved=carved)
         fullest = facts.counters.busiest
         units = f"no unit is busier than {percent(fullest.busy)}" if fullest else "how busy units are was not collected"
         return self.finding(
@@ -110,7 +113,7 @@ class LowOccupancy(CounterRule):
                 f"{counted(launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
                 f"waiting, and {units}. {target} warps would fit without that limit."
             ),
-            fix=f"reduce {names} a block so that {target} warps fit",
+            fix=f"{self._step(names, carved)} so that {target} warps fit",
             evidence=[
                 derived("theoretical warps an SM", occ.theoretical, "warp", f"of {occ.maximum}, limited by {names}"),
                 measured(facts, "sm__warps_active.avg.pct_of_peak_sustained_active", "achieved"),
@@ -143,6 +146,28 @@ class LowOccupancy(CounterRule):
         estimate = facts.estimate.overlap(best / occ.theoretical)
         return [Remedy(step=f"blocks of {threads} threads", applies=True, why=why, estimate=estimate)]
 
+    def _step(self, names: str, carved: int) -> str:
+        return CARVED if carved else f"reduce {names} a block"
+
+    def _of_shared(self, facts: Facts, *, unused: bool, carved: int) -> str:
+        """What is wasted of shared memory, or not set aside."""
+        reserve = " It is reserved but no instruction touches it." if unused else ""
+        if not carved:
+            return reserve
+        return (
+            f"{reserve} Only {(facts.kernel.launch.carved or 0) // 1024} KiB of an SM are set aside as shared memory."
+        )
+
+    def _with_carveout(self, facts: Facts, occ: Occupancy) -> int:
+        """Warps that an SM would hold if all of its memory that can be shared were, where less is set aside and that is
+        what limits them; 0 elsewhere."""
+        launch = facts.kernel.launch
+        if facts.code is None or launch.carved is None or "shared memory" not in occ.limiters:
+            return 0
+        shared = launch.shared_static + launch.shared_dynamic
+        then = facts.profile.occupancy_with(launch.registers, launch.threads, shared)
+        return then.warps if then is not None and then.warps > occ.theoretical else 0
+
     def _hottest(self, facts: Facts) -> list[Location]:
         code = facts.code
         return code.locations(code.hottest(range(len(code)))[:2]) if code is not None else []
@@ -162,8 +187,10 @@ class LowOccupancy(CounterRule):
         )
         return facts.kernel.launch.shared_dynamic > 0 and passed == 0
 
-    def _target(self, facts: Facts, occ: Occupancy, *, unused: bool) -> int:
+    def _target(self, facts: Facts, occ: Occupancy, *, unused: bool, carved: int) -> int:
         """Warps an SM that a change within reach allows."""
+        if carved:
+            return carved
         step = self._next_step(facts)
         target = occ.relaxed if unused or set(occ.limiters) & {"block size", "barriers"} else step
         target = max(target, step)

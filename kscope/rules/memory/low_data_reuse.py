@@ -6,24 +6,32 @@ Finds loops whose FMAs take both factors from loads of the same loop, and counts
 something else joins the pairs before they are added up or chosen from: differences (`|a - b|`, `(a - b)^2`), sums
 (`min(a + b)`), bits that differ. A tile of registers would use each loaded word several times.
 
-Where no such loop is hot, finds float arithmetic that every thread does anew though it is the same for all: it follows
+Where no such loop is hot, finds windows: loads of shared or global memory whose addresses, computed for all lanes, show
+that the next thread (a lane, a row, a block on) loads all but one of the same values again, as moving sums, filters and
+stencils do; and says how much less several outputs a thread load.
+
+Where there is neither, finds float arithmetic that every thread does anew though it is the same for all: it follows
 from parameters, loop counters and loads at places that these give (the slope of an edge against which each thread tests
 a point of its own). Several results a thread compute it once for all of them.
 
 ## Why it costs time
 
 An FMA pipe does one warp instruction a cycle a sub-partition; shared memory delivers a quarter of that in words. With
-two loads an FMA the load path is the limit at a few percent of the arithmetic peak.
+two loads an FMA the load path is the limit at a few percent of the arithmetic peak. A window of W values a thread is W
+loads an output; R outputs side by side load W + R - 1 for all of them.
 
 ## Evidence
 
 Loads and FMAs of the loop (executions), def-use from load to FMA, load on L1 and the load/store queue, samples blamed
-on those loads. Of arithmetic that is alike: def-use from whatever tells threads apart, active lanes, samples.
+on those loads. Of windows: places along an axis by lane addresses, samples in line for L1 or the load/store unit, which
+must be busy. Of arithmetic that is alike: def-use from whatever tells threads apart, active lanes, samples.
 
 ## Fix
 
 From global memory: stage tiles in shared memory. From shared memory: compute a tile of outputs a thread (1 x 8, then
-8 x 8), so that 8 + 8 loads feed 64 FMAs; load them as float4.
+8 x 8), so that 8 + 8 loads feed 64 FMAs; load them as float4. Windows: 4 or 8 outputs a thread, what they need in
+registers, each value used by all of them: 25 loads for a sum of 25, or 32 (8 of 16 bytes) for 8 such sums. Outputs side
+by side want 16 bytes a load and a store; those one below the other keep lanes on neighbouring addresses.
 
 Before:
 
@@ -61,14 +69,17 @@ come from another memory, or each side ignore a dimension of the grid. A dot pro
 matrix element once: there is no reuse to win, device memory is the roof, and the estimate is capped by it. A tile of
 64 results needs as many registers: where a thread has no room for them, half the side is promised. Work that is the
 same for all threads is cheap where issue slots are not full and nobody waits for it; fewer, longer threads need waves
-to be taken from (four at least).
+to be taken from (four at least; for windows as many as outputs, the last one nearly full). A window clamped at borders
+(by minima, or by tests and selects) is taken for one of the inside; indices that run-time divisions make (a linear
+index split into channel and pixel) are not followed. Minima, maxima and sums of long windows can be had for less than
+any number of outputs a thread brings: combined two by two, then four by four, in shared memory.
 
 ## Source
 
 Volkov and Demmel, SC 2008; S. Boehm, "How to Optimize a CUDA Matmul Kernel". Our own pairs without products:
 manhattan.one 2.4x, centroids.each 1.6x, detours of sums and minima 1.3x with four results a thread; a product whose
 steps stand beside a loop that copies (steps.one) 3.0x; points beside lines whose slopes every thread computes
-(lines.each) 2.8x with eight points a thread.
+(lines.each) 2.8x with eight points a thread; windows of 25 in shared memory (window.one) 1.8x with eight sums a thread.
 """
 
 from __future__ import annotations
@@ -76,6 +87,7 @@ from __future__ import annotations
 from kscope.features.facts import FMA_OPCODES, Code, Facts, FmaLoop, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules._shared.windows import shared_windows
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 SIDE = 8  # results of a register tile in either direction: 2 / 8 loaded words an FMA
@@ -100,7 +112,8 @@ class LowDataReuse(ProfiledRule):
         loads = sorted({i for lp in loops for i in lp.loads})
         share = code.blamed_share(loads)
         if share < LEAST:
-            return self._anew(facts, code)
+            shared = shared_windows(self, facts, code)
+            return self._anew(facts, code) if shared is PASSED else shared
         worst = max(loops, key=lambda lp: lp.fmas)
         side = self._side(facts, code, worst)
         ratio = max(2 / side / worst.words_per_fma, 1 / side) if worst.both else STENCIL

@@ -6,7 +6,11 @@ Finds global loads and stores of 1, 2, 4 or 8 bytes a lane on contiguous data, a
 addresses are the same register plus adjacent offsets (def-use: the base is not redefined between them, no store or
 barrier between), so that one wider instruction could do their work: aligned whatever the launch values are, and with
 lanes side by side or at one address, be it only all pieces together. Three adjacent pieces of a structure (the bytes of
-a colour) count as well: a fourth makes one access of them. Lanes that are further apart are MEM101's.
+a colour) count as well: a fourth makes one access of them. Lanes that are further apart are MEM101's, but records that
+each thread reads whole, word by word, are named here too.
+
+Where a block walks rows that start anywhere (odd lengths), its lanes lie side by side though no base is aligned: a head
+of single elements makes wide accesses possible.
 
 ## Why it costs time
 
@@ -59,8 +63,10 @@ After (capture narrow_loads.fast):
 
 ## When it is wrong
 
-The base must be 16-byte aligned and the length a multiple (or a scalar tail handled). More bytes a thread means more
-registers and fewer threads: small problems may empty SMs. One access a thread gains only by fewer waves. Loads that all
+Rows that start anywhere must be longer than what head and tail take; arrays that are read together must be off by the
+same number of elements. Elsewhere the base must be 16-byte aligned and the length a multiple (or a scalar tail
+handled). More bytes a thread means more registers and fewer threads: small problems may empty SMs. One access a thread
+gains only by fewer waves. Loads that all
 lanes make of one address have no neighbour's bytes to take over: the finding then names shared and constant memory.
 
 ## Source
@@ -71,15 +77,17 @@ Access".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import WIDE, Code, Facts, total
-from kscope.model.contract.analysis import Remedy
+from kscope.model.contract.analysis import Estimate, Remedy
+from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import coarsened
+from kscope.rules._shared.own_records import apart, fetched_again, widest
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.wide_accesses import candidates, padded, streams, wavefronts_left
-from kscope.rules._shared.wide_waits import waits_left
+from kscope.rules._shared.wide_waits import Left, left_in_line, waits_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 if TYPE_CHECKING:
@@ -88,6 +96,8 @@ if TYPE_CHECKING:
 FATTER = "fewer, fatter threads"
 AT_ONCE = "load {} bytes at once, on a base aligned to as many: all lanes want the same ones"
 FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
+PEEL = "rows start anywhere: a head of single elements up to 16 bytes, then 16 bytes a thread, then a tail"
+RECORD = "read each record in loads of 16 bytes (its loop unrolled, records aligned); side by side brings more (MEM101)"
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 PROVEN = 0.85
@@ -95,6 +105,7 @@ STREAMED, COMPUTED = 0.4, 0.25
 """Lanes of 4 bytes fill their sectors and wavefronts already: wider accesses ask no unit for less, and bring in flight
 what unrolling would as well. Of 31 such findings that promised 1.1x on labelled kernels, 5 named what held the kernel
 up (none of the 8 that stream), of 14 narrower or adjacent ones 12: fixtures/h200 and two sets of public programs."""
+PEELED = 0.5  # the rows of a launch may all be short, and what is read beside it (a mask, a scale) may be off otherwise
 ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 
 
@@ -106,7 +117,9 @@ def _remedies(facts: Facts, code: Code, members: list[int], *, alike: bool, empt
     return found
 
 
-def _fix(facts: Facts, first: int) -> str:
+def _fix(facts: Facts, first: int, *, peeled: bool, records: bool) -> str:
+    if peeled or records:
+        return PEEL if peeled else RECORD
     threes = {i for g in padded(facts, set()) for i in g.members}
     return f"{PAD if first in threes else ''}{FIX}; {FATTER}"
 
@@ -120,37 +133,40 @@ class NarrowGlobalAccess(ProfiledRule):
 
     def check(self, facts: Facts, code: Code) -> Outcome:
         groups, narrow = candidates(facts, code)
+        off = sorted(set(askew(facts, code)).difference(narrow))
+        narrow = sorted({*narrow, *off})
         grouped = {i for g in groups for i in g.members}
         members = sorted(grouped | set(narrow))
         before = total(code.executed, members)
         if not before:
             return PASSED
-        kept = self._kept(code, groups, narrow)
+        records = apart(facts, code, groups)
+        kept = self._kept(code, groups, narrow, records)
         ratio = max(kept / before, 1 / 8)
         share = code.blamed_share(members)
         coarse = coarsened(facts, code, members, ratio)
         if share < 0.05 and coarse is None:
             return PASSED
-        scale = self._demands(facts, code, groups, members, ratio)
+        whole, peeled, merged = (2 * total(code.executed, sorted(part)) > before for part in (records, off, grouped))
         left = waits_left(facts, code, groups, narrow, ratio)
-        if left.fewer:
-            scale["blocks"] = ratio
-        estimate = facts.estimate.relieve(share, left.share, scale, latency=left.path, hides=True)
+        scale = self._demands(facts, code, groups, members, ratio)
+        if whole:
+            scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
+        estimate = self._relieved(facts, code, members, left, scale, ratio, whole=whole)
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         first = code.hottest(members)[0]
         width = code.classes[first].bytes
-        wide = max([g.bytes for g in groups] + [WIDE] * bool(narrow))
+        wide = WIDE if narrow else widest(groups, records)
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         alike = for_all_lanes(facts, code, members)
-        proven = width < 4 or 2 * total(code.executed, sorted(grouped)) > before
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=AT_ONCE.format(wide) if alike else _fix(facts, first),
+            fix=AT_ONCE.format(wide) if alike else _fix(facts, first, peeled=peeled, records=whole),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -160,8 +176,22 @@ class NarrowGlobalAccess(ProfiledRule):
             estimate=estimate,
             remedies=_remedies(facts, code, members, alike=alike, empty=left.fewer and left.path > ratio),
             pulls=["-threads"] if left.fewer or fatter else [],
-            confidence=PROVEN if proven else STREAMED if streams(code, before) else COMPUTED,
+            confidence=PEELED if peeled else self._sure(code, before, proven=width < 4 or merged),
         )
+
+    def _sure(self, code: Code, before: float, *, proven: bool) -> float:
+        return PROVEN if proven else STREAMED if streams(code, before) else COMPUTED
+
+    def _relieved(
+        self, facts: Facts, code: Code, members: list[int], left: Left, scale: dict[Demand, float], ratio: float, *,
+        whole: bool,
+    ) -> Estimate:  # fmt: skip
+        """whole: most are records that L2 is asked for less often: what is its queue becomes shorter as well."""
+        waits = min(left.share, left_in_line(facts, code, members, ratio, scale)) if whole else left.share
+        if left.fewer:
+            scale = {**scale, "blocks": ratio}
+        share = code.blamed_share(members)
+        return facts.estimate.relieve(share, waits, scale, latency=left.path, hides=True)
 
     def _demands(
         self, facts: Facts, code: Code, groups: Sequence[Merge], members: list[int], ratio: float
@@ -175,7 +205,8 @@ class NarrowGlobalAccess(ProfiledRule):
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
         return {**scale, "l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
 
-    def _kept(self, code: Code, groups: Sequence[Merge], narrow: Collection[int]) -> float:
-        """Accesses that move the same bytes where each is as wide as it can be."""
-        merged = sum(float(code.executed[g.members[0]]) for g in groups)
+    def _kept(self, code: Code, groups: Sequence[Merge], narrow: Collection[int], records: Mapping[int, int]) -> float:
+        """Accesses that move the same bytes where each is as wide as it can be: whole records, from round to round, as
+        their length allows."""
+        merged = sum(code.executed[g.members[0]] * g.bytes / widest([g], records) for g in groups)
         return merged + sum(float(code.executed[i]) * code.classes[i].bytes / WIDE for i in narrow)

@@ -55,8 +55,9 @@ After (capture bank_conflict.fast):
 
 ## When it is wrong
 
-A conflict in a cold prologue costs nothing; the estimate follows the samples. Padding can break 16-byte alignment:
-pad by 4 words for float4, or swizzle.
+Where loaded data alone name the place (a table of values, a walk), no padding helps: the finding says so and promises
+nothing. A conflict in a cold prologue costs nothing; the estimate follows the samples. Padding can break 16-byte
+alignment: pad by 4 words for float4, or swizzle.
 
 ## Source
 
@@ -65,13 +66,14 @@ CUDA C++ Best Practices Guide, Shared Memory and Memory Banks.
 
 from __future__ import annotations
 
-from kscope.features.facts import IDEAL_WAVEFRONTS, WAVEFRONTS, Code, Demand, Facts
+from kscope.features.facts import IDEAL_WAVEFRONTS, WAVEFRONTS, Code, Column, Demand, Facts
 from kscope.rules._shared.excess import ExcessRule, compared
 from kscope.rules.base import PASSED, Missing, Outcome, Passed, percent, with_article
 
 REPLAYED = 0.1  # wavefronts over ideal above which an access conflicts
 LITTLE = 0.05  # of all shared wavefronts below which conflicts do not matter
 ALWAYS = 1e9
+INHERENT = 0.3  # confidence that random lookups are worth rebuilding: nothing in the report says how
 PIECES = 4  # accesses of one lane side by side, up to which they are its share of a row rather than rows
 
 
@@ -85,9 +87,9 @@ class SharedBankConflicts(ExcessRule):
         if isinstance(found, (Passed, Missing)):
             return found
         actual, ideal = found
-        bad = facts.profile.excess(actual, ideal, REPLAYED, ALWAYS, LITTLE)
+        bad = facts.profile.excess(actual, _reachable(facts, *found), REPLAYED, ALWAYS, LITTLE)
         if bad is None:
-            return PASSED
+            return self._by_data(facts, code, actual, ideal)
         every = max(facts.counters.traffic.l1_wavefronts or 0.0, bad.every)
         scale: dict[Demand, float] = {"l1_wavefronts": max(0.0, 1 - (bad.actual - bad.ideal) / every)}
         ways = actual[bad.worst] / max(ideal[bad.worst], 1)
@@ -100,12 +102,38 @@ class SharedBankConflicts(ExcessRule):
             fix=self._fix(facts, code, bad.worst),
             evidence=compared(
                 (WAVEFRONTS, bad.every, "all shared accesses"),
-                (IDEAL_WAVEFRONTS, bad.needed, "the same accesses without conflict"), "wavefront", bad.share,
+                (IDEAL_WAVEFRONTS, bad.needed, "the same accesses without conflict"),
+                "wavefront",
+                bad.share,
             ),
             locations=code.locations(bad.members),
             estimate=facts.estimate.relieve(bad.share, bad.ratio, scale),
             confidence=0.9,
         )
+
+    def _by_data(self, facts: Facts, code: Code, actual: Column, ideal: Column) -> Outcome:
+        """What conflicts where a layout could help nowhere: a word on lookups at places that loaded data name."""
+        bad = facts.profile.excess(actual, ideal, REPLAYED, ALWAYS, LITTLE)
+        if bad is None:
+            return PASSED
+        ways = actual[bad.worst] / max(ideal[bad.worst], 1)
+        return self.finding(
+            title=f"Loaded data say which banks {code[bad.worst].name} meets",
+            why=(
+                f"{bad.actual:,.0f} wavefronts where {bad.ideal:,.0f} would do: {with_article(ways, '-way')} conflict. "
+                f"The places are themselves loaded, so that no layout keeps lanes apart. {percent(bad.share)} of all "
+                "samples are at or behind them."
+            ),
+            fix=(
+                "fewer lookups: a small table in registers by shuffles, or arithmetic in its place; or a copy of the "
+                "table for each lane or few lanes, where it fits"
+            ),
+            evidence=compared(
+                (WAVEFRONTS, bad.every, "all shared accesses"),
+                (IDEAL_WAVEFRONTS, bad.needed, "the same accesses without conflict"), "wavefront", bad.share,
+            ),
+            locations=code.locations(bad.members), confidence=INHERENT,
+        )  # fmt: skip
 
     def _fix(self, facts: Facts, code: Code, worst: int) -> str:
         """By the distance between lanes: pieces of a row that belong to one lane each, or rows."""
@@ -119,6 +147,19 @@ class SharedBankConflicts(ExcessRule):
             )
         rows = "pad the row by one access width (t[32][33]) or swizzle the column with the row"
         return rows if apart is not None else f"{rows}; or neighbouring lanes on neighbouring words"
+
+
+def _reachable(facts: Facts, actual: Column, ideal: Column) -> Column:
+    """The fewest wavefronts that a layout can reach: where loaded data alone say which bank a lane meets, those of now.
+    A lane's own column, or row, at a place that is loaded is a layout (private histograms)."""
+
+    def given(index: int) -> bool:
+        origins = facts.addresses.origins(index)
+        return facts.addresses.chases(index) or (origins is not None and "load" in origins and "tid" not in origins)
+
+    return [
+        was if was > least and given(i) else least for i, (was, least) in enumerate(zip(actual, ideal, strict=True))
+    ]
 
 
 def _unshared(code: Code) -> bool:

@@ -64,7 +64,7 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kscope.features.facts import (
     IDEAL_SECTORS,
@@ -80,7 +80,7 @@ from kscope.features.facts import (
     up_to,
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
-from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared
+from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
 from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, way_of
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules._shared.wide_waits import left_in_line
@@ -105,7 +105,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         if isinstance(found, (Passed, Missing)):
             return found
         touched, ideal = found
-        whole = pieces(facts)  # lanes that read side by side in pieces need wider accesses (MEM102), no other mapping
+        whole = pieces(facts, code)  # lanes side by side need wider accesses (MEM102), no other mapping
         ideal = [touched[i] if i in whole else least for i, least in enumerate(ideal)] if whole else ideal
         bad = facts.profile.excess(touched, ideal, SCATTERED, ALWAYS, LITTLE)
         if bad is None:
@@ -115,7 +115,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         returns = bool(layout) or self._returns(facts, code, bad.members)
-        best = self._relieved(facts, code, bad, scale, returns=returns)
+        best = up_to_misses(facts, scale, lambda s: self._relieved(facts, code, bad, s, returns=returns))
         estimate = self._gathering(facts, code, touched, ideal, scattered, best, returns=returns)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         way = way_of(facts, code, bad.members, bad.share, layout)
@@ -143,7 +143,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         )
 
     def _relieved(
-        self, facts: Facts, code: Code, bad: Excess, scale: dict[Demand, float], *, returns: bool
+        self, facts: Facts, code: Code, bad: Excess, scale: Mapping[Demand, float], *, returns: bool
     ) -> Estimate:
         """Waits for a full L1 shrink with its wavefronts, others with the sectors: where lanes come back for the rest
         of them, all; else what of them is a queue, for the sectors of one request travel together."""

@@ -7,7 +7,7 @@ import math
 from msgspec import Struct
 
 from kscope.features.facts import Facts
-from kscope.model.contract.analysis import Estimate, Evidence, Location
+from kscope.model.contract.analysis import Estimate, Evidence, Location, Remedy
 from kscope.rules.base import counted, derived, measured, percent
 
 HALF = 0.5  # of the warps with data, up to which those without are more than a last block's rest; of what is expected
@@ -22,6 +22,8 @@ class Empty(Struct, frozen=True):
     evidence: list[Evidence]
     locations: list[Location]
     estimate: Estimate
+    fix: str = FILL
+    remedies: tuple[Remedy, ...] = ()
 
 
 def without_data(facts: Facts) -> Empty | None:

@@ -1,0 +1,1 @@
+"""Blocks and what their warps and threads are for."""

@@ -1,0 +1,39 @@
+"""Trees and scans of a block: which of their instructions a remedy of LAT304 removes, and what that gains."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from kscope.features.facts import Code, Facts
+
+if TYPE_CHECKING:
+    from kscope.model.contract.analysis import Estimate
+
+ONE = "a warp takes all values of an item, some a lane, with one tree of shuffles and no barrier; several items a block"
+
+
+def rounds(facts: Facts) -> frozenset[int]:
+    """All instructions of the rounds of trees and scans in shared memory."""
+    return facts.patterns.block_trees(32 * facts.counters.launch.warps_per_block)
+
+
+def of_each_warp(facts: Facts) -> frozenset[int]:
+    """The trees of shuffles whose results a block only puts together, where as many blocks come as the device holds
+    warps: with a warp for each item it stays as full as it is."""
+    launch = facts.counters.launch
+    if launch.warps_per_block < 2 or launch.waves < launch.warps_per_block:
+        return frozenset()
+    return facts.patterns.warp_trees
+
+
+def one_warp(facts: Facts, code: Code, trees: Collection[int], barriers: Collection[int], waits: float) -> Estimate:
+    """An item's trees become one, its barriers and what few warps do behind them none. Loads and what is done with
+    each value stay: as many, in fewer warps. waits: share of the samples at the barriers."""
+    lone = facts.profile.serial_section
+    members = {*trees, *barriers, *(lone.members if lone is not None and lone.warps < 0.5 else ())}
+    touched = waits + code.blamed_share(members.difference(barriers))
+    remaining = 1 / facts.counters.launch.warps_per_block
+    scale = facts.profile.demands_after(members, remaining)
+    latency = facts.estimate.floor_without(members, remaining)
+    return facts.estimate.relieve(touched, remaining, scale, latency=latency, hides=True)
