@@ -11,6 +11,7 @@ of fixtures/fixes/measured.toml. Layouts: the kernels of fixtures/fixes/layouts.
 from __future__ import annotations
 
 import argparse
+import collections
 import json
 import sys
 import tomllib
@@ -139,6 +140,8 @@ def page() -> str:
     timed = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["proposals"]
     times = {(p["case"], p["rule"], p["kind"]): p["before_us"] / p["after_us"] for p in timed}
     device = tomllib.loads((HERE / "measured.toml").read_text("utf-8"))["device"]["gpu"]
+    others = collections.Counter(p["gpu"] for p in timed if p.get("gpu"))
+    device += "".join(f", {count} of them on one {gpu}" for gpu, count in sorted(others.items()))
     priced = [(gain, price) for gain, price in kept if price is not None]
     inside = sum(price.low <= gain <= price.high for gain, price in priced)
     lines = [
@@ -171,8 +174,9 @@ def page() -> str:
 
 
 def take(path: Path) -> None:
-    """Rows of case, rule, kind, before_us, after_us, words_that_differ (a share), largest_difference (relative to the
-    largest value), or laid_out_anew, or order_free: in place of those of the same change, or beside them."""
+    """Rows of case, rule, kind, before_us, after_us, gpu (where it is not the file's), words_that_differ (a share),
+    largest_difference (relative to the largest value), or laid_out_anew, or order_free: in place of those of the same
+    change, or beside them."""
     file = HERE / "measured.toml"
     text = file.read_text("utf-8")
     known = {(p["case"], p["rule"], p["kind"]): p for p in tomllib.loads(text)["proposals"]}
@@ -182,6 +186,7 @@ def take(path: Path) -> None:
         p = known[key]
         out += ["[[proposals]]", *(f'{name} = "{p[name]}"' for name in ("case", "rule", "kind"))]
         out += [f"{name} = {p[name]:.2f}" for name in ("before_us", "after_us")]
+        out += [f'gpu = "{p["gpu"]}"'] if p.get("gpu") else []
         if p.get("laid_out_anew"):
             out += ["laid_out_anew = true  # data that lie elsewhere: results are not comparable word by word", ""]
             continue

@@ -51,6 +51,12 @@ def _divisions(setting: Setting) -> float:
     return len(integer_divisions(setting.code))
 
 
+def _wide_divisions(setting: Setting) -> float:
+    code = setting.code
+    made = family("integer_to_float")
+    return len(code.where(lambda ins, op: ins.opcode in made and "U64" in ins.mods))
+
+
 def _spills(setting: Setting) -> float:
     kinds = accesses(setting.code.program, setting.code.classes)
     return sum(a is not None and a.stack in ("spill", "spill slot") for a in kinds)
@@ -232,6 +238,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
+    ("MEM106", "jam"): ("words loaded a multiplication, in all loops", lambda setting: _loaded(setting, whole=True)),
     ("MEM112", "jam"): ("words loaded a multiplication, in all loops", lambda setting: _loaded(setting, whole=True)),
     ("MEM101", "jam"): ("warp loads a product of fragments", _loads_a_product),
     ("MEM106", "register"): ("loops that load from global memory", passes),
@@ -248,6 +255,7 @@ COUNTS: dict[Kind, Count] = {
     "swizzle": ("wavefronts too many, an execution of each shared access", _excess),
     "literal": ("double instructions", _doubles),
     "divisor": ("integer divisions", _divisions),
+    "index_width": ("divisions of 64-bit integers", _wide_divisions),
     "launch_bounds": ("spill loads and stores", _spills),
     "copy_constants": ("indexed accesses of local and constant memory", _slow_tables),
     "qualifier": ("strong loads", _strong),

@@ -19,7 +19,11 @@ REASONS: dict[str, str] = {
         "thread's registers hold: what else stays on the chip depends on the order of the blocks"
     ),
     "MEM109": "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it",
-    "MEM107": "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say",
+    "MEM107": (
+        "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say. Eviction "
+        "policies (__ldcs and __stcs, evict_first in Triton) ask L2 to keep what is used again; how much of it L2 then "
+        "keeps follows from no counter"
+    ),
     "MEM112": (
         "played on numbers, the kernel makes no product of two square matrices, and no instance of its template that "
         "makes more a thread comes out the same; nor is it each row with each column: a larger tile of anything else "

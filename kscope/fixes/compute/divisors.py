@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
-from kscope.fixes.given.conditions import shown
+from kscope.fixes.compute.narrow import short_ways
+from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TYPES = ("long long", "unsigned", "unsigned int", "int64_t", "uint32_t", "int")
+LONG = ("long long", "int64_t")
 _PARAMETER = re.compile(rf"(?<![\w*&])(?:const\s+)?({'|'.join(TYPES)})\s+(\w+)\s*(?=[,)])", re.ASCII)
 _PRODUCT = re.compile(r"([/%])\s*\(\s*(\w+(?:\s*\*\s*\w+)+)\s*\)", re.ASCII)
 EDGES = (1, 2, 3, 5, 7, 10, 641, 65535, 65536, 65537, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 1)
@@ -38,6 +40,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     cost = table("functions")["integer_division"]
     checked, right = _run()
+    fitting = short_ways(code) if kind in LONG else []
     return [
         Fix(
             kind="divisor",
@@ -51,7 +54,10 @@ def fixes(asked: Asked) -> list[Fix]:
                     right == checked, "quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", "values", checked,
                     "floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
                 ),
-                Condition(holds="no numerator is negative or 2^32 and more", state="check"),
+                proved(
+                    "no numerator of this launch is negative or 2^32 and more", "code", fitting,
+                    "each 64-bit division asks for it, and the way of those that do not fit was never executed",
+                ) if fitting else Condition(holds="no numerator is negative or 2^32 and more", state="check"),
                 Condition(holds="the kernel is launched by <<<>>>, where the host's integers convert", state="check"),
             ],
             proof=[

@@ -59,14 +59,20 @@ class Setting(Struct, frozen=True):
         return resources.registers if resources is not None else None
 
     def occupancy(
-        self, *, more_shared: int = 0, registers: int | None = None, threads: int | None = None
+        self,
+        *,
+        more_shared: int = 0,
+        registers: int | None = None,
+        threads: int | None = None,
+        carved: int | None = None,
     ) -> Pressure | None:
-        """Warps of an SM with so many bytes more, other registers, other threads; None without a launch."""
+        """Warps of an SM with so many bytes more, other registers, other threads, so many bytes of the SM set aside as
+        shared memory; None without a launch."""
         if self.launch is None or self.shared is None:
             return None
         return pressure(
             self.code.program.sm, registers or self.launch.registers, threads or self.launch.threads, "launch",
-            self.shared + more_shared,
+            self.shared + more_shared, carved,
         )  # fmt: skip
 
     def sites(self, index: int) -> list[tuple[str, int]]:

@@ -59,7 +59,7 @@ def arrays(lines: Sequence[str]) -> list[Array]:
             size = SIZES.get(" ".join(match[2].split()))
             if size is None:
                 continue
-            for part in _split(match[3]):
+            for part in split_declarators(match[3]):
                 name = re.match(r"\s*([A-Za-z_]\w*)\s*(?=\[)", part, re.ASCII)
                 if name is None:
                     continue
@@ -75,7 +75,7 @@ def constants(lines: Sequence[str]) -> dict[str, int]:
     known: dict[str, int] = {}
     for line in lines:
         for match in _CONSTANT.finditer(line):
-            for part in _split(match[1]):
+            for part in split_declarators(match[1]):
                 name, _, text = part.partition("=")
                 value = evaluated(text, known)
                 if value is not None:
@@ -211,7 +211,7 @@ def _closing(text: str, at: int) -> int | None:
     return None
 
 
-def _split(text: str) -> Iterator[str]:
+def split_declarators(text: str) -> Iterator[str]:
     """Declarators: commas outside of brackets part them."""
     depth, start = 0, 0
     for n, c in enumerate(re.sub("<<|>>", "  ", text)):  # shifts are no brackets

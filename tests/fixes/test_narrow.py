@@ -1,0 +1,81 @@
+"""Divisions of 64-bit integers whose operands fit in 32 bits."""
+
+from __future__ import annotations
+
+import copy
+import re
+
+import pytest
+
+from kscope.engine.code.fixing import subjects
+from kscope.fixes.compute.narrow import _spans, _wide_names, short_ways
+from tests.support.reports import fixture
+from tests.support.with_sources import BELOW, changes
+
+HEAD = "__global__ void k(const float* x, float* y, long long n, int m, size_t const d) {\n"
+
+
+def narrowed(line: str) -> str:
+    text = HEAD + f"  long long i = blockIdx.x * 256ll + threadIdx.x, j = i + m; int e = threadIdx.x;\n  {line}\n}}"
+    for start, end, new in sorted(_spans(text, _wide_names(text)), reverse=True):
+        text = text[:start] + new + text[end:]
+    return text.split("\n")[2].strip()
+
+
+def test_a_capture_whose_operands_fit_gets_32_bits() -> None:
+    (fix,) = [f for f in changes("swap_heads.division", "CMP205") if f.kind == "index_width"]
+    (edit,) = fix.edits
+    assert "s = (unsigned)i / (unsigned)D % (unsigned)S" in edit.becomes
+    assert "b = (unsigned)i / (unsigned)(D * S * H);" in edit.becomes
+    (fits, others) = fix.conditions
+    assert (fits.state, fits.by, fits.ran) == ("proved", "code", 5)
+    assert others.state == "check"
+    assert (fix.proof[0].before, fix.proof[0].after) == (5 * 524288, 0)
+    assert fix.price is None  # what the questions cost beside the divisions was not measured
+
+
+def test_the_division_by_one_multiplication_is_proved_by_the_same_launch() -> None:
+    fix = next(f for f in changes("swap_heads.division", "CMP205") if f.kind == "divisor")
+    assert any(c.holds.startswith("no numerator of this launch") and c.state == "proved" for c in fix.conditions)
+    narrow = next(f for f in changes("int_division.slow", "CMP205") if f.kind == "divisor")
+    assert any(c.holds.startswith("no numerator is") and c.state == "check" for c in narrow.conditions)
+
+
+def test_divisions_of_32_bits_are_left_alone() -> None:
+    assert all(f.kind != "index_width" for f in changes("int_division.slow", "CMP205"))
+
+
+def test_one_operand_that_does_not_fit_and_nothing_is_shown() -> None:
+    (subject,) = subjects(str(fixture("swap_heads.division")), None, BELOW)
+    code = subject.setting.code
+    assert len(short_ways(code)) == 5
+    (once,) = [copy.copy(code)]
+    (_, inner, *_) = code.where(lambda ins, op: ins.opcode == "I2F" and "U64" in ins.mods)
+    once.executed = [float(i == inner) or n for i, n in enumerate(code.executed)]
+    assert short_ways(once) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "becomes"),
+    [
+        ("long long a = i / n;", "long long a = (unsigned)i / (unsigned)n;"),
+        ("long long a = i / n % d + 1;", "long long a = (long long)((unsigned)i / (unsigned)n % (unsigned)d) + 1;"),
+        ("y[e] = j - (i + 1) % (n * m);", "y[e] = j - (long long)((unsigned)(i + 1) % (unsigned)(n * m));"),
+        ("y[e] = x[i % d] / 2.f;", "y[e] = x[(long long)((unsigned)i % (unsigned)d)] / 2.f;"),
+        ("int a = e / m;", "int a = e / m;"),  # 32 bits already
+        ("long long a = i / 16;", "long long a = i / 16;"),  # a shift
+        ("long long a = i / n * n;", "long long a = i / n * n;"),  # what is not understood is left, all of it
+        ("long long a = i * m / n;", "long long a = i * m / n;"),
+        ("long long a = i / n, b = -i / d;", "long long a = i / n, b = -i / d;"),
+        ("long long a = e / m / n;", "long long a = e / m / n;"),  # the first is one of 32 bits
+        ("long long a = f(i) / n;", "long long a = f(i) / n;"),
+        ("long long a = i / n[3];", "long long a = i / n[3];"),
+    ],
+)  # fmt: skip
+def test_lines(line: str, becomes: str) -> None:
+    assert narrowed(line) == becomes
+
+
+def test_names_of_two_types_are_not_taken() -> None:
+    assert set(_wide_names(HEAD + "int n = 3; }")) == {"d"}
+    assert not re.search("x|y|m", "".join(_wide_names(HEAD + "}")))
