@@ -24,6 +24,7 @@ import launches
 import split
 
 FIELD = Path(split.__file__).parent
+LATER = split.HALVES[2:]  # what was labelled after the first two halves
 LOG = """==PROF== Connected to process 1 (main)
 "ID","Process ID","Kernel Name","Block Size","Grid Size","gpu__time_duration.sum"
 "","","","","","us"
@@ -38,24 +39,23 @@ LOG = """==PROF== Connected to process 1 (main)
 def read(name: str) -> dict[str, dict[str, object]]:
     return tomllib.loads((FIELD / "labels" / name).read_text(encoding="utf-8"))
 
-LATER = ("judged2", "judged3", "judged4")  # what was labelled after the first two halves
-
 
 def test_the_split_follows_the_names_alone() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
-    assert set(sides) == {"learn", "judged"}
+    assert set(sides) == {"learn", "judged", "later"}
     for side, names in sides.items():
-        assert [split.half(n) for n in names] == [side] * len(names)
+        assert side == "later" or [split.half(n) for n in names] == [side] * len(names)
         assert names == sorted(set(names), key=split.order)
         assert not set(names) & {*split.UNFIT, *split.NEEDS_FILES}
+    assert not set(sides["later"]) & {*sides["learn"], *sides["judged"], *split.LATER_UNFIT}
 
 
 def test_labels_and_measurements_name_what_exists() -> None:
     sides = tomllib.loads((FIELD / "split.toml").read_text(encoding="utf-8"))
     slugs = {rule.slug for rule in all_rules()}
-    of, measured = {half: read(f"{half}.toml") for half in (*sides, *LATER)}, read("measured.toml")
-    assert all(set(of[side]) <= set(sides[side]) for side in sides)
-    both, seen = [*sides["judged"], *sides["learn"]], {*of["learn"], *of["judged"]}
+    of, measured = {half: read(f"{half}.toml") for half in ("learn", "judged", *LATER)}, read("measured.toml")
+    assert all(set(of[side]) <= set(sides[side]) for side in ("learn", "judged"))
+    both, seen = [*sides["judged"], *sides["learn"], *sides["later"]], {*of["learn"], *of["judged"]}
     for half in LATER:
         names = list(of[half])
         side = sides["judged"] if half == "judged2" else both
@@ -71,7 +71,7 @@ def test_labels_and_measurements_name_what_exists() -> None:
     assert set(told) <= set(labels)
     assert all(set(row["causes"]) <= slugs and row["ratio"] > 0 for row in told.values())
     steps = read("steps.toml")
-    assert set(steps) <= set(of["judged4"])
+    assert set(steps) <= {*of["judged4"], *of["learn2"], *of["judged5"]}
     for row in [*measured.values(), *(step for rows in steps.values() for step in rows.values())]:
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]

@@ -18,7 +18,6 @@ CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if fixe
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
 UNNAMED: dict[str, str] = {
     "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
-    "window.one": "values that neighbouring threads read again from shared memory, outside loops, have no rule",
 }
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from launches import hot, outcome, read_launches
+from split import HALVES
 
 HERE = Path(__file__).resolve().parent
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
@@ -258,7 +259,7 @@ def main() -> None:
     parser.add_argument("reports", type=Path)
     parser.add_argument("--hecbench", type=Path, help="a checkout of zjin-lcf/HeCBench")
     parser.add_argument("--rodinia", type=Path, help="a checkout of Jokeren/GPA-Benchmark")
-    parser.add_argument("--half", choices=(*SIDES, "judged2", "judged3", "judged4"), default="learn")
+    parser.add_argument("--half", choices=HALVES, default="learn")
     parser.add_argument("--first", type=int, default=56, help="programs of the half, in the order of the split")
     parser.add_argument("--only", nargs="*", default=[], help="these programs of the half alone")
     parser.add_argument("--jobs", type=int, default=4, help="programs checked side by side")

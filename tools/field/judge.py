@@ -9,7 +9,7 @@ information; of the promises made for a cause that a measured step removes, the 
 measured gain; promises of 1.25x or more where nothing pays. Of first suggestions that were built, which made the kernel
 slower: labels/told.toml has those built as kscope words them, else the measured step counts if it removes that cause.
 
-The half judged4 has up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
+From judged4 on there are up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
 label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names
 the cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody
 had built was built as told and counts as a step too; programs in which no step brings a tenth are left out there.
@@ -31,9 +31,10 @@ HERE = Path(__file__).resolve().parent
 WITHIN = 0.9  # of the best step's gain: what differs by less is as good a start
 WORTH = 1.1  # gain of the best step; below it there is no best
 SLOWER = 0.96  # two runs of one kernel differ by up to 3.5 % (those of labels/measured.toml that were timed twice)
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
 from eval import Promise, ours, theirs  # noqa: E402 - tools/ is no package
+from split import HALVES  # noqa: E402
 
 from kscope.engine.kernels.kernel import analyze_kernel  # noqa: E402
 from kscope.parsers.ncu.kernels import read_kernels  # noqa: E402
@@ -198,7 +199,7 @@ def cases(rows: Sequence[Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--half", choices=("learn", "judged", "judged2", "judged3", "judged4"), default="learn")
+    parser.add_argument("--half", choices=HALVES, default="learn")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows, missing = load(args.reports, args.half)

@@ -6,6 +6,10 @@ HECBENCH is a checkout of zjin-lcf/HeCBench. A program is a candidate when its C
 toolkit (no library headers, no data files, no managed memory), is small, and prints the outcome of a check. Its half is
 the last bit of the SHA-256 of its name: 0 learns, 1 is judged. Programs that measure a feature of the machine or of the
 API instead of computing something (UNFIT) are in neither half, nor are those that need files (NEEDS_FILES).
+
+When both halves were read a third list was needed, `later`: what the first rule left out for its length, for headers of
+the toolkit that are templates alone (CUB, Thrust, WMMA), for files that lie beside it, or because it prints no verdict.
+With what was left of the learning side it is split in the same way: labels/learn2.toml and labels/judged5.toml.
 """
 
 from __future__ import annotations
@@ -20,14 +24,22 @@ CHECKS = re.compile(r"PASS|FAIL|verif|mismatch|checksum|reference|correct|RMSE|e
 LIBRARIES = re.compile(r'#include\s*[<"](cublas|cusparse|cusolver|cufft|curand|cudnn|nccl|thrust|cub/|mma|boost|omp)')
 FILES = re.compile(r"\.\./(?!include)[\w]+/|\.(txt|dat|bin|bmp|png|jpg|ppm|pgm|csv|mtx|gz|egr)\b")
 SOURCES = (".cu", ".cuh", ".h", ".hpp", ".cpp", ".cc", ".c")
-MAX_FOLDER, MAX_CODE = 300_000, 60_000  # bytes
+MAX_FOLDER, MAX_CODE, MAX_LATER = 300_000, 60_000, 120_000  # bytes
+HEAVY = re.compile(r'#include\s*[<"](cublas|cusparse|cusolver|cufft|cudnn|nccl|boost|omp|mpi|nvtx|cutlass)')
+NAMED_FILE = re.compile(r"[\w./-]+\.(?:txt|dat|bin|bmp|png|jpg|ppm|pgm|csv|mtx|gz|egr)\b|\.\./(?!include)[\w./-]+")
 UNFIT = (
     "aligned-types assert atomicAggregate atomicCAS atomicCost atomicPerf babelstream clink cmembench "
     "concurrentKernels ert fma graphExecution intrinsics-cast intrinsics-simd mixbench overlap p2p pointerchase "
     "shmembench simpleMultiDevice streamOrderedAllocation streamPriority tensorAccessor threadcpy threadfence triad "
     "zerocopy"
 ).split()
+# Of the third list, by their names as well: what measures the machine, and programs that the halves have already.
+LATER_UNFIT = (
+    "accuracy black-scholes clock conversion dispatch f16atomic kernelLaunch lavaMD loopback maxFlops memtest myocyte "
+    "pathfinder pitch wmma"
+).split()
 NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".split()
+HALVES = ("learn", "judged", "judged2", "judged3", "judged4", "learn2", "judged5")  # labels/<it>.toml, as they came
 # Pairs of Jokeren/GPA-Benchmark (the authors' optimised versions beside them) that need no data files.
 RODINIA = "backprop gaussian lavaMD lud myocyte nw particlefilter pathfinder srad_v1 streamcluster".split()
 
@@ -62,7 +74,24 @@ def is_candidate(folder: Path) -> bool:
     )  # fmt: skip
 
 
-def page(names: list[str]) -> str:
+def is_later(folder: Path) -> bool:
+    """Whether the wider rule takes a program that `is_candidate` refuses."""
+    makefile = folder / "Makefile"
+    if not makefile.is_file():
+        return False
+    code = [f for f in folder.rglob("*") if f.is_file() and f.suffix in SOURCES]
+    recipe, text = makefile.read_text(errors="replace"), "".join(f.read_text(errors="replace") for f in code)
+    runs = "".join(re.findall(r"^\t\s*.*\./\$?\(?[\w{}()$]+.*$", recipe, re.MULTILINE))
+    links = set(re.findall(r"(?<!\S)-l(\w+)", recipe)) - {"m", "pthread", "cudart"}
+    return (
+        bool(runs) and not links and sum(f.stat().st_size for f in code) <= MAX_LATER
+        and not re.search(r"mpicc|mpicxx|MPI|nccl|nvshmem", recipe)
+        and all((folder / name).exists() for name in NAMED_FILE.findall(runs))
+        and "__global__" in text and "cudaMallocManaged" not in text and not HEAVY.search(text)
+    )  # fmt: skip
+
+
+def page(names: list[str], later: list[str]) -> str:
     lines = [
         "# Written by tools/field/split.py before any of these programs was read; its docstring gives the rule.",
         "# The order within a half is that of the hashes: captures take the first of each.", "",
@@ -70,6 +99,8 @@ def page(names: list[str]) -> str:
     for side in ("learn", "judged"):
         mine = [n for n in names if half(n) == side]
         lines += [f"{side} = [", *(f'    "{n}",' for n in mine), "]"]
+    lines += ["# Programs that the first rule left out, listed before any of them was read.", "later = ["]
+    lines += [*(f'    "{n}",' for n in later), "]"]
     return "\n".join(lines) + "\n"
 
 
@@ -83,9 +114,11 @@ def main() -> None:
         sys.exit(f"{args.hecbench}: no src/*-cuda folders; name a checkout of zjin-lcf/HeCBench")
     names = [f.name.removesuffix("-cuda") for f in folders if is_candidate(f)]
     names = [n for n in names if n not in UNFIT and n not in NEEDS_FILES]
+    unfit = {*names, *UNFIT, *LATER_UNFIT, *NEEDS_FILES}
+    later = [f.name.removesuffix("-cuda") for f in folders if f.name.removesuffix("-cuda") not in unfit and is_later(f)]
     names += [f"rodinia/{n}" for n in RODINIA]
-    args.out.write_text(page(sorted(names, key=order)), encoding="utf-8")
-    print(f"Wrote {args.out}: {len(names)} programs")
+    args.out.write_text(page(sorted(names, key=order), sorted(later, key=order)), encoding="utf-8")
+    print(f"Wrote {args.out}: {len(names) + len(later)} programs")
 
 
 if __name__ == "__main__":
