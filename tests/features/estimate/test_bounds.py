@@ -274,11 +274,13 @@ def test_full_units_that_a_fix_relieves_are_named() -> None:
     units = [unit("l2", 1.0, [Part("requests", 0.9, "r")]), unit("l1", 1.0, [Part("wavefronts", 0.5, "w")])]
     b = bounds(*units)
     halved = {"requests": 0.5, "wavefronts": 0.5}
-    assert b.relieve(0.5, 0.5, halved).relieves == ["l2"], "l1 is not full"
-    assert b.overlap(2.0, halved).relieves == ["l2"]
+    fixed = b.relieve(0.5, 0.5, halved)
+    assert fixed.relieves == ["l2", "l1"] and 0.5 * fixed.high > 1, "half full, l1 would bar the upper end"
+    assert b.relieve(0.5, 0.5, {"requests": 0.5}).relieves == ["l2"], "what l1 is asked for stays"
+    assert b.overlap(2.0, halved).relieves == ["l2", "l1"]
     assert not b.relieve(0.5, 0.5, {"requests": 0.9}).relieves, "hardly less work"
-    assert memory_bound(4.0).relieve(0.5, 0.5, {"dram_bytes": 0.5}).relieves == ["dram"], "the queue is there"
-    assert not memory_bound(1.5).relieve(0.5, 0.5, {"dram_bytes": 0.5}).relieves
+    assert memory_bound(4.0).relieves({"dram_bytes": 0.5}) == ["dram"], "the queue is there"
+    assert not memory_bound(1.5).relieves({"dram_bytes": 0.5}), "neither full nor in the way of anything"
 
 
 def test_a_line_is_shorter_by_what_its_unit_is_asked_less() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import DOUBLE, Facts, Listing
-from kscope.features.patterns.double_math import of_doubles
+from kscope.features.patterns.double_math import DoubleCall, of_doubles, tabled
 from kscope.features.patterns.slow_paths import slow_paths
 from tests.features.listings import program
 
@@ -95,3 +95,29 @@ def test_the_way_round_of_a_division_is_a_slow_path() -> None:
     assert slow_paths(code) == {15, 16, 21, 22, 23}
     stores = Listing(program(QUOTIENT.replace("0x150 DMUL R12, R12, R14", "0x150 STG.E desc[UR4][R2.64], R12")), "test")
     assert slow_paths(stores) == set(), "what writes memory is no function of the library"
+
+
+# q(i) of two constants that an index picks, or of one of them and a loaded number; times what is loaded.
+QUOTIENTS = """
+0x0 S2R R0, SR_TID.X
+0x10 LDG.E.64 R4, desc[UR4][R2.64]
+0x20 SHF.L.U32 R1, R0, 0x3, RZ
+0x30 LDC.64 R16, c[0x3][R1]
+0x40 LDC.64 R10, c[0x3][R1+0x800]
+0x50 MUFU.RCP64H R13, {divisor}
+0x60 MOV R12, 0x1
+0x70 DFMA R14, -R16, R12, 1
+0x80 DFMA R12, R12, R14, R12
+0x90 DMUL R18, R10, R12
+0xa0 DMUL R20, R18, R4
+0xb0 STG.E.64 desc[UR4][R2.64], R20
+0xc0 EXIT
+"""
+
+
+def test_quotients_of_indexed_constants() -> None:
+    """The division goes with its constants and their index; the product with what was loaded stays."""
+    found = tabled(Listing(program(QUOTIENTS.format(divisor="R17"))), [DoubleCall("division", 1, (5,))])
+    assert found is not None and found.anchors == (5,)
+    assert {2, 3, 4, 5, 7, 8, 9} <= set(found.members) and {1, 10, 11}.isdisjoint(found.members)
+    assert tabled(Listing(program(QUOTIENTS.format(divisor="R5"))), [DoubleCall("division", 1, (5,))]) is None

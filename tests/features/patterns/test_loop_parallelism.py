@@ -21,6 +21,7 @@ CS2R R10, SRZ
 IMAD.WIDE R2, R0, 0x4, R2
 LDG.E R6, desc[UR4][R2.64]
 IADD3 R0, R0, 0x80, RZ
+IADD3 R2, R2, 0x200, RZ
 {body}
 ISETP.GE.AND P0, PT, R0, 0x8000, PT
 @!P0 BRA 0x50
@@ -140,9 +141,7 @@ def test_a_walk_over_a_tree_is_shared_only_by_its_outer_loop() -> None:
     assert all(not shareable(code, n) for depth, n in depths.items() if depth > 1)
 
 
-@pytest.mark.parametrize(
-    ("second", "items"), [("desc[UR4][R8.64]", 8.0), ("desc[UR4][R2.64+0x4000]", 16.0)]
-)
+@pytest.mark.parametrize(("second", "items"), [("desc[UR4][R8.64]", 8.0), ("desc[UR4][R2.64+0x4000]", 16.0)])
 def test_loads_of_one_array_are_items_of_an_unrolled_loop_those_of_several_are_one(second: str, items: float) -> None:
     """A loop without counts is taken to run eight times."""
     listed = program(LOOP.format(body=f"LDG.E R7, {second}\nFFMA R10, R6, R7, R10"))

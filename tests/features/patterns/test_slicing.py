@@ -43,6 +43,24 @@ DIVISION = """
 0x100 EXIT
 """
 SEQUENCE = range(6, 12)
+# y is 1 where x is 1, else a polynomial, or a sum where x is too large; then z is stored, for another reason.
+CHOSEN = """
+0x0 LDC.64 R10, c[0x0][0x210]
+0x10 LDG.E R5, desc[UR6][R10.64]
+0x20 FSETP.NEU.AND P0, PT, R5, 1, PT
+0x30 MOV R4, 0x3f800000
+0x40 @!P0 BRA 0xa0
+0x50 FSETP.GTU.AND P1, PT, |R5|, +INF , PT
+0x60 @P1 BRA 0x90
+0x70 FFMA R4, R5, R5, 0.5
+0x80 BRA 0xa0
+0x90 FADD R4, R5, R5
+0xa0 ISETP.NE.AND P2, PT, R9, RZ, PT
+0xb0 @!P2 BRA 0xd0
+0xc0 STG.E desc[UR6][R12.64], R9
+0xd0 STG.E desc[UR6][R10.64], R4
+0xe0 EXIT
+"""
 # v ^= v << 13; v ^= v >> 17; v ^= v << 5; n rounds between a load and a store
 HASH = """
 0x0 LDC R1, c[0x0][0x28]
@@ -73,6 +91,15 @@ HASH = """
 0x190 STG.E desc[UR6][R2.64], R7
 0x1a0 EXIT
 """
+
+
+def test_branches_that_choose_nothing_else_go_too() -> None:
+    """With the polynomial and the sum both ways are empty, so their branches go, and the tests; a way on which
+    something is stored stays."""
+    code = Listing(program(CHOSEN))
+    assert {2, 4, 5, 6} <= set(dying(code, [7, 9]))
+    assert {10, 11}.isdisjoint(dying(code, [7, 9]))
+    assert {4, 6}.isdisjoint(dying(code, [7])), "the other way still does something"
 
 
 def test_pointers_that_a_loop_carries_go_in_a_ring() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters, Kernel
-from kscope.rules._shared.idle_warps import sms_without_work
+from kscope.rules._shared.blocks.idle_warps import sms_without_work
 from kscope.rules.registry import rule
 
 GetFacts = Callable[[str], Facts]
