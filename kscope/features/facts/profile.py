@@ -44,7 +44,7 @@ class ProfileFacts:
         """Share of the sectors that global accesses touch, 0..1; by executions where sectors were not counted."""
         return demands.sectors_share(self._code, members)
 
-    def wider_blocks(self, walk: Walk, block: Sequence[int], factor: float) -> float:
+    def wider_blocks(self, walk: Walk, block: tuple[int, ...], factor: float) -> float:
         """Share of a thread's path (`facts.estimate.latency_floor.walk`) that is left where a block has `factor` times
         the threads, for the loops whose rounds it deals out to them; block: its shape now."""
         from kscope.features.profile import dealt_rounds
@@ -111,7 +111,7 @@ class ProfileFacts:
         """Warps of the launch (`warps` in all) that have no data; None where that cannot be proved."""
         return idle(self._code, warps)
 
-    def items(self, block: Sequence[int], warps: int, walk: Walk) -> Items | None:
+    def items(self, block: tuple[int, ...], warps: int, walk: Walk) -> Items | None:
         """The items that blocks deal out to their threads; block: its shape, warps: of the launch, walk:
         `facts.estimate.latency_floor.walk`. None where threads have other work."""
         return block_items.items(self._code, block, warps, walk)

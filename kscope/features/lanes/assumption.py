@@ -32,6 +32,7 @@ class Assumption:
         self.later, self.along = later, along
         warps = max(1, block[0] * block[1] * block[2] // LANES)
         self.warp = warps - 1 if last else (seed - 1) % warps
+        self._numbers: dict[object, int] = {}
 
     def round(self, loop: int) -> int:
         """The round of a loop, 0 to 3, that its values are taken in."""
@@ -39,6 +40,12 @@ class Assumption:
 
     def number(self, key: object) -> int:
         """The invented value of something uniform: the same for the same key."""
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = self._invented(key)
+        return known
+
+    def _invented(self, key: object) -> int:
         x = 0x811C9DC5 ^ (self.seed * 0x9E3779B1)
         for c in repr(key):
             x = ((x ^ ord(c)) * 0x01000193) & MASK

@@ -14,7 +14,7 @@ from itertools import pairwise
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES, MASK, Value
 from kscope.features.lanes.values import Lanes
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 
 SEEDS = (1, 2)
 BLOCKS = {"x": "SR_CTAID.X", "y": "SR_CTAID.Y", "z": "SR_CTAID.Z"}
@@ -160,12 +160,16 @@ def _difference(before: Value, after: Value) -> int | None:
     return None if steps else step - (1 << 32) if step >= HALF else step
 
 
+@once_per_code
+def _shared_worlds(code: Listing, shape: tuple[int, int, int]) -> list[Lanes]:
+    return [Lanes(code, Assumption(seed, shape, scattered=True, opaque=True)) for seed in SEEDS]
+
+
 def lane_stride(code: Listing, index: int, block: Sequence[int]) -> int | None:
     """Bytes between what neighbouring lanes access, the smallest that occurs; None where the code does not tell."""
     found = set()
-    for seed in SEEDS:
-        shape = (block[0], block[1], block[2])
-        address = Lanes(code, Assumption(seed, shape, scattered=True, opaque=True)).address(index)
+    for world in _shared_worlds(code, (block[0], block[1], block[2])):
+        address = world.anew().address(index)
         if not isinstance(address, tuple):
             return None
         gaps = {abs(b - a) for a, b in pairwise(address)} - {0}

@@ -39,6 +39,11 @@ class Lanes:
         self._addresses: dict[tuple[int, int], Value] = {}
         self._depth = self._steps = 0
 
+    def anew(self) -> Lanes:
+        """The same with its whole budget: what was found for one question is known to the next."""
+        self._steps = 0
+        return self
+
     @property
     def warp(self) -> int:
         """Which warp of its block it is."""

@@ -12,24 +12,25 @@ from collections.abc import Iterator, Sequence
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.values import Lanes
 from kscope.features.patterns.loop_parallelism import trips
-from kscope.features.sass.listing import Listing
+from kscope.features.sass.listing import Listing, once_per_code
 from kscope.features.sass.warp_simulation import Walk
 from kscope.isa.families import family
 
 UNROLLED = (1, 2, 4, 8)  # rounds that the compiler makes one
-_SUMS = family("sum")
+_SUMS = family("whole_number_sum")
 
 
-def dealt(code: Listing, block: Sequence[int]) -> dict[int, float]:
+@once_per_code
+def dealt(code: Listing, block: tuple[int, ...]) -> dict[int, float]:
     """Rounds, by loop (number in the flow graph), of the loops that are dealt out; block: its shape (x, y, z)."""
-    given = Assumption(1, (block[0], block[1], block[2]))
+    lanes = Lanes(code, Assumption(1, (block[0], block[1], block[2])))
     sizes = {n * u for n in (block[0], block[0] * block[1] * block[2]) for u in UNROLLED}
     out = {}
     for number in range(len(code.cfg.loops)):
         body = code.ran(code.cfg.loop_body(number))
         if any("barrier" in code.classes[i].kind for i in body):
             continue
-        if any(_deals(code, given, i, r, sizes) for i, r in _counters(code, body)):
+        if any(_deals(code, lanes, i, r, sizes) for i, r in _counters(code, body)):
             out[number] = trips(code, number)
     return out
 
@@ -43,18 +44,17 @@ def _counters(code: Listing, body: Sequence[int]) -> Iterator[tuple[int, int]]:
                     yield i, register
 
 
-def _deals(code: Listing, given: Assumption, index: int, register: int, sizes: set[int]) -> bool:
+def _deals(code: Listing, lanes: Lanes, index: int, register: int, sizes: set[int]) -> bool:
     """A counter or pointer that starts one step apart in neighbouring lanes and goes on by a block of steps; or one
     that is the same for all, to which each lane then adds its own number."""
-    lanes = Lanes(code, given)  # each with a budget of its own
-    others = (lanes.source(index, o) for o in code[index].operands[1:] if register not in o.mentioned)
+    others = (lanes.anew().source(index, o) for o in code[index].operands[1:] if register not in o.mentioned)
     steps = {v for v in others if isinstance(v, int)}
     for p in code.defuse.producers(index, register):
-        start = lanes.made(p, register) if p != index else None
+        start = lanes.anew().made(p, register) if p != index else None
         if isinstance(start, tuple):
             return start[1] > start[0] and not steps.isdisjoint((start[1] - start[0]) * size for size in sizes)
     consumers = code.defuse.consumers(index) if not steps.isdisjoint(sizes) else ()
-    return any(_adds_lane(code, Lanes(code, given), c, register) for c in consumers)
+    return any(_adds_lane(code, lanes.anew(), c, register) for c in consumers)
 
 
 def _adds_lane(code: Listing, lanes: Lanes, index: int, register: int) -> bool:

@@ -28,6 +28,8 @@ def own_records(facts: Facts, code: Code) -> dict[int, int]:
         return {}
     found = dict[_Place, list[int]]()
     for i in code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load")):
+        if facts.profile.compact(i):
+            continue
         apart, reached = facts.lanes.stride(i), facts.addresses.grid_dimensions(i)
         if apart is not None and apart > code.classes[i].bytes and reached is not None and used <= reached:
             found.setdefault((facts.addresses.pointer(i), code.cfg.loop_of[i], apart), []).append(i)
