@@ -71,7 +71,7 @@ def test_labels_and_measurements_name_what_exists() -> None:
     assert set(told) <= set(labels)
     assert all(set(row["causes"]) <= slugs and row["ratio"] > 0 for row in told.values())
     steps = read("steps.toml")
-    assert set(steps) <= {*of["judged4"], *of["learn2"], *of["judged5"]}
+    assert set(steps) <= {name for half in LATER[2:] for name in of[half]}
     for row in [*measured.values(), *(step for rows in steps.values() for step in rows.values())]:
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
