@@ -1,7 +1,7 @@
 """Build public CUDA programs, run them under their own checkers, time their hot kernels and profile one launch of each.
 
     python tools/field/capture.py REPORTS [--hecbench CHECKOUT] [--rodinia CHECKOUT] [--half learn] [--first 56]
-    python tools/field/capture.py REPORTS --variants FOLDER ...     (time optimised versions beside the originals)
+    python tools/field/capture.py REPORTS --variants FOLDER [FOLDER] ...     (time versions beside the originals)
 
 Needs nvcc, ncu and a GPU whose counters may be read; imports the standard library alone. CHECKOUT is the user's copy of
 zjin-lcf/HeCBench or Jokeren/GPA-Benchmark, read only: a program is built in a copy of its folder. REPORTS receives
@@ -9,8 +9,8 @@ zjin-lcf/HeCBench or Jokeren/GPA-Benchmark, read only: a program is built in a c
 kernel's launches and their time (`us`: the median of single-pass measurements, clocks and caches as they are).
 
 FOLDER holds <name>/ with the files that replace those of the program of that name, and variant.json: `change` (the step
-in words) and, where they differ from the program's, `kernel` (its new function), `skip` (launches of it before those
-that are timed) and `run` (the command, then of both versions). Rows go to REPORTS/variants.json.
+in words), `causes` and, where they differ from the program's, `kernel` (its new function), `skip` (launches of it
+before those that are timed) and `run` (the command, then of both versions). Rows go to REPORTS/variants.json.
 """
 
 from __future__ import annotations
@@ -215,39 +215,59 @@ def prepare(program: Program) -> bool:
 
 
 def time_variants(originals: list[Program], args: argparse.Namespace, make: Any, device: str) -> None:
-    """Originals and their optimised versions: checked side by side, timed one after another."""
+    """Originals and their optimised versions: built and checked side by side, timed one after another. An original that
+    several folders have a version of is timed once for each command."""
     known = {r["program"]: r for r in json.loads((args.reports / "manifest.json").read_text())["rows"]}
-    variants = {p.name: make(p.name, "variant") for p in originals}
-    specs = {p.name: json.loads((args.variants / p.slug / "variant.json").read_text()) for p in originals}
-
-    def ready(p: Program) -> None:
-        v = variants[p.name]
-        v.copy(args.variants / p.slug)
-        alone = args.cold and "run" not in specs[p.name]
-        if (alone or prepare(p)) and v.build():
-            p.run_command = v.run_command = specs[p.name].get("run", v.run_command)
-            v.row |= outcome(v.shell(v.run_command or "", args.limit))
-
+    changed = [
+        Changed(p, make(p.name, folder.name), folder)
+        for folder in args.variants for p in originals if (folder / p.slug).is_dir()
+    ]  # fmt: skip
+    alone = [one for one in changed if args.cold and "run" not in one.spec]
+    with concurrent.futures.ThreadPoolExecutor(args.jobs * 2) as pool:
+        needed = {one.original.name: one.original for one in changed if one not in alone}
+        list(pool.map(prepare, needed.values()))
+        list(pool.map(lambda one: one.build(), changed))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        list(pool.map(ready, originals))
-    rows = []
-    for p in originals:
-        v, spec, old = variants[p.name], specs[p.name], known[p.name]
-        row = {"program": p.name, "kernel": old["function"], "change": spec["change"], "check": v.row.get("check")}
+        list(pool.map(lambda one: one.check(args.limit), changed))
+    rows, times = [], dict[Any, float | None]()
+    for one in changed:
+        p, v, spec, old = one.original, one.version, one.spec, known[one.original.name]
+        row = {"program": p.name, "version": one.folder.name, "kernel": old["function"], "change": spec["change"]}
+        row |= {"causes": spec.get("causes", []), "check": v.row.get("check")}
         faults = p.row.get("fault") or v.row.get("fault")
         if faults:
             row["fault"] = faults
         else:
-            function, skip = old["function"], spec.get("skip", old["skip"])
-            cold = args.cold and "run" not in spec
-            before = None if cold else p.time(args.limit, function, skip)
-            after = (v.time_cold if cold else v.time)(args.limit, spec.get("kernel", function), skip)
-            row |= {"before_us": before, "after_us": after, "cold": cold, "said": v.row.get("said", "")}
-            if before and after:
-                row["ratio"] = round(before / after, 3)
+            skip, cold = spec.get("skip", old["skip"]), one in alone
+            asked = (p.name, v.run_command, skip)
+            if not cold and asked not in times:
+                p.run_command = v.run_command
+                times[asked] = p.time(args.limit, old["function"], skip)
+            after = (v.time_cold if cold else v.time)(args.limit, spec.get("kernel", old["function"]), skip)
+            row |= {"before_us": None if cold else times[asked], "after_us": after, "cold": cold}
+            row |= {"said": v.row.get("said", "")}
+            if row["before_us"] and after:
+                row["ratio"] = round(row["before_us"] / after, 3)
         rows.append(row)
         print(row, flush=True)
         write(args.reports / "variants.json", {"device": device, "rows": rows})
+
+
+class Changed:
+    """One optimised version of a program: its files, and what variant.json says of them."""
+
+    def __init__(self, original: Program, version: Program, folder: Path) -> None:
+        self.original, self.version, self.folder = original, version, folder
+        self.spec: dict[str, Any] = json.loads((folder / original.slug / "variant.json").read_text())
+
+    def build(self) -> None:
+        self.version.copy(self.folder / self.version.slug)
+        if self.version.build():
+            self.version.run_command = self.spec.get("run", self.version.run_command)
+
+    def check(self, limit_s: float) -> None:
+        if "fault" not in self.version.row:
+            self.version.row |= outcome(self.version.shell(self.version.run_command or "", limit_s))
 
 
 def write(path: Path, content: Any) -> None:
@@ -266,7 +286,7 @@ def main() -> None:
     parser.add_argument("--labelled", action="store_true", help="profile the first launch of the labels' kernels")
     parser.add_argument("--limit", type=float, default=60, help="seconds one run may take")
     parser.add_argument("--deadline", type=float, default=3600, help="seconds after which no capture starts")
-    parser.add_argument("--variants", type=Path, help="folder of optimised versions to time")
+    parser.add_argument("--variants", type=Path, nargs="+", help="folders of optimised versions to time")
     parser.add_argument("--cold", action="store_true", help="time variants alone, as the originals' reports were")
     args = parser.parse_args()
     named = {"hecbench": args.hecbench, "rodinia": args.rodinia}
@@ -286,12 +306,11 @@ def main() -> None:
             return Program(name, checkouts, plans, arch, Path(work) / under)
 
         if args.variants:
-            args.variants = args.variants.resolve()
+            args.variants = [folder.resolve() for folder in args.variants]
             originals = [make(n) for n in chosen(args.half, 10_000, args.only, checkouts)]
             known = json.loads((args.reports / "manifest.json").read_text())["rows"]
             named = {r["program"] for r in known if "report" in r}
-            changed = [p for p in originals if p.name in named and (args.variants / p.slug).is_dir()]
-            time_variants(changed, args, make, device)
+            time_variants([p for p in originals if p.name in named], args, make, device)
         else:
             capture_all([make(n) for n in chosen(args.half, args.first, args.only, checkouts)], args, device)
 
