@@ -17,7 +17,7 @@ PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() 
 CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if fixed in _TABLES}
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
 UNNAMED: dict[str, str] = {
-    "blend.alias": "more loads in flight gain 1.17x, but its L2 is too busy for LAT302 to speak",
+    "peaks.clipped": "neighbours load its windows again, but clamped indices fill the integer pipe, not L1 (CMP205)",
 }
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {
@@ -25,6 +25,8 @@ REMAINS: dict[str, str] = {
     "picked_norms.one_lane": "32 lanes issue their copies one after the other",
     "fft1024.packed": "the padded version still has conflicts at one stride",
     "autocorr.lag_by_lag": "the better version still loads both factors from L1",
+    "dwconv.one": "four outputs a thread need half a window each; more rows a thread need less",
+    "force.alone": "a quarter of the threads that the device holds: more lanes a point",
 }
 """Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""
 REGIMES: dict[str, str] = {}

@@ -16,8 +16,11 @@ from kscope.features.patterns.dependency_chains import rings
 from kscope.features.patterns.exchanges import until
 from kscope.features.sass.graph import reached
 from kscope.features.sass.listing import Listing
+from kscope.isa.families import family
 from kscope.model.operand import memory_operand
 
+_SHUFFLES, _BARRIERS = family("lane_shuffle"), family("block_barrier")
+_SHIFTS, _PRODUCTS = family("funnel_shift"), family("whole_number_sum")
 LANES = 5  # halvings of a warp
 SPARED = 1  # halvings that a thread does by itself, on two values, before the first round
 
@@ -34,7 +37,7 @@ def warp_trees(code: Listing) -> frozenset[int]:
     """Executed shuffles and arithmetic of trees over the lanes of each warp, where all that the code stores to shared
     memory comes from them, by some lanes, and a barrier follows; none where it keeps anything else there, a tile that
     the block needs together."""
-    shuffles = _ran(code, code.where(lambda ins, op: ins.opcode == "SHFL"))
+    shuffles = _ran(code, code.where(lambda ins, op: ins.opcode in _SHUFFLES))
     far = {o.value for i in shuffles for o in code[i].operands if o.kind == "integer"}
     if not far.issuperset(1 << step for step in range(LANES)):
         return frozenset()
@@ -49,7 +52,7 @@ def warp_trees(code: Listing) -> frozenset[int]:
 
 def _of_the_tree(code: Listing, tree: Iterable[int], stores: list[int]) -> bool:
     """Whether all stores are of the tree's results, by some lanes, and a barrier follows."""
-    barriers = set(_ran(code, code.where(lambda ins, op: ins.opcode == "BAR")))
+    barriers = set(_ran(code, code.where(lambda ins, op: ins.opcode in _BARRIERS)))
     alone = all(code[i].guard is not None and until(code, i, barriers)[1] for i in stores)
     return alone and {j for i in tree for j in code.defuse.consumers(i)}.issuperset(stores)
 
@@ -68,7 +71,7 @@ def _looped(code: Listing, number: int, halvings: float) -> bool:
     ways, makes fewer on average, and most of its rounds are not within a warp."""
     cfg, loop = code.cfg, code.cfg.loops[number]
     inside = loop.instructions
-    ran = [i for i in inside if code[i].opcode == "BAR" and code.executed[i] > 0]
+    ran = [i for i in inside if code[i].opcode in _BARRIERS and code.executed[i] > 0]
     if not loop.innermost or not ran or not _exchange(code, inside):
         return False
     outside = [p for p in cfg.blocks[loop.header].predecessors if p not in loop.blocks]
@@ -82,7 +85,7 @@ def _looped(code: Listing, number: int, halvings: float) -> bool:
 def _unrolled(code: Listing, halvings: float) -> set[int]:
     """Rounds of straight code: from each barrier to the next one value is kept and one loaded from a fixed distance,
     and the distances are each twice the one before, from the block's down to the warp's at least."""
-    barriers = {i for i in range(len(code)) if code[i].opcode == "BAR" and code.executed[i] > 0}
+    barriers = {i for i in range(len(code)) if code[i].opcode in _BARRIERS and code.executed[i] > 0}
     rounds: dict[int, set[int]] = {}
     for b in barriers:
         passed = until(code, b, barriers)[0]
@@ -122,5 +125,5 @@ def _distance(code: Listing, members: set[int]) -> int:
 def _by_one(code: Listing, index: int) -> bool:
     """A value doubled or halved."""
     ins = code[index]
-    by = {"SHF": 1, "USHF": 1, "IMAD": 2}.get(ins.opcode)
-    return by is not None and (ins.opcode != "IMAD" or "SHL" in ins.mods) and any(o.equals(by) for o in ins.operands)
+    by = 1 if ins.opcode in _SHIFTS else 2 if ins.opcode in _PRODUCTS and "SHL" in ins.mods else None
+    return by is not None and any(o.equals(by) for o in ins.operands)

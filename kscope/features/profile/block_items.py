@@ -23,7 +23,6 @@ from kscope.features.profile import demands
 from kscope.features.profile.code import Code
 from kscope.features.profile.dealt_rounds import dealt
 from kscope.features.sass.columns import total
-from kscope.features.sass.listing import once_per_code
 from kscope.features.sass.slices import address_origins, pointer
 from kscope.features.sass.warp_simulation import Walk
 from kscope.isa.families import family
@@ -62,7 +61,6 @@ class Items(Struct, frozen=True):
         return 1 + self.path * (self.rounds(threads) / self.rounds(self.threads) - 1)
 
 
-@once_per_code
 def items(code: Code, block: tuple[int, ...], warps: int, walk: Walk | None) -> Items | None:
     """block: its shape; warps: of the launch. None where blocks deal nothing out, or not only that."""
     threads = block[0]

@@ -76,6 +76,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, de
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
+OTHERS = ("not_selected", "math_pipe_throttle", "dispatch_stall")  # waits for the turn of other warps
 
 
 class SmallGrid(CounterRule):
@@ -103,6 +104,8 @@ class SmallGrid(CounterRule):
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
             return PASSED
+        if chain and (alone := self._apart(facts)).speedup > estimate.speedup:
+            estimate = alone
         estimate = up_to(estimate, facts.estimate.overlap(factor)) if chain else estimate  # a method of shorter chains
         widest, estimate = widest_blocks(facts, factor, estimate)
         none = "block" if idle == launch.idle_sms else "warp with work"
@@ -174,6 +177,13 @@ class SmallGrid(CounterRule):
                 ways.append(f"smaller blocks{' alone' if alone else ''}, to reach idle SMs")
         ways.append("several problems a launch")
         return "; ".join(ways), not_
+
+    def _apart(self, facts: Facts) -> Estimate:
+        """Chains that nobody can share, spread over SMs that have none: no warp then waits for another's turn. As many
+        of them still share a scheduler as SMs had work before."""
+        launch, stalls = facts.counters.launch, facts.counters.stalls
+        crowded = sum(map(stalls.of, OTHERS)) if launch.warps_per_block > 1 else 0.0
+        return facts.estimate.relieve(crowded, 1 - launch.idle_sms / launch.sms, {})
 
     def _waits(self, facts: Facts) -> bool:
         """All SMs work: more warps help only where those of now wait, and do not stand in line for the issue slot."""

@@ -26,8 +26,8 @@ def test_barriers_without_a_finding(
 
 
 def test_the_note_is_part_of_the_analysis(diagnosis: Callable[[str], KernelAnalysis]) -> None:
-    (note,) = [n for n in diagnosis("scale_add.device_input").notes if n.startswith("Unexplained")]
-    assert "wait for long scoreboard" in note and "FFMA R11, R11, R0, 1" in note
+    (note,) = [n for n in diagnosis("paged_kv.chunks").notes if n.startswith("Unexplained")]
+    assert "wait for long scoreboard" in note and "STG.E.128 desc[UR4][R2.64], R4" in note
 
 
 @pytest.mark.parametrize("case", ["dram_bound.triad", "divergence.fast", "ws_gemm.best"])

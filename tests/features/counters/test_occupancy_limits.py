@@ -18,7 +18,7 @@ def test_occupancy_is_what_nvidia_says(case: str, kernel: Callable[[str], Kernel
     one = kernel(case)
     launch, metrics = one.launch, one.metrics
     shared = launch.shared_static + launch.shared_dynamic
-    found = pressure(one.device.sm, launch.registers, launch.threads, "launch", shared)
+    found = pressure(one.device.sm, launch.registers, launch.threads, "launch", shared, launch.carved)
     theirs = metrics.get("sm__maximum_warps_per_active_cycle_pct")
     assert found is not None and theirs is not None
     assert 100 * found.warps / found.warps_max == pytest.approx(theirs)

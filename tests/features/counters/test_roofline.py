@@ -42,16 +42,16 @@ def test_intensity_and_ridge(case: str, facts: Callable[[str], Facts]) -> None:
 @pytest.mark.parametrize("case", [c for c in reports.chosen_cases() if c != "launch_bound.tiny"])
 def test_peaks_of_the_chip(case: str, facts: Callable[[str], Facts]) -> None:
     """H200: 4.8 TB/s of HBM3e, H100: 3.35. 132 SMs of 128 FP32 lanes at the clock of the capture: at most
-    1.98 GHz (noise: 3 % in kernels of microseconds, 5 % where cycles and time were counted in passes of their own)."""
+    1.98 GHz (noise: 3 % in kernels of microseconds, 7 % where cycles and time were counted in passes of their own)."""
     point = facts(case).counters.roofline
     assert point is not None
     h100 = "H100" in facts(case).kernel.device.name
     assert point.bandwidth == pytest.approx(3.35e12 if h100 else 4.8e12, rel=0.01)
     for ceiling in point.ceilings:
         if ceiling.precision == "fp32":
-            assert 132 * 128 * 2 * 1.0e9 < ceiling.peak <= 132 * 128 * 2 * 1.98e9 * 1.06
+            assert 132 * 128 * 2 * 1.0e9 < ceiling.peak <= 132 * 128 * 2 * 1.98e9 * 1.07
         if ceiling.precision == "fp64":
-            assert 132 * 64 * 2 * 1.0e9 < ceiling.peak <= 132 * 64 * 2 * 1.98e9 * 1.06
+            assert 132 * 64 * 2 * 1.0e9 < ceiling.peak <= 132 * 64 * 2 * 1.98e9 * 1.07
         assert 0 < ceiling.flops <= ceiling.peak
     assert 0 < point.share_of_roof <= 1
 
