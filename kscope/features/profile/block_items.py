@@ -13,7 +13,7 @@ memory is met on the way through barriers and shuffles, and no other loop comput
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 

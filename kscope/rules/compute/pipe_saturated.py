@@ -67,6 +67,7 @@ FIXES = {
     "xu": "polynomials on the FMA pipe for a part of the functions, fewer of them, a table",
     "fp64": "FP32 or tensor-core FP64 where the precision allows",
 }
+QUEUES = ("not_selected", "math_pipe_throttle", "dispatch_stall", "mio_throttle")  # for a turn on a pipe or a slot
 OFF_CHIP = ("global", "generic", "local")
 CACHED = {"l1": ("shared", "dshared", *OFF_CHIP), "l2": ("dshared", *OFF_CHIP)}  # spaces whose accesses load the cache
 PIPES = ("tensor", "fma", "fp64", "alu", "xu", "issue", "l2", "l1")
@@ -88,8 +89,10 @@ class PipeSaturated(CounterRule):
         sp = facts.specialized.pipeline
         if sp is not None and full.name == "tensor" and sp.loss is not None and sp.loss.steady > LEFT:
             return PASSED  # its timeline shows what it still loses between its plateaus
-        if full.load < NEAR or not facts.specialized.held_up(full.name):
+        if not facts.specialized.held_up(full.name):
             return PASSED
+        if full.load < NEAR:
+            return self._used(facts, full)
         if full.name == "l2" and full.named < TOLD:
             return PASSED  # a counter that nobody explains says busy, all of L2's ports have room
         code = facts.code
@@ -112,6 +115,34 @@ class PipeSaturated(CounterRule):
             severity="major",
         )
         return structs.replace(found, roof=full.name)
+
+
+    def _used(self, facts: Facts, unit: Unit) -> Outcome:
+        """A pipe that is not full, but works more than any other unit while warps queue for it or for the issue slot:
+        fewer of its instructions are what makes the kernel shorter, how much nobody can tell from here."""
+        stalls = facts.counters.stalls
+        queued = stalls.of("selected", *QUEUES)
+        most = max((share for reason, share in stalls.waiting() if reason not in QUEUES), default=0.0)
+        named = unit.load >= facts.constants.full_unit or (unit.load >= facts.constants.used_unit and queued > most)
+        if unit.regime != "compute" or not named:
+            return PASSED
+        code = facts.code
+        return self.finding(
+            title=f"The {unit.title} is used more than any other unit",
+            why=(
+                f"{unit.title} {percent(unit.busy)} busy, and {percent(queued)} of warp time is work or waiting for a "
+                "turn: fewer or cheaper instructions there shorten the kernel."
+            ),
+            fix=FIXES.get(unit.name, "fewer or cheaper operations, packed or tensor instructions, a smaller type"),
+            evidence=[
+                measured(facts, unit.parts[0].metric),
+                derived("warp time at work or queued", queued, "", "stall reasons"),
+            ],
+            locations=[] if code is None else _users(code, unit.name),
+            confidence=0.5,
+            regime=unit.regime,
+            severity="minor",
+        )
 
 
 def _memorys(facts: Facts) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
-from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
+from kscope.features.facts import CHAIN, LAUNCH, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.blocks.idle_warps import meanwhile, sms_without_work
 from kscope.rules._shared.blocks.wider_blocks import wider_blocks
@@ -76,6 +76,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, de
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
+ALONE = " What one thread does is a chain as long as the kernel, without a loop that others could share."
 OTHERS = ("not_selected", "math_pipe_throttle", "dispatch_stall")  # waits for the turn of other warps
 
 
@@ -102,7 +103,8 @@ class SmallGrid(CounterRule):
         if wider is not None and wider.speedup > estimate.speedup:
             return self._widened(facts, capacity, wider, times)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
-        if estimate.speedup < 1.05 and not (chain and idle > launch.sms // 4):
+        stuck = estimate.capped_by in (CHAIN, LAUNCH)  # nothing is gained by splitting it: others find room beside it
+        if estimate.speedup < 1.05 and not (stuck and idle > launch.sms // 4):
             return PASSED
         if chain and (alone := self._apart(facts)).speedup > estimate.speedup:
             estimate = alone
@@ -118,7 +120,7 @@ class SmallGrid(CounterRule):
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=f"{empty}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain)}",
+            why=f"{empty}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain) or (ALONE if stuck else '')}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),

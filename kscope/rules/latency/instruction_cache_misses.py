@@ -62,10 +62,13 @@ Kernel Profiling Guide, stall reason no_instruction; Jia et al., arXiv 1804.0682
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, total
+from kscope.features.facts import Code, Column, Facts, total
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 BYTES = 16  # an instruction
+HALF = 0.5  # of the waits
+STRAIGHT = 128 << 10  # bytes of the last cache before L2 (Jia et al.): code that runs once has to come through it
+STRAIGHTENED = "repeated code as loops and functions (no full unrolling, __noinline__): less code for the same work"
 
 
 class InstructionCacheMisses(ProfiledRule):
@@ -81,25 +84,36 @@ class InstructionCacheMisses(ProfiledRule):
         if share < 0.08 or facts.counters.launch.outside > 0.4:
             return PASSED
         waits = code.stall.get("no_instructions")
-        loops = sorted(
-            code.cfg.loops, key=lambda lp: -(total(waits, lp.instructions) if waits is not None else 0.0)
-        )
-        size = len(loops[0].instructions) * BYTES if loops else len(code) * BYTES
-        if size < 8 << 10:
+        size, looped = _hot_code(code, waits)
+        if size < (8 << 10 if looped else STRAIGHT):
             return PASSED  # fits every level: the misses are the first touch
+        what = "the hot loop is" if looped else "the warps go through"
+        way = "unroll less, keep rare paths out of line, fewer template variants in the loop"
         hot = code.hottest(range(len(code)), waits)[:3] if waits is not None else []
         return self.finding(
             why=(
-                f"{percent(share)} of warp time waits for instructions; the hot loop is {size / 1024:.0f} KiB of code."
+                f"{percent(share)} of warp time waits for instructions; {what} {size / 1024:.0f} KiB of code"
+                f"{'' if looped else ', most of it once'}."
             ),
-            fix="unroll less, keep rare paths out of line, fewer template variants in the loop",
+            fix=way if looped else STRAIGHTENED,
             pulls=["-unrolling"],
             evidence=[
                 derived("warp time waiting for instructions", share, "", "stall reason no_instruction"),
-                derived("bytes of the hot loop", size, "byte", "16 an instruction"),
+                derived(f"bytes of the hot {'loop' if looped else 'code'}", size, "byte", "16 an instruction"),
                 measured(facts, "sm__icc_request_hit_rate.pct"),
             ],
             locations=[code.location(i) for i in hot],
             estimate=facts.estimate.relieve(share, 0.05, {}),
             confidence=0.7 if size > 32 << 10 else 0.5,
         )
+
+
+def _hot_code(code: Code, waits: Column | None) -> tuple[int, bool]:
+    """Bytes of the code that warps wait in, and whether it is a loop: the smallest loop that has half of the waits, or
+    all that runs."""
+    loops = sorted(code.cfg.loops, key=lambda lp: len(lp.instructions))
+    every = total(waits, range(len(code))) if waits is not None else 0.0
+    for loop in loops:
+        if waits is not None and total(waits, loop.instructions) >= HALF * every > 0:
+            return len(loop.instructions) * BYTES, True
+    return len(code.ran(range(len(code)))) * BYTES, False
