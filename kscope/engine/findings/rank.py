@@ -12,6 +12,7 @@ from kscope.model.contract.analysis import Finding, Severity
 
 ROOFS = ("MEM107", "CMP208")
 """Findings that say the kernel is at its roof: they lead where nothing else pays."""
+PIPE = "CMP208"
 GRID = "GRD401"
 SAME_WAITS = frozenset({"LAT301", "LAT302", "LAT303", "GRD401", "GRD405"})
 """Findings whose fixes all keep more work in flight: what one of them hides, the others cannot hide again."""
@@ -36,6 +37,11 @@ def severity(finding: Finding) -> Severity:
     if gain < 1.03:
         return "minor" if one_chain(finding) else "info"
     return "critical" if gain >= 2 else "major" if gain >= 1.25 else "minor"
+
+
+def at_roof(finding: Finding) -> bool:
+    """Whether it says that the kernel is at its roof. A pipe that leads without being full is none."""
+    return finding.code in ROOFS and (finding.code != PIPE or finding.severity != "minor")
 
 
 def one_chain(finding: Finding) -> bool:
@@ -81,7 +87,7 @@ def ranked(found: Iterable[Finding]) -> list[Finding]:
     roofs = [f.roof for f in findings if f.roof]
 
     def key(f: Finding) -> tuple[int, float, str]:
-        limit = f.code in ROOFS or one_chain(f)
+        limit = at_roof(f) or one_chain(f)
         first = 0 if lowers(f, roofs) else 1 if limit else 2
         group = 3 if f.severity == "info" else 2 if paying else first
         return group, -worth(f), f.code

@@ -48,7 +48,7 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
     roof has none, nor one of specialised warps: those wait by design, and the pipeline says for what."""
     told = list(findings)
     codes = {f.code for f in told if f.severity != "info"}
-    if any(f.code in AT_THE_ROOF for f in told) or facts.specialized.pipeline is not None:
+    if any(f.code in AT_THE_ROOF and f.severity != "minor" for f in told) or facts.specialized.pipeline is not None:
         return []
     out = []
     whole = "all samples" if facts.counters.stalls.samples else "the time of warps is a"

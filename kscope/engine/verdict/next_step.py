@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.engine.findings.rank import PAYS, ROOFS, one_chain, pays
+from kscope.engine.findings.rank import PAYS, at_roof, one_chain, pays
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
 from kscope.model.contract.next_step import UNHEARD, WRITTEN
@@ -67,7 +67,7 @@ def next_step(
     """findings: ranked. problem: what the kernel was to solve, where that was named."""
     roof = _roof(facts, findings)
     dark = blind.much or (blind.unsampled and roof is None)
-    fault = next((f for f in findings if _counts(f, at_roof=dark or roof is not None)), None)
+    fault = next((f for f in findings if _counts(f, roofed=dark or roof is not None)), None)
     if fault is not None and (not dark or fault.confidence >= SURE):
         return _go_on(fault)
     if dark:
@@ -85,20 +85,20 @@ def next_step(
     return _below_every_roof(findings, room)
 
 
-def _counts(finding: Finding, *, at_roof: bool) -> bool:
+def _counts(finding: Finding, *, roofed: bool) -> bool:
     """A finding without a figure counts by its severity: wrong results, mostly."""
-    if finding.code in ROOFS or one_chain(finding):
+    if at_roof(finding) or one_chain(finding):
         return False
     if finding.estimate is None:
         return finding.severity in ("critical", "major")
-    return pays(finding) if at_roof else finding.severity != "info"
+    return pays(finding) if roofed else finding.severity != "info"
 
 
 def _roof(facts: Facts, findings: Sequence[Finding]) -> str | None:
     """The roof that the kernel is at, in words; None below every roof."""
     candidates = (facts.counters.busiest, facts.counters.units.get("l2"))
     unit = max((u for u in candidates if u is not None), key=lambda u: u.load, default=None)
-    said = any(f.code in ROOFS for f in findings)
+    said = any(at_roof(f) for f in findings)
     if unit is None or not (said or (facts.specialized.pipeline is None and unit.load >= NEAR)):
         return None
     return f"{unit.title} at {percent(unit.load)} of what kernels attain"

@@ -2,7 +2,8 @@
 
 ## What it does
 
-Says that the kernel is at a roof inside the chip: which pipe or cache, and what feeds it.
+Says that the kernel is at a roof inside the chip: which pipe or cache, and what feeds it. A pipe that is not full but
+works more than any other unit, while warps queue for it or for issue slots, is named as well, as a minor finding.
 
 ## Why it costs time
 
@@ -67,6 +68,8 @@ FIXES = {
     "xu": "polynomials on the FMA pipe for a part of the functions, fewer of them, a table",
     "fp64": "FP32 or tensor-core FP64 where the precision allows",
 }
+SLOTS = "More issue slots are taken than anything else"
+SHOWN = 3  # places of a pipe that is not full: all its instructions are no fault
 QUEUES = ("not_selected", "math_pipe_throttle", "dispatch_stall", "mio_throttle")  # for a turn on a pipe or a slot
 OFF_CHIP = ("global", "generic", "local")
 CACHED = {"l1": ("shared", "dshared", *OFF_CHIP), "l2": ("dshared", *OFF_CHIP)}  # spaces whose accesses load the cache
@@ -128,7 +131,7 @@ class PipeSaturated(CounterRule):
             return PASSED
         code = facts.code
         return self.finding(
-            title=f"The {unit.title} is used more than any other unit",
+            title=SLOTS if unit.name == "issue" else f"The {unit.title} is used more than any other unit",
             why=(
                 f"{unit.title} {percent(unit.busy)} busy, and {percent(queued)} of warp time is work or waiting for a "
                 "turn: fewer or cheaper instructions there shorten the kernel."
@@ -138,7 +141,7 @@ class PipeSaturated(CounterRule):
                 measured(facts, unit.parts[0].metric),
                 derived("warp time at work or queued", queued, "", "stall reasons"),
             ],
-            locations=[] if code is None else _users(code, unit.name),
+            locations=[] if code is None else _users(code, unit.name)[:SHOWN],
             confidence=0.5,
             regime=unit.regime,
             severity="minor",
