@@ -12,6 +12,7 @@ from kscope.features.profile.excess import Excess
 from kscope.features.profile.idle_threads import Idle, at_work, idle
 from kscope.features.profile.passes import single
 from kscope.features.profile.serial_sections import Alone, alone
+from kscope.features.sass.columns import total
 
 if TYPE_CHECKING:
     from kscope.features.counters.units import Demand
@@ -88,6 +89,12 @@ class ProfileFacts:
         from kscope.features.profile.alike import alike
 
         return alike(self._code)
+
+    def doubles_in_memory(self, doubles: Iterable[int]) -> float:
+        """How often FP64 arithmetic takes a double from memory or gives one to it, in warp instructions."""
+        from kscope.features.patterns.double_math import in_memory
+
+        return total(self._code.executed, in_memory(self._code, doubles))
 
     def windows(self, walks: Walks) -> list[Window]:
         """Loads whose values neighbouring threads load again: stencils, filters, moving sums. walks:

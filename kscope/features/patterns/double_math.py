@@ -25,6 +25,7 @@ COST = {"pow": 96, "log": 31, "exp": 18, "sin or cos": 17, "division": 9, "squar
 INSIDE = {"pow": ("exp", "division"), "log": ("division",)}
 """Functions that are part of another: pow is a logarithm, which divides, and an exponential."""
 
+_DATA = ("global", "shared", "generic")
 _EDGES = family("precision_edge")
 """Conversions: on their other side nothing is double."""
 
@@ -135,3 +136,15 @@ def _tied(code: Listing, seeds: list[int]) -> set[int]:
         found.update(new)
         inner += [p for p in new if not ends(p)]
     return found
+
+
+def in_memory(code: Listing, doubles: Iterable[int]) -> list[int]:
+    """Those of the FP64 instructions that take a double from memory or give one to it: data of that type."""
+    out = []
+    for i in doubles:
+        behind = (code.classes[p] for ps in code.defuse.sources(i).values() for p in ps)
+        ahead = (code.classes[c] for c in code.defuse.consumers(i))
+        taken = any(op.access == "load" and op.space in _DATA for op in behind)
+        if taken or any(op.access == "store" and op.space in _DATA for op in ahead):
+            out.append(i)
+    return out

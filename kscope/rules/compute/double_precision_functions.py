@@ -98,7 +98,8 @@ class DoublePrecisionFunctions(ProfiledRule):
         calls = facts.patterns.double_calls
         double = code.ran(code.where(lambda ins, op: ins.opcode in DOUBLE))
         done, turns = total(code.executed, double), total(code.executed, facts.patterns.widened[0])
-        if not calls or turns * SELDOM >= done or _made_up(calls, done) < MOSTLY:
+        accident = turns * SELDOM >= done and facts.profile.doubles_in_memory(double) < turns
+        if not calls or accident or _made_up(calls, done) < MOSTLY:
             return PASSED
         region = facts.patterns.of_doubles(double)
         share = code.blamed_share(region)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from kscope.features.facts import DOUBLE, Facts, Listing
-from kscope.features.patterns.double_math import DoubleCall, of_doubles, tabled
+from kscope.features.patterns.double_math import DoubleCall, in_memory, of_doubles, tabled
 from kscope.features.patterns.slow_paths import slow_paths
 from tests.features.listings import program
 
@@ -121,3 +121,33 @@ def test_quotients_of_indexed_constants() -> None:
     assert found is not None and found.anchors == (5,)
     assert {2, 3, 4, 5, 7, 8, 9} <= set(found.members) and {1, 10, 11}.isdisjoint(found.members)
     assert tabled(Listing(program(QUOTIENTS.format(divisor="R5"))), [DoubleCall("division", 1, (5,))]) is None
+
+
+# y = y + (double)f, with y in shared memory and f in device memory.
+MEANT = """
+LDG.E R2, desc[UR4][R4.64]
+LDS.64 R6, [R3]
+F2F.F64.F32 R8, R2
+DMUL R8, R8, R8
+DADD R10, R6, R8
+STS.64 [R3], R10
+EXIT
+"""
+
+
+def test_doubles_of_memory_are_meant() -> None:
+    """The sum takes a double from memory; what a float became, and its square, do not. Literals bring none."""
+    code = Listing(program(MEANT), "meant")
+    assert in_memory(code, [3, 4]) == [4]
+    literals = Listing(program(LITERALS), "literals")
+    assert in_memory(literals, literals.where(lambda ins, op: ins.opcode in DOUBLE)) == []
+
+
+@pytest.mark.parametrize(
+    ("case", "accident"), [("gamma.double", True), ("fp64_literal.slow", True), ("weights.pow", False)]
+)
+def test_data_that_is_double_is_no_accident(case: str, accident: bool, facts: Callable[[str], Facts]) -> None:
+    f = facts(case)
+    assert f.code is not None
+    double = f.code.ran(f.code.where(lambda ins, op: ins.opcode in DOUBLE))
+    assert (f.profile.doubles_in_memory(double) == 0) == accident
