@@ -136,9 +136,11 @@ CASES = {
             "manhattan.one",
             "steps.one",
             "window.one",
+            "peaks.clipped",
         ),
         (
             "window.eight",
+            "peaks.doubled",
             "build.optimised",
             "trace3d.block1024",
             "lines.eight",

@@ -16,9 +16,7 @@ PAIRS: dict[str, str] = {case: label["fixed"] for case, label in LABELS.items() 
 """case -> the case without its fault."""
 CAPTURED: dict[str, str] = {case: fixed for case, fixed in PAIRS.items() if fixed in _TABLES}
 """Of these, the pairs whose better half was profiled too; of the others only its time was taken."""
-UNNAMED: dict[str, str] = {
-    "peaks.clipped": "neighbours load its windows again, but clamped indices fill the integer pipe, not L1 (CMP205)",
-}
+UNNAMED: dict[str, str] = {}
 """Cases whose planted cause no finding names, and why."""
 REMAINS: dict[str, str] = {
     "bitonic1024.barriers": "the shuffling version still passes 15 barriers a warp",

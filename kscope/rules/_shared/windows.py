@@ -8,6 +8,7 @@ from kscope.features.facts import Code, Facts, Scale, Unit, Window, total
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 PATH = ("l1", "lsu")  # units that these loads stand in line for: what lies behind them, the caches have caught
+INDEX = "alu"  # the pipe that computes where they load: clamped at borders, an index costs more than its load
 QUEUES = ("mio_throttle", "lg_throttle", "short_scoreboard")  # waits that are a queue there, or shared memory's own
 LEAST = 0.1  # of all samples
 WAYS = (2, 4, 8)  # outputs a thread along one axis
@@ -54,8 +55,7 @@ def shared_windows(rule: ProfiledRule, facts: Facts, code: Code) -> Outcome:
         title="Neighbouring threads load nearly the same values",
         why=(
             f"each thread loads a window of {asked} values from {space} memory, and its neighbours load most of them "
-            f"again; {n} outputs a thread, {place}, need {asked * found.kept:.2g} values each. {percent(share)} of all "
-            "samples stand in line for these loads."
+            f"again; {n} outputs a thread, {place}, need {asked * found.kept:.2g} values each. {_told(facts, share)}"
         ),
         fix=f"{n} outputs a thread, {place}: load what their windows hold once, keep it in registers, and let each "
         "value feed every output that needs it",
@@ -71,6 +71,13 @@ def shared_windows(rule: ProfiledRule, facts: Facts, code: Code) -> Outcome:
         pulls=["+registers", "-threads"],
         confidence=0.7 if space == "shared" else 0.5,  # measured in shared memory alone (window.one)
     )
+
+
+def _told(facts: Facts, share: float) -> str:
+    """What the loads take, in a sentence: places in a queue, or the pipe that computes where they go."""
+    if any(u.name == INDEX for u in _busy(facts)):
+        return f"They and their indices, clamped or not, take {percent(share)} of the full integer pipe."
+    return f"{percent(share)} of all samples stand in line for these loads."
 
 
 def blocking(facts: Facts, code: Code) -> Blocking | None:
@@ -100,7 +107,7 @@ def standing(facts: Facts, code: Code, loads: tuple[int, ...]) -> float:
     five. Warps enough to cover every wait show none: there a full unit's time is theirs by what they ask of it."""
     queued = code.blamed_share(loads, *QUEUES)
     waited = queued + facts.estimate.in_line(*PATH) * (code.blamed_share(loads) - queued)
-    asked = facts.profile.demands_after(loads, 0.0)
+    asked = facts.profile.demands_after(facts.patterns.addresses_of(loads), 0.0)
     theirs = (facts.estimate.in_line(u.name) * (1 - u.load_after(asked) / u.load) for u in _busy(facts))
     return max(waited, *theirs)
 
@@ -113,7 +120,9 @@ def relieves(facts: Facts, scale: Scale) -> bool:
 def _busy(facts: Facts) -> list[Unit]:
     """Units that loads stand in line for, as far as they are that busy."""
     units = [facts.counters.units.get(n) for n in PATH]
-    return [u for u in units if u is not None and u.load >= facts.constants.free]
+    index = facts.counters.units.get(INDEX)
+    full = [index] if index is not None and index.load >= facts.constants.full_unit else []
+    return [u for u in units if u is not None and u.load >= facts.constants.free] + full
 
 
 def _kept(code: Code, windows: list[Window], outputs: int) -> float:
