@@ -29,7 +29,7 @@ from kscope.features.counters.packing import Packing
 from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED, Demand, Scale, Unit
-from kscope.features.estimate.bounds import CHAIN, LAUNCH
+from kscope.features.estimate.bounds import CHAIN
 from kscope.features.estimate.gains import between, no_higher, up_to
 from kscope.features.estimate.latency_floor import latency_path
 from kscope.features.facts.chip import ChipFacts
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
-    "LAUNCH", "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
+    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
     "Code", "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing",
     "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "Window", "between",
     "no_higher", "partly", "total", "up_to",

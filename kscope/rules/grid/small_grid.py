@@ -65,7 +65,7 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
-from kscope.features.facts import CHAIN, LAUNCH, Demand, Facts, Pieces, up_to
+from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.blocks.idle_warps import meanwhile, sms_without_work
 from kscope.rules._shared.blocks.wider_blocks import wider_blocks
@@ -103,24 +103,19 @@ class SmallGrid(CounterRule):
         if wider is not None and wider.speedup > estimate.speedup:
             return self._widened(facts, capacity, wider, times)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
-        stuck = estimate.capped_by in (CHAIN, LAUNCH)  # nothing is gained by splitting it: others find room beside it
+        stuck = estimate.capped_by == CHAIN  # nothing is gained by splitting it: others find room beside it
         if estimate.speedup < 1.05 and not (stuck and idle > launch.sms // 4):
             return PASSED
-        if chain and (alone := self._apart(facts)).speedup > estimate.speedup:
-            estimate = alone
-        estimate = up_to(estimate, facts.estimate.overlap(factor)) if chain else estimate  # a method of shorter chains
+        if stuck:
+            estimate = self._one_chain(facts, estimate, factor)
         widest, estimate = widest_blocks(facts, factor, estimate)
-        none = "block" if idle == launch.idle_sms else "warp with work"
-        empty = f"{idle} of {launch.sms} SMs get no {none}"
-        if not idle:
-            empty = f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
         fix, remedies = self._ways(facts, divided, chained=bool(chain))
         seen = "SM activity" in facts.counters.collected.parts
         note = "sm__cycles_active.avg over elapsed cycles"
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=f"{empty}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain) or (ALONE if stuck else '')}",
+            why=f"{_empty(facts, idle)}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain) or ALONE * stuck}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
@@ -180,12 +175,14 @@ class SmallGrid(CounterRule):
         ways.append("several problems a launch")
         return "; ".join(ways), not_
 
-    def _apart(self, facts: Facts) -> Estimate:
+    def _one_chain(self, facts: Facts, estimate: Estimate, factor: float) -> Estimate:
         """Chains that nobody can share, spread over SMs that have none: no warp then waits for another's turn. As many
-        of them still share a scheduler as SMs had work before."""
+        of them still share a scheduler as SMs had work before. A method of shorter chains may bring much more."""
         launch, stalls = facts.counters.launch, facts.counters.stalls
         crowded = sum(map(stalls.of, OTHERS)) if launch.warps_per_block > 1 else 0.0
-        return facts.estimate.relieve(crowded, 1 - launch.idle_sms / launch.sms, {})
+        apart = facts.estimate.relieve(crowded, 1 - launch.idle_sms / launch.sms, {})
+        best = apart if apart.speedup > estimate.speedup else estimate
+        return up_to(best, facts.estimate.overlap(factor))
 
     def _waits(self, facts: Facts) -> bool:
         """All SMs work: more warps help only where those of now wait, and do not stand in line for the issue slot."""
@@ -222,3 +219,12 @@ class SmallGrid(CounterRule):
             for demand in ("dram_bytes", "l2_sectors", "l2_requests"):
                 scale[demand] = scale.get(demand, 1.0) * again
         return facts.estimate.overlap(factor, scale, passes=2.0, chain=chain), divided
+
+
+def _empty(facts: Facts, idle: int) -> str:
+    """SMs without a block or without work; where all have some, how far they are filled."""
+    launch = facts.counters.launch
+    if not idle:
+        return f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
+    none = "block" if idle == launch.idle_sms else "warp with work"
+    return f"{idle} of {launch.sms} SMs get no {none}"

@@ -72,8 +72,9 @@ same for all threads is cheap where issue slots are not full and nobody waits fo
 to be taken from (four at least; for windows as many as outputs, the last one nearly full). A window clamped at borders
 (by minima, or by tests and selects) is taken for one of the inside; indices that run-time divisions make (a linear
 index split into channel and pixel) are not followed. Where nobody waits for the loads, but their clamped indices fill
-the integer pipe, fewer loads are fewer indices: the same fix, told by that pipe. Minima, maxima and sums of long windows can be had for less than
-any number of outputs a thread brings: combined two by two, then four by four, in shared memory.
+the integer pipe, fewer loads are fewer indices: the same fix, told by that pipe. Minima, maxima and sums of long
+windows can be had for less than any number of outputs a thread brings: combined two by two, then four by four, in
+shared memory.
 
 ## Source
 
