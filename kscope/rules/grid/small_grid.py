@@ -67,7 +67,7 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
-from kscope.rules._shared.blocks.idle_warps import meanwhile, sms_without_work
+from kscope.rules._shared.blocks.idle_warps import meanwhile, sms_without_work, standing_empty
 from kscope.rules._shared.blocks.wider_blocks import wider_blocks
 from kscope.rules._shared.passes import widest_blocks
 from kscope.rules._shared.shared_rounds import SHARE, SHARED, dealing_out, rounds_in_words
@@ -115,7 +115,7 @@ class SmallGrid(CounterRule):
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=f"{_empty(facts, idle)}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain) or ALONE * stuck}",
+            why=f"{standing_empty(facts, idle)}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain) or ALONE * stuck}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
@@ -219,12 +219,3 @@ class SmallGrid(CounterRule):
             for demand in ("dram_bytes", "l2_sectors", "l2_requests"):
                 scale[demand] = scale.get(demand, 1.0) * again
         return facts.estimate.overlap(factor, scale, passes=2.0, chain=chain), divided
-
-
-def _empty(facts: Facts, idle: int) -> str:
-    """SMs without a block or without work; where all have some, how far they are filled."""
-    launch = facts.counters.launch
-    if not idle:
-        return f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
-    none = "block" if idle == launch.idle_sms else "warp with work"
-    return f"{idle} of {launch.sms} SMs get no {none}"

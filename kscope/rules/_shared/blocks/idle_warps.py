@@ -72,3 +72,11 @@ def meanwhile(facts: Facts) -> str:
     if unit is not None:
         words.append(f"the fullest unit is at {percent(unit.busy)}")
     return f": {', '.join(words)}" if words else ""
+
+def standing_empty(facts: Facts, idle: int) -> str:
+    """SMs without a block or without work; where all have some, how far they are filled."""
+    launch = facts.counters.launch
+    if not idle:
+        return f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
+    none = "block" if idle == launch.idle_sms else "warp with work"
+    return f"{idle} of {launch.sms} SMs get no {none}"
