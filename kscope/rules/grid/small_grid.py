@@ -110,12 +110,13 @@ class SmallGrid(CounterRule):
             estimate = self._one_chain(facts, estimate, factor)
         widest, estimate = widest_blocks(facts, factor, estimate)
         fix, remedies = self._ways(facts, divided, chained=bool(chain))
+        rounds = rounds_in_words(facts, divided, chain)
         seen = "SM activity" in facts.counters.collected.parts
         note = "sm__cycles_active.avg over elapsed cycles"
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
             title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
-            why=f"{standing_empty(facts, idle)}{meanwhile(facts)}.{rounds_in_words(facts, divided, chain) or ALONE * stuck}",
+            why=f"{standing_empty(facts, idle)}{meanwhile(facts)}.{rounds or ALONE * stuck}",
             fix=fix,
             evidence=[
                 measured(facts, "launch__grid_size"),
