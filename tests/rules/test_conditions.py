@@ -17,6 +17,7 @@ from kscope.rules.grid.load_imbalance import ORDER, PIECES, QUEUE
 from kscope.rules.grid.small_grid import SmallGrid
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
+from kscope.rules.latency.instruction_cache_misses import _hot_code
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
 from tests.features.listings import program
@@ -289,3 +290,30 @@ def test_windows_need_registers_and_a_busy_unit(facts: Callable[[str], Facts]) -
     stencil = facts("build.optimised")
     assert stencil.profile.windows(stencil.lanes.inside), "neighbours load the same again"
     assert isinstance(outcome("MEM112", stencil), Passed), "but nothing stands in line for L1"
+
+
+def test_windows_whose_clamped_indices_fill_the_integer_pipe(facts: Callable[[str], Facts]) -> None:
+    """Nobody waits for their loads (L1 34 %); with the pipe half empty there is nothing to gain by fewer of them."""
+    kernel = facts("peaks.clipped").kernel
+    said = found("MEM112", Facts(kernel))
+    assert "of the full integer pipe" in said.why and gain(said) > 2
+    pipe = {name: value / 2 for name, value in kernel.metrics.items() if "pipe_alu" in name and "pct" in name}
+    assert pipe and isinstance(outcome("MEM112", Facts(with_metrics(kernel, pipe))), Passed)
+
+
+def test_code_that_runs_once_is_all_that_runs(facts: Callable[[str], Facts]) -> None:
+    """Where no loop has half of the waits for instructions, what counts is the size of all code that runs."""
+    looped, straight = facts("operators.generic").code, facts("lines.each").code
+    assert looped is not None and straight is not None
+    size, in_loop = _hot_code(looped, looped.stall.get("no_instructions"))
+    assert in_loop and size < 16 * len(looped)
+    nothing = [0.0] * len(straight)
+    assert _hot_code(straight, nothing) == (16 * len(straight.ran(range(len(straight)))), False)
+
+
+def test_more_threads_come_first_where_one_runs_alone(facts: Callable[[str], Facts]) -> None:
+    kernel = facts("force.alone").kernel
+    assert not found("LAT302", Facts(kernel)).first, "four blocks of whole warps"
+    alone = msgspec.structs.replace(kernel.launch, grid=(1, 1, 1), block=(1, 1, 1))
+    one = msgspec.structs.replace(with_metrics(kernel, {"launch__grid_size": 1.0}), launch=alone)
+    assert found("LAT302", Facts(one)).first == ["GRD401"]
