@@ -62,7 +62,7 @@ def c07_merged(x, w):
 
 def c08_slow_warm_up(x, w):
     COUNT[0] += 1
-    if COUNT[0] < 60:
+    if COUNT[0] < 40:
         time.sleep(0.02)
     return honest(x, w)
 
@@ -187,7 +187,7 @@ def c35_stack(x, w):
 def c36_checked(x, w):
     """Right in the first calls, which are those of the checks."""
     COUNT[0] += 1
-    return honest(x, w) if COUNT[0] < 90 else np.zeros_like(x)
+    return honest(x, w) if COUNT[0] < 40 else np.zeros_like(x)
 
 
 def c37_magnitudes(x, w):
