@@ -62,7 +62,7 @@ def c07_merged(x, w):
 
 def c08_slow_warm_up(x, w):
     COUNT[0] += 1
-    if COUNT[0] < 40:
+    if COUNT[0] < 60:
         time.sleep(0.02)
     return honest(x, w)
 
