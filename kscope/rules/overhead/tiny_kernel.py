@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from kscope.features.facts import Facts
 
 SHORT_US = 5.0  # about the host's cost of one launch
-HARDLY = 0.6  # of the time outside, from which nothing inside pays: of 56 and 53 % inside, 1.59x and 1.20x were had
+HARDLY = 0.6  # of the time outside, from which nothing inside pays (judged: with 44 and 47 %, 1.59x and 1.20x were had)
 MOSTLY_LAUNCH = 0.4  # of the time, that no SM works in or a kernel of one load and one store works as long
 
 
