@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "field"))
 import capture
 import judge
 import launches
+import program
 import split
 
 FIELD = Path(split.__file__).parent
@@ -55,7 +56,7 @@ def test_labels_and_measurements_name_what_exists() -> None:
     slugs = {rule.slug for rule in all_rules()}
     of, measured = {half: read(f"{half}.toml") for half in ("learn", "judged", *LATER)}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in ("learn", "judged"))
-    both, seen = [*sides["judged"], *sides["learn"], *sides["later"]], {*of["learn"], *of["judged"]}
+    both, seen = [*sides["judged"], *sides["learn"], *sides["later"], *split.others()], {*of["learn"], *of["judged"]}
     for half in LATER:
         names = list(of[half])
         side = sides["judged"] if half == "judged2" else both
@@ -122,11 +123,27 @@ def test_a_program_is_built_beside_its_neighbours_and_leaves_the_checkout_alone(
     (source.parent / "two-cuda" / "shared.h").write_text("4", encoding="utf-8")
     (source / "Makefile").write_text("main:\n\tcp ../two-cuda/shared.h main\nrun: main\n\t./main 7\n", encoding="utf-8")
     plans = {"suite": {"hecbench": {"folder": "src/{name}-cuda", "build": "make -s ARCH={arch}"}}}
-    program = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work")
-    assert capture.prepare(program), program.row
-    assert program.row["command"] == "./main 7"
-    assert (program.folder / "main").read_text(encoding="utf-8") == "4"
+    one = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work", None)
+    assert capture.prepare(one), one.row
+    assert one.row["command"] == "./main 7"
+    assert (one.folder / "main").read_text(encoding="utf-8") == "4"
     assert [f.name for f in source.iterdir()] == ["Makefile"]
+
+
+def test_a_program_that_was_built_once_is_not_built_again(tmp_path: Path) -> None:
+    """Built where a compiler is, run where a GPU is: without the checkout, without its sources."""
+    source = tmp_path / "suite" / "src" / "one-cuda"
+    source.mkdir(parents=True)
+    (source / "main.cu").write_text("4", encoding="utf-8")
+    plans = {"suite": {"hecbench": {"folder": "src/{name}-cuda", "build": "cp main.cu main"}}, "one": {"run": "./main"}}
+    one = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "a", tmp_path / "built")
+    assert capture.prepare(one), one.row
+    shutil.rmtree(source)
+    again = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "b", tmp_path / "built")
+    assert capture.prepare(again), again.row
+    assert [f.name for f in again.folder.iterdir()] == ["main"]
+    lost = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "c", None)
+    assert not capture.prepare(lost) and lost.row["fault"] == "not in the checkout"
 
 
 def test_sizes_that_the_source_fixes_are_edited_in_the_copy(tmp_path: Path) -> None:
@@ -137,16 +154,21 @@ def test_sizes_that_the_source_fixes_are_edited_in_the_copy(tmp_path: Path) -> N
         "suite": {"hecbench": {"folder": "src/{name}-cuda", "build": "make"}},
         "one": {"edits": [["main.cu", "1 << 27", "1 << 25"]], "skip": 3},
     }
-    program = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work")
-    program.copy()
-    assert (program.folder / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 25;"
+    one = capture.Program("one", {"hecbench": tmp_path / "suite"}, plans, "sm_90", tmp_path / "work", None)
+    one.copy()
+    assert (one.folder / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 25;"
     assert (source / "main.cu").read_text(encoding="utf-8") == "int n = 1 << 27;"
-    assert program.skip == 3
+    assert one.skip == 3
 
 
 def test_a_later_half_is_what_its_labels_list() -> None:
     assert capture.chosen("judged2", 3, [], {"hecbench"}) == list(read("judged2.toml"))[:3]
     assert not capture.chosen("judged2", 3, [], {"rodinia"})
+
+
+def test_suites_of_names() -> None:
+    assert [program.suite_of(n) for n in ("adv", "rodinia/nw", "llmc/adamw")] == ["hecbench", "rodinia", "llmc"]
+    assert split.others() == sorted(split.others(), key=split.order) and len(split.others()) == 34
 
 
 @pytest.fixture

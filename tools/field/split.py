@@ -10,7 +10,10 @@ API instead of computing something (UNFIT) are in neither half, nor are those th
 When both halves were read a third list was needed, `later`: what the first rule left out for its length, for headers of
 the toolkit that are templates alone (CUB, Thrust, WMMA), for files that lie beside it, or because it prints no verdict.
 With what was left of the learning side it is split in the same way: labels/learn2.toml and labels/judged5.toml. What
-was left of it then is labels/judged6.toml.
+was left of it then is labels/judged6.toml. labels/judged7.toml is of other suites: all programs of llm.c's dev/cuda
+whose kernels are their own (version: the SHA-256 of `llmc/<name>` modulo the number of their own versions), and those
+of NVIDIA's cuda-samples that compute something on the command line without libraries, data files or managed memory and
+have no namesake in HeCBench.
 """
 
 from __future__ import annotations
@@ -40,13 +43,30 @@ LATER_UNFIT = (
     "pathfinder pitch wmma"
 ).split()
 NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".split()
-HALVES = "learn judged judged2 judged3 judged4 learn2 judged5 judged6".split()  # labels/<it>.toml, as they came
+HALVES = "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7".split()  # labels/<it>.toml, as they came
+# Of other suites (labels/judged7.toml): number of own versions of each of llm.c's kernels; programs of cuda-samples.
+LLMC = {
+    "adamw": 2, "attention_backward": 8, "attention_forward": 2, "classifier_fused": 5, "crossentropy_forward": 1,
+    "crossentropy_softmax_backward": 1, "encoder_backward": 2, "encoder_forward": 3, "fused_residual_forward": 6,
+    "gelu_backward": 2, "gelu_forward": 2, "global_norm": 4, "layernorm_backward": 10, "layernorm_forward": 6,
+    "matmul_backward_bias": 8, "matmul_forward": 2, "permute": 1, "residual_forward": 2, "softmax_forward": 8,
+    "trimat_forward": 5,
+}  # fmt: skip
+SAMPLES = (
+    "binaryPartitionCG cudaTensorCoreGemm globalToShmemAsyncCopy immaTensorCoreGemm jacobiCudaGraphs matrixMul "
+    "reduction reductionMultiBlockCG scalarProd shfl_scan tf32TensorCoreGemm threadFenceReduction transpose "
+    "warpAggregatedAtomicsCG"
+).split()
 # Pairs of Jokeren/GPA-Benchmark (the authors' optimised versions beside them) that need no data files.
 RODINIA = "backprop gaussian lavaMD lud myocyte nw particlefilter pathfinder srad_v1 streamcluster".split()
 
 
 def order(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()
+
+
+def others() -> list[str]:
+    return sorted([*(f"llmc/{n}" for n in LLMC), *(f"samples/{n}" for n in SAMPLES)], key=order)
 
 
 def half(name: str) -> str:
