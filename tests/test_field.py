@@ -116,6 +116,24 @@ def test_what_a_checker_said(status: int, said: str, check: str) -> None:
     assert launches.outcome(subprocess.CompletedProcess("x", status, said, ""))["check"] == check
 
 
+@pytest.mark.parametrize(
+    ("now", "verdict"), [("sum 4.5\ntime 3 ms", "as before"), ("sum 4.6\ntime 2 ms", "prints otherwise")]
+)
+def test_what_a_program_without_a_check_prints_is_compared(tmp_path: Path, now: str, verdict: str) -> None:
+    plans = {"suite": {"hecbench": {"folder": "{name}", "build": "true"}}}
+
+    def ran(said: str) -> program.Program:
+        one = program.Program("one", {"hecbench": tmp_path}, plans, "sm_90", tmp_path / "work", None)
+        one.folder.mkdir(parents=True, exist_ok=True)
+        one.run_command = f"printf '{said}'"
+        one.check(5)
+        return one
+
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "variant.json").write_text('{"change": "nothing"}', encoding="utf-8")
+    assert program.Changed(ran("sum 4.5\ntime 2 ms"), ran(now), tmp_path).verdict() == verdict
+
+
 def test_a_program_is_built_beside_its_neighbours_and_leaves_the_checkout_alone(tmp_path: Path) -> None:
     source = tmp_path / "suite" / "src" / "one-cuda"
     source.mkdir(parents=True)

@@ -112,15 +112,15 @@ def time_variants(originals: list[Program], args: argparse.Namespace, make: Any,
     alone = [one for one in changed if args.cold and "run" not in one.spec]
     with concurrent.futures.ThreadPoolExecutor(args.jobs * 2) as pool:
         needed = {one.original.name: one.original for one in changed if one not in alone}
-        list(pool.map(prepare, needed.values()))
+        built = [p for p, ok in zip(needed.values(), pool.map(prepare, needed.values()), strict=True) if ok]
         list(pool.map(lambda one: one.build(), changed))
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        list(pool.map(lambda one: one.check(args.limit), changed))
+        list(pool.map(lambda one: one.check(args.limit), [*built, *changed]))
     rows, times = [], dict[Any, float | None]()
     for one in changed:
         p, v, spec, old = one.original, one.version, one.spec, known[one.original.name]
         row = {"program": p.name, "version": one.folder.name, "kernel": old["function"], "change": spec["change"]}
-        row |= {"causes": spec.get("causes", []), "check": v.row.get("check")}
+        row |= {"causes": spec.get("causes", []), "check": one.verdict()}
         faults = p.row.get("fault") or v.row.get("fault")
         if faults:
             row["fault"] = faults

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 BAD = re.compile(r"\bfail(ed|ure)?\b|\bmismatch|\bincorrect|\berror[:!]|\bwrong\b", re.IGNORECASE)
-GOOD = re.compile(r"\bpass(ed)?\b|\bcorrect\b|\bsuccess", re.IGNORECASE)
+GOOD = re.compile(r"\bpass(ed)?\b|\bcorrect\b|\bsuccess|\ball results match\b|\btest ok\b", re.IGNORECASE)
+TIMED = re.compile(r"time|second|\b[mun]?s\b|B/s|flop|speed|took|throughput|elapsed|perf", re.IGNORECASE)
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 MICROSECONDS |= {"nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
 
@@ -22,6 +23,11 @@ def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
     verdict = "failed" if done.returncode not in (0, 124) or bad else "passed" if good else "says nothing"
     row = {"check": "ran too long" if done.returncode == 124 else verdict}
     return row | {"said": said[-300:]} if verdict == "failed" else row
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """What a run prints that another run of the same work should print again: lines that speak of time left out."""
+    return [line.strip() for line in done.stdout.splitlines() if line.strip() and not TIMED.search(line)]
 
 
 def read_launches(log: Path) -> list[dict[str, Any]]:

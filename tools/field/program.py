@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from launches import hot, outcome, read_launches
+from launches import hot, outcome, printed, read_launches
 
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
 MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 to 0.2 s
@@ -35,6 +35,7 @@ class Program:
         self.skip: int = plan.get("skip", 0)
         self.env = dict(os.environ, NVCC_APPEND_FLAGS=f"-lineinfo -arch={arch} {plan.get('flags', '')}")
         self.row: dict[str, Any] = {"program": name}
+        self.printed: list[str] = []
 
     def copy(self, replaced: Path | None = None) -> None:
         """The program's folder, its neighbours (for shared headers) as links, and a variant's files over it."""
@@ -87,7 +88,9 @@ class Program:
     def check(self, limit_s: float) -> None:
         """One run under the program's own checker."""
         begin = time.monotonic()
-        self.row |= outcome(self.shell(self.run_command or "", limit_s))
+        done = self.shell(self.run_command or "", limit_s)
+        self.row |= outcome(done)
+        self.printed = printed(done)
         self.row["run_s"] = round(time.monotonic() - begin, 1)
 
     def scan(self, limit_s: float) -> None:
@@ -150,7 +153,14 @@ class Changed:
 
     def check(self, limit_s: float) -> None:
         if "fault" not in self.version.row:
-            self.version.row |= outcome(self.version.shell(self.version.run_command or "", limit_s))
+            self.version.check(limit_s)
+
+    def verdict(self) -> str | None:
+        """Of the version's own check; where the program has none, whether it prints what the original prints."""
+        said = self.version.row.get("check")
+        if said == "says nothing" and self.original.printed:
+            return "as before" if self.version.printed == self.original.printed else "prints otherwise"
+        return said
 
 
 def suite_of(name: str) -> str:
