@@ -72,7 +72,8 @@ class Program:
             return False
         self.row["command"] = self.run_command
         if self.kept is not None and not was_kept:
-            shutil.copytree(self.folder, self.kept, ignore=shutil.ignore_patterns("*.o", "*.cu", "*.cuh"))
+            left = shutil.ignore_patterns("*.o", "*.cu", "*.cuh")
+            shutil.copytree(self.folder, self.kept, ignore=left, dirs_exist_ok=True)
         return True
 
     def shell(self, command: str, limit_s: float) -> subprocess.CompletedProcess[str]:

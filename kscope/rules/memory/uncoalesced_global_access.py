@@ -54,8 +54,8 @@ After (capture uncoalesced.fast):
 
 Rows of a few elements leave most lanes of a warp idle: the finding then says that a warp a row does not apply (a public
 kernel with 6 elements a row took 2.3 times as long). Gathers with a random index have no better order; sorting the
-indices may cost more than it saves. cp.async (LDGSTS) traffic is under-counted, so a quiet rule proves nothing there.
-When all the excess hits in L1 and L1 is idle, the gain is small, which the estimate shows.
+indices may cost more than it saves. cp.async (LDGSTS) is under-counted: a quiet rule proves nothing there. The gain is
+small where all the excess hits in an idle L1, which the estimate shows; on an empty device more threads go first.
 
 ## Source
 
@@ -120,6 +120,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         way = way_of(facts, code, bad.members, bad.share, layout)
         remedies = [Remedy(step=FIX[ROW], applies=False, why=way.why_not)] if way.why_not else []
+        alone = estimate
         if way.more > 1:
             remedies = [Remedy(step=FIX[""], applies=True, estimate=estimate, why="the device stays as empty as it is")]
             estimate = facts.estimate.spread(estimate, way.more, scale)
@@ -132,13 +133,12 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             fix=FIX[_kind(facts, scale, way.layout, indirect=indirect)],
             evidence=compared(
-                (SECTORS, bad.every, "all global accesses"),
-                (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"), "sector", bad.share,
+                (SECTORS, bad.every, "all global accesses"), (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"),
+                "sector", bad.share,
             ),
-            locations=code.locations(bad.members),
-            estimate=estimate,
-            remedies=remedies,
+            locations=code.locations(bad.members), estimate=estimate, remedies=remedies,
             pulls=["+threads"] if way.more > 1 else [],
+            first=["GRD401"] if alone.speedup**2 < estimate.speedup else [],  # that the device is empty costs more
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 
