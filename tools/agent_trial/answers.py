@@ -79,13 +79,15 @@ def defines(code: str, entry: str, suffix: str) -> bool:
     if suffix == ".py":
         return re.search(rf"^(?:def|class) +{re.escape(entry)}\b", code, re.MULTILINE) is not None
     plain = _bare(code)
-    for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", plain):
-        depth, at = 1, found.end()
-        while at < min(len(plain), found.end() + PARAMETERS) and depth:
-            depth += {"(": 1, ")": -1}.get(plain[at], 0)
-            at += 1
-        if plain[at : at + 40].lstrip().startswith("{"):
-            return True
+    opened = {found.end() - 1 for found in re.finditer(rf"\b{re.escape(entry)}\s*\(", plain)}
+    inside: list[int] = []  # brackets that are open here: one pass, however many calls there are in one another
+    for found in re.finditer(r"[()]", plain) if opened else ():
+        if found[0] == "(":
+            inside.append(found.start())
+        elif inside:
+            begun, body = inside.pop(), plain[found.end() : found.end() + 40].lstrip()
+            if begun in opened and found.start() - begun <= PARAMETERS and body.startswith("{"):
+                return True
     return False
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from kscope.features.facts import Code, Column, Facts, total
+from kscope.features.facts import Code, Column, Facts, Scale, total
+from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.model.units import counted
 
 MOST = 16  # accesses looked at, those that are waited for most
@@ -97,6 +98,18 @@ def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: s
         f"device {more:.0f} times too empty: {lanes} a row mends both."
     )
     return Way(layout, why, more, "")
+
+
+def spread_out(
+    facts: Facts, way: Way, alone: Estimate, scale: Scale, step: str
+) -> tuple[Estimate, list[Remedy], list[str]]:  # fmt: skip
+    """(what the lanes' new way brings with the lanes that fill the device, what the order of lanes brings alone, the
+    codes to follow first: that the device is empty costs more than the order)."""
+    if way.more <= 1:
+        return alone, [Remedy(step=step, applies=False, why=way.why_not)] if way.why_not else [], []
+    both = facts.estimate.spread(alone, way.more, scale)
+    other = Remedy(step=step, applies=True, estimate=alone, why="the device stays as empty as it is")
+    return both, [other], ["GRD401"] if alone.speedup**2 < both.speedup else []
 
 
 def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> str:

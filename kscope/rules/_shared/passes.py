@@ -7,13 +7,14 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from kscope.features.facts import Code, Facts, up_to
+from kscope.features.facts import SECTOR, SECTORS, Code, Facts, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
 
 WORTH = 1.5  # traffic over distinct bytes below which nothing is called redundant
 REGISTERS, THREADS = 255, 1024  # a thread and a block can have
 LANES = 32
 UNROLLED = (1, 2, 4, 8)  # rounds that the compiler makes one
+HALF = 0.5  # of the warps of now, whose loads are wide enough to wait for memory together (classifiers of llm.c: 1.8x)
 SETTLED = 0.5  # of L2, which data in use may fill for the next pass to find them: streams beside them need the rest
 FEW = "so few are at work at a time that L2 keeps what each passes over again"
 Passes = dict[str, dict[int | None, float]]
@@ -24,7 +25,8 @@ class Covered(Struct, frozen=True):
     """What the loads cover, in bytes: each once (`distinct`) and all (`asked`). repeated: loads of what another block
     or loop reads too; again: there are passes over the same data; windows: neighbouring blocks' windows overlap.
     kept: bytes that a block would have to keep from one pass to the next; dealt: its threads share the rounds of each
-    pass, side by side, so that more threads would keep fewer bytes each."""
+    pass, side by side, so that more threads would keep fewer bytes each; rows: data of their own that its warps pass
+    over, each alone."""
 
     distinct: float
     asked: float
@@ -33,6 +35,7 @@ class Covered(Struct, frozen=True):
     windows: bool
     kept: float = 0.0
     dealt: bool = False
+    rows: int = 1
 
     @property
     def fix(self) -> str:
@@ -53,7 +56,7 @@ def covered(facts: Facts, code: Code) -> Covered:
     """Bytes by pointer and loop: the loads of one loop cover different elements (unrolling), another loop over the
     same pointer passes over them again."""
     loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
-    sizes = {i: (code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in code.ran(loads)}
+    sizes = {i: _fetched(facts, code, i) for i in code.ran(loads)}
     passes: Passes = {}
     whole: Passes = {}  # the same, of all blocks
     repeated = []
@@ -71,10 +74,22 @@ def covered(facts: Facts, code: Code) -> Covered:
     distinct = sum(sum(loops.values()) / rounds[p] for p, loops in passes.items() if rounds[p] and p not in own)
     over = {p for p, n in rounds.items() if n > 1}
     kept = sum(max(whole[p].values()) for p in over) / max(1, facts.counters.launch.blocks)
-    dealt = _all_dealt(facts, code, [i for i in sizes if facts.addresses.pointer(i) in over])
+    again = [i for i in sizes if facts.addresses.pointer(i) in over]
+    dealt = _all_dealt(facts, code, again)
+    inside = [i for i in again if code.cfg.loop_of[i] is not None and any(facts.lanes.strides.steps(i))]
+    rows = 1 if dealt or not _all_dealt(facts, code, inside, LANES) else facts.kernel.launch.warps
     return Covered(
-        distinct, sum(sizes.values()), repeated, bool(over) or bool(own), windows, kept, dealt
+        distinct, sum(sizes.values()), repeated, bool(over) or bool(own), windows, kept, dealt, rows
     )  # fmt: skip
+
+
+def _fetched(facts: Facts, code: Code, load: int) -> float:
+    """Bytes that a load fetches: of lanes that read the same word once, and once of the same in every round."""
+    asked = (code.threads[load] or LANES * code.executed[load]) * code.classes[load].bytes
+    sectors, steps, loop = code.column(SECTORS), facts.lanes.strides.steps(load), code.cfg.loop_of[load]
+    if sectors is not None:
+        asked = min(asked, SECTOR * sectors[load])
+    return asked if loop is None or not steps or any(steps) else asked / max(1.0, facts.patterns.trips(loop))
 
 
 def _repeats(facts: Facts, sizes: Mapping[int, float]) -> tuple[dict[int, float], bool]:
@@ -91,14 +106,14 @@ def _repeats(facts: Facts, sizes: Mapping[int, float]) -> tuple[dict[int, float]
     return out, bool(windows)
 
 
-def _all_dealt(facts: Facts, code: Code, loads: list[int]) -> bool:
-    return bool(loads) and all(_dealt(facts, code, i) for i in loads)
+def _all_dealt(facts: Facts, code: Code, loads: list[int], threads: int = 0) -> bool:
+    """In each round the loads go on by what all threads of the block (or so many) load side by side: they share the
+    rounds."""
+    return bool(loads) and all(_dealt(facts, code, i, threads or facts.kernel.launch.threads) for i in loads)
 
 
-def _dealt(facts: Facts, code: Code, load: int) -> bool:
-    """In each round the load goes on by what all threads of the block load side by side: they share the rounds."""
-    a_round = facts.kernel.launch.threads * code.classes[load].bytes
-    steps = facts.lanes.strides.steps(load)
+def _dealt(facts: Facts, code: Code, load: int, threads: int) -> bool:
+    a_round, steps = threads * code.classes[load].bytes, facts.lanes.strides.steps(load)
     return bool(steps) and set(steps) <= {a_round * times for times in UNROLLED}
 
 
@@ -145,6 +160,8 @@ def ways(facts: Facts, seen: Covered) -> list[Remedy]:
     if then is None or then.warps < now:
         left = f"leave {then.warps} of {now:.3g} warps an SM to wait" if then else "are more than an SM has"
         out.append(Remedy(step="the data in shared memory between passes", applies=False, why=f"{size} {left}"))
+    if seen.rows > 1 and (alone := _row_by_row(facts, seen, now)):
+        return [alone]
     wider = [launch.threads << n for n in range(1, 6) if launch.threads << n <= THREADS] if seen.dealt else []
     held = {n: _in_registers(facts, _words(seen.kept, n), n) for n in wider}
     best = max(wider, key=lambda n: held[n], default=0)
@@ -152,6 +169,17 @@ def ways(facts: Facts, seen: Covered) -> list[Remedy]:
         why = f"{_words(seen.kept, best)} words a thread, {held[best]} warps an SM"
         out.append(Remedy(step=f"blocks of {best} threads, each with its part in registers", applies=True, why=why))
     return out
+
+
+def _row_by_row(facts: Facts, seen: Covered, now: float) -> Remedy | None:
+    """Rows that warps pass over alone: a block for each, whose threads share it, keeps a row where it kept several."""
+    launch, row = facts.kernel.launch, seen.kept / seen.rows
+    for threads in (THREADS // 2, THREADS):
+        then = facts.profile.occupancy_with(launch.registers, threads, launch.shared_static + int(row))
+        if then is not None and then.warps >= HALF * now:
+            step = f"a block of {threads} threads a row in place of a warp, the row in shared memory between passes"
+            return Remedy(step=step, applies=True, why=f"{row / 1024:,.0f} KiB a block, {then.warps} warps an SM")
+    return None
 
 
 def _words(kept: float, threads: int) -> int:

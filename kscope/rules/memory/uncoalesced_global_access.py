@@ -79,9 +79,9 @@ from kscope.features.facts import (
     partly,
     up_to,
 )  # fmt: skip
-from kscope.model.contract.analysis import Estimate, Finding, Remedy
+from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
-from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, way_of
+from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, spread_out, way_of
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
@@ -119,11 +119,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         estimate = self._gathering(facts, code, touched, ideal, scattered, best, returns=returns)
         indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         way = way_of(facts, code, bad.members, bad.share, layout)
-        remedies = [Remedy(step=FIX[ROW], applies=False, why=way.why_not)] if way.why_not else []
-        alone = estimate
-        if way.more > 1:
-            remedies = [Remedy(step=FIX[""], applies=True, estimate=estimate, why="the device stays as empty as it is")]
-            estimate = facts.estimate.spread(estimate, way.more, scale)
+        estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
         return self.finding(
             title="A thread walks a whole row: give each row a warp" if way.layout == ROW else None,
             why=(
@@ -138,7 +134,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             locations=code.locations(bad.members), estimate=estimate, remedies=remedies,
             pulls=["+threads"] if way.more > 1 else [],
-            first=["GRD401"] if alone.speedup**2 < estimate.speedup else [],  # that the device is empty costs more
+            first=first,
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 
