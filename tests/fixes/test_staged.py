@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.fixes.memory import staged, turned
+from tests.support.examples import FEWER
 
 CODE = """__global__ void f(const float* __restrict__ x, float* y) {
   int m = blockIdx.x * 64 + threadIdx.x; float s = 0;
@@ -48,6 +49,7 @@ def test_tiles_are_two_where_reads_follow_writes() -> None:
     assert len(found) == 2 and not staged._together(turned, found)
 
 
+@FEWER
 @given(st.sampled_from(turned.ACROSS), st.sampled_from(turned.APART), st.integers(0, 2**31))
 def test_another_order_has_the_same_elements(a: int, b: int, n: int) -> None:
     both = a * b

@@ -263,29 +263,6 @@ def test_ten_thousand_instructions_scroll(visit: Callable[..., Visit], tmp_path:
     pytest.fail(f"a screenful of a long listing takes longer than one of a short listing: {tries}")
 
 
-def test_accessible(visit: Callable[..., Visit]) -> None:
-    """No serious fault by axe in any view, in light and dark."""
-    axe_module = pytest.importorskip("axe_playwright_python.sync_playwright", reason="pip install -e '.[dev]'")
-    source = Path(axe_module.__file__).with_name("axe.min.js").read_text("utf-8")
-    pages = {
-        "light": (("sgemm.blocktile2d", ""), ("sgemm.blocktile2d", "#k=0.0&view=code"), ("multi_kernels", ""),
-                  ("train_step", ""), ("ws_gemm.epilogue_exposed", "")),
-        "dark": (("sgemm.blocktile2d", "#k=0.0&view=code"), ("train_step", ""), ("ws_gemm.epilogue_exposed", "")),
-    }  # fmt: skip
-    for scheme, seen in pages.items():
-        for name, where in seen:
-            page = visit(name, color_scheme=scheme, bypass_csp=True).go(where)
-            page.evaluate("for (const d of document.querySelectorAll('details')) d.open = true")
-            page.evaluate(source)
-            found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-            bad = [
-                f"{scheme} {name}{where}: {v['id']}: {v['nodes'][0]['html'][:160]} {v['nodes'][0]['failureSummary']}"
-                for v in found["violations"]
-                if v["impact"] in ("serious", "critical")
-            ]
-            assert bad == []
-
-
 def test_timeline(visit: Callable[..., Visit]) -> None:
     page = visit("train_step").go()
     assert "overhead-bound" in page.inner_text(".verdict .badge").lower()

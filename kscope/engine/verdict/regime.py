@@ -50,9 +50,12 @@ def _known(facts: Facts) -> float:
 
 def _decide(facts: Facts) -> Regimen:
     launch, unit = facts.counters.launch, _limiting(facts)
-    if launch.cycles and launch.outside > facts.constants.mostly_outside:
+    if launch.cycles and launch.own > facts.constants.mostly_outside:
         reason = f"SMs have work in only {percent(launch.active_max)} of the kernel's {_us(facts)}"
         return Regimen("overhead", "launch", 0.9, reason)
+    if launch.behind > facts.constants.mostly_outside:
+        text = f"SMs have done after {percent(launch.active_max)} of the time, and one slice of L2 still adds up"
+        return Regimen("memory", "atomics", 0.85, text)
     pipeline = _by_pipeline(facts)
     full = unit is not None and unit.load >= facts.constants.full_unit
     held = unit is not None and full and unit.name != "tensor" and facts.specialized.held_up(unit.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.features.counters.units import elapsed_cycles
 from kscope.model.kernel import Kernel
@@ -43,6 +43,8 @@ class Geometry(Struct, frozen=True):
     known: bool = True
     timed: bool = True
     """The report says how long SMs had work, on average or at most, and how long the kernel took in cycles."""
+    behind: float = 0.0
+    """Share of the cycles in which no SM has work any more, and the memory still adds up what they sent it."""
 
     def room(self, most: float) -> float:
         """How many times more blocks the device would hold, up to `most`; 1 when it is full or limits are unknown."""
@@ -90,8 +92,21 @@ class Geometry(Struct, frozen=True):
 
     @property
     def outside(self) -> float:
-        """Share of the kernel's cycles before the first and after the last block: launch cost, 0..1."""
+        """Share of the kernel's cycles before the first and after the last block, 0..1."""
         return max(0.0, 1.0 - self.active_max)
+
+    @property
+    def own(self) -> float:
+        """What of that is the launch itself."""
+        return self.outside - self.behind
+
+
+def drained(launch: Geometry, launch_us: float) -> Geometry:
+    """Of a kernel whose atomics on few addresses keep a slice of L2 busy: nobody waits for a reduction whose result is
+    not used, so the last block ends before they are done. What a launch takes by itself (launch_us) is not theirs."""
+    if not launch.timed or not launch.duration_us:
+        return launch
+    return structs.replace(launch, behind=max(0.0, launch.outside - launch_us / launch.duration_us))
 
 
 def geometry(kernel: Kernel) -> Geometry:

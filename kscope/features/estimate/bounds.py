@@ -89,13 +89,15 @@ class Bounds(Queues, frozen=True):
         brings: tuple[float, str] = (0.0, ""),
         uncovered: float = 0.0,
         hides: bool = False,
+        behind: float = 0.0,
     ) -> Estimate:
         """touched: share of samples that the fault explains; remaining: what is left of them after the fix (0..1);
         scale: demand -> factor on the units; latency: factor on the floor; posted: share of the fault's work that
         nobody waits for (stores), 0..1: a full unit's time is theirs by what it does, not by samples; brings: load of
         a unit that the fix moves work to, as a share of the present time, and its title;
         uncovered: share of the present time that other waits take longer, because fewer warps cover them;
-        hides: the waits are hidden rather than their work removed: what is the queue of a full unit stays."""
+        hides: the waits are hidden rather than their work removed: what is the queue of a full unit stays;
+        behind: share of the present time, behind the last block, that goes with the fault's work."""
         queued = self.queued(scale)
         touched *= 1 - queued if hides else 1.0
         relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
@@ -107,8 +109,7 @@ class Bounds(Queues, frozen=True):
         if fullest is not None:  # nobody waits at a store: all waits are the queue that it stands in
             touched = max(touched, posted * saturated * full * (1 - fullest.load_after(scale) / fullest.load))
         queueing = saturated * max(self.constants.queueing, posted) * min(1.0, 2 * touched)
-        outside = self.launch.outside
-        inside = 1.0 - outside
+        outside, inside = self.launch.outside - behind * (1 - remaining), 1.0 - self.launch.outside
         residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
         residual += inside * uncovered * (1 - queueing)
         load, name = max(self.next_limit(scale), brings)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.arch.estimates import constants
 from kscope.features.counters.collected import Collected, collected
 from kscope.features.counters.hot_slice import hot_slice, nothing_busy
-from kscope.features.counters.launch import Geometry, geometry
+from kscope.features.counters.launch import Geometry, drained, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
 from kscope.features.counters.packing import Packing, packing
 from kscope.features.counters.product_tile import Tile, tile
@@ -112,7 +113,7 @@ class CounterFacts:
     @cached_property
     def launch(self) -> Geometry:
         """Blocks, warps and waves of the launch, and how evenly the SMs had work."""
-        return geometry(self._kernel)
+        return drained(geometry(self._kernel), constants().empty) if self.hot_slice else geometry(self._kernel)
 
     @cached_property
     def occupancy(self) -> Occupancy | None:

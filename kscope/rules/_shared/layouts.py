@@ -104,12 +104,13 @@ def spread_out(
     facts: Facts, way: Way, alone: Estimate, scale: Scale, step: str
 ) -> tuple[Estimate, list[Remedy], list[str]]:  # fmt: skip
     """(what the lanes' new way brings with the lanes that fill the device, what the order of lanes brings alone, the
-    codes to follow first: that the device is empty costs more than the order)."""
+    codes to follow first: that the device is empty is the larger part of it)."""
     if way.more <= 1:
         return alone, [Remedy(step=step, applies=False, why=way.why_not)] if way.why_not else [], []
     both = facts.estimate.spread(alone, way.more, scale)
     other = Remedy(step=step, applies=True, estimate=alone, why="the device stays as empty as it is")
-    return both, [other], ["GRD401"] if alone.speedup**2 < both.speedup else []
+    filled = facts.estimate.overlap(way.more).speedup
+    return both, [other], ["GRD401"] if max(alone.speedup, both.speedup / filled) ** 2 < both.speedup else []
 
 
 def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> str:

@@ -55,6 +55,8 @@ After (capture atomics.fast):
 
 ## When it is wrong
 
+Nobody waits for a reduction whose result is not used: few samples are on it, and the last warp may end long before the
+memory has added up. Where one slice of L2 is the busy one, the time behind the last warp counts as the atomics'.
 Atomics spread over many addresses run at L2 throughput: then samples on them are few and the rule stays silent. Where
 each lane has a sector of its own that comes from device memory (a hash table), nothing is added up by turns: the rule
 speaks only of two atomics on neighbouring words (1.19x measured on such a table, for one compare-and-swap of 64 bits
@@ -102,7 +104,7 @@ class AtomicContention(ProfiledRule):
             return PASSED
         if hot is None and apart(facts, code, atomics):
             return self._folding(facts, code, atomics, share)
-        slow = self._queueing(facts, share, hot is not None)
+        slow, behind = self._queueing(facts, share, hot is not None), facts.counters.launch.behind
         executed = total(code.executed, atomics)
         kept = self._kept(facts, code, atomics)
         sectors = 1 - sectors_share(facts, atomics) * (1 - kept)
@@ -115,7 +117,8 @@ class AtomicContention(ProfiledRule):
                 "or waits for their queue to drain."
                 + (
                     f" The busiest L2 slice serves {hot:.1f} times the sectors of the average one: few addresses take "
-                    f"most of them, and {percent(slow)} of warp time is behind its queue."
+                    f"most of them, and {percent(slow)} of warp time is behind its queue"
+                    f"{f'; {percent(behind)} of the time comes after the last warp' if behind else ''}."
                     if hot is not None
                     else ""
                 )
@@ -133,7 +136,7 @@ class AtomicContention(ProfiledRule):
                 kept,
                 scale,
                 latency=facts.estimate.floor_without(members, kept),
-                brings=self._inside(facts, code, atomics),
+                brings=self._inside(facts, code, atomics), behind=behind,
             ),
             confidence=0.85 if share > 0.3 or hot is not None else 0.6,
         )

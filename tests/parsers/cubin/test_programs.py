@@ -23,6 +23,7 @@ from kscope.parsers.sass import control_fields, listing
 from kscope.parsers.sass.instructions import decode, parse_program
 from tests.cli.running import kscope
 from tests.support import reports
+from tests.support.examples import FEWER
 from tests.support.sass import FOLDER, SOURCES
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
@@ -263,6 +264,7 @@ def printed(text: str) -> str:
     return f"{mark}{'.'.join((opcode, *mods))} {', '.join(map(str, operands))}".strip()
 
 
+@FEWER
 @given(st.data())
 def test_parse_print_parse_is_stable(draw: st.DataObject) -> None:
     text = draw.draw(st.sampled_from(distinct()))
