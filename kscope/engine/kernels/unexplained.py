@@ -17,6 +17,8 @@ WORK = frozenset({"selected", "not_selected"})
 """Warps that issue, or could: no wait."""
 AT_THE_ROOF = ("MEM107", "CMP208", "CMP212")
 """Where these lead, every wait is the roof's, or the debug build's."""
+MEMORY = "MEM107"
+"""Where it names a memory that is not full, waits for it are no queue."""
 SLOW_OR_FEW = ("LAT301", "GRD401", "OVH606")
 """Warps are too few to cover any latency."""
 EXPLAINS: dict[str, tuple[str, ...]] = {
@@ -47,7 +49,7 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
     """A sentence for every wait of LARGE or more of the samples that no finding with a gain explains. A kernel at a
     roof has none, nor one of specialised warps: those wait by design, and the pipeline says for what."""
     told = list(findings)
-    codes = {f.code for f in told if f.severity != "info"}
+    codes = {f.code for f in told if f.severity != "info" and (f.code != MEMORY or f.severity != "minor")}
     if any(f.code in AT_THE_ROOF and f.severity != "minor" for f in told) or facts.specialized.pipeline is not None:
         return []
     out = []

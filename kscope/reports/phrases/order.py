@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kscope.engine.findings.rank import ROOFS, one_chain, worth
+from kscope.engine.findings.rank import at_roof, one_chain, worth
 from kscope.reports import words
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def order(findings: Sequence[Finding]) -> str:
     ranked = [f for f in findings if f.severity != "info"]
     if len(ranked) < 2:
         return ""
-    if ranked[0].code in ROOFS:
+    if at_roof(ranked[0]):
         return f"{ranked[0].code} leads: the kernel is at its roof, and nothing promises enough to move it"
     if one_chain(ranked[0]):
         return f"{ranked[0].code} leads: one thread's chain is the limit, and nothing promises enough to shorten it"

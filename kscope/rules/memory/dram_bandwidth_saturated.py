@@ -4,7 +4,8 @@
 
 Says that the kernel is at the memory roof: its access pattern is not the problem, its bytes are. Below the roof too,
 where loads take several times as long as on an idle device and device memory is the fullest unit: it has a queue, so it
-gives no more for such a mix of reads, writes and places.
+gives no more for such a mix of reads, writes and places. A memory that is not full but works more than any other unit
+is named as well, as a minor finding: it neither leads nor ends the work.
 
 ## Why it costs time
 
@@ -61,6 +62,10 @@ from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, p
 
 NEAR = 0.85  # of what is attainable
 WHOLLY = 0.99  # of the waits that are its queue, from which this is all that it gives for such accesses
+QUEUED = "Loads queue for device memory: it gives no more for such accesses"
+USED = "Device memory is used more than any other unit: fewer bytes shorten the kernel"
+WHOLE = "this long whatever else changes: half the bytes, half the time."
+PART = " of the time at least, whatever else changes: fewer bytes lower that bound."
 WAITS = " Loads wait several times as long as on an idle device: more in flight would only wait longer."
 
 
@@ -76,8 +81,8 @@ class DramBandwidthSaturated(CounterRule):
         unit, point = facts.counters.units.get("dram"), facts.counters.roofline
         if unit is None:
             return PASSED
-        queue = self._queue(facts)
-        if unit.load < NEAR and queue < WHOLLY:
+        full = unit.load >= NEAR or self._queue(facts) >= WHOLLY
+        if not full and (unit.load < facts.constants.used_unit or facts.counters.busiest is not unit):
             return PASSED
         rate = (
             f" ({point.bytes_per_s / 1e12:.2f} of {point.bandwidth / 1e12:.2f} TB/s)"
@@ -86,11 +91,11 @@ class DramBandwidthSaturated(CounterRule):
         )
         total = facts.counters.traffic.dram_bytes or 0.0
         found = self.finding(
-            title=None if unit.load >= NEAR else "Loads queue for device memory: it gives no more for such accesses",
+            title=None if unit.load >= NEAR else QUEUED if full else USED,
             why=(
                 f"{percent(unit.busy)} of peak{rate}, {percent(unit.load)} of what kernels with "
-                f"such reads and writes attain.{WAITS if unit.load < NEAR else ''} "
-                f"The {total / 1e6:,.1f} MB moved take this long whatever else changes: half the bytes, half the time."
+                f"such reads and writes attain.{WAITS if full and unit.load < NEAR else ''} "
+                f"The {total / 1e6:,.1f} MB moved take {WHOLE if full else percent(unit.load) + PART}"
             ),
             fix="fuse with the producer or consumer, store a smaller type, skip unneeded bytes, keep data in L2",
             evidence=[
@@ -99,9 +104,10 @@ class DramBandwidthSaturated(CounterRule):
                 measured(facts, "dram__bytes_write.sum"),
                 derived("attainable share of peak", unit.attainable, "", "kscope/arch/units.toml, by its writes"),
             ],
-            confidence=0.9 if unit.load >= NEAR else 0.7,
+            confidence=0.9 if unit.load >= NEAR else 0.7 if full else 0.5,
         )
-        return msgspec.structs.replace(found, severity="major", roof="dram")
+        roof = {"severity": "major", "roof": "dram"} if full else {"severity": "minor"}
+        return msgspec.structs.replace(found, **roof)
 
     def _queue(self, facts: Facts) -> float:
         """How far waits are the queue in front of device memory, where no other unit is as full."""
