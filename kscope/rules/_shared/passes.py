@@ -84,12 +84,15 @@ def covered(facts: Facts, code: Code) -> Covered:
 
 
 def _fetched(facts: Facts, code: Code, load: int) -> float:
-    """Bytes that a load fetches: of lanes that read the same word once, and once of the same in every round."""
+    """Bytes that a load fetches: of lanes that read the same word once, and once of the same in every round. A gather
+    goes where its indices say, another place each round though its address is made of nothing else that changes."""
     asked = (code.threads[load] or LANES * code.executed[load]) * code.classes[load].bytes
     sectors, steps, loop = code.column(SECTORS), facts.lanes.strides.steps(load), code.cfg.loop_of[load]
     if sectors is not None:
         asked = min(asked, SECTOR * sectors[load])
-    return asked if loop is None or not steps or any(steps) else asked / max(1.0, facts.patterns.trips(loop))
+    if loop is None or not steps or any(steps) or facts.addresses.gathers(load):
+        return asked
+    return asked / max(1.0, facts.patterns.trips(loop))
 
 
 def _repeats(facts: Facts, sizes: Mapping[int, float]) -> tuple[dict[int, float], bool]:

@@ -82,13 +82,13 @@ class TinyKernel(CounterRule):
         seen = "SM activity" in facts.counters.collected.parts
         idle_share = launch.own if launch.timed else facts.estimate.start
         estimate = facts.estimate.balance(1 / max(1 - idle_share, 0.05), "the launch itself")
-        idle = f"no SM has work in {percent(launch.own)} of the kernel's {duration:.1f} us" if seen else ""
+        idle = f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us" if seen else ""
         idle = idle or f"the kernel takes {duration:.1f} us"
         rest = "What it computes hardly matters."
         if idle_share < HARDLY:
             rest = f"What it computes takes the other {percent(1 - idle_share)}: a shorter chain there counts, too."
         note = "1 - sm__cycles_active.max / elapsed"
-        outside = [derived("time without work on any SM", launch.own, "", note)] if seen else []
+        outside = [derived("time without work on any SM", launch.outside, "", note)] if seen else []
         found = self.finding(
             title=f"{duration:.1f} us: about the cost of the launch itself",
             why=f"{idle}, and the host needs 2 to 5 us to launch it. {rest}",
