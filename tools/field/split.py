@@ -13,7 +13,10 @@ With what was left of the learning side it is split in the same way: labels/lear
 was left of it then is labels/judged6.toml. labels/judged7.toml is of other suites: all programs of llm.c's dev/cuda
 whose kernels are their own (version: the SHA-256 of `llmc/<name>` modulo the number of their own versions), and those
 of NVIDIA's cuda-samples that compute something on the command line without libraries, data files or managed memory and
-have no namesake in HeCBench.
+have no namesake in HeCBench. labels/judged8.toml is of what people learn and compare compilers by: all programs of
+PolyBench/GPU, and those of two books, a vendor's blog and a collection of tutorials that compute something with the
+CUDA runtime alone. Where several of a collection solve one problem (BOOKS: a problem's versions), the SHA-256 of
+`collection/problem` modulo their number names one.
 """
 
 from __future__ import annotations
@@ -43,7 +46,8 @@ LATER_UNFIT = (
     "pathfinder pitch wmma"
 ).split()
 NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".split()
-HALVES = "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7".split()  # labels/<it>.toml, as they came
+# labels/<it>.toml, as they came
+HALVES = "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7 judged8".split()
 # Of other suites (labels/judged7.toml): number of own versions of each of llm.c's kernels; programs of cuda-samples.
 LLMC = {
     "adamw": 2, "attention_backward": 8, "attention_forward": 2, "classifier_fused": 5, "crossentropy_forward": 1,
@@ -57,6 +61,62 @@ SAMPLES = (
     "reduction reductionMultiBlockCG scalarProd shfl_scan tf32TensorCoreGemm threadFenceReduction transpose "
     "warpAggregatedAtomicsCG"
 ).split()
+# Of labels/judged8.toml: programs of sgrauerg/polybenchGpu, and of PacktPublishing/Learn-CUDA-Programming (learn),
+# brucefan1983/CUDA-Programming (book), NVIDIA-developer-blog/code-samples (blog) and
+# Liu-xiandong/How_to_optimize_in_GPU (tutorial).
+POLYBENCH = (
+    "2DCONV 2MM 3DCONV 3MM ADI ATAX BICG CORR COVAR DOITGEN FDTD-2D GEMM GEMVER GESUMMV GRAMSCHM JACOBI1D JACOBI2D LU "
+    "MVT SYR2K SYRK"
+).split()
+CH2, CH3 = "Chapter02/02_memory_overview", "Chapter03/03_cuda_thread_programming"
+CH7, MD = "Chapter07/07_parallel_programming_pattern", "src/13-md"
+BOOKS = {
+    "learn/sgemm": [f"{CH2}/01_sgemm/sgemm.cu", f"{CH7}/01_sgemm_optimization/sgemm.cu"],
+    "learn/layout": [f"{CH2}/03_aos_soa/aos.cu", f"{CH2}/03_aos_soa/soa.cu"],
+    "learn/transpose": [f"{CH2}/04_matrix_transpose/{n}.cu" for n in ("conflict_solved", "matrix_transpose")],
+    "learn/reduction": [
+        f"{CH3}/{n.replace('/', '/reduction_')}.cu"
+        for n in (
+            "03_threadsync_and_reduction/global_kernel", "03_threadsync_and_reduction/shared_kernel",
+            "05_warp_divergence/kernel_interleaving", "05_warp_divergence/kernel_sequential",
+            "06_limiter_balancing/kernel", "06_limiter_balancing/kernel_opt",
+            "07_warp_synchronous_programming/wp_kernel", "08_cooperative_group/cg_kernel",
+            "08_cooperative_group/cg_shift_kernel", "09_loop_unrolling/wp_kernel",
+        )
+    ],
+    "learn/atomics": [f"{CH3}/10_atomic_operation/reduction_{n}kernel.cu" for n in ("blk_atmc_", "", "wrp_atmc_")],
+    "learn/precision": [f"{CH3}/11_mixed_precision_operation/mixed_precision{n}.cu" for n in ("", "_half", "_int")],
+    "learn/convolution": [f"{CH7}/02_convolution/convolution.cu"],
+    "learn/scan": [f"{CH7}/03_scan/scan_v1.cu", f"{CH7}/03_scan/scan_v2.cu"],
+    "learn/pack": [f"{CH7}/04_pack_n_split/pack_n_split.cu"],
+    "learn/nbody": [f"{CH7}/05_n-body/n_body.cu"],
+    "learn/radixsort": [f"{CH7}/07_radixsort/radix_warp_sort.cu"],
+    "learn/histogram": [f"{CH7}/08_histogram/image_histogram.cu"],
+    "book/arithmetic": ["src/05-prerequisites-for-speedup/arithmetic2gpu.cu"],
+    "book/matrix": ["src/07-global-memory/matrix.cu"],
+    "book/bank": ["src/08-shared-memory/bank.cu"],
+    "book/reduce": [
+        "src/08-shared-memory/reduce2gpu.cu", "src/09-atomic/reduce.cu", "src/10-warp/reduce.cu",
+        "src/10-warp/reduce1parallelism.cu", "src/10-warp/reduce2static.cu",
+    ],
+    "book/neighbor": ["src/09-atomic/neighbor2gpu.cu"],
+    "book/force": [f"{MD}/force-only/main.cu", f"{MD}/whole-code/main.cu"],
+    "blog/difference": ["series/cuda-cpp/finite-difference/finite-difference.cu"],
+    "blog/transpose": ["series/cuda-cpp/transpose/transpose.cu"],
+    "blog/gups": ["posts/gups/gups.cu"],
+    "blog/shuffle": ["posts/parallel_reduction_with_shfl/main.cu"],
+    "blog/options": ["posts/american-options/longstaff_schwartz_svd_2.cu"],
+    "tutorial/elementwise": ["elementwise/elementwise_add.cu"],
+    "tutorial/reduce": [
+        f"reduce/reduce_{n}.cu"
+        for n in (
+            "v0_baseline", "v1_no_divergence_branch", "v2_no_bank_conflict", "v3_add_during_load", "v4_unroll_last_warp",
+            "v5_completely_unroll", "v6_multi_add", "v7_shuffle",
+        )
+    ],
+    "tutorial/sgemm": ["sgemm/sgemm_v1.cu", "sgemm/sgemm_v3.cu"],
+    "tutorial/sgemv": ["sgemv/Sgemv_v0.cu", "sgemv/Sgemv_v1.cu", "sgemv/Sgemv_v2.cu"],
+}  # fmt: skip
 # Pairs of Jokeren/GPA-Benchmark (the authors' optimised versions beside them) that need no data files.
 RODINIA = "backprop gaussian lavaMD lud myocyte nw particlefilter pathfinder srad_v1 streamcluster".split()
 
@@ -67,6 +127,12 @@ def order(name: str) -> str:
 
 def others() -> list[str]:
     return sorted([*(f"llmc/{n}" for n in LLMC), *(f"samples/{n}" for n in SAMPLES)], key=order)
+
+
+def books() -> dict[str, str]:
+    """Programs of labels/judged8.toml -> the file or folder that each is."""
+    picked = {name: files[int(order(name), 16) % len(files)] for name, files in BOOKS.items()}
+    return {**{f"polybench/{n}": f"CUDA/{n}" for n in POLYBENCH}, **picked}
 
 
 def half(name: str) -> str:
