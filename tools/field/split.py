@@ -110,8 +110,8 @@ BOOKS = {
     "tutorial/reduce": [
         f"reduce/reduce_{n}.cu"
         for n in (
-            "v0_baseline", "v1_no_divergence_branch", "v2_no_bank_conflict", "v3_add_during_load", "v4_unroll_last_warp",
-            "v5_completely_unroll", "v6_multi_add", "v7_shuffle",
+            "v0_baseline", "v1_no_divergence_branch", "v2_no_bank_conflict", "v3_add_during_load",
+            "v4_unroll_last_warp", "v5_completely_unroll", "v6_multi_add", "v7_shuffle",
         )
     ],
     "tutorial/sgemm": ["sgemm/sgemm_v1.cu", "sgemm/sgemm_v3.cu"],
