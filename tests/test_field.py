@@ -56,7 +56,8 @@ def test_labels_and_measurements_name_what_exists() -> None:
     slugs = {rule.slug for rule in all_rules()}
     of, measured = {half: read(f"{half}.toml") for half in ("learn", "judged", *LATER)}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in ("learn", "judged"))
-    both, seen = [*sides["judged"], *sides["learn"], *sides["later"], *split.others()], {*of["learn"], *of["judged"]}
+    suites = [*split.others(), *sorted(split.books(), key=split.order)]
+    both, seen = [*sides["judged"], *sides["learn"], *sides["later"], *suites], {*of["learn"], *of["judged"]}
     for half in LATER:
         names = list(of[half])
         side = sides["judged"] if half == "judged2" else both
@@ -187,6 +188,8 @@ def test_a_later_half_is_what_its_labels_list() -> None:
 def test_suites_of_names() -> None:
     assert [program.suite_of(n) for n in ("adv", "rodinia/nw", "llmc/adamw")] == ["hecbench", "rodinia", "llmc"]
     assert split.others() == sorted(split.others(), key=split.order) and len(split.others()) == 34
+    assert {program.suite_of(n) for n in split.books()} == {"polybench", "learn", "book", "blog", "tutorial"}
+    assert len(split.books()) == 48 and all(f.endswith(".cu") for f in split.books().values() if "CUDA/" not in f)
 
 
 @pytest.fixture
