@@ -10,15 +10,24 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-BAD = re.compile(r"\bfail(ed|ure)?\b|\bmismatch|\bincorrect|\berror[:!]|\bwrong\b", re.IGNORECASE)
-GOOD = re.compile(r"\bpass(ed)?\b|\bcorrect\b|\bsuccess|\ball results match\b|\btest ok\b", re.IGNORECASE)
+BAD = re.compile(
+    r"\bfail(ed|ure)?\b|\b(non-match|mismatch)|\bincorrect|\berror(:(?! *[+-]?[\d.])|!)|\bwrong\b", re.IGNORECASE
+)
+GOOD = re.compile(
+    r"\bpass(ed)?\b|\bcorrect\b|\bsuccess|\ball results match\b|\btest ok\b|\bno faults counted\b", re.IGNORECASE
+)
+# "0 wrong", "mismatches: 0", PolyBench's "Non-Matching CPU-GPU Outputs Beyond Error Threshold of 0.05 Percent: 0".
+NONE_BAD = re.compile(
+    r"\b0 (wrong|mismatch\w*|errors)\b|\b(non-match|mismatch|wrong)[^:=\n]*[:=] *0\b(?!\.)", re.IGNORECASE
+)
+NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 TIMED = re.compile(r"time|second|\b[mun]?s\b|B/s|flop|speed|took|throughput|elapsed|perf", re.IGNORECASE)
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 MICROSECONDS |= {"nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6}
 
 
 def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    said = done.stdout + done.stderr
+    said = NONE_BAD.sub("no faults counted", done.stdout + done.stderr)
     bad, good = BAD.search(said), GOOD.search(said)
     verdict = "failed" if done.returncode not in (0, 124) or bad else "passed" if good else "says nothing"
     row = {"check": "ran too long" if done.returncode == 124 else verdict}
@@ -26,8 +35,15 @@ def outcome(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
-    """What a run prints that another run of the same work should print again: lines that speak of time left out."""
-    return [line.strip() for line in done.stdout.splitlines() if line.strip() and not TIMED.search(line)]
+    """What a run prints that another run of the same work should print again: lines that speak of time left out, and
+    bare numbers below them."""
+    lines = [line.strip() for line in done.stdout.splitlines() if line.strip()]
+    timed = [bool(TIMED.search(line)) for line in lines]
+    below = [False, *timed]
+    return [
+        line for line, spoken, under in zip(lines, timed, below, strict=False)
+        if not spoken and not (under and NUMBER.fullmatch(line))
+    ]  # fmt: skip
 
 
 def read_launches(log: Path) -> list[dict[str, Any]]:
