@@ -17,6 +17,7 @@ from kscope.features.counters.stalls import StallMix
 from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
 
+EVERYBODYS = ("dram", "l2")
 MOSTLY = 0.5  # of the sectors at L2
 ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
 
@@ -40,6 +41,17 @@ class Queues(Struct, frozen=True):
         meanwhile than over the whole kernel, in which some SMs have done."""
         launch = self.launch
         return launch.active / launch.active_max if launch.active_max and not launch.idle_sms else 1.0
+
+    @property
+    def reached(self) -> float:
+        """Share of the SMs that can get a block, 0..1. What lies inside an SM is so much fuller there than the mean of
+        all of them, which is what its counter says; L2 and device memory are everybody's."""
+        launch = self.launch
+        return 1 - launch.idle_sms / launch.sms if launch.sms and launch.idle_sms < launch.sms else 1.0
+
+    def here(self, unit: Unit, load: float) -> float:
+        """Load of a unit on the SMs that have work."""
+        return load if unit.name in EVERYBODYS else min(1.0, load / self.reached)
 
     @property
     def memory(self) -> Unit | None:

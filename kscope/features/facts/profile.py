@@ -45,6 +45,10 @@ class ProfileFacts:
         """Share of the sectors that global accesses touch, 0..1; by executions where sectors were not counted."""
         return demands.sectors_share(self._code, members)
 
+    def written_to_l2(self, members: Iterable[int], served: float) -> float:
+        """Share of the sectors that L2 serves (`served`) which are global stores of these instructions, 0..1."""
+        return demands.written_to_l2(self._code, members, served)
+
     def wider_blocks(self, walk: Walk, block: tuple[int, ...], factor: float) -> float:
         """Share of a thread's path (`facts.estimate.latency_floor.walk`) that is left where a block has `factor` times
         the threads, for the loops whose rounds it deals out to them; block: its shape now."""

@@ -14,13 +14,15 @@ SPACES = ("shared", "global", "generic")
 
 class Kept(Struct, frozen=True):
     """`loop`: number in the flow graph; `stores` to a place that stays the same, `loads` of such a place; `others`:
-    loads of the same space in that loop, which must keep their order with the stores."""
+    loads of the same space in that loop, which must keep their order with the stores; `rounds`: of the source's loop in
+    one pass of this one, as often as it stores to one place."""
 
     loop: int
     space: str
     stores: tuple[int, ...]
     loads: tuple[int, ...]
     others: tuple[int, ...]
+    rounds: int
 
 
 def kept_in_memory(code: Listing) -> list[Kept]:
@@ -46,7 +48,8 @@ def _in_loop(code: Listing, number: int, space: str, body: set[int]) -> Kept | N
     places = {place(code, i) for i in kept}
     read = [i for i in mine if code.classes[i].access == "load"]
     same = [i for i in read if place(code, i) in places]
-    return Kept(number, space, tuple(kept), tuple(same), tuple(code.ran(i for i in read if i not in same)))
+    others = tuple(code.ran(i for i in read if i not in same))
+    return Kept(number, space, tuple(kept), tuple(same), others, len(kept) // len(places))
 
 
 def _hands_over(code: Listing, index: int) -> bool:

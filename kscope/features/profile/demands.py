@@ -56,3 +56,14 @@ def sectors_share(code: Code, members: Iterable[int]) -> float:
     every = total(column, spaces)
     inside = set(spaces)
     return total(column, [i for i in members if i in inside]) / every if every else 0.0
+
+
+def written_to_l2(code: Code, members: Iterable[int], served: float) -> float:
+    """Share of the sectors that L2 serves (`served`) which are global stores of `members`, 0..1: L1 is written through,
+    so each of them is L2's work, however often it is the same address. 0 where sectors were not counted."""
+    sectors = code.column("memory_l2_theoretical_sectors_global")
+    if sectors is None or not served:
+        return 0.0
+    spaces = ("global", "generic")
+    stores = [i for i in members if code.classes[i].access == "store" and code.classes[i].space in spaces]
+    return min(1.0, total(sectors, stores) / served)

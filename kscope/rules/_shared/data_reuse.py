@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, FmaLoop
+from collections.abc import Iterable
+
+from kscope.features.facts import Code, Facts, FmaLoop, Scale
 from kscope.rules._shared.own_records import own_records
 
 CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
@@ -55,3 +57,9 @@ def _reused(facts: Facts, code: Code, loop: FmaLoop) -> bool:
     used = {axis for axis, n in zip("xyz", facts.kernel.launch.grid, strict=True) if n > 1}
     reached = [facts.addresses.grid_dimensions(i) for i in loop.loads]
     return loop.both and len(used) > 1 and all(r is not None and used - r for r in reached)
+
+
+def stores_gone(facts: Facts, members: Iterable[int]) -> Scale:
+    """What L2 is asked less without these stores: L1 is written through, so it takes each of them."""
+    left = 1 - facts.profile.written_to_l2(members, facts.counters.traffic.l2_sectors)
+    return {"l2_sectors": left, "l2_requests": left, "l2_writes": left}

@@ -199,7 +199,7 @@ class BlockSize(CounterRule):
         scale["l2_requests"] = kept ** (1 - self._scattered(facts))
         scale["blocks"] = packing.blocks
         factor = packing.factor if facts.counters.launch.limits else 1 / packing.path
-        return facts.estimate.overlap(factor * more, scale)
+        return facts.estimate.overlap(factor * more, scale, stay=False)
 
     def _scattered(self, facts: Facts) -> float:
         """How far lanes read sectors of their own: 0 where a request is one sector, 1 where it is one a lane."""

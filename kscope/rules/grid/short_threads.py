@@ -123,7 +123,7 @@ class ShortThreads(ProfiledRule):
         trees = barriers > TREE * launch.warps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
         scale = facts.profile.demands_after(once, 1 / MORE) | {"blocks": 1 / MORE}
-        estimate = facts.estimate.overlap(MORE * share + 2 * (1 - share), scale)
+        estimate = facts.estimate.overlap(MORE * share + 2 * (1 - share), scale, stay=False)
         if estimate.speedup < LEAST:
             return PASSED
         return self.finding(

@@ -183,7 +183,7 @@ class SmallGrid(CounterRule):
         crowded = sum(map(stalls.of, OTHERS)) if launch.warps_per_block > 1 else 0.0
         apart = facts.estimate.relieve(crowded, 1 - launch.idle_sms / launch.sms, {})
         best = apart if apart.speedup > estimate.speedup else estimate
-        return up_to(best, facts.estimate.overlap(factor))
+        return up_to(best, facts.estimate.overlap(factor, stay=False))
 
     def _waits(self, facts: Facts) -> bool:
         """All SMs work: more warps help only where those of now wait, and do not stand in line for the issue slot."""
@@ -200,7 +200,7 @@ class SmallGrid(CounterRule):
         round is needed before the piece begins: its inputs are read twice."""
         code, path = facts.code, facts.estimate.latency_floor
         if code is None:
-            return facts.estimate.overlap(factor), None
+            return facts.estimate.overlap(factor, stay=False), None
         divided = facts.patterns.pieces(path.walk) if path is not None else None
         # All threads run at once: what they cannot share takes as long as before, whatever the waits in it are for.
         chain = 0.0
@@ -210,7 +210,7 @@ class SmallGrid(CounterRule):
         inside = [i for i in accesses if code.cfg.loop_of[i] is not None]
         behind = [i for i in accesses if code.cfg.loop_of[i] is None and code.classes[i].access == "store"]
         if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
-            return facts.estimate.overlap(factor, chain=chain), divided
+            return facts.estimate.overlap(factor, chain=chain, stay=False), divided
         parts = min(factor, divided.most) if divided is not None and divided.most >= SHARED else factor
         scale: dict[Demand, float] = dict.fromkeys(
             ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (parts - 1) * facts.profile.sectors_share(behind)
@@ -219,4 +219,4 @@ class SmallGrid(CounterRule):
             again = 1 + facts.profile.sectors_share([i for i in inside if code.classes[i].access == "load"])
             for demand in ("dram_bytes", "l2_sectors", "l2_requests"):
                 scale[demand] = scale.get(demand, 1.0) * again
-        return facts.estimate.overlap(factor, scale, passes=2.0, chain=chain), divided
+        return facts.estimate.overlap(factor, scale, passes=2.0, chain=chain, stay=False), divided
