@@ -212,8 +212,12 @@ class SmallGrid(CounterRule):
         if not any(code.classes[i].access in ("load", "async_copy") for i in inside):
             return facts.estimate.overlap(factor, chain=chain, stay=False), divided
         parts = min(factor, divided.most) if divided is not None and divided.most >= SHARED else factor
+        # A sum that is kept in memory, and stored in each round, is no sum of a part: that one stays in a register.
+        kept = facts.profile.written_to_l2(
+            [i for k in facts.patterns.kept_in_memory for i in k.stores], facts.counters.traffic.l2_sectors
+        )
         scale: dict[Demand, float] = dict.fromkeys(
-            ("l2_sectors", "l2_requests", "l2_writes"), 1 + 2 * (parts - 1) * facts.profile.sectors_share(behind)
+            ("l2_sectors", "l2_requests", "l2_writes"), 1 - kept + 2 * (parts - 1) * facts.profile.sectors_share(behind)
         )
         if divided is not None and divided.twice:
             again = 1 + facts.profile.sectors_share([i for i in inside if code.classes[i].access == "load"])

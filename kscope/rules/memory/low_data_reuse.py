@@ -88,7 +88,7 @@ from __future__ import annotations
 
 from kscope.features.facts import FMA_OPCODES, Code, Facts, FmaLoop, up_to
 from kscope.model.contract.analysis import Estimate, Remedy
-from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules._shared.data_reuse import stores_gone, wasteful
 from kscope.rules._shared.windows import shared_windows
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
@@ -125,14 +125,15 @@ class LowDataReuse(ProfiledRule):
         staged = "global" in spaces and worst.both
         step = "shared memory, then registers" if staged and len(spaces) == 1 else "registers"
         joined = "multiply-add" if worst.opcode in FMA_OPCODES else "pair of values joined"
-        estimate = self._estimate(facts, loads, share, ratio)
-        first = ""
+        sums = self._sums(facts, code, loads)
+        estimate = self._estimate(facts, loads, share, ratio, sums)
+        first = " The sums that are stored in each round then stay in registers as well." if sums else ""
         if staged:
             # Of the operands, SHARED are still read there, or where one side stays in registers; tiles of results are
             # the step behind it, and what the estimate's upper end allows.
-            once = self._estimate(facts, loads, share, SHARED)
+            once = self._estimate(facts, loads, share, SHARED, sums)
             alone = "A tile in shared memory alone" if len(spaces) == 1 else "One side in registers alone"
-            first = f" {alone} brings about {once.speedup:.1f}x, a tile of results behind it the rest."
+            first += f" {alone} brings about {once.speedup:.1f}x, a tile of results behind it the rest."
             estimate = up_to(once, estimate)
         tile = f"{side} x {side} outputs a thread" if worst.both else "several outputs a thread"
         full = f"{facts.kernel.launch.registers} registers a thread leave no room for 64 results"
@@ -194,9 +195,15 @@ class LowDataReuse(ProfiledRule):
         words = 2 if loop.opcode == "DFMA" else 1
         return SIDE if facts.kernel.launch.registers + SIDE * SIDE * words <= REGISTERS else SIDE // 2
 
-    def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float) -> Estimate:
-        """Gain if `ratio` of these loads is left."""
+    def _sums(self, facts: Facts, code: Code, loads: list[int]) -> list[int]:
+        """Stores of sums that the loops of these loads keep in memory: a tile's sums lie in registers."""
+        loops = {code.cfg.loop_of[i] for i in loads}
+        return [i for k in facts.patterns.kept_in_memory if k.loop in loops for i in k.stores]
+
+    def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float, sums: list[int]) -> Estimate:
+        """Gain if `ratio` of these loads is left, and none of the stores of their sums."""
         sectors = 1 - facts.profile.sectors_share(loads) * (1 - ratio)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(loads), ratio)
         scale |= {"l2_sectors": sectors, "l2_requests": sectors}
+        scale = {**scale, **{d: scale.get(d, 1.0) * kept for d, kept in stores_gone(facts, sums).items()}}
         return facts.estimate.relieve(share, ratio, scale, latency=facts.estimate.floor_without(loads, ratio))

@@ -96,7 +96,7 @@ class SumKeptInMemory(ProfiledRule):
         waits = min(1.0, BATCHED + 1 / max(k.rounds for k in kept))
         touched, remaining = mine + waiting, waits * waiting / (mine + waiting)
         gone = facts.patterns.addresses_of(members)
-        left = facts.profile.demands_after(gone, 0.0) | stores_gone(facts, members)
+        left = {**facts.profile.demands_after(gone, 0.0), **stores_gone(facts, members)}
         # On an idle device the loads wait for each other by the same order.
         path = min(facts.estimate.floor_without(members), facts.estimate.floor_without([*members, *ordered], waits))
         first = kept[0]
