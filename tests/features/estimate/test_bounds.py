@@ -45,6 +45,12 @@ def bounds(*units: Unit, floor: float | None = None, outside: float = 0.0) -> Bo
     return Bounds({u.name: u for u in units}, mix, geometry(outside), path, constants(), 1.0)
 
 
+def few_blocks(*units: Unit, idle: int) -> Bounds:
+    """Of a grid that leaves `idle` of the 100 SMs empty."""
+    some = bounds(*units)
+    return msgspec.structs.replace(some, launch=msgspec.structs.replace(some.launch, blocks=100 - idle))
+
+
 any_units = st.lists(st.tuples(st.floats(0.5, 1), st.lists(part, min_size=1, max_size=4)), max_size=4).map(
     lambda rows: [unit(f"u{i}", attainable, parts) for i, (attainable, parts) in enumerate(rows)]
 )
@@ -320,3 +326,16 @@ def test_the_low_end_of_little_is_a_loss() -> None:
     b = bounds(unit("issue", 1.0, [Part("instructions", 0.3, "i")]))
     assert b.relieve(0.0, 0.0, {}).low == pytest.approx(1 / 1.05, abs=0.001)
     assert b.relieve(0.8, 0.0, {}).low > 1.3
+
+
+def test_units_are_as_full_as_where_the_work_is() -> None:
+    """16 blocks on 100 SMs: L1 at 11 % of the device is at 69 % there. What more is in flight on the same SMs may not
+    pass it, blocks on all of them may; L2 is everybody's."""
+    l1, l2 = (unit(name, 1.0, [Part("sectors", 0.11, "m")]) for name in ("l1", "l2"))
+    few = few_blocks(l1, idle=84)
+    assert few.reached == pytest.approx(0.16) and few.here(l1, 0.11) == pytest.approx(0.6875)
+    assert few.overlap(8.0).speedup < 1.6 < few.overlap(8.0, stay=False).speedup
+    assert few_blocks(l2, idle=84).overlap(8.0) == few_blocks(l2, idle=84).overlap(8.0, stay=False)
+    assert few.relieve(0.95, 0.1, {}).speedup < 1.6 < few_blocks(l1, idle=0).relieve(0.95, 0.1, {}).speedup
+    # A fix that asks less of the full unit is worth what it asks less.
+    assert few.relieve(0.95, 0.1, {"sectors": 0.1}).speedup > 3  # type: ignore[dict-item]

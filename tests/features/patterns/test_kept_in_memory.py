@@ -31,6 +31,14 @@ def test_a_store_to_the_same_place_in_every_round() -> None:
     assert kept("STS [R4+0x200], R8") == [(5,)]
 
 
+def test_rounds_written_out_behind_each_other_are_counted() -> None:
+    twice = "STS [R4+0x200], R8\n0x54 FFMA R8, R3, R7, R8\n0x58 STS [R4+0x200], R8"
+    other = "STS [R4+0x200], R8\n0x54 STS [R4+0x300], R8"
+    for store, rounds in (("STS [R4+0x200], R8", 1), (twice, 2), (other, 1)):
+        (found,) = kept_in_memory(Listing(program(LOOP.format(store=store)), "test"))
+        assert found.rounds == rounds, store
+
+
 def test_an_array_that_is_filled_is_none() -> None:
     assert kept("STS [R6+0x200], R8") == []
 
@@ -45,4 +53,5 @@ def test_what_is_not_made_in_the_loop_or_handed_over_is_none() -> None:
 def test_on_captures(facts: Callable[[str], Facts]) -> None:
     (found,) = facts("sums.in_shared").patterns.kept_in_memory
     assert found.space == "shared" and len(found.stores) == 16 and len(found.others) == 16
+    assert found.rounds == 16
     assert facts("sums.in_register").patterns.kept_in_memory == []
