@@ -6,8 +6,8 @@ Finds each call of an accurate float function by an instruction that only this f
 rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its arguments to its result: range
 reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
 bring, and whether an argument stays the same, or is the same in all threads (`powf(b, t)` of a parameter and a loop
-counter), so that the work can be done once. Knows `powf` by its polynomials, and
-its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf` and `sinpif` the library has no
+counter), so that the work can be done once, or whether a square root is only compared. Knows `powf` by its
+polynomials, and its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf` and `sinpif` the library has no
 fast version worth the name: there a formula, a shorter polynomial, or a comparison without the angle is the fast one.
 
 ## Why it costs time
@@ -26,7 +26,8 @@ utilisation.
 reciprocal and multiplications where the divisor stays the same; a table in shared memory of what follows from
 parameters and the round alone, filled once by all threads of a block; a polynomial or table; multiplications instead of
 `powf` with a small fixed exponent; hoist invariant calls; `exp2f` with a folded factor instead of `expf`. An angle that
-is only compared or sorted into bins needs no `atan2f`: the signs of x and y and |y| against a constant times |x| do.
+is only compared or sorted into bins needs no `atan2f`: the signs of x and y and |y| against a constant times |x| do. A
+distance that is only compared needs no root: `x * x + y * y < r * r`.
 
 Before:
 
@@ -76,6 +77,7 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, 
 
 MULTIPLY = "multiplications instead of powf: x * x for the square, its square for the fourth power; sqrtf for a half"
 FLAG = ["or -use_fast_math for this file"]
+SQUARES = "no root: compare the squares (sqrtf(a) < b is a < b * b where b is not negative)"
 ALIKE = "values that are the same in all threads"
 LEAST = 0.1  # of the samples (of the issue slots' load without them), from which a function is worth a word
 NAMED = 0.25  # of all that accurate functions take, from which one of them is named in the fix
@@ -142,11 +144,12 @@ def _told(spent: Spent, alone: Estimate) -> str:
     of = "by" if spent.division else "of"
     steady = f" ({percent(spent.steady / spent.calls)} by a value that does not change)" if spent.steady else ""
     same = f" ({percent(spent.alike / spent.calls)} {of} {ALIKE})" if spent.alike else ""
-    return f"{spent.calls:,.0f} calls of {spent.name}{steady}{same}, {alone.speedup:.2f}x alone"
+    only = f" ({percent(spent.compared / spent.calls)} only compared)" if spent.compared else ""
+    return f"{spent.calls:,.0f} calls of {spent.name}{steady}{same}{only}, {alone.speedup:.2f}x alone"
 
 
 def _flagged(spent: Spent) -> bool:
-    return spent.name not in FUNCTIONS or FUNCTIONS[spent.name].flag
+    return 2 * spent.compared <= spent.calls and (spent.name not in FUNCTIONS or FUNCTIONS[spent.name].flag)
 
 
 def _advice(facts: Facts, spent: Spent) -> str:
@@ -159,6 +162,8 @@ def _advice(facts: Facts, spent: Spent) -> str:
         if 2 * len(fixed) > len(facts.patterns.powers):
             return f"{MULTIPLY} (its exponent is {', '.join(f'{e:g}' for e in sorted(exponents))})"
         return "__powf, or exp2f(y * log2f(x))"
+    if 2 * spent.compared > spent.calls:
+        return SQUARES
     if 2 * spent.roots > spent.calls:
         return "a * rsqrtf(b) for a / sqrtf(b)"
     if 2 * spent.steady > spent.calls:

@@ -10,7 +10,8 @@ that address: `s[t] += ...` in shared memory, `y[i] += ...` in global memory. Lo
 
 The compiler may not keep such a sum in a register when another pointer, or another part of the same shared array, might
 be the same place. Then each round stores, and no load of the next one may be issued before the store: the latency of
-shared memory (about 23 cycles) or of L1 stands in every round.
+shared memory (about 23 cycles) or of L1 stands in every round. L1 is written through, so L2 takes each store to global
+memory, and a product that adds up in its result (`c[i] += a * b`) can fill it with nothing else.
 
 ## Evidence
 
