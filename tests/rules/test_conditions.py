@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from kscope.features.facts import CodeFacts, Facts, Listing
-from kscope.model.contract.analysis import Finding
+from kscope.model.contract.analysis import Finding, KernelAnalysis
 from kscope.model.kernel import Kernel
+from kscope.rules._shared.blocks.idle_warps import crowded
 from kscope.rules._shared.uniform_loads import CONSTANT, SEVERAL, STAGED
 from kscope.rules._shared.wide_accesses import fed
 from kscope.rules.base import Passed
@@ -317,3 +318,15 @@ def test_more_threads_come_first_where_one_runs_alone(facts: Callable[[str], Fac
     alone = msgspec.structs.replace(kernel.launch, grid=(1, 1, 1), block=(1, 1, 1))
     one = msgspec.structs.replace(with_metrics(kernel, {"launch__grid_size": 1.0}), launch=alone)
     assert found("LAT302", Facts(one)).first == ["GRD401"]
+
+
+@pytest.mark.parametrize(("case", "held_up"), [("evolve.large", True), ("small_grid.slow", False)])
+def test_smaller_blocks_are_told_where_warps_hold_each_other_up(
+    case: str, held_up: bool, facts: Callable[[str], Facts], diagnosis: Callable[[str], KernelAnalysis]
+) -> None:
+    """An SM of its own makes no warp faster that waits for its own loads alone."""
+    assert crowded(facts(case)) is held_up
+    found = next(f for f in diagnosis(case).findings if f.code == "GRD401")
+    refused = [r for r in found.remedies or [] if r.step == "smaller blocks" and not r.applies]
+    assert ("smaller blocks" in found.fix) is held_up
+    assert bool(refused) is not held_up

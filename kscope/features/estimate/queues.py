@@ -54,6 +54,11 @@ class Queues(Struct, frozen=True):
         return load if unit.name in EVERYBODYS else min(1.0, load / self.reached)
 
     @property
+    def inside(self) -> float:
+        """Load of the fullest unit inside the SMs that have work."""
+        return max((self.here(u, u.load) for n, u in self.units.items() if n not in EVERYBODYS), default=0.0)
+
+    @property
     def memory(self) -> Unit | None:
         """The fuller of device memory and L2, of which the overall counter leaves open what is busy."""
         found = [self.units[n] for n in ("dram", "l2") if n in self.units]

@@ -65,10 +65,11 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 
 from __future__ import annotations
 
-from kscope.features.facts import CHAIN, Demand, Facts, Pieces, up_to
+from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
-from kscope.rules._shared.blocks.idle_warps import meanwhile, sms_without_work, standing_empty
+from kscope.rules._shared.blocks.idle_warps import crowded, meanwhile, one_chain, sms_without_work, standing_empty
 from kscope.rules._shared.blocks.wider_blocks import wider_blocks
+from kscope.rules._shared.data_reuse import stores_gone
 from kscope.rules._shared.passes import widest_blocks
 from kscope.rules._shared.shared_rounds import SHARE, SHARED, dealing_out, rounds_in_words
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured
@@ -77,7 +78,6 @@ WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "mem
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
 ALONE = " What one thread does is a chain as long as the kernel, without a loop that others could share."
-OTHERS = ("not_selected", "math_pipe_throttle", "dispatch_stall")  # waits for the turn of other warps
 
 
 class SmallGrid(CounterRule):
@@ -107,7 +107,7 @@ class SmallGrid(CounterRule):
         if estimate.speedup < 1.05 and not (stuck and idle > launch.sms // 4):
             return PASSED
         if stuck:
-            estimate = self._one_chain(facts, estimate, factor)
+            estimate = one_chain(facts, estimate, factor)
         widest, estimate = widest_blocks(facts, factor, estimate)
         fix, remedies = self._ways(facts, divided, chained=bool(chain))
         rounds = rounds_in_words(facts, divided, chain)
@@ -170,20 +170,14 @@ class SmallGrid(CounterRule):
             if any("barrier" in code.classes[i].kind for i in code.ran(range(len(code)))):
                 why = "the warps of a block meet at barriers: what they share must fit the smaller block"
                 not_.append(Remedy(step="smaller blocks", applies=True, why=why))
+            elif not crowded(facts):
+                why = "no warp waits for another's turn, nor for a unit"
+                not_.append(Remedy(step="smaller blocks", applies=False, why=why))
             else:
                 alone = chained and divided.most < SHARED
                 ways.append(f"smaller blocks{' alone' if alone else ''}, to reach idle SMs")
         ways.append("several problems a launch")
         return "; ".join(ways), not_
-
-    def _one_chain(self, facts: Facts, estimate: Estimate, factor: float) -> Estimate:
-        """Chains that nobody can share, spread over SMs that have none: no warp then waits for another's turn. As many
-        of them still share a scheduler as SMs had work before. A method of shorter chains may bring much more."""
-        launch, stalls = facts.counters.launch, facts.counters.stalls
-        crowded = sum(map(stalls.of, OTHERS)) if launch.warps_per_block > 1 else 0.0
-        apart = facts.estimate.relieve(crowded, 1 - launch.idle_sms / launch.sms, {})
-        best = apart if apart.speedup > estimate.speedup else estimate
-        return up_to(best, facts.estimate.overlap(factor, stay=False))
 
     def _waits(self, facts: Facts) -> bool:
         """All SMs work: more warps help only where those of now wait, and do not stand in line for the issue slot."""
@@ -213,11 +207,10 @@ class SmallGrid(CounterRule):
             return facts.estimate.overlap(factor, chain=chain, stay=False), divided
         parts = min(factor, divided.most) if divided is not None and divided.most >= SHARED else factor
         # A sum that is kept in memory, and stored in each round, is no sum of a part: that one stays in a register.
-        kept = facts.profile.written_to_l2(
-            [i for k in facts.patterns.kept_in_memory for i in k.stores], facts.counters.traffic.l2_sectors
-        )
+        kept = [i for k in facts.patterns.kept_in_memory for i in k.stores]
+        once = stores_gone(facts, kept)["l2_sectors"]
         scale: dict[Demand, float] = dict.fromkeys(
-            ("l2_sectors", "l2_requests", "l2_writes"), 1 - kept + 2 * (parts - 1) * facts.profile.sectors_share(behind)
+            ("l2_sectors", "l2_requests", "l2_writes"), once + 2 * (parts - 1) * facts.profile.sectors_share(behind)
         )
         if divided is not None and divided.twice:
             again = 1 + facts.profile.sectors_share([i for i in inside if code.classes[i].access == "load"])

@@ -6,10 +6,14 @@ import math
 
 from msgspec import Struct
 
-from kscope.features.facts import Facts
+from kscope.features.facts import Facts, up_to
 from kscope.model.contract.analysis import Estimate, Evidence, Location, Remedy
 from kscope.rules.base import counted, derived, measured, percent
 
+OTHERS = ("not_selected", "math_pipe_throttle", "dispatch_stall")  # waits for the turn of other warps
+CROWDED = 0.1  # of warp time in those, from which an SM of their own frees warps (judged)
+BUSY = 0.3  # of a unit's load where there is work, the same (judged: 0.05 in DOITGEN, whose smaller blocks bring
+# nothing, 0.88 in GESUMMV, where they bring 1.6x)
 HALF = 0.5  # of the warps with data, up to which those without are more than a last block's rest; of what is expected
 FILL = "as many items a block as it has threads for, or smaller blocks; launch no block without data"
 
@@ -80,3 +84,22 @@ def standing_empty(facts: Facts, idle: int) -> str:
         return f"Each SM holds {launch.blocks / launch.sms:.1f} of {launch.blocks_per_sm} blocks"
     none = "block" if idle == launch.idle_sms else "warp with work"
     return f"{idle} of {launch.sms} SMs get no {none}"
+
+
+def crowded(facts: Facts) -> bool:
+    """Whether warps that share an SM hold each other up: they wait for each other's turn, or for a unit there. Where
+    nothing of that was collected they may."""
+    stalls = facts.counters.stalls
+    if not stalls.share or not facts.counters.units:
+        return True
+    return sum(map(stalls.of, OTHERS)) >= CROWDED or facts.estimate.inside >= BUSY
+
+
+def one_chain(facts: Facts, estimate: Estimate, factor: float) -> Estimate:
+    """Chains that nobody can share, spread over SMs that have none: no warp then waits for another's turn. As many
+    of them still share a scheduler as SMs had work before. A method of shorter chains may bring much more."""
+    launch, stalls = facts.counters.launch, facts.counters.stalls
+    turn = sum(map(stalls.of, OTHERS)) if launch.warps_per_block > 1 else 0.0
+    apart = facts.estimate.relieve(turn, 1 - launch.idle_sms / launch.sms, {})
+    best = apart if apart.speedup > estimate.speedup else estimate
+    return up_to(best, facts.estimate.overlap(factor, stay=False))
