@@ -63,3 +63,8 @@ def stores_gone(facts: Facts, members: Iterable[int]) -> Scale:
     """What L2 is asked less without these stores: L1 is written through, so it takes each of them."""
     left = 1 - facts.profile.written_to_l2(members, facts.counters.traffic.l2_sectors)
     return {"l2_sectors": left, "l2_requests": left, "l2_writes": left}
+
+
+def sums_gone(facts: Facts) -> Scale:
+    """The same without the stores of all sums that loops keep in memory."""
+    return stores_gone(facts, [i for kept in facts.patterns.kept_in_memory for i in kept.stores])

@@ -69,7 +69,7 @@ from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.contract.analysis import Estimate, Finding, Remedy
 from kscope.rules._shared.blocks.idle_warps import crowded, meanwhile, one_chain, sms_without_work, standing_empty
 from kscope.rules._shared.blocks.wider_blocks import wider_blocks
-from kscope.rules._shared.data_reuse import stores_gone
+from kscope.rules._shared.data_reuse import sums_gone
 from kscope.rules._shared.passes import widest_blocks
 from kscope.rules._shared.shared_rounds import SHARE, SHARED, dealing_out, rounds_in_words
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured
@@ -207,8 +207,7 @@ class SmallGrid(CounterRule):
             return facts.estimate.overlap(factor, chain=chain, stay=False), divided
         parts = min(factor, divided.most) if divided is not None and divided.most >= SHARED else factor
         # A sum that is kept in memory, and stored in each round, is no sum of a part: that one stays in a register.
-        kept = [i for k in facts.patterns.kept_in_memory for i in k.stores]
-        once = stores_gone(facts, kept)["l2_sectors"]
+        once = sums_gone(facts)["l2_sectors"]
         scale: dict[Demand, float] = dict.fromkeys(
             ("l2_sectors", "l2_requests", "l2_writes"), once + 2 * (parts - 1) * facts.profile.sectors_share(behind)
         )
