@@ -64,9 +64,7 @@ CUDA C++ Programming Guide, __restrict__; our own pair, sums.in_shared: 3.1x.
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from kscope.features.facts import Code, Facts, total
+from kscope.features.facts import Code, Facts, no_higher, total
 from kscope.rules._shared.data_reuse import stores_gone
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
@@ -103,7 +101,7 @@ class SumKeptInMemory(ProfiledRule):
         first = kept[0]
         estimate = facts.estimate.relieve(touched, remaining, left, latency=path)
         most = 1 / (1 - touched * (1 - HALVED * remaining))
-        estimate = replace(estimate, high=round(max(estimate.speedup, min(estimate.high, most)), 3))
+        estimate = no_higher(estimate, most, facts.constants.noise)
         return self.finding(
             title=f"A loop keeps its sum in {PLACES[first.space]}",
             why=(
