@@ -78,7 +78,7 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, 
 
 MULTIPLY = "multiplications instead of powf: x * x for the square, its square for the fourth power; sqrtf for a half"
 FLAG = ["or -use_fast_math for this file"]
-SQUARES = "no root: compare the squares (sqrtf(a) < b is a < b * b where b is not negative)"
+SQUARES = "no root: compare the squares (sqrtf(a) < b is a < b * b where neither is negative)"
 ALIKE = "values that are the same in all threads"
 LEAST = 0.1  # of the samples (of the issue slots' load without them), from which a function is worth a word
 NAMED = 0.25  # of all that accurate functions take, from which one of them is named in the fix
