@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from kscope.bench.judge.timed import Clock
 from kscope.bench.session.run import bench
 from kscope.bench.session.state import Options
 from kscope.bench.values.cheats import catalogue
@@ -60,6 +61,17 @@ def test_honest_candidates_pass_the_clock_unaccused() -> None:
         assert [one for one in result.findings if one.standing == "caught"] == [], name
         assert result.verdict in ("faster", "slower", "inconclusive"), result.sentence
         assert result.timings and all(one.candidate_us > 0 for one in result.timings)
+
+
+def test_the_last_timed_round_is_looked_at(monkeypatch) -> None:
+    """A cheat that begins in the middle of the rounds (on a slow machine, after so many calls) is still caught."""
+    looks: list[bool] = []
+    whole = Clock._both
+    monkeypatch.setattr(Clock, "_both", lambda self, *args: (looks.append(args[-1] is not None), whole(self, *args))[1])
+    case = next(one for one in CASES.HONEST if one.id == "numpy-plain")
+    result = bench(case.task(), Options(seconds=0.1, caches=("hot",), generations=1))
+    assert result.timings
+    assert looks[-1] and looks[0] and not all(looks)
 
 
 def test_every_cheat_of_the_catalogue_has_a_candidate_or_a_reason() -> None:
