@@ -12,13 +12,14 @@ HALF ?= learn
 # Extras of pyproject.toml that .venv is made with; CI adds ray.
 EXTRAS ?= dev
 
-.PHONY: help demo test test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook docs eval field \
+.PHONY: help demo test test-said test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook docs eval field \
 	sensitivity validate bench clean
 
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
-	@echo "make test      the tests, those over captures on some of every kind; says how long they took, and how much memory"
-	@echo "make test-all  all tests on all captures, as CI"
+	@echo "make test      the tests, on some of every kind of capture, code and cheat; says how long and how much memory they took"
+	@echo "make test-said what is said of every capture: goldens, figures, fixes (CI, after make test)"
+	@echo "make test-all  all tests on all of them, before a release"
 	@echo "make fuzz      20,000 mutated inputs through the command line, and the property tests on new random examples"
 	@echo "make check     ruff, mypy --strict, import layers"
 	@echo "make fixtures  the captures as plain reports, in build/fixtures"
@@ -44,6 +45,10 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@$(BIN)/python tools/measured.py $(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
+
+test-said: export KSCOPE_TEST_ALL := 1
+test-said: PYTEST_ARGS += tests/test_golden.py tests/test_diagnosis.py tests/fixes/test_pairs.py
+test-said: test
 
 test-all: export KSCOPE_TEST_ALL := 1
 test-all: test

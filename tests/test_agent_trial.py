@@ -18,6 +18,7 @@ from kscope.model.errors import KscopeError
 from kscope.reports.llm import tokens
 from tests.support import captures
 from tests.support.reports import FIXTURES
+from tests.support.thorough import some
 from tools.agent_trial import answers, packs, scoring, summary, tasks
 from tools.agent_trial.__main__ import main
 
@@ -45,7 +46,7 @@ def test_tasks_are_of_different_causes_and_steps() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", some([*SMALL], 3))
 def test_first_versions_compute_what_their_references_say(name: str, tmp_path: Path) -> None:
     """By `kscope bench`, a thread of the processor for each of a block."""
     trial = TRIALS[name]

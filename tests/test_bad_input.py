@@ -22,6 +22,7 @@ from kscope.model.errors import KscopeError
 from kscope.parsers.files import ncu_container
 from kscope.parsers.files.inputs import collect, open_input, sniff
 from tests.support import reports
+from tests.support.thorough import some
 
 CASE = "bank_conflict.slow"
 ROOT = Path(__file__).resolve().parents[1]
@@ -207,9 +208,10 @@ def test_bomb(suffix: str, tmp_path: Path) -> None:
 
 
 def test_truncated_anywhere(tmp_path: Path) -> None:
-    """40 offsets spread over the report, and every block's edge, through the command (two at a time)."""
+    """Offsets spread over the report, and blocks' edges, through the command (two at a time)."""
     edges = [block.start + d for block, _ in reports.parts(INTACT)[1] for d in (1, 5)]
     spread = [len(INTACT) * i // 41 for i in range(1, 41)]
+    offsets = [*some(spread, 12), *some(edges, 12)]
 
     def run(offset: int) -> None:
         path = tmp_path / f"cut-{offset}.ncu-rep"
@@ -218,7 +220,7 @@ def test_truncated_anywhere(tmp_path: Path) -> None:
         path.unlink()
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run, spread + edges))
+        list(pool.map(run, offsets))
 
 
 def test_truncated_in_process(tmp_path: Path) -> None:

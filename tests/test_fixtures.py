@@ -13,7 +13,7 @@ import pytest
 
 from kscope.engine.run import analyze_paths
 from kscope.reports import render
-from tests.support import captures, dials, labels, patches, reports, sass, solid, streams, tools, traces
+from tests.support import captures, dials, labels, patches, reports, sass, solid, streams, thorough, tools, traces
 
 sys.path.append(str(tools.TOOLS))
 strip_unread = tools.load("strip_unread")
@@ -59,6 +59,7 @@ def test_every_capture_has_a_report() -> None:
         assert way[-1] in patches.archived() or (patches.FIXTURES / f"{way[-1]}{patches.WHOLE}").is_file()
 
 
+@thorough.only
 def test_an_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "dials/tma_scale.stages2/recorded"
     monkeypatch.setattr(patches, "BUILD", tmp_path)
@@ -75,6 +76,7 @@ def test_an_archive_is_unpacked_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert left == [], "nothing half done is left"
 
 
+@thorough.only
 def test_an_archive_gives_back_what_was_put_in() -> None:
     """Also what is made otherwise than reports are: a metric whose instances are not of two fields, none at all."""
     given = {name: reports.plain(name) for name in ("tile_sum.lanes", "tile_sum.elected", "ws_gemm.best")}
@@ -165,7 +167,7 @@ def test_chosen_captures_are_of_every_kind() -> None:
     assert {reports.stratum(case) for case in reports.chosen_cases()} == kinds and len(kinds) > 20
     assert {family for family, _, _ in kinds} == {"", "MEM", "CMP", "LAT", "GRD", "ASY", "OVH"}
     assert reports.SEVERAL in reports.chosen() and set(reports.chosen()) <= set(reports.every_case())
-    assert len(reports.chosen()) == (len(reports.every_case()) if reports.ALL else pytest.approx(40, abs=8))
+    assert len(reports.chosen()) == (len(reports.every_case()) if thorough.ALL else pytest.approx(40, abs=8))
 
 
 def test_a_flat_folder(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.cli.running import environment, python
+from tests.support.thorough import often
 from tools.fuzz.inputs import PARSERS, SHARES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="Linux alone tells what is left of a process")
-COUNT, SEED = 350, 12
+COUNT, SEED = often(350, 120), 12
 MAY_FAIL = {"folder"}  # nearly all of them have a good file
 
 
@@ -54,6 +55,8 @@ from pathlib import Path
 from tools.fuzz import child, judge
 from tools.fuzz.inputs import Input
 from kscope.cli import start
+from tests.support.thorough import often
+from tests.support.thorough import often
 
 def says(text, status=0, stream=1):
     os.write(stream, text)

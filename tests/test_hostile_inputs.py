@@ -33,6 +33,7 @@ from kscope.parsers.warp_trace import files
 from kscope.reports import Options, render
 from kscope.rules.overhead.launch_bound import LaunchBound
 from tests.support import reports, traces
+from tests.support.thorough import some
 
 ROOT = Path(__file__).resolve().parents[1]
 SASS = ROOT / "fixtures" / "sass"
@@ -271,7 +272,7 @@ FAULTS: list[Callable[[], Exception]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("make", FAULTS, ids=lambda f: type(f()).__name__)
+@pytest.mark.parametrize("make", some(FAULTS, 3), ids=lambda f: type(f()).__name__)
 def test_whatever_is_raised_for_one_kernel(
     make: Callable[[], Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

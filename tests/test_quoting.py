@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.taint import SENTENCES, Reporters, fields
+from tests.support.thorough import some
 
 PACKAGE = Path(__file__).resolve().parents[1] / "kscope"
 REPORTS = PACKAGE / "reports"
@@ -44,7 +45,7 @@ def test_every_field_with_text_is_quoted(reporters: Reporters, file: str, name: 
 
 @pytest.mark.parametrize(
     ("file", "now", "then", "name", "leak"),
-    [
+    some([
         ("markdown/kernel.py", "NVTX: {code(' / '.join(kernel.nvtx))}", "NVTX: {kernel.nvtx[0]}", "", "nvtx"),
         ("markdown/kernel.py", "code(n.title, table=True)", "prose(n.title)", "", "n.title"),
         ("markdown/kernel.py", "{code(kernel.workload)}", "{prose(kernel.workload)}", "", "kernel.workload"),
@@ -56,7 +57,7 @@ def test_every_field_with_text_is_quoted(reporters: Reporters, file: str, name: 
         ("markdown/diff.py", "map(code, comparison.only_before)", "comparison.only_before", "render", "only_before"),
         ("html/page.py", "html_text(kernel.verdict.sentence)", "kernel.verdict.sentence", "render", "sentence"),
         ("notebook.py", "{html_text(note)}", "{note}", "repr_html", "kernel.device.name"),
-    ],
+    ], 4),
 )  # fmt: skip
 def test_a_field_that_is_not_quoted_is_seen(file: str, now: str, then: str, name: str, leak: str) -> None:
     """The check itself: one quotation taken out of the source."""

@@ -56,14 +56,14 @@ class Row(Struct, frozen=True):
 
 
 @cache
-def pairs() -> tuple[Row, ...]:
-    """Every capture with a better version."""
+def pairs(cases: tuple[str, ...] | None = None) -> tuple[Row, ...]:
+    """Every capture with a better version, or those of `cases`."""
     tables = captures.tables(reports.FIXTURES)
     labels, times = captures.labels(tables), captures.times(tables)
     rows = []
     for case, label in labels.items():
         better = label.get("fixed") or label.get("next")
-        if better not in times or case not in times:
+        if better not in times or case not in times or (cases is not None and case not in cases):
             continue
         gain, one = times[case] / times[better], chosen(diagnosed(case), label["accept"])
         if one is None:

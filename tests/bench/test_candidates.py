@@ -14,6 +14,7 @@ from kscope.bench.judge.timed import Clock
 from kscope.bench.session.run import bench
 from kscope.bench.session.state import Options
 from kscope.bench.values.cheats import catalogue
+from tests.support.thorough import some
 
 
 def _catalogue() -> ModuleType:
@@ -34,7 +35,7 @@ def _on_cpu(cases):
     return [pytest.param(one, id=one.id) for one in cases if one.needs not in GPU]
 
 
-@pytest.mark.parametrize("case", _on_cpu(CASES.CHEATS))
+@pytest.mark.parametrize("case", some(_on_cpu(CASES.CHEATS), 20))
 def test_a_cheat_is_caught_and_named(case) -> None:
     if why := case.here():
         pytest.skip(why)
@@ -44,7 +45,7 @@ def test_a_cheat_is_caught_and_named(case) -> None:
     assert not case.names or found & set(case.names), (found, result.sentence)
 
 
-@pytest.mark.parametrize("case", _on_cpu(CASES.HONEST))
+@pytest.mark.parametrize("case", some(_on_cpu(CASES.HONEST), 12))
 def test_an_honest_candidate_is_not_accused(case) -> None:
     if why := case.here():
         pytest.skip(why)

@@ -15,10 +15,11 @@ import pytest
 
 from tests.cli.running import environment
 from tests.support.sass import SOURCES as FOLDER
+from tests.support.thorough import often
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
 SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
-MOMENTS = 3
+MOMENTS = often(3, 1)
 LIBRARY = FOLDER / "twins" / "libtwins.a.xz"  # whose images are taken out one by one, by a tool each
 
 
@@ -121,6 +122,8 @@ import os, signal, sys
 from kscope.cli import start
 from kscope.parsers import toolchain
 import subprocess
+from tests.support.thorough import often
+from tests.support.thorough import often
 begin = subprocess.Popen._execute_child
 def signalled(self, *given):
     begin(self, *given)  # the program runs, and its Popen is not yet anyone's

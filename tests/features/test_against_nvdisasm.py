@@ -17,11 +17,12 @@ from kscope.model.program import Instruction, Program
 from kscope.parsers import toolchain
 from kscope.parsers.cubin.programs import read_programs
 from tests.support.sass import FOLDER
+from tests.support.thorough import often, some
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
 LINKED = [path for path in CUBINS if not path.name.startswith("separate.")]
 KINDS = {"GPR": "R", "UGPR": "UR", "PRED": "P", "UPRED": "UP"}
-each = pytest.mark.parametrize("path", LINKED, ids=lambda path: path.name.removesuffix(".cubin.xz"))
+each = pytest.mark.parametrize("path", some(LINKED, 20), ids=lambda path: path.name.removesuffix(".cubin.xz"))
 _PC = re.compile(r"(?:\\l|>|\{)([0-9a-f]{4,6}):\\ ")
 _EDGE = re.compile(r'"([^"]+)"(?::(\w+))?(?::\w)? -> "([^"]+)"(?::\w+)?(?::\w)? \[style=solid')
 
@@ -133,11 +134,11 @@ def test_live_registers_equal_lrm_count(tmp_path: Path) -> None:
     first read is under a predicate, though nothing has set it yet. The format book states these shares."""
     chosen = [p for p in LINKED if p.name.split(".")[1] in ("sm_75", "sm_89", "sm_90a", "sm_100a")]
     # nvdisasm takes a minute for the long loops of the two others
-    chosen = [path for path in chosen if not path.name.startswith(("unrolled", "arithmetic"))]
+    chosen = some([path for path in chosen if not path.name.startswith(("unrolled", "arithmetic"))], 14)
     found = [row for path in chosen for row in compared(path, tmp_path)]
     pairs = [(a, b) for _, ours, theirs in found for a, b in zip(ours, theirs, strict=True)]
     same, larger = sum(a == b for a, b in pairs), sum(a > b for a, b in pairs)
-    assert len(pairs) > 30_000
+    assert len(pairs) > often(30_000, 10_000)
     assert same / len(pairs) > 0.985
     assert larger / len(pairs) < 0.002
     assert sum(max(ours) == max(theirs) for _, ours, theirs in found) / len(found) > 0.99

@@ -16,7 +16,7 @@ from kscope.mcp.catalogue import TOOLS
 from kscope.mcp.pages import BUDGET, LARGEST
 from kscope.mcp.tools import RUN
 from tests.mcp.serving import Session, running, serving
-from tests.support import patches, sass, traces
+from tests.support import patches, sass, thorough, traces
 from tests.support.reports import fixture, join_reports
 
 SLOW, FAST, STATS, FEW = "slow.ncu-rep.xz", "fast.ncu-rep.xz", "row_stats.ncu-rep.xz", "few.ncu-rep.xz"
@@ -329,6 +329,7 @@ def test_a_large_report_stays_within_its_caps(folder: Path, report: Callable[[st
 
 
 @pytest.mark.slow
+@thorough.only
 def test_a_report_of_140_mb_stays_within_its_caps(folder: Path) -> None:
     """Every tool that reads it, asked for as much as it gives."""
     from tests.support.reports import plain

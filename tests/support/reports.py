@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import lzma
-import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from kscope.parsers.files.ncu_container import Block, blocks, header_end
 from kscope.rules.registry import rule
 from tests.support import captures, patches
+from tests.support.thorough import ALL
 
 FIXTURES = patches.FIXTURES / "h200"
 DIALS = patches.FIXTURES / "dials"
@@ -93,8 +93,6 @@ def cases() -> tuple[str, ...]:
     return tuple(case for case in every_case() if case != SEVERAL)
 
 
-ALL = os.environ.get("KSCOPE_TEST_ALL") == "1"
-"""Whether tests look at every capture (`make test-all`, and what CI runs), not only at those of `chosen`."""
 STRATUM = 10
 """Captures of a stratum, of which one more is chosen each."""
 

@@ -14,6 +14,7 @@ import pytest
 
 from kscope.arch.chips import chips
 from tests.cli.running import TRIAD, kscope
+from tests.support.thorough import some
 
 ROOT = Path(__file__).resolve().parents[3]
 KERNELS = ROOT / "kscope" / "cli" / "machine" / "_roofs.cu"
@@ -160,7 +161,7 @@ def nvcc() -> str | None:
 
 
 @pytest.mark.skipif(nvcc() is None, reason="needs nvcc")
-@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90", "sm_120"])
+@pytest.mark.parametrize("target", some(["sm_75", "sm_80", "sm_90", "sm_120"], 1))
 def test_the_measuring_kernels_compile_and_are_what_they_say(target: str, tmp_path: Path) -> None:
     """No spills; the multiply-add loops are nearly all multiply-adds, the shared one loads 16 bytes a lane."""
     cubin = tmp_path / "roofs.cubin"
