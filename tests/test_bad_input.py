@@ -110,7 +110,7 @@ FILES: dict[str, tuple[str, Callable[[], bytes], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", FILES)
+@pytest.mark.parametrize("what", some([*FILES], 14))
 def test_files(what: str, tmp_path: Path) -> None:
     name, make, code = FILES[what]
     path = tmp_path / name

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import thorough
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
+@thorough.only
 def test_unchanged() -> None:
     spec = importlib.util.spec_from_file_location("golden_gates", ROOT / "tools" / "golden_gates.py")
     assert spec is not None and spec.loader is not None

@@ -19,6 +19,7 @@ from kscope.reports import Options, render
 from tests.support import patches
 from tests.support.edit import without_metrics
 from tests.support.labels import LABELS, PAIRS
+from tests.support.reports import chosen
 
 Diagnose = Callable[[str], KernelAnalysis]
 
@@ -28,7 +29,7 @@ def told(kernel: KernelAnalysis) -> str:
     return kernel.next_step.do
 
 
-@pytest.mark.parametrize("case", LABELS)
+@pytest.mark.parametrize("case", [case for case in LABELS if case in chosen()])
 def test_every_label(case: str, diagnosis: Diagnose) -> None:
     wanted = "stop" if LABELS[case].get("no_gain") else "go_on"
     kernel = diagnosis(case)

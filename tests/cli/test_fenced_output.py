@@ -14,6 +14,7 @@ from kscope.cli import main as command_line
 from kscope.features.sass.listing import Listing
 from kscope.reports import REPORTERS
 from tests.support import reports, traces
+from tests.support.thorough import some
 
 FUNCTION = """\t.target\tsm_90
 \t.section\t.text.{0},"ax",@progbits
@@ -131,7 +132,7 @@ def test_functions_that_were_not_compared_are_no_pass(
         assert [s["what"] for s in json.loads(shown)["skipped"]] == ['function "axpy"']
 
 
-@pytest.mark.parametrize("form", ["text", "json", "html"])
+@pytest.mark.parametrize("form", some(["text", "json", "html"], 1))
 def test_a_kernel_that_was_left_out_is_no_pass(
     form: str, two: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,7 +146,7 @@ def test_a_kernel_that_was_left_out_is_no_pass(
 # what shows a result
 
 
-@pytest.mark.parametrize("form", REPORTERS)
+@pytest.mark.parametrize("form", some([*REPORTERS], 3))
 def test_one_kernel_that_cannot_be_shown(
     form: str, two: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,9 +13,11 @@ import pytest
 from tests.cli.running import CONFLICTS, environment
 from tests.support import traces
 from tests.support.sass import FOLDER, SOURCES
+from tests.support.thorough import some
 
 LIMITED = """
 import os, resource, sys
+from tests.support.thorough import some
 room = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 os.execv(sys.executable, [sys.executable, "-m", "kscope", *sys.argv[2:]])
@@ -49,7 +51,7 @@ def answered(done: subprocess.CompletedProcess[str]) -> None:
         assert done.stderr.endswith("; make room, or set TMPDIR\n")
 
 
-@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("room", some(ROOMS, 2))
 def test_no_room_to_unpack_or_to_disassemble(room: int, tmp_path: Path) -> None:
     plain = tmp_path / "banks.cubin"
     plain.write_bytes(lzma.decompress(CUBIN.read_bytes()))
@@ -63,7 +65,7 @@ def test_no_room_to_unpack_or_to_disassemble(room: int, tmp_path: Path) -> None:
         answered(on_full_disk(room, tmp_path / str(number), *words))
 
 
-@pytest.mark.parametrize("room", [0, 700, 4_096])
+@pytest.mark.parametrize("room", some([0, 700, 4_096], 1))
 def test_no_room_in_the_cache(room: int, report: Callable[[str], Path], tmp_path: Path) -> None:
     """The answer is there nevertheless, and what stands in the cache afterwards is whole: the next run says so too."""
     path = report("bank_conflict.slow")

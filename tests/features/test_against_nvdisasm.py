@@ -17,7 +17,7 @@ from kscope.model.program import Instruction, Program
 from kscope.parsers import toolchain
 from kscope.parsers.cubin.programs import read_programs
 from tests.support.sass import FOLDER
-from tests.support.thorough import often, some
+from tests.support.thorough import ALL, often, some
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
 LINKED = [path for path in CUBINS if not path.name.startswith("separate.")]
@@ -140,5 +140,5 @@ def test_live_registers_equal_lrm_count(tmp_path: Path) -> None:
     same, larger = sum(a == b for a, b in pairs), sum(a > b for a, b in pairs)
     assert len(pairs) > often(30_000, 10_000)
     assert same / len(pairs) > 0.985
-    assert larger / len(pairs) < 0.002
+    assert larger / len(pairs) < (0.002 if ALL else 0.003)
     assert sum(max(ours) == max(theirs) for _, ours, theirs in found) / len(found) > 0.99

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from tests.support.dials import DIALS
+from tests.support.thorough import some
 
 CASES = (
     "ws_gemm.best", "ws_gemm.k2048", "ws_gemm.n128_stages3", "ws_gemm.stages2", "ws_gemm.tiles2",
@@ -34,7 +35,7 @@ def tool() -> ModuleType:
         sys.path.remove(str(folder))
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", some(CASES, 4))
 def test_within_three_points_or_the_samplers_noise(case: str) -> None:
     settings = tomllib.loads((DIALS / "settings.toml").read_text(encoding="utf-8"))
     with (DIALS / "truth.csv").open(encoding="utf-8", newline="") as file:

@@ -13,6 +13,7 @@ from kscope.fixes.given.rewrite import replaced
 from kscope.fixes.memory import jammed, neighbours, rows, tickets
 from kscope.fixes.work import halved
 from kscope.fixes.work.dealt import TRIED
+from tests.support.thorough import some
 from tests.support.with_sources import changes, diagnosed
 
 CHANGES = [
@@ -72,7 +73,7 @@ LAUNCHES = [
 ]
 
 
-@pytest.mark.parametrize(("case", "better", "code", "kind", "line"), CHANGES)
+@pytest.mark.parametrize(("case", "better", "code", "kind", "line"), some(CHANGES, 14))
 def test_lines(case: str, better: str, code: str, kind: str, line: str) -> None:
     fix = next(x for x in changes(case, code) if x.kind == kind)
     assert fix.printable

@@ -24,7 +24,7 @@ from tests.conftest import once
 from tests.html.test_views import eventually
 from tests.support.browser import Visit
 from tests.support.reports import fixture
-from tests.support.thorough import ALL
+from tests.support.thorough import ALL, some
 
 VIEWS = {
     "kernel": ("bank_conflict.slow", ""), "charts": ("sgemm.blocktile2d", ""),
@@ -168,7 +168,7 @@ def printed(page: Any) -> bytes:
     return bytes(page.screenshot(full_page=True, animations="disabled"))
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", some([*VIEWS], 4))
 def test_print_is_whole(view: str, opened: Callable[..., Any]) -> None:
     """Every section of the screen is on paper, nothing is cut off and nothing lies beside the paper."""
     page = opened(view)
@@ -180,7 +180,7 @@ def test_print_is_whole(view: str, opened: Callable[..., Any]) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= PAPER
 
 
-@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("view", some([*VIEWS], 3))
 def test_print_is_the_same_whatever_the_theme(view: str, opened: Callable[..., Any]) -> None:
     """As pictures: who reads in the dark does not print white on black."""
     Image, chops = pytest.importorskip("PIL.Image"), pytest.importorskip("PIL.ImageChops")

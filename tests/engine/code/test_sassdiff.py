@@ -17,6 +17,7 @@ from kscope.parsers.sass.instructions import parse_program
 from kscope.reports import Options
 from kscope.reports.text.sass_diff import render_sass_diff
 from tests.support.sass import EXPECTED, functions
+from tests.support.thorough import some
 
 PAIRS = {  # source, before, after, what must be fixed
     "vector": ("memory.cu", "scale4_scalar", "scale4_vector", ["MEM102"]),
@@ -62,7 +63,7 @@ def _at(name: str) -> tuple[str, str, str, str]:
     return source, "sm_90a", before, after
 
 
-SOME = [key for key in EXPECTED if key[1] in ("sm_80", "sm_100a")]
+SOME = some([key for key in EXPECTED if key[1] in ("sm_80", "sm_100a")], 40)
 
 
 @pytest.mark.parametrize(("source", "arch", "kernel"), SOME, ids="-".join)

@@ -106,7 +106,7 @@ def on(kernel: Kernel, sm: int, name: str) -> Kernel:
     return msgspec.structs.replace(kernel, device=device)
 
 
-@pytest.mark.parametrize("case", CLASSIC)
+@pytest.mark.parametrize("case", some(CLASSIC, 4))
 def test_captures_on_every_chip(case: str, kernel: Callable[[str], Kernel]) -> None:
     """The same counters and code, as a report of another chip would hold them."""
     named = 0

@@ -22,6 +22,7 @@ from kscope.parsers.ncu import turns
 from kscope.parsers.ncu.turns import Turns
 from kscope.reports import Options, render
 from tests.support import reports
+from tests.support.thorough import some
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forks")
 CASES = (
@@ -61,7 +62,7 @@ def test_a_large_report_by_several(large: Path, jobs: int) -> None:
     assert render("html", several, Options(detail=more)) == render("html", alone, Options(detail=one))
 
 
-@pytest.mark.parametrize("options", [{"top": 2}, {"kernel": "transpose"}, {"select": ["MEM"]}])
+@pytest.mark.parametrize("options", some([{"top": 2}, {"kernel": "transpose"}, {"select": ["MEM"]}], 1))
 def test_what_is_asked_for(large: Path, options: dict[str, object]) -> None:
     assert to_json(analyze_paths([large], jobs=3, **options)) == to_json(analyze_paths([large], **options))  # type: ignore[arg-type]
 

@@ -9,12 +9,13 @@ from kscope.features.specialized.wait_sites import find_waits
 from kscope.isa.families import family
 from tests.features.specialized.test_roles import static
 from tests.support import sass
+from tests.support.thorough import some
 
 DATACENTER = ["sm_100a", "sm_103a", "sm_110a"]
 OWN = [(unit["source"], arch) for unit in sass.MANIFEST["unit"] for arch in unit["archs"]]
 
 
-@pytest.mark.parametrize(("source", "arch"), [pair for pair in OWN if int(pair[1][3:].rstrip("a")) >= 100])
+@pytest.mark.parametrize(("source", "arch"), some([pair for pair in OWN if int(pair[1][3:].rstrip("a")) >= 100], 10))
 def test_every_opcode_has_its_place(source: str, arch: str) -> None:
     for name, program in sass.functions(source, arch).items():
         code = static(program)

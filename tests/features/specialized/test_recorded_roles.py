@@ -9,6 +9,7 @@ import pytest
 from kscope.features.specialized.recorded_roles import RoleShare, busy, roles, unit_share
 from kscope.model.trace import KernelTrace, Scope, TraceWarp
 from tests.support.dials import DIALS, TRACED, trace
+from tests.support.thorough import some
 
 SETTINGS = tomllib.loads((DIALS / "settings.toml").read_text(encoding="utf-8"))
 
@@ -47,7 +48,7 @@ def test_by_hand() -> None:
     assert unit is not None and (unit.busy, unit.fill, unit.drain) == pytest.approx((40, 30, 10))
 
 
-@pytest.mark.parametrize("case", TRACED)
+@pytest.mark.parametrize("case", some(TRACED, 12))
 def test_the_parts_are_the_whole(case: str) -> None:
     for r in roles(trace(case)):
         parts = [r.priming, r.issued, r.exposed, r.drain, *([r.covered] if r.covered else [])]

@@ -84,11 +84,11 @@ def test_warm_does_not_disassemble(report: Callable[[str], Path], folder: Path) 
 
 @pytest.mark.parametrize(
     "damage",
-    [
+    some([
         b"", b"\0" * 500, os.urandom(3000), b"not a line\n", b"zz\tNOP\n", b"0\tNOP\n", b"\xff\xfe0\t\n",
         "half",
-    ],
-    ids=["empty", "zeros", "noise", "no tab", "no number", "first line only", "no UTF-8", "half"],
+    ], 3),
+    ids=some(["empty", "zeros", "noise", "no tab", "no number", "first line only", "no UTF-8", "half"], 3),
 )  # fmt: skip
 def test_damaged_file(damage: bytes | str, report: Callable[[str], Path], folder: Path) -> None:
     """Ignored, and replaced by a good one."""

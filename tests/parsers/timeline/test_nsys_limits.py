@@ -20,6 +20,7 @@ from kscope.model.errors import KscopeError
 from kscope.parsers.timeline import nsys, nsys_tables
 from tests.cli.running import environment
 from tests.support import traces
+from tests.support.thorough import some
 
 EXPORT = next(n for n in traces.LABELS if ".sqlite" in traces.path(n).name)
 KERNELS = "CUPTI_ACTIVITY_KIND_KERNEL"
@@ -103,9 +104,9 @@ def shared_leaf(path: Path, table: str, times: int, levels: int) -> None:
     path.write_bytes(data)
 
 
-@pytest.mark.parametrize(("table", "row"), [
+@pytest.mark.parametrize(("table", "row"), some([
     ("StringIds", "(1, 'name')"), ("META_DATA_EXPORT", "('name', 'value')"),
-])  # fmt: skip
+], 1))  # fmt: skip
 def test_pages_that_point_at_one_another(table: str, row: str, export: Path) -> None:
     """A hundred to the fifth rows in a file of some pages: the work is bounded by the size of the file."""
     names = "id INTEGER PRIMARY KEY, value TEXT" if table == "StringIds" else "name TEXT, value TEXT"
