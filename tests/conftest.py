@@ -21,7 +21,8 @@ from kscope.model.kernel import Kernel
 from kscope.parsers.files import forked
 from kscope.parsers.ncu.kernels import read_kernels
 from tests.support import browser as browsing
-from tests.support import reports, with_sources
+from tests.support import reports
+from tests.support.once_a_run import SHARED
 from tests.support.thorough import often
 
 # The same examples each time, whatever the machine's load: a run of the tests says something about the code alone.
@@ -46,7 +47,7 @@ def cache_folder(shared: Path) -> Iterator[Path]:
     folder = shared / "cache"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSCOPE_CACHE_DIR", str(folder))
-        patch.setenv(with_sources.SHARED, str(shared))
+        patch.setenv(SHARED, str(shared))
         yield folder
 
 

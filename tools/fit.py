@@ -41,7 +41,7 @@ VALUES: dict[str, tuple[float, ...]] = {
     "estimates.relieved": (0.6, 0.7, 0.8, 0.9),
     "estimates.yields": (0.5, 0.65, 0.75, 0.85, 1.0),
     "estimates.low": (0.3, 0.4, 0.5, 0.6, 0.7),
-    "estimates.rise": (1.0, 1.15, 1.35, 1.6),
+    "estimates.rise": (1.0, 1.15, 1.35, 1.6, 1.8),
     "kscope.rules.latency.warp_divergence.LEFT": (0.0, 0.05, 0.1, 0.15),
     "kscope.rules.latency.exposed_memory_latency.AHEAD": (2.0, 3.0, 4.0, 6.0, 8.0),
     "estimates.full_unit": (0.7, 0.75, 0.8, 0.85, 0.9),

@@ -15,8 +15,7 @@ from kscope.features.sass.cfg import build_cfg
 from kscope.features.sass.liveness import Liveness
 from kscope.model.program import Instruction, Program
 from kscope.parsers import toolchain
-from kscope.parsers.cubin.programs import read_programs
-from tests.support.sass import FOLDER
+from tests.support.sass import FOLDER, image
 from tests.support.thorough import ALL, often, some
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
@@ -31,8 +30,7 @@ Edges = set[tuple[int, int]]
 
 @cache
 def programs(path: Path) -> tuple[Program, ...]:
-    (image,) = read_programs(path)
-    return image.functions
+    return image(path).functions
 
 
 def nvdisasm(path: Path, folder: Path, *arguments: str) -> str:

@@ -14,7 +14,7 @@ from kscope.engine.code.fixing import Subject, subjects
 from kscope.engine.code.programs import sources_below
 from kscope.model.contract.analysis import Fix, KernelAnalysis
 from tests.support.patches import FIXTURES
-from tests.support.thorough import some
+from tests.support.thorough import often, some
 from tests.support.with_sources import changes
 
 HERE = FIXTURES / "fixes"
@@ -82,10 +82,10 @@ def test_what_was_built_is_proposed_and_no_slower(case: str, rule: str, kind: st
 
 def test_promises_were_kept() -> None:
     priced = [
-        (fix.price, delivered) for case, rule, kind, delivered in PROMISED
+        (fix.price, delivered) for case, rule, kind, delivered in some(PROMISED, 40)
         for fix in changes(case, rule) if fix.kind == kind and fix.price is not None
     ]  # fmt: skip
-    assert len(priced) >= 25
+    assert len(priced) >= often(25, 12)
     assert sum(price.low <= delivered <= price.high for price, delivered in priced) >= 0.9 * len(priced)
 
 

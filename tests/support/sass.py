@@ -9,8 +9,9 @@ from pathlib import Path
 
 from kscope.model.program import Program
 from kscope.parsers.cubin import elf
-from kscope.parsers.cubin.programs import read_programs
+from kscope.parsers.cubin.programs import Cubin, read_programs
 from tests.support import patches
+from tests.support.once_a_run import once_a_run
 
 SOURCES = patches.FIXTURES / "sass"
 MANIFEST = tomllib.loads((SOURCES / "FIXTURES.toml").read_text("utf-8"))
@@ -36,8 +37,8 @@ def _expected() -> dict[tuple[str, str, str], frozenset[str]]:
     for unit in MANIFEST["unit"]:
         for arch in unit["archs"]:
             kernels = unit["expects"] | unit.get("on", {}).get(arch, {})
-            image = elf.read_image(lzma.decompress(path(unit["source"], arch).read_bytes()))  # nothing is disassembled
-            known = {function.name for function in image.functions}
+            read = elf.read_image(lzma.decompress(path(unit["source"], arch).read_bytes()))  # nothing is disassembled
+            known = {function.name for function in read.functions}
             for name, codes in kernels.items():
                 if name in known:
                     out[unit["source"], arch, name] = frozenset(codes)
@@ -50,10 +51,20 @@ def path(source: str, arch: str) -> Path:
 
 
 @cache
+def image(file: Path) -> Cubin:
+    """All of one of these cubins, disassembled once a run."""
+
+    def read() -> Cubin:
+        (found,) = read_programs(file)
+        return found
+
+    return once_a_run(f"{file.name}.image", read)
+
+
+@cache
 def functions(source: str, arch: str) -> dict[str, Program]:
     """The functions of one cubin by name."""
-    (image,) = read_programs(path(source, arch))
-    return {program.name: program for program in image.functions}
+    return {program.name: program for program in image(path(source, arch)).functions}
 
 
 EXPECTED = _expected()

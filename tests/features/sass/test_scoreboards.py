@@ -13,7 +13,6 @@ from kscope.features.sass.scoreboards import waits
 from kscope.isa.opcodes import classify
 from kscope.model.kernel import Kernel
 from kscope.model.program import Program
-from kscope.parsers.cubin.programs import read_programs
 from kscope.parsers.ncu.embedded_code import with_image
 from tests.features.listings import NESTED, program
 from tests.support import reports, sass
@@ -40,7 +39,7 @@ def test_nothing_is_read_before_its_scoreboard_is_waited_for(case: str, kernel: 
 @pytest.mark.parametrize("target", some(["sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"], 3))
 @pytest.mark.parametrize("unit", ["tiles", "memory"])
 def test_the_same_for_every_target(unit: str, target: str) -> None:
-    (cubin,) = read_programs(sass.path(unit, target))
+    cubin = sass.image(sass.path(unit, target))
     assert all(guarded(code) for code in cubin.functions)
 
 

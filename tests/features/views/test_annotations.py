@@ -14,15 +14,14 @@ from kscope.features.sass.listing import Listing
 from kscope.features.sass.loop_kinds import loop_kinds
 from kscope.features.views.annotations import annotate, loop_numbers
 from kscope.features.views.program import access_table, spill_counts
-from kscope.parsers.cubin.programs import read_programs
 from tests.features.listings import NESTED, program
-from tests.support.sass import FOLDER
+from tests.support.sass import FOLDER, image
 
 
 @cache
 def compiled(unit: str) -> dict[str, Listing]:
     """Functions of one fixture (`memory.sm_80`) by name."""
-    (cubin,) = read_programs(FOLDER / f"{unit}.cubin.xz")
+    cubin = image(FOLDER / f"{unit}.cubin.xz")
     return {one.name: Listing(one) for one in cubin.functions}
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscope.model.errors import KscopeError
-from kscope.model.program import Cubin, Instruction, Program, Site
+from kscope.model.program import Instruction, Program, Site
 from kscope.parsers import toolchain
 from kscope.parsers.cubin import disassembly, elf
 from kscope.parsers.cubin.programs import read_programs
@@ -24,7 +24,7 @@ from kscope.parsers.sass.instructions import decode, parse_program
 from tests.cli.running import kscope
 from tests.support import reports
 from tests.support.examples import FEWER
-from tests.support.sass import FOLDER, SOURCES
+from tests.support.sass import FOLDER, SOURCES, image
 from tests.support.thorough import some
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
@@ -42,12 +42,6 @@ def plain(path: Path, folder: Path) -> Path:
     file = folder / path.name.removesuffix(".xz")
     file.write_bytes(data(path))
     return file
-
-
-@cache
-def image(path: Path) -> Cubin:
-    (found,) = read_programs(path)
-    return found
 
 
 def named(path: Path, function: str) -> Program:
