@@ -23,6 +23,7 @@ from kscope.bench.values.result import Finding, Timing, Word
 
 STEADY = 0.03  # three batches in a row within this of each other end the warm-up; judged
 WARM_S = 2.0  # of warm-up at most; a tuner that runs longer does so in the checks before
+WARM_LEAST_S = 0.3  # of it at most where one is to look at the clock for less than that
 GRAPH_CALLS = 400  # calls in a graph that has fewer slots: more only take longer to build
 BUSY = 0.02  # share of a batch in which a player waited for a processor: the round is not counted. Judged
 ENOUGH = 5  # rounds that must be left
@@ -108,7 +109,8 @@ class Clock:
         """Until batches are long enough and steady; then the number of calls is set from the last one."""
         side.mode, side.graph, side.calls, side.at, side.repeat = "called", side.graph + 1, 1, 0, 1
         begun, last, seconds = time.perf_counter(), list[float](), 0.0
-        while time.perf_counter() - begun < WARM_S:
+        most = min(WARM_S, max(WARM_LEAST_S, self.plan.budget_s))
+        while time.perf_counter() - begun < most:
             side.turn()
             seconds = side.batch([]).seconds
             if seconds < self.plan.batch_s / 2 and side.calls < side.most:
