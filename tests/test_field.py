@@ -4,6 +4,7 @@ stored report is judged by its label and its measured step."""
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ import judge
 import launches
 import program
 import split
+import spread
 
 FIELD = Path(split.__file__).parent
 LATER = split.HALVES[2:]  # what was labelled after the first two halves
@@ -239,3 +241,15 @@ def test_first_suggestions_that_were_built_are_counted(stored: Path, ratio: floa
 def test_a_half_without_labels_is_not_analysed(stored: Path) -> None:
     with pytest.raises(SystemExit, match=r"no labels/judged\.toml"):
         judge.load(stored, "judged")
+
+
+def test_wider_promises_hold_more_and_cost_their_width() -> None:
+    """The interval score: width, and 2 / alpha times what the truth lies beyond an end, in logarithms."""
+    kept, missed = (spread.Held("a", 4.0, 2.0, 8.0, truth) for truth in (4.0, 10.0))
+    assert spread.scored([kept], 1.35, 1.35, 0.2) == pytest.approx((math.log(4), 1, math.log(4)))
+    beyond = math.log(10 / 8)
+    assert spread.scored([missed], 1.35, 1.35, 0.2) == pytest.approx((math.log(4) + 10 * beyond, 0, math.log(4)))
+    wider = spread.scored([kept, missed], 1.35, 1.8, 0.2)
+    assert missed.top(1.35, 1.8) == pytest.approx(8 * 1.8 / 1.35) and wider[1] == 1
+    small = spread.Held("a", 1.2, 1.0, 1.4, 1.1)
+    assert small.top(1.35, 1.8) == pytest.approx(1.4), "a small promise is bounded by itself"
