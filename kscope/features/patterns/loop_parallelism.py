@@ -26,12 +26,14 @@ class Pieces(Struct, frozen=True):
     """Shares of the thread's unloaded path by the pieces that it can fall into: `parts` holds (share, pieces), the
     shares sum up to 1. `serial`: instructions of the heaviest ring that cannot be divided, none if there is none.
     `twice`: the loads must run a second time, for what is carried is stored on the way. `loops`: those whose rounds can
-    be dealt out around the heaviest part that can fall into pieces, outermost first."""
+    be dealt out around the heaviest part that can fall into pieces, outermost first; `each`: elements of one array that
+    a pass of the innermost of them loads, several where its rounds are written out behind each other."""
 
     parts: tuple[tuple[float, float], ...]
     serial: tuple[int, ...]
     twice: bool
     loops: tuple[int, ...] = ()
+    each: int = 1
 
     @property
     def most(self) -> float:
@@ -72,11 +74,13 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
             parts[can] = parts.get(can, 0.0) + spent * share
     every = sum(parts.values())
     worst = max(in_loop, key=lambda n: in_loop[n], default=None)
+    heaviest = max(dealt, key=lambda way: dealt[way], default=())
     return Pieces(
         tuple((spent / every, can) for can, spent in sorted(parts.items())) if every else ((1.0, 1.0),),
         carried(code, worst).serial if worst is not None else (),
         any(what.stored for n in range(len(cfg.loops)) if not (what := carried(code, n)).serial),
-        max(dealt, key=lambda way: dealt[way], default=()),
+        heaviest,
+        _elements(code, heaviest[-1]) if heaviest else 1,
     )
 
 
@@ -106,12 +110,17 @@ def chained(code: Listing, number: int) -> tuple[int, ...]:
 def _rounds(code: Listing, number: int) -> float:
     """Independent items of a loop each time it is entered: rounds, times the loads of one from one array, for it may
     be unrolled."""
+    return trips(code, number) * _elements(code, number)
+
+
+def _elements(code: Listing, number: int) -> int:
+    """Loads of a pass of a loop from one array, 1 where it loads nothing."""
     loads: dict[str | None, int] = {}
     for i in code.cfg.loop_body(number):
         if code.classes[i].access in ("load", "async_copy"):
             array = slices.pointer(code, i)
             loads[array] = loads.get(array, 0) + 1 if array is not None else 1
-    return trips(code, number) * max(loads.values(), default=1)
+    return max(loads.values(), default=1)
 
 
 def trips(code: Listing, number: int) -> float:

@@ -27,7 +27,7 @@ def rounds_in_words(facts: Facts, divided: Pieces | None, chain: tuple[int, ...]
         return ""
     if not chain:
         rounds = _counted(facts, divided)
-        return f" Each thread walks {rounds} rounds, {_carry(facts, divided)[0]}." if rounds else ""
+        return f" Each thread walks {rounds}, {_carry(facts, divided)[0]}." if rounds else ""
     opcode = facts.code[chain[0]].opcode
     carries = "its data decide the rounds" if opcode == "BRA" else f"its loop carries what {opcode} computes"
     why = f" Each thread runs one chain, round after round, for {carries}."
@@ -37,13 +37,17 @@ def rounds_in_words(facts: Facts, divided: Pieces | None, chain: tuple[int, ...]
 def dealing_out(facts: Facts, divided: Pieces) -> str:
     """What more threads have to do to share the work of one."""
     rounds = _counted(facts, divided)
-    return f"more threads share the {rounds} rounds of each one, {_carry(facts, divided)[1]}" if rounds else SHARE
+    return f"more threads share the {rounds} of each one, {_carry(facts, divided)[1]}" if rounds else SHARE
 
 
 def _counted(facts: Facts, divided: Pieces) -> str:
-    """Rounds of the loops around the heaviest part, outermost first; empty where they cannot be dealt out."""
+    """Rounds of the loops around the heaviest part, outermost first, and the elements of one where these are more than
+    its rounds (rounds that are written out behind each other); empty where nothing can be dealt out."""
     trips = [facts.patterns.trips(n) for n in divided.loops] if divided.most >= SHARED else []
-    return " x ".join(f"{x:,.0f}" for x in trips if x >= SHARED)
+    rounds = " x ".join(f"{x:,.0f}" for x in trips if x >= SHARED)
+    if not rounds:
+        return ""
+    return f"{rounds} rounds of {divided.each} elements" if divided.each > trips[-1] else f"{rounds} rounds"
 
 
 def _carry(facts: Facts, divided: Pieces) -> tuple[str, str]:

@@ -61,6 +61,14 @@ def test_what_a_loop_carries_decides_whether_it_can_be_shared(name: str) -> None
     assert found.left(8.0) > 0.9 if name in SERIAL else found.left(8.0) < 0.5
 
 
+def test_elements_of_a_round_that_is_written_out() -> None:
+    """Loads of one array in a pass: one, or as many as the compiler has written rounds out."""
+    assert of(BODIES["sum"]).each == 1
+    more = "\n".join(f"LDG.E R{12 + i}, desc[UR4][R2.64+{hex(4 * i)}]\nFADD R10, R10, R{12 + i}" for i in range(1, 8))
+    written = of(f"{BODIES['sum']}\n{more}")
+    assert written.each == 8 and not written.serial
+
+
 @pytest.mark.parametrize("case", ["small_grid.slow", "mandelbrot.bands", "triton_deep.tiles16"])
 def test_rows_pixels_and_sums_can_be_shared(case: str, facts: Callable[[str], Facts]) -> None:
     known = facts(case)
