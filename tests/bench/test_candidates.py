@@ -35,7 +35,7 @@ def _on_cpu(cases):
     return [pytest.param(one, id=one.id) for one in cases if one.needs not in GPU]
 
 
-@pytest.mark.parametrize("case", some(_on_cpu(CASES.CHEATS), 20))
+@pytest.mark.parametrize("case", some(_on_cpu(CASES.CHEATS), 16))
 def test_a_cheat_is_caught_and_named(case) -> None:
     if why := case.here():
         pytest.skip(why)
@@ -45,7 +45,7 @@ def test_a_cheat_is_caught_and_named(case) -> None:
     assert not case.names or found & set(case.names), (found, result.sentence)
 
 
-@pytest.mark.parametrize("case", some(_on_cpu(CASES.HONEST), 12))
+@pytest.mark.parametrize("case", some(_on_cpu(CASES.HONEST), 8))
 def test_an_honest_candidate_is_not_accused(case) -> None:
     if why := case.here():
         pytest.skip(why)

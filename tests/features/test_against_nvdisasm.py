@@ -21,7 +21,7 @@ from tests.support.thorough import ALL, often, some
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
 LINKED = [path for path in CUBINS if not path.name.startswith("separate.")]
 KINDS = {"GPR": "R", "UGPR": "UR", "PRED": "P", "UPRED": "UP"}
-each = pytest.mark.parametrize("path", some(LINKED, 20), ids=lambda path: path.name.removesuffix(".cubin.xz"))
+each = pytest.mark.parametrize("path", some(LINKED, 12), ids=lambda path: path.name.removesuffix(".cubin.xz"))
 _PC = re.compile(r"(?:\\l|>|\{)([0-9a-f]{4,6}):\\ ")
 _EDGE = re.compile(r'"([^"]+)"(?::(\w+))?(?::\w)? -> "([^"]+)"(?::\w+)?(?::\w)? \[style=solid')
 

@@ -8,6 +8,7 @@ import pytest
 
 from kscope.features.specialized.recorded_roles import RoleShare, busy, roles, unit_share
 from kscope.model.trace import KernelTrace, Scope, TraceWarp
+from tests.support import thorough
 from tests.support.dials import DIALS, TRACED, trace
 from tests.support.thorough import some
 
@@ -92,6 +93,7 @@ def test_counterfactuals_as_measured() -> None:
             assert dials["time_us"] > 1.02 * SETTINGS[dials["fixed"]]["time_us"], case
 
 
+@thorough.only
 def test_truth_is_the_traces() -> None:
     import importlib.util
 
