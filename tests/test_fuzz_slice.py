@@ -55,8 +55,6 @@ from pathlib import Path
 from tools.fuzz import child, judge
 from tools.fuzz.inputs import Input
 from kscope.cli import start
-from tests.support.thorough import ALL, often
-from tests.support.thorough import ALL, often
 
 def says(text, status=0, stream=1):
     os.write(stream, text)

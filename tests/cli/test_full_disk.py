@@ -17,7 +17,6 @@ from tests.support.thorough import some
 
 LIMITED = """
 import os, resource, sys
-from tests.support.thorough import some
 room = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
 os.execv(sys.executable, [sys.executable, "-m", "kscope", *sys.argv[2:]])

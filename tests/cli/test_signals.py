@@ -123,8 +123,6 @@ import os, signal, sys
 from kscope.cli import start
 from kscope.parsers import toolchain
 import subprocess
-from tests.support.thorough import often
-from tests.support.thorough import often
 begin = subprocess.Popen._execute_child
 def signalled(self, *given):
     begin(self, *given)  # the program runs, and its Popen is not yet anyone's

@@ -5,7 +5,9 @@
 For each value of `rise` the share of promises that hold the measured gain, how wide they are (logarithm of high over
 low), and both in one: the interval score (Gneiting and Raftery, JASA 2007), width + 2 / alpha x what the truth lies
 beyond an end, smaller is better; 1 - alpha is the share that should be inside. Then each half with the value that is
-best on all others. Halves must be learned from already: a judged half is judged with what stands there.
+best on all others. Ends that something else bounds are moved as well, so figures of other values than the one that
+stands in the table are a little too good: set the value and run it again. Halves must be learned from already: a judged
+half is judged with what stands there.
 """
 
 from __future__ import annotations
