@@ -16,7 +16,9 @@ of NVIDIA's cuda-samples that compute something on the command line without libr
 have no namesake in HeCBench. labels/judged8.toml is of what people learn and compare compilers by: all programs of
 PolyBench/GPU, and those of two books, a vendor's blog and a collection of tutorials that compute something with the
 CUDA runtime alone. Where several of a collection solve one problem (BOOKS: a problem's versions), the SHA-256 of
-`collection/problem` modulo their number names one.
+`collection/problem` modulo their number names one. labels/judged9.toml is of what was left of HeCBench (REST): programs
+whose input files do not come with it but can be made by a few lines, that call a library beside kernels of their own,
+use managed memory or are longer than the rules above allow.
 """
 
 from __future__ import annotations
@@ -48,6 +50,13 @@ LATER_UNFIT = (
 NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".split()
 # labels/<it>.toml, as they came
 HALVES = "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7 judged8".split()
+# Of labels/judged9.toml, by their names: what measures the machine, needs a framework or other files is out.
+REST = (
+    "aes amgmk attentionMultiHeadKVCache axhelm bfs cc cfd crs d2q9-bgk fdtd3d floydwarshall2 gc geodesic gibbs "
+    "haversine hotspot hotspot3D hungarian kmeans lanczos logan lulesh lut-gemm lzss mcpr meanshift medianfilter "
+    "mpc mriQ nbnxm nms nn opticalFlow pcc permutate qkv rayleighBenardConvection recursiveGaussian s3d sa sad sc "
+    "secp256k1 simplemoc snake sobel sobol spmv sptrsv ss stsg svd3x3 sw4ck triad tridiagonal urng word2vec"
+).split()
 # Of other suites (labels/judged7.toml): number of own versions of each of llm.c's kernels; programs of cuda-samples.
 LLMC = {
     "adamw": 2, "attention_backward": 8, "attention_forward": 2, "classifier_fused": 5, "crossentropy_forward": 1,
