@@ -32,7 +32,7 @@ help:
 	@echo "make docs      the rule book, the guides, the commands and the Python API as a web site, in build/site"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make field     the same on public programs: HECBENCH=checkout GPA=checkout capture them on a machine with a GPU;"
-	@echo "               FIELD=folder keeps the reports (.field), HALF=learn, learn2, judged, judged2 to judged8"
+	@echo "               FIELD=folder keeps the reports (.field), HALF=learn, learn2, judged, judged2 to judged9"
 	@echo "make sensitivity  what each constant of kscope/arch/estimates.toml moves on the captures; SENSITIVITY_ARGS=--all: on"
 	@echo "               all of them, --code: constants of modules too"
 	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
