@@ -21,6 +21,7 @@ import pytest
 from kscope.model.errors import KscopeError
 from kscope.parsers.files import ncu_container
 from kscope.parsers.files.inputs import collect, open_input, sniff
+from tests.cli import running
 from tests.support import reports
 from tests.support.thorough import some
 
@@ -33,6 +34,8 @@ POSIX = pytest.mark.skipif(os.name != "posix", reason="POSIX files only")
 def kscope(
     *args: str | Path, prepare: Callable[[], None] | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
+    if prepare is None:
+        return running.kscope(*args, env=environment, cwd=ROOT)
     return subprocess.run(
         [sys.executable, "-m", "kscope", *map(str, args)],
         capture_output=True, text=True, timeout=120, env={**os.environ, **environment}, cwd=ROOT, preexec_fn=prepare,

@@ -10,7 +10,6 @@ import os
 import re
 import resource
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +31,7 @@ from kscope.parsers.timeline import kineto
 from kscope.parsers.warp_trace import files
 from kscope.reports import Options, render
 from kscope.rules.overhead.launch_bound import LaunchBound
+from tests.cli import running
 from tests.support import reports, traces
 from tests.support.thorough import some
 
@@ -44,11 +44,7 @@ KERNEL = '{"ph":"X","cat":"kernel","ts":1,"dur":1,"name":"k"}'
 
 def command(*args: str | Path, seconds: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
     """The real command, with bounds on time and memory."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kscope", *map(str, args)], capture_output=True, text=True, timeout=seconds, cwd=ROOT,
-        env={**os.environ, **environment},
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY)),
-    )  # fmt: skip
+    done = running.kscope(*args, env=environment, cwd=ROOT, seconds=seconds, limits={resource.RLIMIT_AS: MEMORY})
     assert "Traceback" not in done.stderr or "KSCOPE_DEBUG" in environment, done.stderr[-2000:]
     return done
 

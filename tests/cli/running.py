@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support import warm
 from tests.support.reports import FIXTURES, fixture
 
 CONFLICTS = FIXTURES / "bank_conflict.slow" / "report.ncu-rep.xz"
@@ -17,8 +18,15 @@ TRIAD = fixture("dram_bound.triad")
 Done = subprocess.CompletedProcess[str]
 
 
-def kscope(*args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None) -> Done:
-    """Run the command; both streams are pipes."""
+def kscope(
+    *args: str | Path, env: dict[str, str] | None = None, cwd: Path | None = None, seconds: float = 120,
+    limits: dict[int, int] | None = None,
+) -> Done:  # fmt: skip
+    """Run the command in a process of its own; both streams are pipes. limits: resource.RLIMIT_* -> most."""
+    words = tuple(map(str, args))
+    if warm.can(words, env):
+        return warm.run(words, environment(env), cwd, seconds, limits)
+    assert limits is None
     return python("-m", "kscope", *args, env=env, cwd=cwd)
 
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.running import environment
+from tests.cli.running import kscope
 
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = re.findall(
@@ -27,10 +25,7 @@ def test_the_readme_shows_commands() -> None:
 )
 def test_excerpt(command: str, shown: str) -> None:
     """Every line shown stands in the output, in that order; `...` stands for what was left out."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kscope", *shlex.split(command)], cwd=ROOT, capture_output=True, text=True, timeout=120,
-        env=environment(None),
-    )
+    done = kscope(*shlex.split(command), cwd=ROOT)
     assert done.returncode == 0, done.stderr
     printed = iter([" ".join(line.split()) for line in done.stdout.splitlines()])
     for line in (" ".join(line.split()) for line in shown.splitlines()):

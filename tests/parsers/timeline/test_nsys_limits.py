@@ -18,7 +18,7 @@ import pytest
 
 from kscope.model.errors import KscopeError
 from kscope.parsers.timeline import nsys, nsys_tables
-from tests.cli.running import environment
+from tests.cli.running import environment, kscope
 from tests.support import traces
 from tests.support.thorough import some
 
@@ -33,17 +33,12 @@ def export(tmp_path: Path) -> Path:
     return path
 
 
-def bounded() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-    resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+BOUNDS = {resource.RLIMIT_AS: 1 << 30, resource.RLIMIT_CPU: 60}
 
 
 def refused(path: Path, *words: str) -> None:
     """One line and exit status 3, within 1 GB."""
-    done = subprocess.run(
-        [sys.executable, "-m", "kscope", "analyze", str(path)], capture_output=True, text=True, timeout=120,
-        env=environment({"OPENBLAS_NUM_THREADS": "1"}), preexec_fn=bounded, check=False,
-    )  # fmt: skip
+    done = kscope("analyze", path, limits=BOUNDS)
     assert (done.returncode, done.stdout) == (3, ""), done.stderr[-500:]
     assert done.stderr.count("\n") == 1 and all(word in done.stderr for word in (str(path), *words)), done.stderr
 
