@@ -43,9 +43,9 @@ class Program:
         if not self.source.is_dir() and not (self.kept and self.kept.is_dir()):
             return
         if self.kept is not None and self.kept.is_dir():
-            shutil.copytree(self.kept, self.folder)
+            shutil.copytree(self.kept, self.folder, symlinks=True)
             return
-        shutil.copytree(self.source, self.folder)
+        shutil.copytree(self.source, self.folder, symlinks=True)  # some lead to files that are not there
         for neighbour in self.source.parent.iterdir():
             link = self.folder.parent / neighbour.name
             if not link.exists():
@@ -73,7 +73,7 @@ class Program:
         self.row["command"] = self.run_command
         if self.kept is not None and not was_kept:
             left = shutil.ignore_patterns("*.o", "*.cu", "*.cuh")
-            shutil.copytree(self.folder, self.kept, ignore=left, dirs_exist_ok=True)
+            shutil.copytree(self.folder, self.kept, symlinks=True, ignore=left, dirs_exist_ok=True)
         return True
 
     def shell(self, command: str, limit_s: float) -> subprocess.CompletedProcess[str]:
