@@ -87,5 +87,6 @@ def test_rows_of_few_elements_are_no_work_for_a_warp(facts: Callable[[str], Fact
     once = min(n for n in short.code.executed if n > 0)
     for i in range(len(short.code)):
         short.code.executed[i] = min(short.code.executed[i], once)
+        short.code.threads[i] = min(short.code.threads[i], 32 * once)
     few = rows_of(short, short.code, loads, 0.9)
     assert few is not None and few.elements < 32 and (few.why_not == "") == (few.elements >= 8)

@@ -15,6 +15,7 @@ from kscope.isa.families import family
 FMA_OPCODES = family("fma")
 _UNPACKING = family("unpacking")
 _PAIRED = family("paired")
+_JOINED_ON = family("joined_on")
 _GATHERING = family("sum") | family("choice")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
 STEPS = 8  # instructions from a pair's operation to the sum: an absolute value, a count of bits, a function of the pair
@@ -48,14 +49,14 @@ def fma_loops(code: Listing) -> tuple[FmaLoop, ...]:
 @once_per_code
 def pair_loops(code: Listing) -> tuple[FmaLoop, ...]:
     """Loops that add up, or choose from, what an operation other than a multiply-add makes of two loaded values:
-    |a - b|, (a - b)^2, min(a + b), popc(a ^ b), sqrt(a * b). Those that execute most of them first; `fmas`
-    counts the operations."""
+    |a - b|, (a - b)^2, min(a + b), popc(a ^ b), sqrt(a * b), also where one instruction does both (the least of sums,
+    sums of whole products). Those that execute most of them first; `fmas` counts the operations."""
     out = []
     for inside, _, _ in _regions(code.structure):
         fed = {
             i: set().union(*factors)
             for i in inside
-            if code[i].opcode in _PAIRED and code.executed[i] > 0
+            if code[i].opcode in _PAIRED | _JOINED_ON and code.executed[i] > 0
             and len(factors := _loaded_pair(code.structure, i, inside)) == 2 and _gathered(code, i, inside)
         }  # fmt: skip
         if fed:
@@ -187,7 +188,8 @@ def _loop(code: Listing, inside: set[int], fed: dict[int, set[int]], *, both: bo
 def _loaded_pair(code: Structure, index: int, inside: set[int]) -> list[set[int]]:
     """The loads behind both values that an operation joins; fewer than two where one is not loaded in the region, both
     are the same register, or both come from the same load."""
-    registers = list(dict.fromkeys(r for o in code[index].operands[1:4] if (r := o.vector) is not None))
+    joined = code[index].operands[1:3] if code[index].opcode in _JOINED_ON else code[index].operands[1:4]
+    registers = list(dict.fromkeys(r for o in joined if (r := o.vector) is not None))
     if len(registers) != 2:
         return []
     found = [_loads_behind(code, index, r, inside, DEPTH) for r in registers]
@@ -195,7 +197,10 @@ def _loaded_pair(code: Structure, index: int, inside: set[int]) -> list[set[int]
 
 
 def _gathered(code: Listing, index: int, inside: set[int]) -> bool:
-    """What the operation makes goes into a sum or a choice that the region carries on, STEPS instructions behind."""
+    """What the operation makes goes into a sum or a choice that the region carries on, STEPS instructions behind, or
+    is that itself."""
+    if code[index].opcode in _JOINED_ON:
+        return _carries_on(code, index, inside) or _deep(code, index)
     reached = {index}
     for _ in range(STEPS):
         reached = {c for i in reached for c in code.defuse.consumers(i) if c in inside} - {index}
@@ -203,6 +208,20 @@ def _gathered(code: Listing, index: int, inside: set[int]) -> bool:
             if code[c].opcode in _GATHERING and _carries_on(code, c, inside):
                 return True
     return False
+
+
+def _deep(code: Listing, index: int) -> bool:
+    """A link of a chain of such operations, DEEP of them, that no loop carries on: its rounds are written out."""
+    opcode, seen, work = code[index].opcode, {index}, [index]
+    while work and len(seen) < DEEP:
+        i = work.pop()
+        addend = _addend(code, i)
+        linked = set(code.defuse.producers(i, addend)) if addend is not None else set()
+        linked |= {c for c in code.defuse.consumers(i) if code[c].opcode == opcode}
+        new = {k for k in linked if code[k].opcode == opcode} - seen
+        seen |= new
+        work += new
+    return len(seen) >= DEEP
 
 
 def _carries_on(code: Listing, index: int, inside: set[int]) -> bool:

@@ -64,7 +64,7 @@ def rows_of(facts: Facts, code: Code, members: list[int], share: float) -> Rows 
     around = total(code.samples, inside) / max(1.0, total(code.samples))
     if share < MOSTLY and (share < PART or around < AROUND):
         return None
-    elements = facts.patterns.trips(loop) * sum(code.cfg.loop_of[i] == loop for i in walking)
+    elements = _elements(facts, code, walking)
     why = ""
     if elements < SHORTEST:
         why = f"a row has {counted(elements, 'element', '.2g')}, and most lanes would idle"
@@ -73,21 +73,39 @@ def rows_of(facts: Facts, code: Code, members: list[int], share: float) -> Rows 
     return Rows(elements, why)
 
 
+def _elements(facts: Facts, code: Code, walking: list[int]) -> float:
+    """Of a row, on average: what a lane that comes to the loops loads in them from one array, whose rounds may be
+    unrolled and the rest a loop of their own. What the row's contents point at is no element."""
+    by_array: dict[tuple[str | None, int], float] = {}
+    for i in walking:
+        if facts.addresses.gathers(i) and not facts.addresses.steps_from_loaded(i):
+            continue
+        loop = code.cfg.loop_of[i]
+        before = code.cfg.idom[code.cfg.loops[loop].header] if loop is not None else None
+        came = code.threads[code.cfg.blocks[before].start] if before is not None else 0.0
+        array = facts.addresses.pointer(i)
+        key = (array, -1 if array is not None else i)
+        by_array[key] = by_array.get(key, 0.0) + (code.threads[i] / came if came else 0.0)
+    return max(by_array.values(), default=0.0)
+
+
 class Way(Struct, frozen=True):
     """What to do about lanes that stand apart: `layout` (of FIX), `why`; threads may become `more` times as many;
-    `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere."""
+    `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere; `short`: for they are."""
 
     layout: str
     why: str
     more: float
     why_not: str
+    short: bool = False
 
 
 def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: str) -> Way:
     """layout: what lies behind; rows are shared among lanes only where they are what the kernel does, and long."""
     rows = rows_of(facts, code, members, share) if layout == ROW else None
     if rows is None or rows.why_not:
-        return Way("" if layout == ROW else layout, WHY[layout], 1.0, rows.why_not if rows is not None else "")
+        why_not, short = (rows.why_not, rows.elements < SHORTEST) if rows is not None else ("", False)
+        return Way("" if layout == ROW else layout, WHY[layout], 1.0, why_not, short)
     launch = facts.counters.launch
     more = launch.room(rows.lanes)
     if more < TWICE:

@@ -57,7 +57,9 @@ After (capture list_walk.four):
 ## When it is wrong
 
 Pointer chasing has nothing to load ahead: only several chains at once help. Loads outside loops have no later round:
-several elements a thread bring theirs, if there are waves enough. What all lanes of a warp load from one address can
+several elements a thread bring theirs, if there are waves enough. Where three or more waits stand in a row, for loads
+whose addresses need nothing of one another (a store or a branch between them keeps the compiler from moving them up),
+all of them are issued first; whether a store between them feeds a later load, the reader has to know. What all lanes of a warp load from one address can
 be staged in shared memory, or lie in constant memory, as well. The finding names the way whose condition holds, and
 says which others do not and why. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
 
@@ -71,6 +73,7 @@ from __future__ import annotations
 from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
+from kscope.rules._shared.waits_in_row import waits_in_row
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
@@ -86,6 +89,7 @@ WAVES = 2.0  # from which threads can take several elements each and still fill 
 LANES = 32
 BUSY = 0.75  # of what a memory attains, up to which no queue needs to be looked for
 SOONER = 1.25  # loads in flight where a thread has only its own few, and most are issued together already
+ROW, HALF = 3, 2.0  # waits one after the other outside loops, and how many times shorter one for all of them is
 AHEAD = 4.0  # loads in flight after unrolling by four or double buffering: what one change usually brings
 
 
@@ -113,6 +117,10 @@ class ExposedMemoryLatency(ProfiledRule):
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
         way, ahead, others = self._way(facts, code, hot)
+        row = waits_in_row(facts, code, loads)
+        together = row.count >= ROW and row.sooner >= HALF and way in (FATTER, EARLIER)
+        if together:
+            way, ahead = EARLIER, max(row.sooner, SOONER)
         factor = 1 / (1 - share + share / ahead)
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
@@ -122,6 +130,8 @@ class ExposedMemoryLatency(ProfiledRule):
                 f"{percent(share)} of all samples wait for global loads, while {spare} and warps run "
                 f"{percent(running)} of the time. The first use of the hottest load follows "
                 f"{counted(distance, 'instruction')} behind it."
+                + (f" {counted(row.count, 'wait')} stand in a row, for loads that need nothing of each other; "
+                   f"issued together, they would wait {percent(1 / row.sooner)} of that." if together else "")
             ),
             fix=way,
             evidence=[

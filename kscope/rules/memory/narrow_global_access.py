@@ -106,6 +106,7 @@ STREAMED, COMPUTED = 0.4, 0.25
 what unrolling would as well. Of 31 such findings that promised 1.1x on labelled kernels, 5 named what held the kernel
 up (none of the 8 that stream), of 14 narrower or adjacent ones 12: fixtures/h200 and two sets of public programs."""
 PEELED = 0.5  # the rows of a launch may all be short, and what is read beside it (a mask, a scale) may be off otherwise
+LITTLE, COVERED = 0.15, 0.5  # of all samples, below and above which (`_covered`)
 ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 
 
@@ -149,6 +150,8 @@ class NarrowGlobalAccess(ProfiledRule):
             return PASSED
         whole, peeled, merged = (2 * total(code.executed, sorted(part)) > before for part in (records, off, grouped))
         left = waits_left(facts, code, groups, narrow, ratio)
+        if left.fewer and coarse is None and not merged and share < LITTLE and self._covered(facts):
+            return PASSED
         scale = self._demands(facts, code, groups, members, ratio)
         if whole:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
@@ -178,6 +181,12 @@ class NarrowGlobalAccess(ProfiledRule):
             pulls=["-threads"] if left.fewer or fatter else [],
             confidence=PEELED if peeled else self._sure(code, before, proven=width < 4 or merged),
         )
+
+    def _covered(self, facts: Facts) -> bool:
+        """Warps that could go on wait for their turn most of the time: what others wait for memory costs nothing, and
+        threads of several elements take registers from warps (svd3x3, a public kernel of 1,500 instructions an element
+        in 40 registers: 0.94x with four elements in 127)."""
+        return facts.counters.stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall") > COVERED
 
     def _sure(self, code: Code, before: float, *, proven: bool) -> float:
         return PROVEN if proven else STREAMED if streams(code, before) else COMPUTED

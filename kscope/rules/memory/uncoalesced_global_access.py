@@ -116,9 +116,11 @@ class UncoalescedGlobalAccess(ExcessRule):
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         returns = bool(layout) or self._returns(facts, code, bad.members)
         best = up_to_misses(facts, scale, lambda s: self._relieved(facts, code, bad, s, returns=returns))
-        estimate = self._gathering(facts, code, touched, ideal, scattered, best, returns=returns)
-        indirect = not layout and code.blamed_share(scattered) > 0.5 * bad.share
         way = way_of(facts, code, bad.members, bad.share, layout)
+        # Rows too short to share are no better off than gathers: another order of their elements is a copy of the data.
+        loose = bad.members if way.short else scattered
+        estimate = self._gathering(facts, code, touched, ideal, loose, best, returns=returns)
+        indirect = not way.layout and code.blamed_share(scattered) > 0.5 * bad.share
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
         return self.finding(
             title="A thread walks a whole row: give each row a warp" if way.layout == ROW else None,
