@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from kscope.features.facts import Code, Facts
 
-
 FAINT = 0.02  # of the waiting, below which a wait is none
 
 
@@ -45,4 +44,5 @@ def waits_in_row(facts: Facts, code: Code, loads: Iterable[int]) -> InRow:
         stop = min(stop, used)
         rows[-1][-1] += waited[i]
     saved = sum(sum(row) - max(row, default=0.0) for row in rows)
-    return InRow(count=max(sum(w > FAINT * total for w in row) for row in rows), sooner=total / max(total - saved, 0.01 * total))
+    count = max(sum(w > FAINT * total for w in row) for row in rows)
+    return InRow(count=count, sooner=total / max(total - saved, 0.01 * total))

@@ -59,13 +59,15 @@ After (capture list_walk.four):
 Pointer chasing has nothing to load ahead: only several chains at once help. Loads outside loops have no later round:
 several elements a thread bring theirs, if there are waves enough. Where three or more waits stand in a row, for loads
 whose addresses need nothing of one another (a store or a branch between them keeps the compiler from moving them up),
-all of them are issued first; whether a store between them feeds a later load, the reader has to know. What all lanes of a warp load from one address can
-be staged in shared memory, or lie in constant memory, as well. The finding names the way whose condition holds, and
-says which others do not and why. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+all of them are issued first; whether a store between them feeds a later load, the reader has to know. What all lanes of
+a warp load from one address can be staged in shared memory, or lie in constant memory, as well. The finding names the
+way whose condition holds, and says which others do not and why. When the grid or occupancy is too small (GRD401,
+LAT301), fix that first.
 
 ## Source
 
-Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4.
+Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4. Loads between stores that all came first
+(streams.between): 1.99x; a public lattice's nine speeds: 1.27x.
 """
 
 from __future__ import annotations
