@@ -70,6 +70,7 @@ from __future__ import annotations
 from kscope.features.facts import Alone, Code, Facts, total
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.blocks import trees
+from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
@@ -178,7 +179,7 @@ class BarrierStalls(ProfiledRule):
         """Shared-memory accesses in the loops (or straight-line code) that hold the barriers, but those of exchanges
         that data decide: no shuffle does them."""
         around = {code.cfg.loop_of[b] for b in barriers}
-        if any(lp.loads for lp in facts.patterns.fma_loops):  # operands of a product: the work itself
+        if any(lp.loads for lp in facts.patterns.fma_loops) or wasteful(facts, code):  # operands: the work itself
             return []
         stay = facts.patterns.exchanges
         return [
