@@ -90,3 +90,17 @@ def test_rows_of_few_elements_are_no_work_for_a_warp(facts: Callable[[str], Fact
         short.code.threads[i] = min(short.code.threads[i], 32 * once)
     few = rows_of(short, short.code, loads, 0.9)
     assert few is not None and few.elements < 32 and (few.why_not == "") == (few.elements >= 8)
+
+
+@pytest.mark.parametrize(("case", "elements"), [("rows.single", 256), ("rows.quads", 64)])
+def test_elements_of_a_row_are_counted_by_what_a_lane_loads(
+    case: str, elements: float, facts: Callable[[str], Facts]
+) -> None:
+    """Four rounds of the loop are written out; the weights, another array, are no elements."""
+    known = facts(case)
+    code = known.code
+    assert code is not None
+    loads = [i for i in code.ran(code.where(lambda ins, op: op.access == "load" and op.space == "global"))
+             if code.cfg.loop_of[i] is not None]  # fmt: skip
+    rows = rows_of(known, code, loads, 0.9)
+    assert rows is not None and rows.elements == pytest.approx(elements)

@@ -114,3 +114,15 @@ def test_steps_beside_a_copying_loop(facts: Callable[[str], Facts]) -> None:
     """The unrolled steps of a product stand in the loop over tiles, which has an inner loop that copies."""
     (loop,) = loops(facts("steps.one"))
     assert loop.fmas == pytest.approx(1024 * 1024 * 512 / 32, rel=0.01) and loop.words_per_fma == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(("case", "words"), [("paths.one", 2.0), ("paths.tile", 0.5)])
+def test_minima_of_sums_in_one_instruction(case: str, words: float, facts: Callable[[str], Facts]) -> None:
+    """VIADDMNMX joins two loaded values and keeps the least of all rounds: two words for each, or 8 for 16 results."""
+    code = facts(case).code
+    assert code is not None
+    loop = pair_loops(code)[0]
+    assert loop.opcode == "VIADDMNMX" and loop.both
+    assert loop.fmas == pytest.approx(1024**3 / 32, rel=0.01)
+    assert loop.words_per_fma == pytest.approx(words, rel=0.15)
+    assert {code.classes[i].space for i in loop.loads} == {"shared"}
