@@ -106,6 +106,8 @@ STREAMED, COMPUTED = 0.4, 0.25
 what unrolling would as well. Of 31 such findings that promised 1.1x on labelled kernels, 5 named what held the kernel
 up (none of the 8 that stream), of 14 narrower or adjacent ones 12: fixtures/h200 and two sets of public programs."""
 PEELED = 0.5  # the rows of a launch may all be short, and what is read beside it (a mask, a scale) may be off otherwise
+WORD = 4  # bytes a lane, with which lanes side by side fill their sectors
+LEAST = 1.1  # gain, from which it is more than the waits'
 LITTLE, COVERED = 0.15, 0.5  # of all samples, below and above which (`_covered`)
 ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 
@@ -150,12 +152,13 @@ class NarrowGlobalAccess(ProfiledRule):
             return PASSED
         whole, peeled, merged = (2 * total(code.executed, sorted(part)) > before for part in (records, off, grouped))
         left = waits_left(facts, code, groups, narrow, ratio)
-        if left.fewer and coarse is None and not merged and share < LITTLE and self._covered(facts):
-            return PASSED
         scale = self._demands(facts, code, groups, members, ratio)
         if whole:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
         estimate = self._relieved(facts, code, members, left, scale, ratio, whole=whole)
+        words = all(code.classes[i].bytes >= WORD for i in members) and not merged
+        if left.fewer and words and share < LITTLE and estimate.speedup < LEAST and self._covered(facts):
+            return PASSED  # where the arithmetic of indices is what elements share, more comes of it
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         first = code.hottest(members)[0]
