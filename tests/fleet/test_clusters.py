@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from kscope.fleet.one import Outcome, look
 from kscope.fleet.sources import Source
 from kscope.model.errors import KscopeError
 from tests.fleet.test_ingest import contents, put, rows
+from tests.support.thorough import ALL
 
 pytestmark = pytest.mark.slow
 
@@ -40,6 +42,8 @@ def test_clusters(kind: str, some: list[str], tmp_path: Path, monkeypatch: pytes
     once, always = partial(deadly, victim="c1/gather", mark=str(mark)), partial(deadly, victim="c0/tile", mark="")
     root = str(Path(__file__).resolve().parents[2])
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]))
+    if kind == "dask" and not ALL and find_spec("ray"):
+        pytest.skip("as ray's: make test-all")
     if kind == "dask":
         distributed = pytest.importorskip("distributed")
         cluster = distributed.LocalCluster(

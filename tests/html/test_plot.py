@@ -12,12 +12,9 @@ import msgspec
 import pytest
 
 from kscope.model.contract.analysis import Analysis
+from tests.cli.running import kscope
 from tests.support import traces
 from tests.support.reports import fixture
-
-
-def kscope(*args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "kscope", *args], capture_output=True, text=True, timeout=180)
 
 
 @pytest.mark.parametrize("case", ["sgemm.blocktile2d", "bank_conflict.slow"])

@@ -14,6 +14,7 @@ from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.layouts import FIX, MOVED, PRODUCT, ROW, SWAPPED, rows_of
 from kscope.rules.memory.uncoalesced_global_access import _kind
 from kscope.rules.registry import rule
+from tests.support import labels
 
 
 def found(code: str, facts: Facts) -> Finding:
@@ -68,8 +69,17 @@ def test_a_warp_a_row_fills_an_empty_device_and_says_what_the_other_way_brings(f
     finding = found("MEM101", facts("row_stats.thread"))
     assert finding.fix == FIX[ROW] and finding.pulls == ["+threads"]
     assert finding.estimate is not None and "too empty" in finding.why
-    (other,) = finding.remedies
+    other, wide = finding.remedies
     assert other.applies and other.estimate is not None and other.estimate.speedup <= finding.estimate.speedup
+    assert wide.applies and "float4" in wide.step and wide.estimate is not None
+
+
+def test_rows_in_pieces_of_16_bytes_are_another_way(facts: Callable[[str], Facts]) -> None:
+    """Built: the promise holds; rows that are read so already have nothing more of it."""
+    wide = next(r for r in found("MEM101", facts("rows.single")).remedies if "float4" in r.step)
+    brought = labels.TIMES["rows.single"] / labels.TIMES["rows.quads"]
+    assert wide.estimate is not None and wide.estimate.low <= brought <= wide.estimate.high
+    assert not any("float4" in r.step for r in found("MEM101", facts("rows.quads")).remedies)
 
 
 def test_rows_of_few_elements_are_no_work_for_a_warp(facts: Callable[[str], Facts]) -> None:

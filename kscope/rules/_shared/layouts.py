@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import msgspec
 from msgspec import Struct
 
-from kscope.features.facts import Code, Column, Facts, Scale, total
+from kscope.features.facts import Code, Column, Excess, Facts, Scale, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.model.units import counted
 
@@ -37,6 +40,11 @@ SHORTEST = 8  # elements of a row from which some lanes share it: fewer save les
 TWICE = 2.0  # times more threads than now, from which a warp a row is more than a change of addresses
 MOSTLY = 0.5  # of all samples, from which accesses are what a kernel waits for, and more warps its cure
 PART, AROUND = 0.25, 0.75  # the same, where the loop around them has so much of the samples: its other loads go along
+
+
+WIDE = 16  # bytes of the widest access of a lane
+WORTH = 1.1  # gain, from which another way is worth a line
+PIECES = "each lane goes on with its row, four elements of 4 bytes with one access (float4)"
 
 
 class Rows(Struct, frozen=True):
@@ -91,13 +99,15 @@ def _elements(facts: Facts, code: Code, walking: list[int]) -> float:
 
 class Way(Struct, frozen=True):
     """What to do about lanes that stand apart: `layout` (of FIX), `why`; threads may become `more` times as many;
-    `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere; `short`: for they are."""
+    `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere; `short`: for they are;
+    `walks`: they walk rows that are not."""
 
     layout: str
     why: str
     more: float
     why_not: str
     short: bool = False
+    walks: bool = False
 
 
 def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: str) -> Way:
@@ -105,17 +115,36 @@ def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: s
     rows = rows_of(facts, code, members, share) if layout == ROW else None
     if rows is None or rows.why_not:
         why_not, short = (rows.why_not, rows.elements < SHORTEST) if rows is not None else ("", False)
-        return Way("" if layout == ROW else layout, WHY[layout], 1.0, why_not, short)
+        return Way("" if layout == ROW else layout, WHY[layout], 1.0, why_not, short, layout == ROW and not short)
     launch = facts.counters.launch
     more = launch.room(rows.lanes)
     if more < TWICE:
-        return Way(layout, WHY[layout], 1.0, "")
+        return Way(layout, WHY[layout], 1.0, "", walks=True)
     lanes = "a warp" if rows.lanes == LANES else f"{rows.lanes} lanes"
     why = (
         f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and {launch.blocks:,} blocks leave the "
         f"device {more:.0f} times too empty: {lanes} a row mends both."
     )
-    return Way(layout, why, more, "")
+    return Way(layout, why, more, "", walks=True)
+
+
+def in_pieces(
+    code: Code, bad: Excess, scale: Scale, way: Way, relieved: Callable[[Excess, Scale], Estimate], *, returns: bool
+) -> list[Remedy]:  # fmt: skip
+    """Lanes that go on with rows of their own, 16 bytes at a time: as many requests fewer, and where later rounds do
+    not find the rest of a sector in L1, as many sectors. scale: what is left of each demand with neighbouring lanes on
+    neighbouring addresses; relieved: the estimate of less excess. rows.single: 2.45x."""
+    width = max(code.classes[i].bytes for i in bad.members)
+    ratio = width / WIDE
+    if not way.walks or not 0 < ratio < 1 or any(code.classes[i].bytes < width for i in bad.members):
+        return []
+    kept = {
+        demand: 1 - (1 - ratio) * (1 - left)
+        for demand, left in scale.items() if not returns or demand in ("l1_wavefronts", "l2_requests")
+    }  # fmt: skip
+    why = "where rows start at multiples of 16 bytes"
+    estimate = relieved(msgspec.structs.replace(bad, ideal=ratio * bad.actual), kept)
+    return [Remedy(step=PIECES, applies=True, estimate=estimate, why=why)] if estimate.speedup >= WORTH else []
 
 
 def spread_out(

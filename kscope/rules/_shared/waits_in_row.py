@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import Code, Column, Facts
 
 FAINT = 0.02  # of the waiting, below which a wait is none
 
@@ -29,10 +29,18 @@ def waits_in_row(facts: Facts, code: Code, loads: Iterable[int]) -> InRow:
     total = sum(waited[i] for i in every) if waited is not None else 0.0
     if waited is None or not total:
         return InRow(count=0, sooner=1.0)
+    rows = _rows(facts, code, every, waited)
+    saved = sum(sum(row) - max(row, default=0.0) for row in rows)
+    count = max(sum(w > FAINT * total for w in row) for row in rows)
+    return InRow(count=count, sooner=total / max(total - saved, 0.01 * total))
+
+
+def _rows(facts: Facts, code: Code, loads: list[int], waited: Column) -> list[list[float]]:
+    """Samples of each wait, in the order of the code; another row behind a barrier that keeps loads."""
     barriers = code.ran(code.where(lambda ins, op: "barrier" in op.kind))
     rows: list[list[float]] = [[]]
-    stop, often = -1, max(code.executed[i] for i in every) / 2
-    for i in every:
+    stop, often = -1, max(code.executed[i] for i in loads) / 2
+    for i in loads:
         if code.cfg.loop_of[i] is not None or code.executed[i] < often or facts.addresses.gathers(i):
             continue
         used = min((c for c in code.defuse.consumers(i) if c > i), default=i)
@@ -43,6 +51,4 @@ def waits_in_row(facts: Facts, code: Code, loads: Iterable[int]) -> InRow:
             stop = used
         stop = min(stop, used)
         rows[-1][-1] += waited[i]
-    saved = sum(sum(row) - max(row, default=0.0) for row in rows)
-    count = max(sum(w > FAINT * total for w in row) for row in rows)
-    return InRow(count=count, sooner=total / max(total - saved, 0.01 * total))
+    return rows

@@ -107,7 +107,7 @@ what unrolling would as well. Of 31 such findings that promised 1.1x on labelled
 up (none of the 8 that stream), of 14 narrower or adjacent ones 12: fixtures/h200 and two sets of public programs."""
 PEELED = 0.5  # the rows of a launch may all be short, and what is read beside it (a mask, a scale) may be off otherwise
 WORD = 4  # bytes a lane, with which lanes side by side fill their sectors
-LEAST = 1.1  # gain, from which it is more than the waits'
+LEAST = 1.1  # gain, from which there is more to it: elements share the arithmetic of their indices
 LITTLE, COVERED = 0.15, 0.5  # of all samples, below and above which (`_covered`)
 ONE_EACH = " Each thread makes one such element: its index, parameters and waits would serve 16 bytes as well."
 
@@ -156,9 +156,8 @@ class NarrowGlobalAccess(ProfiledRule):
         if whole:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
         estimate = self._relieved(facts, code, members, left, scale, ratio, whole=whole)
-        words = all(code.classes[i].bytes >= WORD for i in members) and not merged
-        if left.fewer and words and share < LITTLE and estimate.speedup < LEAST and self._covered(facts):
-            return PASSED  # where the arithmetic of indices is what elements share, more comes of it
+        if self._covered(facts, code, members, fatter=left.fewer and not merged, gain=estimate.speedup):
+            return PASSED
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         first = code.hottest(members)[0]
@@ -182,17 +181,18 @@ class NarrowGlobalAccess(ProfiledRule):
             estimate=estimate,
             remedies=_remedies(facts, code, members, alike=alike, empty=left.fewer and left.path > ratio),
             pulls=["-threads"] if left.fewer or fatter else [],
-            confidence=PEELED if peeled else self._sure(code, before, proven=width < 4 or merged),
+            confidence=self._sure(code, before, peeled=peeled, proven=width < 4 or merged),
         )
 
-    def _covered(self, facts: Facts) -> bool:
-        """Warps that could go on wait for their turn most of the time: what others wait for memory costs nothing, and
-        threads of several elements take registers from warps (svd3x3, a public kernel of 1,500 instructions an element
-        in 40 registers: 0.94x with four elements in 127)."""
-        return facts.counters.stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall") > COVERED
+    def _covered(self, facts: Facts, code: Code, members: list[int], *, fatter: bool, gain: float) -> bool:
+        """Few wait, and warps that could go on wait for their turn most of the time: those waits cost nothing, and four
+        elements a thread take registers from warps (svd3x3, a public kernel, 40 registers or 127: 0.94x)."""
+        turns = facts.counters.stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall")
+        words = all(code.classes[i].bytes >= WORD for i in members)
+        return fatter and gain < LEAST and words and code.blamed_share(members) < LITTLE and turns > COVERED
 
-    def _sure(self, code: Code, before: float, *, proven: bool) -> float:
-        return PROVEN if proven else STREAMED if streams(code, before) else COMPUTED
+    def _sure(self, code: Code, before: float, *, peeled: bool, proven: bool) -> float:
+        return PEELED if peeled else PROVEN if proven else STREAMED if streams(code, before) else COMPUTED
 
     def _relieved(
         self, facts: Facts, code: Code, members: list[int], left: Left, scale: dict[Demand, float], ratio: float, *,

@@ -33,8 +33,7 @@ arrays of structs into structs of arrays.
 
 ## In SASS
 
-The loads look alike; the steps of the address tell. A thread alone walks 4 bytes a step (its neighbours are a row
-away), a warp together 128.
+The loads look alike; a thread alone walks 4 bytes a step (its neighbours are a row away), a warp together 128.
 
 Before (capture uncoalesced.slow):
 
@@ -65,6 +64,7 @@ CUDA C++ Best Practices Guide, Coalesced Access to Global Memory; Kernel Profili
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from kscope.features.facts import (
     IDEAL_SECTORS,
@@ -81,7 +81,7 @@ from kscope.features.facts import (
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
-from kscope.rules._shared.layouts import FIX, MOVED, ROW, layout_of, spread_out, way_of
+from kscope.rules._shared.layouts import FIX, MOVED, ROW, in_pieces, layout_of, spread_out, way_of
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
@@ -115,13 +115,15 @@ class UncoalescedGlobalAccess(ExcessRule):
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         returns = bool(layout) or self._returns(facts, code, bad.members)
-        best = up_to_misses(facts, scale, lambda s: self._relieved(facts, code, bad, s, returns=returns))
+        relieved = partial(self._relieved, facts, code, returns=returns)
+        best = up_to_misses(facts, scale, partial(relieved, bad))
         way = way_of(facts, code, bad.members, bad.share, layout)
         # Rows too short to share are no better off than gathers: another order of their elements is a copy of the data.
         loose = bad.members if way.short else scattered
         estimate = self._gathering(facts, code, touched, ideal, loose, best, returns=returns)
         indirect = not way.layout and code.blamed_share(scattered) > 0.5 * bad.share
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
+        remedies += in_pieces(code, bad, scale, way, relieved, returns=returns)
         return self.finding(
             title="A thread walks a whole row: give each row a warp" if way.layout == ROW else None,
             why=(
