@@ -247,14 +247,15 @@ def test_a_half_without_labels_is_not_analysed(stored: Path) -> None:
 
 def test_wider_promises_hold_more_and_cost_their_width() -> None:
     """The interval score: width, and 2 / alpha times what the truth lies beyond an end, in logarithms."""
-    made = msgspec.structs.replace(constants(), low=0.4, rise=1.35)
+    made = msgspec.structs.replace(constants(), low=0.4, cost=0.05, rise=1.35)
     kept, missed = (spread.Held("a", 4.0, 2.0, 8.0, truth) for truth in (4.0, 10.0))
-    assert spread.scored([kept], made, 0.4, 1.35) == pytest.approx((math.log(4), 1, math.log(4)))
+    assert spread.scored([kept], made, 0.4, 0.05, 1.35) == pytest.approx((math.log(4), 1, math.log(4)))
     beyond = math.log(10 / 8)
-    assert spread.scored([missed], made, 0.4, 1.35) == pytest.approx((math.log(4) + 20 * beyond, 0, math.log(4)))
-    wider = spread.scored([kept, missed], made, 0.4, 1.8)
+    assert spread.scored([missed], made, 0.4, 0.05, 1.35) == pytest.approx((math.log(4) + 20 * beyond, 0, math.log(4)))
+    wider = spread.scored([kept, missed], made, 0.4, 0.05, 1.8)
     assert missed.most(made, 1.8) == pytest.approx(8 * 1.8 / 1.35) and wider[1] == 1
     small = spread.Held("a", 1.2, 1.0, 1.4, 1.1)
     assert small.most(made, 1.8) == pytest.approx(1.4), "a small promise is bounded by itself"
-    assert kept.least(made, 0.4) == pytest.approx(2.0) and 1 < kept.least(made, 0.2) < kept.least(made, 0.3) < 2.0
-    assert small.least(made, 0.0) < 1, "what a rewrite costs where nothing comes of it"
+    assert kept.least(made, 0.4, 0.05) == pytest.approx(2.0)
+    assert 1 < kept.least(made, 0.2, 0.05) < kept.least(made, 0.3, 0.05) < 2.0 > kept.least(made, 0.4, 0.1)
+    assert small.least(made, 0.0, 0.05) < 1, "what a rewrite costs where nothing comes of it"
