@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
-LIMIT = 26
-"""Megabytes (MiB, rounded up): 25.9 measured; 24.93 before the labels and steps of 76 more public programs."""
+LIMIT = 27
+"""Megabytes (MiB, rounded up): 26.6 measured; 24.93 before the labels and steps of 132 more public programs."""
 
 
 def size(folder: Path) -> int:
