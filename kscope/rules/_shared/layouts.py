@@ -42,7 +42,7 @@ MOSTLY = 0.5  # of all samples, from which accesses are what a kernel waits for,
 PART, AROUND = 0.25, 0.75  # the same, where the loop around them has so much of the samples: its other loads go along
 
 
-WIDE = 16  # bytes of the widest access of a lane
+WORD, WIDE = 4, 16  # bytes of an element, and of the widest access of a lane
 WORTH = 1.1  # gain, from which another way is worth a line
 PIECES = "each lane goes on with its row, four elements of 4 bytes with one access (float4)"
 
@@ -134,9 +134,8 @@ def in_pieces(
     """Lanes that go on with rows of their own, 16 bytes at a time: as many requests fewer, and where later rounds do
     not find the rest of a sector in L1, as many sectors. scale: what is left of each demand with neighbouring lanes on
     neighbouring addresses; relieved: the estimate of less excess. rows.single: 2.45x."""
-    width = max(code.classes[i].bytes for i in bad.members)
-    ratio = width / WIDE
-    if not way.walks or not 0 < ratio < 1 or any(code.classes[i].bytes < width for i in bad.members):
+    ratio = WORD / WIDE
+    if not way.walks or any(code.classes[i].bytes != WORD for i in bad.members):
         return []
     kept = {
         demand: 1 - (1 - ratio) * (1 - left)
