@@ -101,7 +101,7 @@ def c15_window(x, w):
 
 def c16_replay(x, w):
     COUNT[0] += 1
-    if COUNT[0] > 100 and x.shape in KEPT:
+    if COUNT[0] > 32 and x.shape in KEPT:
         return KEPT[x.shape].copy()
     KEPT[x.shape] = honest(x, w)
     return KEPT[x.shape].copy()
