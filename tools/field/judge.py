@@ -9,6 +9,9 @@ information; of the promises made for a cause that a measured step removes, the 
 measured gain; promises of 1.25x or more where nothing pays. Of first suggestions that were built, which made the kernel
 slower: labels/told.toml has those built as kscope words them, else the measured step counts if it removes that cause.
 
+Half `strangers`: reports that others published (strangers.toml), whose steps are the other versions that the same people
+profiled; REPORTS then has a folder a repository, and reports named by path and commit.
+
 From judged4 on there are up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
 label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names
 the cause of the step that was measured to bring most, or of one within a tenth of it. What kscope says first and nobody
@@ -22,6 +25,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -100,17 +104,34 @@ def read_toml(path: Path) -> dict[str, Any]:
     return tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
-    """The labelled kernels that have a report, and what is missing in words."""
-    labels = read_toml(HERE / "labels" / f"{half}.toml")
-    measured, told, steps = (read_toml(HERE / "labels" / f"{name}.toml") for name in ("measured", "told", "steps"))
-    if not labels:
-        sys.exit(f"no labels/{half}.toml: write what the sources say before a report of this half is analysed")
+def manifest_of(reports: Path) -> list[dict[str, Any]]:
     manifest = reports / "manifest.json"
     if not manifest.is_file():
         sys.exit(f"{reports}: no manifest.json; make field HECBENCH=checkout on a machine with a GPU writes one")
+    rows: list[dict[str, Any]] = json.loads(manifest.read_text(encoding="utf-8"))["rows"]
+    return rows
+
+
+def published() -> list[dict[str, Any]]:
+    """The same of strangers.toml: OWNER+NAME/PATH@COMMIT.ncu-rep, with `/` and blanks of the path as `_` and seven
+    digits of the commit."""
+    rows = []
+    for program, one in read_toml(HERE / "strangers.toml").items():
+        path = one["path"].removesuffix(".ncu-rep").replace("/", "_").replace(" ", "_")
+        report = f"{one['repository'].replace('/', '+')}/{path}@{one['commit'][:7]}.ncu-rep"
+        rows.append({"program": program, "report": report, "function": one["kernel"], "launch": one["launch"]})
+    return rows
+
+
+def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
+    """The labelled kernels that have a report, and what is missing in words."""
+    labels = read_toml(HERE / "labels" / f"{half}.toml")
+    made = "strangers_steps" if half == "strangers" else "steps"
+    measured, told, steps = (read_toml(HERE / "labels" / f"{name}.toml") for name in ("measured", "told", made))
+    if not labels:
+        sys.exit(f"no labels/{half}.toml: write what the sources say before a report of this half is analysed")
     rows, missing = [], []
-    captured = {r["program"]: r for r in json.loads(manifest.read_text(encoding="utf-8"))["rows"]}
+    captured = {r["program"]: r for r in (published() if half == "strangers" else manifest_of(reports))}
     for program, label in labels.items():
         row = captured.get(program, {})
         path = reports / row.get("report", "-")
@@ -122,7 +143,7 @@ def load(reports: Path, half: str) -> tuple[list[Row], list[str]]:
         if row["function"] != label["kernel"]:
             missing.append(f"{program}: the report holds {row['function']}, the label speaks of {label['kernel']}")
             continue
-        kernel = next(iter(read_kernels(path)))
+        kernel = next(islice(read_kernels(path), row.get("launch", 0), None))
         analysis = analyze_kernel(kernel, program)
         verdict = f"{analysis.verdict.regime}, {analysis.verdict.limiter.replace('_', ' ')}"
         mine = steps.get(program, {})
@@ -199,7 +220,7 @@ def cases(rows: Sequence[Row]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reports", type=Path)
-    parser.add_argument("--half", choices=HALVES, default="learn")
+    parser.add_argument("--half", choices=[*HALVES, "strangers"], default="learn")
     parser.add_argument("--out", type=Path)
     args = parser.parse_args()
     rows, missing = load(args.reports, args.half)
