@@ -9,8 +9,8 @@ information; of the promises made for a cause that a measured step removes, the 
 measured gain; promises of 1.25x or more where nothing pays. Of first suggestions that were built, which made the kernel
 slower: labels/told.toml has those built as kscope words them, else the measured step counts if it removes that cause.
 
-Half `strangers`: reports that others published (strangers.toml), whose steps are the other versions that the same people
-profiled; REPORTS then has a folder a repository, and reports named by path and commit.
+Half `strangers`: reports that others published (strangers.toml); their steps are the other versions that the same
+people profiled (labels/strangers_steps.toml). REPORTS then has a folder a repository, and reports by path and commit.
 
 From judged4 on there are up to three steps a program, each of which removes one cause (labels/steps.toml; `a` is the
 label's), so each promise has a measurement of its own, and "best step first" says whether the first suggestion names

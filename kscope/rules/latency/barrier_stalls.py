@@ -78,6 +78,7 @@ NEAR = 64  # instructions: a longer branch skips more than a phase
 FEW = 0.75  # of the lanes, below which that is worth a word
 SHARE_OUT = "let all threads take part: a scan or tree over warps (shuffles), one partial result a thread, then joined"
 TREE = "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
+WIDER = "several elements a thread in registers: what it exchanges with itself needs neither a trip nor a barrier"
 EDGE = "issue what few threads load (a tile's edges) with everybody's loads, before the first of them is waited for"
 EVEN = "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks"
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
@@ -165,15 +166,16 @@ class BarrierStalls(ProfiledRule):
     def _fix(self, code: Code, facts: Facts, lone: Alone | None, *, tree: bool) -> str:
         """What to do. Loads of few warps that come behind a wait for everybody's own make all wait for two round
         trips, one after the other; none of them needs the other."""
+        phases = (WIDER if code.ran(code.where(lambda ins, op: ins.opcode == "SHFL")) else TREE) if tree else EVEN
         if lone is None or lone.shareable:
-            return SHARE_OUT if lone is not None else TREE if tree else EVEN
+            return SHARE_OUT if lone is not None else phases
         loads = [
             i for i in lone.members
             if code.classes[i].space == "global" and code.classes[i].access == "load" and not facts.addresses.gathers(i)
         ]  # fmt: skip
         waited = facts.profile.blame.by_producer.get("long_scoreboard")
         late = waited is not None and total(waited, loads) > total(code.samples, lone.members) / 2
-        return EDGE if late else TREE if tree else EVEN
+        return EDGE if late else phases
 
     def _phases(self, facts: Facts, code: Code, barriers: list[int]) -> list[int]:
         """Shared-memory accesses in the loops (or straight-line code) that hold the barriers, but those of exchanges
