@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from kscope.engine.findings.rank import ranked
+from kscope.engine.findings.rank import DEBUG_BUILD, ranked
 from kscope.model.contract.analysis import Finding, NotApplicable, RuleError
 from kscope.model.errors import one_line
 from kscope.model.faults import show_traceback
@@ -21,8 +21,6 @@ class Outcomes(Struct, frozen=True):
     not_applicable: list[NotApplicable]
     errors: list[RuleError]
 
-
-DEBUG_BUILD = "CMP212"
 
 
 def of_this_build(said: Outcomes) -> Outcomes:

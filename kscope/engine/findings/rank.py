@@ -15,6 +15,8 @@ ROOFS = ("MEM107", "CMP208")
 GRID = "GRD401"
 SAME_WAITS = frozenset({"LAT301", "LAT302", "LAT303", "GRD401", "GRD405"})
 """Findings whose fixes all keep more work in flight: what one of them hides, the others cannot hide again."""
+DEBUG_BUILD = "CMP212"
+"""Counts whatever it promises: nothing else can be said of such code."""
 PROGRAM = "OVH6"
 """Rules on recordings of whole programs."""
 WEIGHT = 2.0
@@ -34,7 +36,7 @@ def severity(finding: Finding) -> Severity:
         return finding.severity
     gain = finding.estimate.speedup
     if gain < 1.03:
-        return "minor" if one_chain(finding) else "info"
+        return "minor" if one_chain(finding) or finding.code == DEBUG_BUILD else "info"
     return "critical" if gain >= 2 else "major" if gain >= 1.25 else "minor"
 
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.engine.findings.rank import PAYS, at_roof, one_chain, pays
+from kscope.engine.findings.rank import DEBUG_BUILD, PAYS, at_roof, one_chain, pays
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
 from kscope.model.contract.next_step import UNHEARD, WRITTEN
@@ -87,6 +87,8 @@ def next_step(
 
 def _counts(finding: Finding, *, roofed: bool) -> bool:
     """A finding without a figure counts by its severity: wrong results, mostly."""
+    if finding.code == DEBUG_BUILD:
+        return True
     if at_roof(finding) or one_chain(finding):
         return False
     if finding.estimate is None:

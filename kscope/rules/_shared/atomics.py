@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from kscope.features.facts import SECTOR, SECTORS, Code, Facts, total
+from kscope.model.kernel import Metrics
 from kscope.model.operand import memory_operand
 
 WORD = 4
@@ -51,7 +52,14 @@ def sectors_share(facts: Facts, atomics: list[int]) -> float:
     the report has that."""
     m = facts.kernel.metrics
     every = m.get("lts__t_sectors_srcunit_tex.sum")
-    counted = [m.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") for op in ("red", "atom")]
-    if not every or None in counted:
+    counted = [_counted(m, kinds) for kinds in (("red",), ("atom",), ("atom_dot_alu", "atom_dot_cas"))]
+    red, atom, *parts = counted
+    swapped = next((c for c in (atom, *parts) if c is not None), None)  # before sm_80 by what is done to them
+    if not every or red is None or swapped is None:
         return facts.profile.sectors_share(atomics)
-    return min(1.0, sum(c for c in counted if c is not None) / every)
+    return min(1.0, (red + swapped) / every)
+
+
+def _counted(metrics: Metrics, kinds: tuple[str, ...]) -> float | None:
+    found = [metrics.get(f"lts__t_sectors_srcunit_tex_op_{kind}.sum") for kind in kinds]
+    return None if None in found else sum(x for x in found if x is not None)

@@ -66,9 +66,9 @@ CUDA C++ Best Practices Guide, Execution Configuration.
 from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
-from kscope.model.contract.analysis import Estimate, Finding, Remedy
+from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.blocks.idle_warps import crowded, meanwhile, one_chain, sms_without_work, standing_empty
-from kscope.rules._shared.blocks.wider_blocks import wider_blocks
+from kscope.rules._shared.blocks.wider_blocks import fuller, places, widened, wider_blocks
 from kscope.rules._shared.data_reuse import sums_gone
 from kscope.rules._shared.passes import widest_blocks
 from kscope.rules._shared.shared_rounds import SHARE, SHARED, dealing_out, rounds_in_words
@@ -94,14 +94,19 @@ class SmallGrid(CounterRule):
             return Missing(f"occupancy limits were not collected; profile with {self.collect}")
         capacity = launch.sms * launch.blocks_per_sm
         idle = max(launch.idle_sms, sms_without_work(facts))
-        full = launch.blocks >= capacity * 0.95 or facts.kernel.launch.cluster != (1, 1, 1)
-        if full or not (idle or self._waits(facts)):
+        held = places(facts)
+        full, clusters = launch.blocks >= capacity * 0.95, facts.kernel.launch.cluster != (1, 1, 1)
+        if clusters or (full and not held) or not (idle or self._waits(facts)):
             return PASSED
         factor = capacity / max(1, launch.blocks)
         estimate, divided = self._shared_out(facts, factor)
+        if held and divided is not None and (found := fuller(self, facts, held, divided)) is not None:
+            return found
+        if full:
+            return PASSED
         wider, times = wider_blocks(facts, factor)
         if wider is not None and wider.speedup > estimate.speedup:
-            return self._widened(facts, capacity, wider, times)
+            return widened(self, facts, capacity, wider, times)
         chain = divided.serial if divided is not None and estimate.capped_by == CHAIN else ()
         stuck = estimate.capped_by == CHAIN  # nothing is gained by splitting it: others find room beside it
         if estimate.speedup < 1.05 and not (stuck and idle > launch.sms // 4):
@@ -130,27 +135,6 @@ class SmallGrid(CounterRule):
             pulls=["+threads"],
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
-        )
-
-    def _widened(self, facts: Facts, capacity: int, estimate: Estimate, times: int) -> Finding:
-        """More threads a block bring more than more blocks do."""
-        launch = facts.counters.launch
-        threads = facts.kernel.launch.threads
-        return self.finding(
-            title=f"{counted(launch.blocks, 'block')} of {threads} threads where the device holds {capacity:,}",
-            why=(
-                f"{launch.idle_sms} of {launch.sms} SMs get no block{meanwhile(facts)}. A block deals the rounds "
-                f"of its loops out to its threads: with {times} times as many it needs fewer of them, which more "
-                "blocks would not change."
-            ),
-            fix=f"up to {times * threads} threads a block: as many as it has items, so that each does one",
-            evidence=[
-                measured(facts, "launch__grid_size"),
-                derived("threads a block could have", times * threads, "thread", "by registers and the largest block"),
-            ],
-            estimate=estimate,
-            pulls=["+threads"],
-            confidence=0.7,
         )
 
     def _ways(self, facts: Facts, divided: Pieces | None, *, chained: bool) -> tuple[str, list[Remedy]]:

@@ -76,14 +76,14 @@ class TailEffect(CounterRule):
         if lost < 1.05:
             return PASSED
         last = launch.waves - int(launch.waves)
-        product, sure = facts.counters.product_tile is not None, 0.85
+        product, sure = facts.counters.product_tile is not None, 0.5
         estimate = facts.estimate.balance(lost, "whole waves")
         if product:
             smaller = facts.estimate.balance(lost, "whole waves", dict.fromkeys(("l2_sectors", "l2_requests"), HALVED))
             if smaller.speedup >= PAYS:
                 estimate = between(smaller, high=estimate)
             else:
-                sure = 0.5  # only blocks that share tiles are left
+                sure = 0.3  # only blocks that share tiles are left
         return self.finding(
             title=f"{launch.waves:.2f} waves: the last one fills {percent(last)} of the device",
             why=(

@@ -79,6 +79,8 @@ AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
 RETRIES = frozenset({"CAST", "CAS", "SPIN"})
 LANES = 32
 MEET = 1.5  # sectors a request up to which its lanes meet in one place
+IDLE = 0.3  # load of the fullest unit, below which none is what warps stand in line for
+LARGEST = 0.3  # share of warp time at atomics, or in the queue that they stand in, from which it is the largest wait
 EXPLAINED = 0.3  # share of the time that latency explains, below which only the queue is left where no unit is busy
 
 
@@ -120,6 +122,8 @@ class AtomicContention(ProfiledRule):
                     f"most of them, and {percent(slow)} of warp time is behind its queue"
                     f"{f'; {percent(behind)} of the time comes after the last warp' if behind else ''}."
                     if hot is not None
+                    else f" No unit is busy: {percent(slow)} of warp time stands in the queue that they hold up."
+                    if slow > share
                     else ""
                 )
             ),
@@ -138,7 +142,7 @@ class AtomicContention(ProfiledRule):
                 latency=facts.estimate.floor_without(members, kept),
                 brings=self._inside(facts, code, atomics), behind=behind,
             ),
-            confidence=0.85 if share > 0.3 or hot is not None else 0.6,
+            confidence=0.85 if slow > LARGEST or hot is not None else 0.6,
         )
 
     def _folding(self, facts: Facts, code: Code, atomics: list[int], share: float) -> Outcome:
@@ -214,8 +218,10 @@ class AtomicContention(ProfiledRule):
         unit = facts.counters.busiest
         if hot and self._nothing_else(facts):
             return max(share, 1 - facts.counters.stalls.of("selected", "not_selected"))
-        if hot or (share > 0.3 and (unit is None or unit.load < 0.3)):
-            others = facts.counters.stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
+        stalls, idle = facts.counters.stalls, unit is None or unit.load < IDLE
+        # A queue in front of units that have nothing to do is held up by what stands in it.
+        if hot or (idle and max(share, stalls.of("lg_throttle")) > LARGEST):
+            others = stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
             return min(1.0, share + others)
         return share
 
