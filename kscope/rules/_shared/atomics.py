@@ -1,4 +1,5 @@
-"""Where atomics go: inside the SM or to L2, each to a place of its own, two to places side by side."""
+"""Where atomics go: inside the SM or to L2, each to a place of its own, two to places side by side; and whose waits are
+the queue that they hold up."""
 
 from __future__ import annotations
 
@@ -11,6 +12,10 @@ from kscope.model.operand import memory_operand
 WORD = 4
 ALONE = 0.9  # sectors a lane from which lanes do not meet, and of those the share FETCHED from device memory from which
 FETCHED = 0.5  # no other warp had them in L2 (judged: a hash table of 512 MB has 1.0 and 1.1; reductions 0.0 to 0.4)
+
+IDLE = 0.3  # load of the fullest unit, below which none is what warps stand in line for
+LARGEST = 0.3  # share of warp time at atomics, or in the queue that they stand in, from which it is the largest wait
+EXPLAINED = 0.3  # share of the time that latency explains, below which only the queue is left where no unit is busy
 
 
 def apart(facts: Facts, code: Code, atomics: list[int]) -> bool:
@@ -52,9 +57,8 @@ def sectors_share(facts: Facts, atomics: list[int]) -> float:
     the report has that."""
     m = facts.kernel.metrics
     every = m.get("lts__t_sectors_srcunit_tex.sum")
-    counted = [_counted(m, kinds) for kinds in (("red",), ("atom",), ("atom_dot_alu", "atom_dot_cas"))]
-    red, atom, *parts = counted
-    swapped = next((c for c in (atom, *parts) if c is not None), None)  # before sm_80 by what is done to them
+    red, atom, parts = (_counted(m, kinds) for kinds in (("red",), ("atom",), ("atom_dot_alu", "atom_dot_cas")))
+    swapped = parts if atom is None else atom  # before sm_80 by what is done to them
     if not every or red is None or swapped is None:
         return facts.profile.sectors_share(atomics)
     return min(1.0, (red + swapped) / every)
@@ -63,3 +67,24 @@ def sectors_share(facts: Facts, atomics: list[int]) -> float:
 def _counted(metrics: Metrics, kinds: tuple[str, ...]) -> float | None:
     found = [metrics.get(f"lts__t_sectors_srcunit_tex_op_{kind}.sum") for kind in kinds]
     return None if None in found else sum(x for x in found if x is not None)
+
+
+def queueing(facts: Facts, share: float, hot: bool) -> float:
+    """Share of warp time that waits for atomics, of which `share` does so at them. A saturated atomic queue delays
+    every other memory access too: when atomics are the largest wait and no unit is full, or one L2 slice has the queue
+    (`hot`), the other memory waits are theirs. A queue in front of units that have nothing to do is held up by what
+    stands in it."""
+    unit, stalls = facts.counters.busiest, facts.counters.stalls
+    if hot and _nothing_else(facts):
+        return max(share, 1 - stalls.of("selected", "not_selected"))
+    idle = unit is None or unit.load < IDLE
+    if hot or (idle and max(share, stalls.of("lg_throttle")) > LARGEST):
+        others = stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
+        return min(1.0, share + others)
+    return share
+
+
+def _nothing_else(facts: Facts) -> bool:
+    """No unit is busy and latency explains little: what warps wait for is the queue, wherever they stand."""
+    path = facts.estimate.latency_floor
+    return facts.counters.nothing_busy and path is not None and path.share < EXPLAINED

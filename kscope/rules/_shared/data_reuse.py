@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from kscope.features.facts import Code, Facts, FmaLoop, Scale
 from kscope.rules._shared.own_records import own_records
 
+WORDS = 0.6  # loaded for a multiply-add, above which that is too many
+FULL = 0.35  # the same where the loads' path is the fullest unit: tiles of 8 x 8 results need 0.25
 CAUGHT = 0.6  # L1 hit rate from which global loads are read again and again
 
 
@@ -15,10 +17,12 @@ def wasteful(facts: Facts, code: Code) -> list[FmaLoop]:
     pairs in another way (`facts.patterns.pair_loops`)."""
     every = [(lp, _reused(facts, code, lp)) for lp in facts.patterns.fma_loops]
     every += [(lp, _crossed(facts, code, lp)) for lp in facts.patterns.pair_loops]
+    fullest = facts.counters.busiest
+    most = FULL if fullest is not None and fullest.name in ("l1", "lsu") and fullest.load >= WORDS else WORDS
     return [
         lp
         for lp, reused in every
-        if reused and lp.words_per_fma > 0.6 and lp.issue > 0.04 and lp.sums and not _gathered(facts, lp)
+        if reused and lp.words_per_fma > most and lp.issue > 0.04 and lp.sums and not _gathered(facts, lp)
     ]
 
 

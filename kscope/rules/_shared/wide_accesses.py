@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kscope.features.facts import Code, CodeFacts, Facts, Listing, total
+from kscope.features.facts import SECTOR, Code, CodeFacts, Facts, Listing, total
 from kscope.model.operand import PREDICATE_BASE
 from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.data_reuse import wasteful
@@ -12,6 +13,9 @@ from kscope.rules._shared.own_records import own_records
 
 if TYPE_CHECKING:
     from kscope.features.facts import Merge
+
+LANES = 32
+REACHED = "lts__t_sectors_srcunit_tex_op_write.sum"
 
 
 def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
@@ -78,3 +82,19 @@ def wavefronts_left(facts: Facts, code: Code, members: list[int]) -> float:
     mine = max(0.0, every - facts.counters.traffic.shared_wavefronts)
     least = carried / 128
     return (every - mine + min(mine, max(least, requests / 8))) / every if every else 1.0
+
+
+def apart_stores(facts: Facts, code: Code, groups: Sequence[Merge]) -> float:
+    """Share of what L2 serves that goes when stores of neighbouring pieces, each of which touches the sectors of all,
+    become one (0..1): L1 is written through. What reaches L2 is counted, where the report has it: pieces that leave
+    back to back may be one there already."""
+    served, spare = facts.counters.traffic.l2_sectors, 0.0
+    for g in groups:
+        if code.classes[g.members[0]].access == "store" and not facts.profile.compact(g.members[0]):
+            spare += facts.profile.written_to_l2(g.members, served) * (1 - 1 / len(g.members))
+    reached = facts.kernel.metrics.get(REACHED)
+    if not spare or reached is None:
+        return min(1.0, spare)
+    stores = code.where(lambda ins, op: op.access == "store" and op.space in ("global", "generic"))
+    least = sum((code.threads[i] or LANES * code.executed[i]) * code.classes[i].bytes for i in stores) / SECTOR
+    return min(1.0, spare, max(0.0, reached - least) / served)

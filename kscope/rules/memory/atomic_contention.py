@@ -72,16 +72,13 @@ Kernel Profiling Guide; NVIDIA technical blog, "CUDA Pro Tip: Optimized Filterin
 from __future__ import annotations
 
 from kscope.features.facts import SECTOR, SECTORS, WAVEFRONTS, Code, Facts, total
-from kscope.rules._shared.atomics import apart, beside, sectors_share, spaces
+from kscope.rules._shared.atomics import LARGEST, apart, beside, queueing, sectors_share, spaces
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 AGGREGATED = 1 / 32  # of the atomics remain after aggregation across the warp
 RETRIES = frozenset({"CAST", "CAS", "SPIN"})
 LANES = 32
 MEET = 1.5  # sectors a request up to which its lanes meet in one place
-IDLE = 0.3  # load of the fullest unit, below which none is what warps stand in line for
-LARGEST = 0.3  # share of warp time at atomics, or in the queue that they stand in, from which it is the largest wait
-EXPLAINED = 0.3  # share of the time that latency explains, below which only the queue is left where no unit is busy
 
 
 class AtomicContention(ProfiledRule):
@@ -106,7 +103,7 @@ class AtomicContention(ProfiledRule):
             return PASSED
         if hot is None and apart(facts, code, atomics):
             return self._folding(facts, code, atomics, share)
-        slow, behind = self._queueing(facts, share, hot is not None), facts.counters.launch.behind
+        slow, behind = queueing(facts, share, hot is not None), facts.counters.launch.behind
         executed = total(code.executed, atomics)
         kept = self._kept(facts, code, atomics)
         sectors = 1 - sectors_share(facts, atomics) * (1 - kept)
@@ -211,21 +208,3 @@ class AtomicContention(ProfiledRule):
             return AGGREGATED
         used = total(code.executed, [i for i in atomics if code.defuse.consumers(i)]) / executed
         return min(1.0, (2 + used) * executed / total(rounds, atomics))
-
-    def _queueing(self, facts: Facts, share: float, hot: bool) -> float:
-        """A saturated atomic queue delays every other memory access too: when atomics are the largest wait and no
-        unit is full, or one L2 slice has the queue, the other memory waits are theirs."""
-        unit = facts.counters.busiest
-        if hot and self._nothing_else(facts):
-            return max(share, 1 - facts.counters.stalls.of("selected", "not_selected"))
-        stalls, idle = facts.counters.stalls, unit is None or unit.load < IDLE
-        # A queue in front of units that have nothing to do is held up by what stands in it.
-        if hot or (idle and max(share, stalls.of("lg_throttle")) > LARGEST):
-            others = stalls.of("long_scoreboard", "short_scoreboard", "lg_throttle", "mio_throttle")
-            return min(1.0, share + others)
-        return share
-
-    def _nothing_else(self, facts: Facts) -> bool:
-        """No unit is busy and latency explains little: what warps wait for is the queue, wherever they stand."""
-        path = facts.estimate.latency_floor
-        return facts.counters.nothing_busy and path is not None and path.share < EXPLAINED

@@ -86,7 +86,7 @@ from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import coarsened
 from kscope.rules._shared.own_records import apart, fetched_again, widest
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.wide_accesses import candidates, padded, streams, wavefronts_left
+from kscope.rules._shared.wide_accesses import apart_stores, candidates, padded, streams, wavefronts_left
 from kscope.rules._shared.wide_waits import Left, left_in_line, waits_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
@@ -155,13 +155,12 @@ class NarrowGlobalAccess(ProfiledRule):
         scale = self._demands(facts, code, groups, members, ratio)
         if whole:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
-        estimate = self._relieved(facts, code, members, left, scale, ratio, whole=whole)
+        estimate = self._relieved(facts, code, groups, members, left, scale, ratio, whole=whole)
         if self._covered(facts, code, members, fatter=left.fewer and not merged, gain=estimate.speedup):
             return PASSED
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
-        first = code.hottest(members)[0]
-        width = code.classes[first].bytes
+        width = code.classes[first := code.hottest(members)[0]].bytes
         wide = WIDE if narrow else widest(groups, records)
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         alike = for_all_lanes(facts, code, members)
@@ -195,15 +194,15 @@ class NarrowGlobalAccess(ProfiledRule):
         return PEELED if peeled else PROVEN if proven else STREAMED if streams(code, before) else COMPUTED
 
     def _relieved(
-        self, facts: Facts, code: Code, members: list[int], left: Left, scale: dict[Demand, float], ratio: float, *,
-        whole: bool,
+        self, facts: Facts, code: Code, groups: Sequence[Merge], members: list[int], left: Left,
+        scale: dict[Demand, float], ratio: float, *, whole: bool,
     ) -> Estimate:  # fmt: skip
         """whole: most are records that L2 is asked for less often: what is its queue becomes shorter as well."""
         waits = min(left.share, left_in_line(facts, code, members, ratio, scale)) if whole else left.share
         if left.fewer:
             scale = {**scale, "blocks": ratio}
-        share = code.blamed_share(members)
-        return facts.estimate.relieve(share, waits, scale, latency=left.path, hides=True)
+        share, spread = code.blamed_share(members), apart_stores(facts, code, groups)
+        return facts.estimate.relieve(share, waits, scale, latency=left.path, posted=spread, hides=not spread)
 
     def _demands(
         self, facts: Facts, code: Code, groups: Sequence[Merge], members: list[int], ratio: float
@@ -215,7 +214,9 @@ class NarrowGlobalAccess(ProfiledRule):
         # A request carries up to four sectors to L2; narrower than 4 bytes a lane it is not full.
         widest = max(code.classes[i].bytes for i in members)
         scale = facts.profile.demands_after(facts.patterns.addresses_of(members), ratio)
-        return {**scale, "l1_wavefronts": waves, "l2_requests": min(1.0, max(widest / 4, ratio))}
+        written = 1 - apart_stores(facts, code, groups)
+        requests = min(written, max(widest / 4, ratio))
+        return {**scale, "l1_wavefronts": waves, "l2_requests": requests, "l2_sectors": written, "l2_writes": written}
 
     def _kept(self, code: Code, groups: Sequence[Merge], narrow: Collection[int], records: Mapping[int, int]) -> float:
         """Accesses that move the same bytes where each is as wide as it can be: whole records, from round to round, as
