@@ -122,9 +122,11 @@ class Bounds(Queues, frozen=True):
         # The same smooth form before and after: what several half-full units cost each other is there already.
         before = self.together(1.0, min(1.0, self.next_limit({}, stay=True)[0]), self.floor)
         after = self.behind(max(self.together(residual, load, floor) / before, min(1.0, load)), scale)
-        cap = max((residual, REST), (load, name), (floor, LATENCY))[1]
+        least = min(1.0, outside + self.start)  # of a kernel that does nothing
+        after = max(after, least)
+        cap = max((residual, REST), (load, name), (floor, LATENCY), (least, LAUNCH))[1]
         left = outside + inside * (1 - touched) * (1 - queueing) * self.constants.others_left
-        hardest = max(load * self.constants.yields, left, self.constants.floor_left * floor, 1e-4)
+        hardest = max(load * self.constants.yields, left, self.constants.floor_left * floor, least, 1e-4)
         return self._promise(after, hardest, cap, queued=queued, scale=scale)
 
     def overlap(

@@ -153,9 +153,9 @@ class PatternFacts:
         """Stores to shared memory that go where data say, the loads behind the next barrier, and those barriers."""
         return exchanges.exchanges(self._code)
 
-    def block_trees(self, threads: int) -> frozenset[int]:
-        """All instructions of the rounds of scans and trees in shared memory over a block of so many threads."""
-        return block_trees.block_trees(self._code, threads)
+    def block_trees(self, threads: int, space: str = "shared") -> frozenset[int]:
+        """All instructions of the rounds of scans and trees in that memory over a block of so many threads."""
+        return block_trees.block_trees(self._code, threads, space)
 
     @cached_property
     def warp_trees(self) -> frozenset[int]:

@@ -25,12 +25,15 @@ LANES = 5  # halvings of a warp
 SPARED = 1  # halvings that a thread does by itself, on two values, before the first round
 
 
-def block_trees(code: Listing, threads: int) -> frozenset[int]:
-    """Executed instructions of the rounds of scans and trees over a block of so many threads."""
+def block_trees(code: Listing, threads: int, space: str = "shared") -> frozenset[int]:
+    """Executed instructions of the rounds of scans and trees over a block of so many threads, in shared memory or
+    (where they are looped) in `space`."""
     halvings = math.log2(max(threads, 1))
     loops = code.cfg.loops
-    found = {i for n in range(len(loops)) if _looped(code, n, halvings) for i in loops[n].instructions}
-    return frozenset(i for i in found | _unrolled(code, halvings) if code.executed[i] > 0)
+    found = {i for n in range(len(loops)) if _looped(code, n, halvings, space) for i in loops[n].instructions}
+    if space == "shared":
+        found |= _unrolled(code, halvings)
+    return frozenset(i for i in found if code.executed[i] > 0)
 
 
 def warp_trees(code: Listing) -> frozenset[int]:
@@ -65,14 +68,14 @@ def _beside(code: Listing, index: int, other: int) -> bool:
     return code.cfg.loop_of[index] == code.cfg.loop_of[other]
 
 
-def _looped(code: Listing, number: int, halvings: float) -> bool:
-    """Whether a loop's rounds exchange values through shared memory alone, at a distance that is shifted by one bit
+def _looped(code: Listing, number: int, halvings: float, space: str) -> bool:
+    """Whether a loop's rounds exchange values through that memory alone, at a distance that is shifted by one bit
     each round, as often an entry as the block can be halved: a sorting network, which starts over with ever longer
     ways, makes fewer on average, and most of its rounds are not within a warp."""
     cfg, loop = code.cfg, code.cfg.loops[number]
     inside = loop.instructions
     ran = [i for i in inside if code[i].opcode in _BARRIERS and code.executed[i] > 0]
-    if not loop.innermost or not ran or not _exchange(code, inside):
+    if not loop.innermost or not ran or not _exchange(code, inside, space):
         return False
     outside = [p for p in cfg.blocks[loop.header].predecessors if p not in loop.blocks]
     entered = sum(code.executed[cfg.blocks[p].end - 1] for p in outside)
@@ -101,11 +104,11 @@ def _unrolled(code: Listing, halvings: float) -> set[int]:
     return chain
 
 
-def _exchange(code: Listing, members: tuple[int, ...] | set[int]) -> bool:
-    """Whether these instructions load from and store to shared memory, and nowhere else."""
+def _exchange(code: Listing, members: tuple[int, ...] | set[int], space: str = "shared") -> bool:
+    """Whether these instructions load from and store to that memory, and nowhere else."""
     kinds = {(code.classes[i].space, code.classes[i].access) for i in members if code.classes[i].access is not None}
     kinds = {kind for kind in kinds if kind[0] != "constant"}
-    return kinds == {("shared", "load"), ("shared", "store")}
+    return kinds == {(space, "load"), (space, "store")}
 
 
 def _distance(code: Listing, members: set[int]) -> int:

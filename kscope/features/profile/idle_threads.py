@@ -3,8 +3,8 @@
 What a block works on hangs on its index: an access whose address does (or that follows loaded data) is work; one whose
 address is the same in all blocks reads a table, whoever loads it. The share of the warps that ever make one of these
 accesses, by branches around them or by their own guards, is the share that has data; inside a loop those that enter
-count, not its rounds. That the others are of no use is claimed only where nothing that they compute leaves them: no
-shuffle, vote or atomic, and no store into shared memory but that of a table.
+count, not its rounds, unless rounds pass the access by. That the others are of no use is claimed only where nothing
+that they compute leaves them: no shuffle, vote or atomic, and no store into shared memory but that of a table.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from kscope.isa.families import family
 
 PASSED = "thread_inst_executed_true"  # lanes that an instruction's own guard lets through, of those that are active
 OWN = frozenset({"x", "y", "z", "load"})
+EACH = 0.99  # of a loop's rounds, from which an access belongs to all of them
 _HANDS_ON = family("hands_on")
 
 
@@ -72,7 +73,17 @@ def _taking(code: Code, here: list[float]) -> dict[int, float]:
     if any(origins is None for origins in found.values()):
         return {}
     work = [i for i, origins in found.items() if origins and origins & OWN]
-    return {i: here[i] * min(1.0, passed[i] / code.threads[i]) for i in work if code.threads[i]}
+    return {i: _takers(code, i, here[i]) * min(1.0, passed[i] / code.threads[i]) for i in work if code.threads[i]}
+
+
+def _takers(code: Code, index: int, here: float) -> float:
+    """Share of the warps that make an access in a loop. Where its rounds pass it by, other warps may make it in each
+    (the steps of a tree): as many as all rounds together allow, for none of them can be told to be without data."""
+    loop = code.cfg.loop_of[index]
+    if loop is None:
+        return here
+    rounds = code.executed[code.cfg.blocks[code.cfg.loops[loop].header].start]
+    return here if code.executed[index] >= EACH * rounds else min(1.0, here * trips(code, loop))
 
 
 def _entered(code: Code) -> list[float]:

@@ -69,13 +69,11 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from kscope.features.facts import Code, Facts, Items, total
 from kscope.model.contract.analysis import Estimate, Evidence
 from kscope.rules._shared.blocks.item_blocks import a_warp_each
 from kscope.rules._shared.coarser_threads import alike_once
-from kscope.rules._shared.paid_once import elements_of, paid_once, reads, writes
+from kscope.rules._shared.paid_once import elements_of, paid_once, reduces_to
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 FEW = 2.5  # element accesses a warp makes, above which a thread has a loop of its own
@@ -86,6 +84,7 @@ LEAST = 1.05  # gain below which they are not worth a word
 MORE = 8  # elements a thread after the change
 ALONE = 0.5  # share of a block's warps that works between barriers, below which the others wait for these (LAT304)
 TREE = 4  # barriers a warp from which the reduction is a tree in shared memory
+ONE_READ = 1 / 3  # of the accesses of a tree in global memory, when registers and shared memory have its steps
 REDUCES = 8  # bytes read over bytes written from which the blocks reduce
 
 
@@ -103,15 +102,17 @@ class ShortThreads(ProfiledRule):
         shared_out = a_warp_each(facts)
         if shared_out is not None and shared_out[1].speedup >= LEAST:
             return self._items(code, *shared_out)
-        touching = elements_of(facts, code)
+        # A tree in global memory loads its elements itself, two a thread in its first step.
+        steps = facts.patterns.block_trees(32 * launch.warps_per_block, "global")
+        touching = [i for i in elements_of(facts, code) if i not in steps]
         loads = [i for i in touching if code.classes[i].access == "load"]
-        a_warp = total(code.executed, loads) / launch.warps
-        if not loads or a_warp > FEW:
+        a_warp = 2.0 if steps else total(code.executed, loads) / launch.warps
+        if not (loads or steps) or a_warp > FEW:
             return PASSED
-        reduces = _reduces(code, touching)
-        once = paid_once(code, set(touching), reduces=reduces)
+        reduces = bool(steps) or reduces_to(code, touching, REDUCES)
+        once = sorted({*paid_once(code, set(touching), reduces=reduces), *steps})
         share = code.blamed_share(once)
-        lone = facts.profile.serial_section
+        lone = facts.profile.serial_section if not steps else None
         if lone is not None and lone.warps < ALONE:  # the barrier waits for what few threads do, not for its tree
             share -= code.blamed_share(code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
@@ -120,9 +121,12 @@ class ShortThreads(ProfiledRule):
             alone = paid_once(code, set(touching), reduces=False)
             return self._issued(facts, code, sorted({*alone, *alike_once(code)}), a_warp)
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
-        trees = barriers > TREE * launch.warps
+        trees = barriers > TREE * launch.warps and not steps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
         scale = facts.profile.demands_after(once, 1 / MORE) | {"blocks": 1 / MORE}
+        if steps:  # of n elements 2 n are loaded and n stored where one load of each is enough
+            left = 1 - facts.profile.sectors_share(steps) * (1 - ONE_READ)
+            scale |= {"l2_sectors": left, "l2_requests": left, "l2_writes": left}
         estimate = facts.estimate.overlap(MORE * share + 2 * (1 - share), scale, stay=False)
         if estimate.speedup < LEAST:
             return PASSED
@@ -197,15 +201,6 @@ class ShortThreads(ProfiledRule):
             pulls=["-threads"],
             confidence=0.6,
         )
-
-
-def _reduces(code: Code, touching: Iterable[int]) -> bool:
-    """Whether far more is read than written."""
-    read, written = (
-        sum((code.threads[i] or 32 * code.executed[i]) * code.classes[i].bytes for i in touching if access(code, i))
-        for access in (reads, writes)
-    )
-    return read > REDUCES * written
 
 
 def _launched(facts: Facts, a_warp: float) -> str:
