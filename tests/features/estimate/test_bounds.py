@@ -339,3 +339,10 @@ def test_units_are_as_full_as_where_the_work_is() -> None:
     assert few.relieve(0.95, 0.1, {}).speedup < 1.6 < few_blocks(l1, idle=0).relieve(0.95, 0.1, {}).speedup
     # A fix that asks less of the full unit is worth what it asks less.
     assert few.relieve(0.95, 0.1, {"sectors": 0.1}).speedup > 3  # type: ignore[dict-item]
+
+
+@given(any_bounds, share, share)
+def test_nothing_is_faster_than_a_kernel_that_does_nothing(some: Bounds, touched: float, remaining: float) -> None:
+    short = msgspec.structs.replace(some, launch=msgspec.structs.replace(some.launch, cycles=3000.0))
+    found = short.relieve(touched, remaining, {})
+    assert found.speedup <= ROUNDING / min(1.0, short.start + short.launch.outside)

@@ -92,3 +92,32 @@ def test_trees_of_each_warp_that_the_block_only_puts_together() -> None:
 )  # fmt: skip
 def test_what_the_block_needs_together_is_no_tree_of_warps(other: frozenset[int]) -> None:
     assert other == frozenset()
+
+
+IN_MEMORY = """
+S2R R2, SR_TID.X
+MOV R9, 0x80
+IMAD.WIDE R4, R2, 0x4, R6
+ISETP.GE.AND P0, PT, R2, R9, PT
+@P0 BRA 0x90
+IMAD.WIDE R10, R9, 0x4, R4
+LDG.E R0, [R4.64]
+LDG.E R7, [R10.64]
+STG.E [R4.64], R0
+{shrinks}
+BAR.SYNC.DEFER_BLOCKING 0x0
+ISETP.NE.AND P0, PT, R9, RZ, PT
+@P0 BRA 0x30
+EXIT
+"""
+HALVED = "SHF.R.U32.HI R9, RZ, 0x1, R9"
+
+
+def test_a_loop_that_halves_its_distance_in_global_memory_is_a_tree_there() -> None:
+    def found(shrinks: str, space: str) -> frozenset[int]:
+        runs = [8.0] * 3 + [64.0] * 2 + [20.0] * 4 + [64.0] * 4 + [8.0]
+        return facts(IN_MEMORY.format(shrinks=shrinks), runs).patterns.block_trees(256, space)
+
+    assert found(HALVED, "global") == frozenset(range(3, 13))
+    assert not found(HALVED, "shared")
+    assert not found("IADD3 R9, R9, -0x1, RZ", "global"), "one place less each round: a walk"

@@ -12,6 +12,8 @@ from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters, Kernel
 from kscope.rules._shared.blocks.idle_warps import sms_without_work
 from kscope.rules.registry import rule
+from tests.features.listings import program
+from tests.support.edit import made
 
 GetFacts = Callable[[str], Facts]
 COUNTS = ("inst_executed", "thread_inst_executed", "thread_inst_executed_true")
@@ -62,6 +64,36 @@ def test_warps_that_leave_at_once(facts: GetFacts) -> None:
     assert set(idle.members) == set(code.ran(range(guard + 1)))
     before = sum(code.samples[: guard + 1]) / sum(code.samples)
     assert idle.held == pytest.approx(before * 7 / 8)
+
+
+STEPS = """
+S2R R2, SR_TID.X
+S2R R3, SR_CTAID.X
+IMAD R4, R3, 0x100, R2
+IMAD.WIDE R4, R4, 0x4, R6
+MOV R9, 0x80
+ISETP.GE.AND P0, PT, R2, R9, PT
+@P0 BRA 0x90
+LDG.E R0, [R4.64]
+STG.E [R4.64], R0
+SHF.R.U32.HI R9, RZ, 0x1, R9
+BAR.SYNC.DEFER_BLOCKING 0x0
+ISETP.NE.AND P0, PT, R9, RZ, PT
+@P0 BRA 0x50
+EXIT
+"""
+
+
+def test_steps_that_rounds_pass_by_may_be_other_warps() -> None:
+    """A tree in global memory: in eight rounds of eight warps twenty make a step, on average under a third. Which of them
+    have none in any round, the counts do not tell."""
+    runs = [8.0] * 5 + [64.0] * 2 + [20.0] * 2 + [64.0] * 4 + [8.0]
+    lanes = [32 * n for n in runs]
+    columns = {"inst_executed": runs, "thread_inst_executed": lanes, "thread_inst_executed_true": lanes}
+    counters = Counters([16 * i for i in range(len(runs))], columns)
+    known = Facts(msgspec.structs.replace(made({}, grid=1, block=256), program=program(STEPS), counters=counters))
+    idle = known.profile.idle_threads(8)
+    assert idle is None or idle.working == 1.0
 
 
 def test_accesses_whose_guard_is_off(facts: GetFacts) -> None:
