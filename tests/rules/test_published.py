@@ -70,7 +70,7 @@ def test_a_queue_before_idle_units_is_that_of_the_atomics_in_it(kernel: GetKerne
 
 
 def test_blocks_of_few_threads_leave_places(kernel: GetKernel) -> None:
-    """julia.block6x6 holds as many blocks as an SM takes: 32 of 36 threads, where its registers let 2,048 threads be."""
+    """julia.block6x6 with nine threads: an SM takes 32 such blocks, where registers let 2,048 threads be."""
     plain = kernel("julia.block6x6")
     assert places(Facts(plain)) == 0, "slots for blocks are not what limits it"
     small = replace(plain, launch=replace(plain.launch, block=(9, 1, 1)))

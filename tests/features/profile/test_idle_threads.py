@@ -85,8 +85,8 @@ EXIT
 
 
 def test_steps_that_rounds_pass_by_may_be_other_warps() -> None:
-    """A tree in global memory: in eight rounds of eight warps twenty make a step, on average under a third. Which of them
-    have none in any round, the counts do not tell."""
+    """A tree in global memory: in eight rounds of eight warps twenty make a step, on average under a third. Which of
+    them have none in any round, the counts do not tell."""
     runs = [8.0] * 5 + [64.0] * 2 + [20.0] * 2 + [64.0] * 4 + [8.0]
     lanes = [32 * n for n in runs]
     columns = {"inst_executed": runs, "thread_inst_executed": lanes, "thread_inst_executed_true": lanes}
