@@ -3,7 +3,7 @@ because blocks of so few threads fill neither their warps nor, as many as an SM 
 
 from __future__ import annotations
 
-from kscope.features.facts import Demand, Facts, Pieces
+from kscope.features.facts import Demand, Facts, Pieces, between
 from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.blocks.idle_warps import meanwhile
 from kscope.rules._shared.shared_rounds import SHARED, dealing_out, rounds_in_words
@@ -74,6 +74,8 @@ def fuller(rule: Rule, facts: Facts, held: int, divided: Pieces) -> Finding | No
         "instructions", "alu", "fma", "fmaheavy", "lsu_instructions", "mio_instructions", "l1_wavefronts",
         "l1_writeback",
     )  # fmt: skip
+    # Whole warps along a row fill their sectors, too, where the few lanes of now do not.
+    reached: tuple[Demand, ...] = ("l2_sectors", "l2_requests", "l2_writes", "dram_bytes")
     chain = max(min(1.0, path.share), facts.estimate.waiting) * divided.left(factor)
     return rule.finding(
         title=f"{counted(launch.blocks, 'block')} of {counted(mine.threads, 'thread')} where the device has places for "
@@ -87,7 +89,10 @@ def fuller(rule: Rule, facts: Facts, held: int, divided: Pieces) -> Finding | No
             measured(facts, "launch__grid_size"),
             derived("threads that fit at once", held, "thread", f"in blocks of {USUAL}, by registers"),
         ],
-        estimate=facts.estimate.overlap(factor, dict.fromkeys(demands, lanes), chain=chain, stay=False),
+        estimate=between(
+            facts.estimate.overlap(factor, dict.fromkeys(demands, lanes), chain=chain, stay=False),
+            high=facts.estimate.overlap(factor, dict.fromkeys((*demands, *reached), lanes), chain=chain, stay=False),
+        ),
         pulls=["+threads"],
         confidence=0.7,
     )
