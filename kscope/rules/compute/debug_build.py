@@ -58,7 +58,7 @@ nvcc documentation, --device-debug (-G); our own builds of one kernel with and w
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, Scale, between, total
+from kscope.features.facts import Code, Facts, Scale, total, up_to
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 SELF = 0.1  # of what executes: build.debug has 0.19, optimised code none
@@ -104,9 +104,9 @@ class DebugBuild(ProfiledRule):
                 derived("instructions that the results need", kept, "", "their share, a third more for addresses"),
             ],
             locations=code.locations(idle, 3, weight=code.executed),
-            estimate=between(
+            estimate=up_to(
                 facts.estimate.relieve(1.0, kept, scale, latency=kept),
-                high=facts.estimate.relieve(1.0, kept, lifted, latency=kept),
+                facts.estimate.relieve(1.0, kept, lifted, latency=kept),
             ),
             confidence=0.95,
         )

@@ -3,7 +3,7 @@ because blocks of so few threads fill neither their warps nor, as many as an SM 
 
 from __future__ import annotations
 
-from kscope.features.facts import Demand, Facts, Pieces, between
+from kscope.features.facts import Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.blocks.idle_warps import meanwhile
 from kscope.rules._shared.shared_rounds import SHARED, dealing_out, rounds_in_words
@@ -89,9 +89,9 @@ def fuller(rule: Rule, facts: Facts, held: int, divided: Pieces) -> Finding | No
             measured(facts, "launch__grid_size"),
             derived("threads that fit at once", held, "thread", f"in blocks of {USUAL}, by registers"),
         ],
-        estimate=between(
+        estimate=up_to(
             facts.estimate.overlap(factor, dict.fromkeys(demands, lanes), chain=chain, stay=False),
-            high=facts.estimate.overlap(factor, dict.fromkeys((*demands, *reached), lanes), chain=chain, stay=False),
+            facts.estimate.overlap(factor, dict.fromkeys((*demands, *reached), lanes), chain=chain, stay=False),
         ),
         pulls=["+threads"],
         confidence=0.7,
