@@ -75,6 +75,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
+from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.waits_in_row import waits_in_row
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
@@ -161,7 +162,9 @@ class ExposedMemoryLatency(ProfiledRule):
         """Whether loads wait for a busy memory rather than for their round trip. Device memory and L2 can be busy
         without a line, where loads come back about as soon as on an idle device."""
         full, l1 = facts.counters.memory_load or 0.0, facts.counters.units.get("l1")
-        if full <= BUSY or (l1 is not None and l1.load > facts.constants.at) or full >= facts.constants.at:
+        # What a product reads again and again wants a tile (MEM112), which is what makes L1 busy.
+        most = BUSY if facts.code is not None and wasteful(facts, facts.code) else facts.constants.at
+        if full <= BUSY or (l1 is not None and l1.load > most) or full >= facts.constants.at:
             return full > BUSY
         floor = facts.estimate.latency_floor
         return floor is None or not floor.share or facts.estimate.queue > 0
