@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ import pytest
 
 from kscope.arch.estimates import constants
 from kscope.parsers.files.inputs import open_input
+from kscope.parsers.ncu.kernels import read_kernels
 from kscope.rules.registry import all_rules
 from tests.support.reports import FIXTURES
 
@@ -82,6 +84,40 @@ def test_labels_and_measurements_name_what_exists() -> None:
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
         assert gain == pytest.approx(row.get("ratio", row.get("at_least")), abs=0.001 * max(1.0, gain))
+
+
+def test_labels_of_published_reports_name_what_exists() -> None:
+    known = tomllib.loads((FIELD / "strangers.toml").read_text(encoding="utf-8"))
+    labels, steps = read("strangers.toml"), read("strangers_steps.toml")
+    slugs = {rule.slug for rule in all_rules()}
+    assert set(steps) <= set(labels) <= set(known)
+    reports = [row["report"] for row in judge.published()]
+    assert all(r.count("/") == 1 and r.endswith(".ncu-rep") and " " not in r for r in reports)
+    for name, label in labels.items():
+        assert label["kernel"] == known[name]["kernel"] and label["next"] and set(label["accept"]) <= slugs
+    for row in (step for rows in steps.values() for step in rows.values()):
+        assert set(row["causes"]) <= slugs
+        assert row["before_us"] / row["after_us"] == pytest.approx(row["ratio"], rel=0.001)
+
+
+def test_published_reports_are_judged_by_their_launch(
+    tmp_path: Path, report: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One report of several kernels: the label speaks of one of them; of the others' labels there is no report."""
+    name, label = next(iter(read("strangers.toml").items()))
+    place = tmp_path / "owner+name"
+    place.mkdir()
+    (place / "many@1234567.ncu-rep").write_bytes(report("multi_kernels").read_bytes())
+    names = [kernel.name for kernel in read_kernels(report("multi_kernels"))]
+    launch = len(names) - 1
+    row = {"program": name, "report": "owner+name/many@1234567.ncu-rep", "function": label["kernel"], "launch": launch}
+    monkeypatch.setattr(judge, "published", lambda: [row])
+    seen = list[str]()
+    analyzed = judge.analyze_kernel
+    monkeypatch.setattr(judge, "analyze_kernel", lambda k, path: (seen.append(k.name), analyzed(k, path))[1])
+    rows, missing = judge.load(tmp_path, "strangers")
+    assert [r.program for r in rows] == [name] and seen == [names[launch]]
+    assert len(missing) == len(read("strangers.toml")) - 1
 
 
 def test_the_hot_kernel_is_the_shape_that_takes_most(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ After (capture build.optimised):
 ## When it is wrong
 
 The estimate counts the instructions that the results need and a third more for addresses; what memory does then is not
-known before the code is built.
+known before the code is built. Local arrays may become registers (the upper end); bytes of device memory stay, so that
+a kernel which they limit gains nothing, and is told all the same: nothing else can be said of it.
 
 ## Source
 
