@@ -13,10 +13,21 @@ from typing import Any
 import pytest
 
 from kscope.worklog.metrics import UNITS
+from tests.cli.running import kscope
 from tests.support import reports
 from tests.support.tools import load
 
 golden = load("golden_worklog")
+
+
+def _kscope(folder: Path, *arguments: str) -> str:
+    """As golden_worklog.kscope, in a fork of a process that has imported kscope (tests/support/warm.py)."""
+    done = kscope(*arguments, env={"KSCOPE_STATE_DIR": str(folder / "state"), "NO_COLOR": "1"}, cwd=folder)
+    assert done.returncode == 0, f"kscope {' '.join(arguments)}: {done.stderr}"
+    return done.stdout
+
+
+golden.kscope = _kscope
 Walked = list[tuple[str, dict[str, Any]]]
 
 
