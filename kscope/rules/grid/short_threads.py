@@ -110,6 +110,14 @@ class ShortThreads(ProfiledRule):
         a_warp = 2.0 if steps else total(code.executed, loads) / launch.warps
         if not (loads or steps) or a_warp > FEW:
             return PASSED
+        return self._once(facts, code, touching, steps, a_warp)
+
+    def _once(
+        self, facts: Facts, code: Code, touching: list[int], steps: frozenset[int], a_warp: float
+    ) -> Outcome:  # fmt: skip
+        """Where warps spend their time on what a thread or block pays once. touching: accesses to elements; steps: a
+        tree in global memory; a_warp: elements loaded a thread."""
+        launch = facts.counters.launch
         reduces = bool(steps) or reduces_to(code, touching, REDUCES)
         once = sorted({*paid_once(code, set(touching), reduces=reduces), *steps})
         share = code.blamed_share(once)

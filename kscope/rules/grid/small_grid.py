@@ -104,8 +104,12 @@ class SmallGrid(CounterRule):
         estimate, divided = self._shared_out(facts, factor)
         if held and divided is not None and (found := fuller(self, facts, held, divided)) is not None:
             return found
-        if full:
-            return PASSED
+        return PASSED if full else self._few(facts, factor, idle, estimate, divided)
+
+    def _few(self, facts: Facts, factor: float, idle: int, estimate: Estimate, divided: Pieces | None) -> Outcome:
+        """More blocks, or more threads in each, for a device that holds `factor` times as many blocks."""
+        launch = facts.counters.launch
+        capacity = launch.sms * launch.blocks_per_sm
         wider, times = wider_blocks(facts, factor)
         if wider is not None and wider.speedup > estimate.speedup:
             return widened(self, facts, capacity, wider, times)

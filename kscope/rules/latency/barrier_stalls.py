@@ -68,6 +68,7 @@ place of six: 2.03x, 2.0x promised.
 from __future__ import annotations
 
 from kscope.features.facts import Alone, Code, Facts, total
+from kscope.isa.families import family
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.blocks import trees
 from kscope.rules._shared.data_reuse import wasteful
@@ -81,6 +82,7 @@ TREE = "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named b
 WIDER = "several elements a thread in registers: what it exchanges with itself needs neither a trip nor a barrier"
 EDGE = "issue what few threads load (a tile's edges) with everybody's loads, before the first of them is waited for"
 EVEN = "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks"
+_SHUFFLES = family("lane_shuffle")
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
 
@@ -166,7 +168,8 @@ class BarrierStalls(ProfiledRule):
     def _fix(self, code: Code, facts: Facts, lone: Alone | None, *, tree: bool) -> str:
         """What to do. Loads of few warps that come behind a wait for everybody's own make all wait for two round
         trips, one after the other; none of them needs the other."""
-        phases = (WIDER if code.ran(code.where(lambda ins, op: ins.opcode == "SHFL")) else TREE) if tree else EVEN
+        shuffled = code.ran(code.where(lambda ins, op: ins.opcode in _SHUFFLES))
+        phases = (WIDER if shuffled else TREE) if tree else EVEN
         if lone is None or lone.shareable:
             return SHARE_OUT if lone is not None else phases
         loads = [
