@@ -12,7 +12,7 @@ from kscope.rules.base import Rule, counted, derived, measured
 MOST, REGISTERS = 1024, 65536  # threads that a block can have, registers of an SM: the same on every chip from sm_50 on
 USUAL = 128  # threads a block from which slots for blocks limit no chip
 LANES = 32
-LACKS = 2.0  # times the threads that an SM holds in larger blocks, from which the present ones are too small
+LACKS = 2.0  # times as many threads as now in larger blocks, from which the present ones are too small (judged)
 
 
 def wider_blocks(facts: Facts, factor: float) -> tuple[Estimate | None, int]:
