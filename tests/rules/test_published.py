@@ -36,10 +36,11 @@ def test_a_debug_build_comes_first_whatever_it_promises(
     assert limited.next_step is not None and limited.next_step.code == "CMP212"
 
 
-def test_local_arrays_of_a_debug_build_may_become_registers(diagnosis: Callable[[str], KernelAnalysis]) -> None:
-    """What they access goes then, too: the upper end does not stop at the load path."""
-    (found,) = diagnosis("build.debug").findings
-    assert found.estimate is not None and found.estimate.high > 2 * found.estimate.speedup
+def test_local_arrays_of_a_debug_build_may_become_registers(kernel: GetKernel) -> None:
+    """What they access goes then, too: a busy load path caps the expected gain, not the upper end."""
+    busy = {"l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed": 60.0}
+    (found,) = analyze_kernel(with_metrics(kernel("build.debug"), busy), "x").findings
+    assert found.estimate is not None and found.estimate.speedup < 1.7 and found.estimate.high > 5
 
 
 @pytest.mark.parametrize(("names", "share"), [(("atom",), 0.8), (("atom_dot_alu", "atom_dot_cas"), 0.8), ((), None)])

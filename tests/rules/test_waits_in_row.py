@@ -63,6 +63,10 @@ def test_loads_wait_together_as_far_as_registers_and_warps_allow(kernel: Callabl
         return waits_in_row(known, known.code, loads(known))
 
     assert row(255).sooner == 1.0
+    wide = kernel("streams.between")
+    full = Facts(replace(wide, launch=replace(wide.launch, block=(1024, 1, 1), registers=64)))
+    assert full.code is not None
+    assert waits_in_row(full, full.code, loads(full)).sooner == 1.0, "one register more, and no block fits"
     few, many = row(253), row(24)
     assert few.registers <= 2 and few.together < many.together and 1 < few.sooner < many.sooner
     assert many.registers == 7

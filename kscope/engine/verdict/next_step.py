@@ -28,6 +28,8 @@ TENSOR = "CMP201"
 FAR = 1.25
 """Time over what the problem's best kernels take, from which another algorithm is worth its trouble: what the ranking
 calls a major gain (engine/findings/rank.py). Judged."""
+LITTLE = 1.03
+"""Gain below which none is told (findings/rank.py): a debug build is to be built anew all the same."""
 SURE = 0.6
 """Confidence from which a finding is followed although many rules could not look: what a report of few sections proves
 by itself, an empty chip for one, stays above it (engine/findings/sureness.py). Judged on tools/partial.py."""
@@ -119,7 +121,7 @@ def _measure(blind: Blind, room: Headroom | None) -> NextStep:
 
 
 def _go_on(fault: Finding) -> NextStep:
-    if fault.estimate is None:
+    if fault.estimate is None or fault.estimate.speedup < LITTLE:
         return NextStep(do="go_on", words=f"go on: {fault.code}", why=fault.title, code=fault.code)
     gain = fault.estimate
     return NextStep(

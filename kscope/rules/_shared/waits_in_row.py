@@ -66,8 +66,10 @@ def _left(facts: Facts, more: int) -> float:
     if launch.registers + more > REGISTERS:
         return 0.0
     shared = launch.shared_static + launch.shared_dynamic
+    if facts.profile.occupancy_with(launch.registers, launch.threads, shared) is None or not now:
+        return 1.0  # a chip that is not known
     then = facts.profile.occupancy_with(launch.registers + more, launch.threads, shared)
-    return min(1.0, then.warps / now) if then is not None and now else 1.0
+    return min(1.0, then.warps / now) if then is not None else 0.0
 
 
 def _rows(facts: Facts, code: Code, loads: list[int], waited: Column) -> list[list[Wait]]:

@@ -77,7 +77,7 @@ from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.waits_in_row import waits_in_row
+from kscope.rules._shared.waits_in_row import InRow, waits_in_row
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
@@ -125,7 +125,7 @@ class ExposedMemoryLatency(ProfiledRule):
         row = waits_in_row(facts, code, loads)
         together = row.count >= ROW and row.sooner >= HALF and way in (FATTER, EARLIER)
         if together:
-            way, ahead = EARLIER, max(row.sooner, SOONER)
+            way, ahead = _earlier(row), max(row.sooner, SOONER)
         factor = 1 / (1 - share + share / ahead)
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
@@ -135,9 +135,7 @@ class ExposedMemoryLatency(ProfiledRule):
                 f"{percent(share)} of all samples wait for global loads, while {spare} and warps run "
                 f"{percent(running)} of the time. The first use of the hottest load follows "
                 f"{counted(distance, 'instruction')} behind it."
-                + (f" {counted(row.count, 'wait')} stand in a row, for loads that need nothing of each other; issued "
-                   f"{'' if row.together >= row.count else f'{row.together} waits '}together, they would wait "
-                   f"{percent(1 / row.sooner)} of that." if together else "")
+                + (_in_a_row(row) if together else "")
             ),
             fix=way,
             evidence=[
@@ -208,3 +206,17 @@ class ExposedMemoryLatency(ProfiledRule):
     def _distance(self, code: Code, load: int) -> int:
         after = [c - load for c in code.defuse.consumers(load) if c > load]
         return min(after, default=0)
+
+
+def _earlier(row: InRow) -> str:
+    if row.together >= row.count:
+        return EARLIER
+    return f"the loads of {row.together} waits before the first use of any: as many as there are registers for"
+
+
+def _in_a_row(row: InRow) -> str:
+    some = "" if row.together >= row.count else f"{row.together} waits "
+    return (
+        f" {counted(row.count, 'wait')} stand in a row, for loads that need nothing of each other; issued "
+        f"{some}together, they would wait {percent(1 / row.sooner)} of that."
+    )

@@ -202,7 +202,7 @@ class NarrowGlobalAccess(ProfiledRule):
         if left.fewer:
             scale = {**scale, "blocks": ratio}
         share, spread = code.blamed_share(members), apart_stores(facts, code, groups)
-        return facts.estimate.relieve(share, waits, scale, latency=left.path, posted=spread, hides=not spread)
+        return facts.estimate.relieve(share, waits, scale, latency=left.path, posted=spread, hides=True)
 
     def _demands(
         self, facts: Facts, code: Code, groups: Sequence[Merge], members: list[int], ratio: float

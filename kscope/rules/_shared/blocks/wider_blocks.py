@@ -55,7 +55,9 @@ def places(facts: Facts) -> int:
     """Threads that the device holds in blocks large enough to fill it, where its slots for blocks hold the present
     ones to half of that or less; else 0."""
     launch, mine = facts.counters.launch, facts.kernel.launch
-    if launch.limits.get("blocks", 0) > min(launch.limits.values()) or mine.shared_static + mine.shared_dynamic:
+    if "blocks" not in launch.limits or launch.limits["blocks"] > min(launch.limits.values()):
+        return 0
+    if mine.shared_static + mine.shared_dynamic:  # what a larger block would take of it is not known
         return 0
     then = facts.profile.occupancy_with(mine.registers, USUAL) if facts.code is not None else None
     held = LANES * then.warps * launch.sms if then is not None else 0
