@@ -12,6 +12,7 @@ from typing import Any
 
 from launches import hot, outcome, printed, read_launches
 
+HERE = Path(__file__).resolve().parent
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
 MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 to 0.2 s
 
@@ -25,10 +26,13 @@ class Program:
         suite = suite_of(name)
         plan = {**plans["suite"][suite], **plans.get(name, {})}
         self.name, self.slug = name, name.replace("/", "_")
-        self.source = checkouts[suite] / plan["folder"].format(name=name.rpartition("/")[2])
+        short = name.rpartition("/")[2]
+        # a harness of ours, which takes a library's kernel from the checkout when it is built, or a folder of the suite
+        own = HERE / plan["harness"].format(name=short) if "harness" in plan else None
+        self.source = own or checkouts[suite] / plan["folder"].format(name=short)
         self.root = work / self.slug
         self.folder = self.root / self.source.parent.name / self.source.name
-        self.build_command = plan["build"].format(arch=arch, checkout=checkouts[suite], name=name.rpartition("/")[2])
+        self.build_command = plan["build"].format(arch=arch, checkout=checkouts[suite], name=short)
         self.kept = kept / self.slug if kept is not None else None
         self.run_command: str | None = plan.get("run")
         self.edits: list[list[str]] = plan.get("edits", [])
