@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ import spread
 
 FIELD = Path(split.__file__).parent
 LATER = split.HALVES[2:]  # what was labelled after the first two halves
+LIBRARIES = [half for half in LATER if half.startswith("library")]
 LOG = """==PROF== Connected to process 1 (main)
 "ID","Process ID","Kernel Name","Block Size","Grid Size","gpu__time_duration.sum"
 "","","","","","us"
@@ -63,7 +65,8 @@ def test_labels_and_measurements_name_what_exists() -> None:
     of, measured = {half: read(f"{half}.toml") for half in ("learn", "judged", *LATER)}, read("measured.toml")
     assert all(set(of[side]) <= set(sides[side]) for side in ("learn", "judged"))
     suites = [*split.others(), *sorted(split.books(), key=split.order), *sorted(split.REST, key=split.order)]
-    both, seen = [*sides["judged"], *sides["learn"], *sides["later"], *suites], {*of["learn"], *of["judged"]}
+    taken = [name for half in LIBRARIES for name in tomllib.loads((FIELD / f"{half}.toml").read_text(encoding="utf-8"))]
+    both, seen = [*sides["judged"], *sides["learn"], *sides["later"], *suites, *taken], {*of["learn"], *of["judged"]}
     for half in LATER:
         names = list(of[half])
         side = sides["judged"] if half == "judged2" else both
@@ -84,6 +87,24 @@ def test_labels_and_measurements_name_what_exists() -> None:
         assert set(row["causes"]) <= slugs
         gain = row["before_us"] / row["after_us"]
         assert gain == pytest.approx(row.get("ratio", row.get("at_least")), abs=0.001 * max(1.0, gain))
+
+
+@pytest.mark.parametrize("half", LIBRARIES)
+def test_kernels_of_libraries_have_a_harness_of_our_own(half: str) -> None:
+    """It takes the kernel from the checkout when it is built: no code of a library is here."""
+    plans = tomllib.loads((FIELD / "programs.toml").read_text(encoding="utf-8"))
+    known = tomllib.loads((FIELD / f"{half}.toml").read_text(encoding="utf-8"))
+    labels = read(f"{half}.toml")
+    assert set(labels) <= set(known)
+    for name in (n for n in labels if n in plans):
+        folder = FIELD / "harness" / name.partition("/")[2]
+        assert (folder / "main.cu").is_file() and plans[name]["run"], name
+        repository = known[name]["repository"].rpartition("/")[2]
+        assert f"{{checkout}}/{repository}" in plans[name]["build"], name
+        assert known[name]["kernel"] == labels[name]["kernel"], name
+        text = "".join(p.read_text(encoding="utf-8") for p in folder.rglob("*") if p.is_file())
+        assert known[name]["file"].rpartition("/")[2] not in {p.name for p in folder.rglob("*")}
+        assert not re.search(rf"__global__[^;{{]*\b{labels[name]['kernel']}\s*\([^;{{]*\)\s*{{", text), name
 
 
 def test_labels_of_published_reports_name_what_exists() -> None:

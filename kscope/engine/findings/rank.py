@@ -12,6 +12,8 @@ from kscope.model.contract.analysis import Finding, Severity
 
 ROOFS = ("MEM107", "CMP208")
 """Findings that say the kernel is at its roof: they lead where nothing else pays."""
+MEMORY = "MEM107"
+"""Loads that queue for memory: full or not, more of them in flight only wait longer. It leads where nothing pays."""
 GRID = "GRD401"
 SAME_WAITS = frozenset({"LAT301", "LAT302", "LAT303", "GRD401", "GRD405"})
 """Findings whose fixes all keep more work in flight: what one of them hides, the others cannot hide again."""
@@ -88,7 +90,7 @@ def ranked(found: Iterable[Finding]) -> list[Finding]:
     roofs = [f.roof for f in findings if f.roof]
 
     def key(f: Finding) -> tuple[int, float, str]:
-        limit = at_roof(f) or one_chain(f)
+        limit = at_roof(f) or one_chain(f) or f.code == MEMORY
         first = 0 if lowers(f, roofs) else 1 if limit else 2
         group = 3 if f.severity == "info" else 2 if paying else first
         return group, -worth(f), f.code

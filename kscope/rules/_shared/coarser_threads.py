@@ -10,6 +10,7 @@ from kscope.features.facts import WIDE, Code, Facts, total
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Estimate
 
+ONCE = 1.1  # rounds, below which a loop is one over a grid that is as large as its work
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 
 
@@ -18,11 +19,11 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     arithmetic behind the stored values stays; what a thread does once, and waits for, shrinks with the threads.
     None for other kernels."""
     launch = facts.counters.launch
-    stores = [i for i in members if code.classes[i].access == "store" and code.cfg.loop_of[i] is None]
+    stores = [i for i in members if code.classes[i].access == "store" and straight(facts, code, i)]
     if not stores or not launch.warps or any(code.classes[i].bytes >= 4 for i in stores):
         return None
     times = min(WIDE / max(code.classes[i].bytes for i in stores), launch.waves)
-    if times < 2 or any(code.executed[i] > 0 and loop is not None for i, loop in enumerate(code.cfg.loop_of)):
+    if times < 2 or not all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0):
         return None
     element = set(facts.patterns.values_of(stores))
     values = _values_behind(code, [*stores, *element])
@@ -66,13 +67,18 @@ def _converted(code: Code, load: int) -> bool:
     )  # fmt: skip
 
 
-def alike_once(code: Code) -> list[int]:
-    """Arithmetic outside loops that neither the thread's index nor loaded data reach: all threads of a block compute
-    the same."""
+def straight(facts: Facts, code: Code, index: int) -> bool:
+    """Whether a thread runs it once: outside loops, or in loops over a grid that is as large as its work."""
+    return all(facts.patterns.trips(loop) < ONCE for loop in code.cfg.loops_around(index))
+
+
+def alike_once(facts: Facts, code: Code) -> list[int]:
+    """Arithmetic that a thread runs once and that neither the thread's index nor loaded data reach: all threads of a
+    block compute the same."""
     return [
         i
         for i in code.ran(code.where(lambda ins, op: bool(ins.defs)))
-        if code.cfg.loop_of[i] is None
+        if straight(facts, code, i)
         and (names := code.slices.names([i])) is not None
         and names.isdisjoint({"tid", "load"})
     ]

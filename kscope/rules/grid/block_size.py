@@ -50,7 +50,8 @@ From (capture julia.block6x6):
 ## When it is wrong
 
 Blocks that cooperate closely on few elements can be better small; the estimate shows what occupancy would bring. A grid
-that does not fill the slots is GRD401's. Threads that search or branch each on their own gain nothing from sharing a
+that does not fill the slots is GRD401's. Blocks of two and more whole warps that end as soon as they can be started
+have threads that do too little (GRD405). Threads that search or branch each on their own gain nothing from sharing a
 warp, and what each keeps in shared memory limits how many fit: then the finding says so and promises nothing (a public
 search with blocks of 4 such threads took 4 % longer with 32). That shared memory grows with the threads is assumed.
 
@@ -67,14 +68,12 @@ from kscope.features.facts import Demand, Facts, Packing, between
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.blocks.idle_warps import without_data
 from kscope.rules._shared.blocks.item_blocks import too_large
+from kscope.rules._shared.blocks.started import WHOLE, held, outrun, starting
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
 LEAST = 1.05  # gain below which another block size is not worth a word
 SIZES = (64, 128, 256)  # threads a block that are tried, and the present ones rounded up to whole warps
 NEARLY = 0.97  # of the best gain, from which the smaller block is taken
-STARTS = 0.6  # of the rate at which blocks start, from which it is what small blocks wait for
-SMALL = 128  # threads, up to which a block can grow rather than its threads do more
-MANY = 2.0  # waves from which blocks follow each other
 IDLE = 0.5  # of the lanes, from which a block that should stay as it is wants a word
 WASTED = 0.03  # of the lanes, from which a partial warp counts
 APART = 1.5  # times as long that a warp's path becomes, from which its lanes go different ways
@@ -109,7 +108,7 @@ class BlockSize(CounterRule):
         # Slots limit only a grid that fills them, and only where more warps would find something to wait for.
         crowded = occ is not None and "blocks" in occ.limiters and occ.theoretical < 0.6 * occ.maximum
         crowded = crowded and launch.waves >= 1 and not facts.specialized.asynchronous
-        started = facts.estimate.starting >= STARTS and threads <= SMALL and launch.waves >= MANY
+        started = threads < WHOLE and outrun(facts)  # of larger ones the threads do too little: GRD405
         if wasted < WASTED and not crowded and not started:
             return PASSED
         best = self._best(facts, threads, started=started)
@@ -158,12 +157,7 @@ class BlockSize(CounterRule):
                 why += f" Block slots are taken too: an SM holds {launch.blocks_per_sm} blocks, that is few threads."
         elif started:
             title = f"{small} end as fast as the device can start them"
-            why = (
-                f"{launch.blocks:,} blocks start, {percent(facts.estimate.starting)} of the most that a device was "
-                "seen to start in that time."
-            )
-            if occ is not None and occ.achieved is not None:
-                why += f" They {slots} by their resources, and {occ.achieved:.0f} on average."
+            why = starting(facts)
         else:
             title = f"{small} {slots}"
             why = (
@@ -183,10 +177,7 @@ class BlockSize(CounterRule):
     def _estimate(self, facts: Facts, packing: Packing, *, started: bool) -> Estimate:
         """Issue slots of fuller warps, threads that an SM holds, and starts: where these are what blocks wait for, an
         SM holds fewer warps now than would fit."""
-        occ = facts.counters.occupancy
-        more = 1.0
-        if started and occ is not None and occ.achieved:
-            more = max(1.0, occ.theoretical / occ.achieved)
+        more = held(facts) if started else 1.0
         estimate = self._with(facts, packing, more)
         return between(estimate, low=self._with(facts, packing.apart, more))
 

@@ -6,7 +6,7 @@ Finds launches of many waves whose threads touch only one or two elements each, 
 what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its barriers.
 Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter. Where warps stand in line for
 the issue slot, no wait shows what is paid once: there, instructions outside loops are counted that neither the thread's
-index nor loaded data reach.
+index nor loaded data reach. And finds blocks of whole warps that end as fast as a device can start them.
 
 ## Why it costs time
 
@@ -73,6 +73,7 @@ from __future__ import annotations
 from kscope.features.facts import Code, Facts, Items, total
 from kscope.model.contract.analysis import Estimate, Evidence
 from kscope.rules._shared.blocks.item_blocks import a_warp_each
+from kscope.rules._shared.blocks.started import longer
 from kscope.rules._shared.coarser_threads import alike_once
 from kscope.rules._shared.paid_once import elements_of, paid_once, reduces_to
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
@@ -97,9 +98,14 @@ class ShortThreads(ProfiledRule):
     needs_samples = True
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        launch = facts.counters.launch
-        if launch.waves < WAVES or not launch.warps:
+        if facts.counters.launch.waves < WAVES or not facts.counters.launch.warps:
             return PASSED
+        found = self._work(facts, code)
+        return found if found is not PASSED else longer(self, facts, code, MORE) or PASSED
+
+    def _work(self, facts: Facts, code: Code) -> Outcome:
+        """What a thread or block does once costs more than its elements."""
+        launch = facts.counters.launch
         shared_out = a_warp_each(facts)
         if shared_out is not None and shared_out[1].speedup >= LEAST:
             return self._items(code, *shared_out)
@@ -128,7 +134,7 @@ class ShortThreads(ProfiledRule):
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
             alone = paid_once(code, set(touching), reduces=False)
-            return self._issued(facts, code, sorted({*alone, *alike_once(code)}), a_warp)
+            return self._issued(facts, code, sorted({*alone, *alike_once(facts, code)}), a_warp)
         # A tree of many barriers costs by itself: shuffles (LAT304) come first.
         trees = barriers > TREE * launch.warps and not steps
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.

@@ -48,6 +48,14 @@ def test_severity_without_a_figure_is_the_rules_own(level: Severity) -> None:
     assert ranked([finding("CMP208", level=level)])[0].severity == level
 
 
+def test_a_queue_for_memory_leads_where_nothing_pays() -> None:
+    """Full or not: more loads in flight would only wait longer. A pipe that leads without being full is no roof."""
+    queue, pipe = finding("MEM107", level="minor"), finding("CMP208", level="minor")
+    assert order(finding("MEM102", 1.06), queue) == ["MEM107", "MEM102"]
+    assert order(finding("MEM102", 1.2), queue) == ["MEM102", "MEM107"]
+    assert order(finding("MEM102", 1.06), pipe) == ["MEM102", "CMP208"]
+
+
 def test_gain_times_confidence() -> None:
     assert order(finding("MEM101", 1.5), finding("MEM102", 3.0)) == ["MEM102", "MEM101"]
     assert order(finding("MEM101", 1.5, 0.9), finding("MEM102", 1.6, 0.3)) == ["MEM101", "MEM102"]
