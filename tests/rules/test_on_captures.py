@@ -112,8 +112,8 @@ CASES = {
         ("gather_rows.header128", "place_rows.header32", "bank_conflict.slow", *STREAMING),
     ),
     "MEM109": On(
-        ("embed_grad.scatter", "atomics.slow", "groupby_f64.global", "moe_list.each"),
-        ("moe_list.block", "embed_grad.runs", "atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING),
+        ("embed_grad.scatter", "atomics.slow", "groupby_f64.global", "moe_list.each", "tickets.each", "best.each"),
+        ("moe_list.block", "tickets.block", "best.warp", "embed_grad.runs", "atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING),
     ),
     "MEM110": On(("scale_add.host_input",), ("scale_add.device_input", "bank_conflict.slow", *STREAMING)),
     "MEM111": On(
@@ -338,9 +338,11 @@ CASES = {
         ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
     ),
     "GRD405": On(
-        ("signal_max.one", "swap_heads.division"),
+        ("signal_max.one", "swap_heads.division", "taper.one", "halves.global"),
         (
             "signal_max.many",
+            "taper.eight",
+            "halves.shuffle",
             "sum_roof.tree",
             "triton_rowsum.along",
             "atomics.slow",

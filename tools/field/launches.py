@@ -18,7 +18,7 @@ GOOD = re.compile(
 )
 # "0 wrong", "mismatches: 0", PolyBench's "Non-Matching CPU-GPU Outputs Beyond Error Threshold of 0.05 Percent: 0".
 NONE_BAD = re.compile(
-    r"\b0 (wrong|mismatch\w*|errors)\b|\b(non-match|mismatch|wrong)[^:=\n]*[:=] *0\b(?!\.)", re.IGNORECASE
+    r"\b0 (of [\d,]+ )?(wrong|mismatch\w*|errors)\b|\b(non-match|mismatch|wrong)[^:=\n]*[:=] *0\b(?!\.)", re.IGNORECASE
 )
 NUMBER = re.compile(r"[+-]?[\d.]+(e[+-]?\d+)?")
 TIMED = re.compile(r"time|second|\b[mun]?s\b|B/s|flop|speed|took|throughput|elapsed|perf", re.IGNORECASE)

@@ -26,13 +26,12 @@ SPARED = 1  # halvings that a thread does by itself, on two values, before the f
 
 
 def block_trees(code: Listing, threads: int, space: str = "shared") -> frozenset[int]:
-    """Executed instructions of the rounds of scans and trees over a block of so many threads, in shared memory or
-    (where they are looped) in `space`."""
+    """Executed instructions of the rounds of scans and trees over a block of so many threads, in the memory `space`:
+    "shared" or "global"."""
     halvings = math.log2(max(threads, 1))
     loops = code.cfg.loops
     found = {i for n in range(len(loops)) if _looped(code, n, halvings, space) for i in loops[n].instructions}
-    if space == "shared":
-        found |= _unrolled(code, halvings)
+    found |= _unrolled(code, halvings, space)
     return frozenset(i for i in found if code.executed[i] > 0)
 
 
@@ -85,14 +84,14 @@ def _looped(code: Listing, number: int, halvings: float, space: str) -> bool:
     return any(i in ring for i in shifts for ring in rings(code, inside))
 
 
-def _unrolled(code: Listing, halvings: float) -> set[int]:
+def _unrolled(code: Listing, halvings: float, space: str) -> set[int]:
     """Rounds of straight code: from each barrier to the next one value is kept and one loaded from a fixed distance,
     and the distances are each twice the one before, from the block's down to the warp's at least."""
     barriers = {i for i in range(len(code)) if code[i].opcode in _BARRIERS and code.executed[i] > 0}
     rounds: dict[int, set[int]] = {}
     for b in barriers:
         passed = until(code, b, barriers)[0]
-        if _exchange(code, passed) and (far := _distance(code, passed)):
+        if _exchange(code, passed, space) and (far := _distance(code, passed, space)):
             rounds.setdefault(far, set()).update({b, *passed})
     chain: set[int] = set()
     for start in rounds:
@@ -104,18 +103,18 @@ def _unrolled(code: Listing, halvings: float) -> set[int]:
     return chain
 
 
-def _exchange(code: Listing, members: tuple[int, ...] | set[int], space: str = "shared") -> bool:
+def _exchange(code: Listing, members: tuple[int, ...] | set[int], space: str) -> bool:
     """Whether these instructions load from and store to that memory, and nowhere else."""
     kinds = {(code.classes[i].space, code.classes[i].access) for i in members if code.classes[i].access is not None}
     kinds = {kind for kind in kinds if kind[0] != "constant"}
     return kinds == {(space, "load"), (space, "store")}
 
 
-def _distance(code: Listing, members: set[int]) -> int:
+def _distance(code: Listing, members: set[int], space: str) -> int:
     """Bytes between where these instructions store and the other place that they load from; 0 unless it is fixed."""
     places: dict[str, set[tuple[tuple[int, ...], int]]] = {"load": set(), "store": set()}
     for i in members:
-        where = memory_operand(code[i].operands) if code.classes[i].space == "shared" else None
+        where = memory_operand(code[i].operands) if code.classes[i].space == space else None
         if where is not None:
             places[str(code.classes[i].access)].add((tuple(b.register for b in where.bases), where.value))
     apart = {

@@ -182,9 +182,7 @@ class ShortThreads(ProfiledRule):
                 derived("instructions paid once a thread", share, "", "outside the loop dealt out"),
             ],
             locations=code.locations(work.once),
-            estimate=estimate,
-            pulls=["-threads"],
-            confidence=0.6,
+            estimate=estimate, pulls=["-threads"], confidence=0.6,
         )
 
     def _issued(self, facts: Facts, code: Code, once: list[int], a_warp: float) -> Outcome:
@@ -212,9 +210,7 @@ class ShortThreads(ProfiledRule):
                 derived("instructions paid once a thread", issued, "", "without the thread's index or loaded data"),
             ],
             locations=code.locations(once),
-            estimate=estimate,
-            pulls=["-threads"],
-            confidence=0.6,
+            estimate=estimate, pulls=["-threads"], confidence=0.6,
         )
 
 

@@ -81,7 +81,7 @@ from kscope.features.facts import (
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
-from kscope.rules._shared.layouts import FIX, MOVED, ROW, in_pieces, layout_of, spread_out, way_of
+from kscope.rules._shared.layouts import FIX, MOVED, ROW, in_pieces, layout_of, leading, spread_out, way_of
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
@@ -123,22 +123,22 @@ class UncoalescedGlobalAccess(ExcessRule):
         estimate = self._gathering(facts, code, touched, ideal, loose, best, returns=returns)
         indirect = not way.layout and code.blamed_share(scattered) > 0.5 * bad.share
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
-        remedies += in_pieces(code, bad, scale, way, relieved, returns=returns)
+        own = in_pieces(code, bad, scale, way, relieved, returns=returns)
+        lead = leading(way, FIX[_kind(facts, scale, way.layout, indirect=indirect)], estimate, own)
         return self.finding(
-            title="A thread walks a whole row: give each row a warp" if way.layout == ROW else None,
+            title=lead.title,
             why=(
                 f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
                 f"samples wait for these accesses.{way.why}"
             ),
-            fix=FIX[_kind(facts, scale, way.layout, indirect=indirect)],
+            fix=lead.fix,
             evidence=compared(
                 (SECTORS, bad.every, "all global accesses"), (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"),
                 "sector", bad.share,
             ),
-            locations=code.locations(bad.members), estimate=estimate, remedies=remedies,
-            pulls=["+threads"] if way.more > 1 else [],
-            first=first,
+            locations=code.locations(bad.members), estimate=lead.estimate, remedies=[*remedies, *lead.remedies],
+            pulls=["+threads"] if way.more > 1 else [], first=first,
             confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
         )
 

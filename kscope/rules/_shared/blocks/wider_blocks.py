@@ -52,10 +52,11 @@ def widened(rule: Rule, facts: Facts, capacity: int, estimate: Estimate, times: 
 
 
 def places(facts: Facts) -> int:
-    """Threads that the device holds in blocks large enough to fill it, where its slots for blocks hold the present
-    ones to half of that or less; else 0."""
+    """Threads that the device holds in blocks large enough to fill it, where its slots for blocks, or lanes that no
+    block of so few threads has, hold the present ones to half of that or less; else 0."""
     launch, mine = facts.counters.launch, facts.kernel.launch
-    if "blocks" not in launch.limits or launch.limits["blocks"] > min(launch.limits.values()):
+    slots = "blocks" in launch.limits and launch.limits["blocks"] <= min(launch.limits.values())
+    if not slots and LACKS * mine.threads > LANES * launch.warps_per_block:
         return 0
     if mine.shared_static + mine.shared_dynamic:  # what a larger block would take of it is not known
         return 0
