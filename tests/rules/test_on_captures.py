@@ -113,7 +113,10 @@ CASES = {
     ),
     "MEM109": On(
         ("embed_grad.scatter", "atomics.slow", "groupby_f64.global", "moe_list.each", "tickets.each", "best.each"),
-        ("moe_list.block", "tickets.block", "best.warp", "embed_grad.runs", "atomics.fast", "groupby_f64.shared", "sgemm.tiled", *STREAMING),
+        (
+            "tickets.block", "best.warp", "moe_list.block", "embed_grad.runs", "atomics.fast", "groupby_f64.shared",
+            "sgemm.tiled", *STREAMING,
+        ),
     ),
     "MEM110": On(("scale_add.host_input",), ("scale_add.device_input", "bank_conflict.slow", *STREAMING)),
     "MEM111": On(
