@@ -32,7 +32,8 @@ help:
 	@echo "make docs      the rule book, the guides, the commands and the Python API as a web site, in build/site"
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make field     the same on public programs: HECBENCH=checkout GPA=checkout capture them on a machine with a GPU;"
-	@echo "               FIELD=folder keeps the reports (.field), HALF=learn, learn2, judged, judged2 to judged9"
+	@echo "               FIELD=folder keeps the reports (.field), HALF=learn, learn2, judged, judged2 to judged9,"
+	@echo "               library, library2 (LIBRARIES=folder with checkouts of what tools/field/library.toml names)"
 	@echo "make sensitivity  what each constant of kscope/arch/estimates.toml moves on the captures; SENSITIVITY_ARGS=--all: on"
 	@echo "               all of them, --code: constants of modules too"
 	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
@@ -99,8 +100,9 @@ eval: $(STAMP)
 
 # Builds, checks and captures the programs of the checkouts named (a GPU, nvcc and ncu), then judges the stored reports.
 field: $(STAMP)
-	@if [ -n "$(HECBENCH)$(GPA)" ]; then $(BIN)/python tools/field/capture.py "$(FIELD)" --half "$(HALF)" \
-		$(if $(HECBENCH),--hecbench "$(HECBENCH)") $(if $(GPA),--rodinia "$(GPA)"); fi
+	@if [ -n "$(HECBENCH)$(GPA)$(LIBRARIES)" ]; then $(BIN)/python tools/field/capture.py "$(FIELD)" --half "$(HALF)" \
+		$(if $(HECBENCH),--hecbench "$(HECBENCH)") $(if $(GPA),--rodinia "$(GPA)") \
+		$(if $(LIBRARIES),--checkout library="$(LIBRARIES)" --checkout library2="$(LIBRARIES)"); fi
 	@$(BIN)/python tools/field/judge.py "$(FIELD)" --half "$(HALF)"
 
 # Some minutes on two idle cores, with --all ten.
