@@ -96,15 +96,34 @@ def test_kernels_of_libraries_have_a_harness_of_our_own(half: str) -> None:
     known = tomllib.loads((FIELD / f"{half}.toml").read_text(encoding="utf-8"))
     labels = read(f"{half}.toml")
     assert set(labels) <= set(known)
-    for name in (n for n in labels if n in plans):
-        folder = FIELD / "harness" / name.partition("/")[2]
-        assert (folder / "main.cu").is_file() and plans[name]["run"], name
+    assert set(labels) <= set(plans)
+    for name in labels:
+        files = program.harnesses()[name.partition("/")[2]]
+        assert "int main(" in files["main.cu"] and plans[name]["run"], name
         repository = known[name]["repository"].rpartition("/")[2]
         assert f"{{checkout}}/{repository}" in plans[name]["build"], name
         assert known[name]["kernel"] == labels[name]["kernel"], name
-        text = "".join(p.read_text(encoding="utf-8") for p in folder.rglob("*") if p.is_file())
-        assert known[name]["file"].rpartition("/")[2] not in {p.name for p in folder.rglob("*")}
-        assert not re.search(rf"__global__[^;{{]*\b{labels[name]['kernel']}\s*\([^;{{]*\)\s*{{", text), name
+        assert known[name]["file"].rpartition("/")[2] not in {f.rpartition("/")[2] for f in files}
+        made = re.compile(rf"__global__[^;{{]*\b{labels[name]['kernel']}\s*\([^;{{]*\)\s*{{")
+        assert not made.search("".join(files.values())), name
+
+
+def test_a_harness_is_built_with_what_it_takes_from_a_checkout(tmp_path: Path) -> None:
+    """A checkout whose kernel is another one of that name: the program of ours takes it, and a step's instead of it."""
+    suite = {"folder": "harness/{name}", "harness": True, "build": "cat {checkout}/k.cu main.cu > all.cu"}
+    plan: dict[str, object] = {"suite": {"library": suite}}
+    name = next(iter(program.harnesses()))
+    (tmp_path / "k.cu").write_text("// taken\n", encoding="utf-8")
+    plan[f"library/{name}"] = {"run": "true"}
+    one = program.Program(f"library/{name}", {"library": tmp_path}, plan, "sm_90", tmp_path / "work", None)
+    one.copy()
+    assert one.build(), one.row
+    text = (one.folder / "all.cu").read_text(encoding="utf-8")
+    assert text.startswith("// taken") and program.harnesses()[name]["main.cu"] in text
+    (tmp_path / "step").mkdir()
+    (tmp_path / "step" / "main.cu").write_text("// of the step\n", encoding="utf-8")
+    one.copy(tmp_path / "step")
+    assert (one.folder / "main.cu").read_text(encoding="utf-8") == "// of the step\n"
 
 
 def test_labels_of_published_reports_name_what_exists() -> None:

@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import time
+import tomllib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,13 @@ from launches import hot, outcome, printed, read_launches
 HERE = Path(__file__).resolve().parent
 NCU = ["ncu", "--clock-control", "none", "--kernel-name-base", "function"]
 MAX_SCAN = 16  # launches looked at to find the hot kernel: each costs ncu 0.1 to 0.2 s
+
+
+@cache
+def harnesses() -> dict[str, dict[str, str]]:
+    """name -> {file: text} of the programs of ours that run one kernel of a library each."""
+    files = sorted((HERE / "harness").glob("*.toml"))
+    return {k: v for file in files for k, v in tomllib.loads(file.read_text(encoding="utf-8")).items()}
 
 
 class Program:
@@ -27,9 +36,8 @@ class Program:
         plan = {**plans["suite"][suite], **plans.get(name, {})}
         self.name, self.slug = name, name.replace("/", "_")
         short = name.rpartition("/")[2]
-        # a harness of ours, which takes a library's kernel from the checkout when it is built, or a folder of the suite
-        own = HERE / plan["harness"].format(name=short) if "harness" in plan else None
-        self.source = own or checkouts[suite] / plan["folder"].format(name=short)
+        self.source = checkouts[suite] / plan["folder"].format(name=short)
+        self.harness = harnesses().get(short, {}) if plan.get("harness") else {}
         self.root = work / self.slug
         self.folder = self.root / self.source.parent.name / self.source.name
         self.build_command = plan["build"].format(arch=arch, checkout=checkouts[suite], name=short)
@@ -44,21 +52,28 @@ class Program:
     def copy(self, replaced: Path | None = None) -> None:
         """The program's folder, its neighbours (for shared headers) as links, and a variant's files over it."""
         shutil.rmtree(self.root, ignore_errors=True)
-        if not self.source.is_dir() and not (self.kept and self.kept.is_dir()):
-            return
         if self.kept is not None and self.kept.is_dir():
             shutil.copytree(self.kept, self.folder, symlinks=True)
             return
-        shutil.copytree(self.source, self.folder, symlinks=True)  # some lead to files that are not there
-        for neighbour in self.source.parent.iterdir():
-            link = self.folder.parent / neighbour.name
-            if not link.exists():
-                link.symlink_to(neighbour)
+        if not self.harness and not self.source.is_dir():
+            return
+        for file, text in self.harness.items():
+            (self.folder / file).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / file).write_text(text, encoding="utf-8")
+        if not self.harness:
+            shutil.copytree(self.source, self.folder, symlinks=True)  # some lead to files that are not there
+            self.link_neighbours()
         if replaced is not None:
             shutil.copytree(replaced, self.folder, dirs_exist_ok=True)
         for name, old, new in self.edits:
             text = (self.folder / name).read_text(encoding="utf-8", errors="replace")
             (self.folder / name).write_text(text.replace(old, new), encoding="utf-8")
+
+    def link_neighbours(self) -> None:
+        for neighbour in self.source.parent.iterdir():
+            link = self.folder.parent / neighbour.name
+            if not link.exists():
+                link.symlink_to(neighbour)
 
     def build(self) -> bool:
         """Whether there is something to run: what an earlier call kept, or what the build command makes now."""
