@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
-LIMIT = 27
-"""Megabytes (MiB, rounded up): 26.6 measured; 24.93 before the labels and steps of 132 more public programs."""
+LIMIT = 28
+"""Megabytes (MiB, rounded up): 27.8 measured; 26.6 before the labels, steps and harnesses of 96 kernels of libraries."""
 
 
 def size(folder: Path) -> int:
