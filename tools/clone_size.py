@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
 LIMIT = 28
-"""Megabytes (MiB, rounded up): 27.8 measured; 26.6 before the labels, steps and harnesses of 96 kernels of libraries."""
+"""Megabytes (MiB, rounded up): 27.8 measured; 26.6 before labels, steps and harnesses of 96 kernels of libraries."""
 
 
 def size(folder: Path) -> int:

@@ -24,6 +24,7 @@ REMAINS: dict[str, str] = {
     "fft1024.packed": "the padded version still has conflicts at one stride",
     "autocorr.lag_by_lag": "the better version still loads both factors from L1",
     "dwconv.one": "four outputs a thread need half a window each: built, 1.03x with two and 0.98x with four (H100)",
+    "halves.global": "threads of the shuffling version have two elements each and share one reduction a block",
     "force.alone": "a quarter of the threads that the device holds: 1.22x with 128 lanes a point (H100)",
 }
 """Cases whose fixed version gets a promise for the same cause; what its remedy gains there is not measured."""

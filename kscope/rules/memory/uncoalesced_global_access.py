@@ -160,8 +160,7 @@ class UncoalescedGlobalAccess(ExcessRule):
 
     def by_counters(self, facts: Facts) -> Finding | None:
         traffic = facts.counters.traffic
-        requests, sectors = traffic.global_load_requests, traffic.global_load_sectors
-        each = sectors / requests if requests else 0.0
+        each = traffic.global_load_sectors / requests if (requests := traffic.global_load_requests) else 0.0
         if each <= WIDEST:
             return None
         kept = WIDEST / 2 / each
@@ -172,23 +171,24 @@ class UncoalescedGlobalAccess(ExcessRule):
                 f"a request of 32 lanes needs 4 sectors for 4 bytes each and {WIDEST} for 16, so lanes are scattered. "
                 "Which load, and how far apart its lanes are, needs --section SourceCounters."
             ),
-            fix="map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
+            fix=FIX[""],
             evidence=[derived("sectors a load request", each, "sector", "l1tex__t_sectors over requests of loads")],
-            estimate=facts.estimate.relieve(waits, kept, {"l1_wavefronts": kept, "l2_requests": kept}),
-            confidence=FAINT,
+            estimate=up_to(*(
+                facts.estimate.relieve(waits, left, {"l1_wavefronts": left, "l2_requests": left})
+                for left in (1 - SORTED * (1 - kept), kept)  # gathers, for all that is known, or another mapping
+            )), confidence=FAINT,
         )
 
     def _scale(self, facts: Facts, code: Code, touched: Column, ideal: Column, bad: Excess) -> dict[Demand, float]:
         """What remains of each demand: L1 replays go with the excess; L2 and device memory give back only what L1
         did not already catch."""
-        traffic = facts.counters.traffic
-        others = traffic.others  # they pass L2 too and are none of these accesses
+        others = (traffic := facts.counters.traffic).others  # they pass L2 too and are none of these accesses
         needed, kept = bad.needed + others, (others + bad.kept * bad.every) / (others + bad.every)
         l2 = min(1.0, needed / traffic.l2_sectors) if traffic.l2_sectors else 1.0
         # Device memory moves what L2 asks for: as many sectors at L2 are as many bytes there, however many it moves.
         dram = max(l2, min(1.0, needed * SECTOR / traffic.dram_bytes)) if traffic.dram_bytes else 1.0
-        requests = traffic.l2_requests
-        l2_requests = min(1.0, min(needed, traffic.l2_sectors) / LINE / requests) if requests else 1.0
+        asked = traffic.l2_requests
+        l2_requests = min(1.0, min(needed, traffic.l2_sectors) / LINE / asked) if asked else 1.0
         # A scattered request takes a wavefront a line that it touches, a coalesced one takes one.
         every = traffic.l1_wavefronts or 0.0
         chosen = set(bad.members)
