@@ -45,7 +45,7 @@ PART, AROUND = 0.25, 0.75  # the same, where the loop around them has so much of
 WORD, WIDE = 4, 16  # bytes of an element, and of the widest access of a lane
 WORTH = 1.1  # gain, from which another way is worth a line
 WALKS = "A thread walks a whole row"
-AS_GOOD = 0.95  # of the gain of lanes that share rows, from which their own rows are the better way
+AS_GOOD = 0.95  # of the gain of lanes that share rows, from which their own rows are the better way (judged)
 PIECES = "each lane goes on with its row, four elements of 4 bytes with one access (float4)"
 
 
