@@ -11,7 +11,7 @@ from kscope.rules.base import Rule, derived, percent
 STARTS = 0.6  # of the rate at which blocks start, from which it is what small blocks wait for
 MANY = 2.0  # waves from which blocks follow each other
 LEAST = 1.05  # gain below which they are not worth a word
-WHOLE = 64  # threads from which a block is large enough: what ends too soon are its threads (judged on five public kernels)
+WHOLE = 64  # threads from which a block is large enough: what ends too soon are its threads (judged: five kernels)
 
 
 def outrun(facts: Facts) -> bool:
