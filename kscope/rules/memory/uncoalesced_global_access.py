@@ -163,7 +163,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         each = traffic.global_load_sectors / requests if (requests := traffic.global_load_requests) else 0.0
         if each <= WIDEST:
             return None
-        kept = WIDEST / 2 / each
+        kept, walks = WIDEST / 2 / each, (traffic.l1_hit or 0.0) >= FOUND  # else gathers, for all that is known
         waits = facts.counters.stalls.of("long_scoreboard", "lg_throttle") if facts.counters.stalls.share else 0.5
         return self.finding(
             title=f"Global loads touch {each:.0f} sectors a request",
@@ -175,7 +175,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             evidence=[derived("sectors a load request", each, "sector", "l1tex__t_sectors over requests of loads")],
             estimate=up_to(*(
                 facts.estimate.relieve(waits, left, {"l1_wavefronts": left, "l2_requests": left})
-                for left in (1 - SORTED * (1 - kept), kept)  # gathers, for all that is known, or another mapping
+                for left in (kept if walks else 1 - SORTED * (1 - kept), kept)
             )), confidence=FAINT,
         )
 
