@@ -38,6 +38,7 @@ class Lanes:
         self._bound: dict[tuple[int, tuple[int, ...]], Value] = {}
         self._addresses: dict[tuple[int, int], Value] = {}
         self._depth = self._steps = 0
+        self._cut = False  # something was called unknown since it was set that may be known elsewhere
 
     def anew(self) -> Lanes:
         """The same with its whole budget: what was found for one question is known to the next."""
@@ -149,16 +150,19 @@ class Lanes:
             if key in layer:
                 return layer[key]
         if key in self._open or self._depth > DEEPEST or self._steps > BUDGET:
+            self._cut = True
             return None
         self._steps += 1
         self._open.add(key)
         self._depth += 1
+        before, self._cut = self._cut, False
         value = self._run(index, register)
         self._depth -= 1
         self._open.discard(key)
         # A value that was cut short because it depends on itself is not remembered: it is known inside its loop.
-        if value is not None or not self._open:
+        if value is not None or not self._cut or not self._open:
             self._known[-1][key] = value
+        self._cut = self._cut or before
         return value
 
     def _run(self, index: int, register: int) -> Value:
