@@ -18,7 +18,7 @@ EXTRAS ?= dev
 help:
 	@echo "make demo      diagnose a real capture in the terminal"
 	@echo "make test      the tests, on some of every kind of capture, code and cheat; says how long and how much memory they took"
-	@echo "make test-said what is said of every capture: goldens, gates, figures, next steps (CI, after make test)"
+	@echo "make test-said what is said of every capture: goldens, gates, figures, next steps (in CI, with the others)"
 	@echo "make test-all  all tests on all of them, before a release"
 	@echo "make fuzz      20,000 mutated inputs through the command line, and the property tests on new random examples"
 	@echo "make check     ruff, mypy --strict, import layers"
@@ -47,7 +47,7 @@ demo: $(STAMP)
 test: $(STAMP)
 	@$(BIN)/python tools/measured.py $(BIN)/python -m pytest -n auto -q $(PYTEST_ARGS)
 
-test-said: export KSCOPE_TEST_ALL := 1
+test-said: export KSCOPE_TEST_SAID := 1
 test-said: PYTEST_ARGS += tests/test_golden.py tests/test_golden_gates.py tests/test_diagnosis.py tests/test_next_step.py
 test-said: test
 

@@ -14,7 +14,7 @@ import pytest
 
 from kscope.model.contract.analysis import Finding, KernelAnalysis
 from tests.support.labels import CAPTURED, LABELS, PAIRS, truth
-from tests.support.thorough import ALL
+from tests.support.thorough import SAID
 
 KEPT = {"regime": 0.9, "top1": 0.8, "top3": 0.9}
 """At least."""
@@ -69,7 +69,7 @@ def scored(diagnosis: Callable[[str], KernelAnalysis]) -> Score:
     return score(diagnosis)
 
 
-@pytest.mark.skipif(not ALL, reason="figures over all labelled captures: make test-all")
+@pytest.mark.skipif(not SAID, reason="figures over all labelled captures: make test-all")
 @pytest.mark.parametrize("figure", [*KEPT, *BOUNDED])
 def test_promise(figure: str, scored: Score) -> None:
     value = scored.figures[figure]

@@ -13,7 +13,7 @@ from tests.support import thorough
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@thorough.only
+@pytest.mark.skipif(not thorough.SAID, reason="takes its time: make test-said")
 def test_unchanged() -> None:
     spec = importlib.util.spec_from_file_location("golden_gates", ROOT / "tools" / "golden_gates.py")
     assert spec is not None and spec.loader is not None

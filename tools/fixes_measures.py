@@ -187,6 +187,11 @@ def _per_row(c: Compared) -> Judged | None:
     return against("bytes that lanes load", before, before * row.after / row.before, moved(c.fast))
 
 
+def _started(c: Compared) -> Judged | None:
+    """Blocks, where several become one that does their work."""
+    return _held(c) if c.fix.proof[0].unit == "blocks" else None
+
+
 def _chains(c: Compared) -> Judged | None:
     row = c.fix.proof[0]
     if row.unit != "loads":
@@ -215,7 +220,7 @@ MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "stages": (_held, _compiled), "host_copy": (_bus,),
     "neighbours": (_taken("warp loads and stores", lambda ins, op: _memory(op, "global")),),
     "vector_access": (_taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
-    "jam": (_chains, _taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
+    "jam": (_started, _chains, _taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
     "literal": (_taken("warp instructions of the FP64 pipe", lambda ins, op: op.pipe == "fp64"),),
     "hoist": (_taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),

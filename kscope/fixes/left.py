@@ -210,11 +210,11 @@ def _loads_a_product(setting: Setting) -> float | None:
 
 
 def _rounds_a_load(setting: Setting) -> float | None:
-    """In the innermost loop that has the most of them."""
+    """In the innermost loop that has the most of them; a thread without loops is one round."""
     code = setting.code
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
     most = Counter(code.cfg.loop_of[i] for i in loads if code.cfg.loop_of[i] is not None)
-    return 1 / max(most.values()) if most else None
+    return 1 / max(most.values(), default=len(loads)) if loads else None
 
 
 def _waited(setting: Setting) -> float:
@@ -236,6 +236,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", _sectors),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", _conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", _rounds_a_load),
+    ("GRD405", "jam"): ("rounds of a thread for each load in them", _rounds_a_load),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", _exchanges),
     ("LAT310", "lane_mapping"): ("bulk copies that are issued lane by lane", lambda setting: len(by_lane(setting))),
     ("MEM106", "jam"): ("words loaded a multiplication, in all loops", lambda setting: _loaded(setting, whole=True)),

@@ -12,7 +12,7 @@ from typing import Any
 from kscope.parsers.files.ncu_container import Block, blocks, header_end
 from kscope.rules.registry import rule
 from tests.support import captures, patches
-from tests.support.thorough import ALL
+from tests.support.thorough import ALL, SAID
 
 FIXTURES = patches.FIXTURES / "h200"
 DIALS = patches.FIXTURES / "dials"
@@ -124,6 +124,11 @@ def chosen() -> tuple[str, ...]:
         count = 1 + len(names) // STRATUM
         picked += [names[(2 * i + 1) * len(names) // (2 * count)] for i in range(count)]
     return tuple(sorted(picked))
+
+
+def told() -> tuple[str, ...]:
+    """The captures that tests of what is said look at."""
+    return every_case() if SAID else chosen()
 
 
 def chosen_cases() -> tuple[str, ...]:

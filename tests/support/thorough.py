@@ -1,5 +1,6 @@
 """How much the tests look at: everything with KSCOPE_TEST_ALL=1 (`make test-all`, before a release), else some of every
-kind, in half the time (`make test`, and CI). What is left out is the next one of a kind, never a kind."""
+kind, in half the time (`make test`). What is left out is the next one of a kind, never a kind. With KSCOPE_TEST_SAID=1
+(CI) what is said of every capture is looked at too: goldens, gates, figures, next steps."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ import pytest
 
 T = TypeVar("T")
 ALL = os.environ.get("KSCOPE_TEST_ALL") == "1"
+SAID = ALL or os.environ.get("KSCOPE_TEST_SAID") == "1"
 
 
 def some(every: Sequence[T], count: int) -> list[T]:

@@ -51,7 +51,9 @@ LATER_UNFIT = (
 ).split()
 NEEDS_FILES = "cc cmp columnarSolver gc hybridsort mnist qtclustering tpacf".split()
 # labels/<it>.toml, as they came
-HALVES = "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7 judged8 judged9 library library2 library3".split()
+HALVES = (
+    "learn judged judged2 judged3 judged4 learn2 judged5 judged6 judged7 judged8 judged9 library library2 library3"
+).split()
 # Of labels/judged9.toml, by their names: what measures the machine, needs a framework or other files is out.
 REST = (
     "aes amgmk attentionMultiHeadKVCache axhelm bfs cc cfd crs d2q9-bgk fdtd3d floydwarshall2 gc geodesic gibbs "

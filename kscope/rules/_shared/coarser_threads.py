@@ -1,4 +1,4 @@
-"""Threads that store an element of a byte or two and end: what 16 bytes of elements a thread would save (MEM102)."""
+"""Threads that store an element of under 16 bytes and end: what 16 bytes of elements a thread would save (MEM102)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import WIDE, Code, Facts, total
+from kscope.rules._shared.windows import blocking
 
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Estimate
 
+WORD = 4  # bytes: lanes side by side fill their sectors with it, so that only what a thread does once is saved
 ONCE = 1.1  # rounds, below which a loop is one over a grid that is as large as its work
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 
 
 def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
-    """Where a thread stores one element of 1 or 2 bytes and ends: with 16 bytes of elements a thread, only the
-    arithmetic behind the stored values stays; what a thread does once, and waits for, shrinks with the threads.
-    None for other kernels."""
+    """Where a thread stores one element and ends: with 16 bytes of elements a thread, only the arithmetic behind the
+    stored values stays; what a thread does once, and waits for, shrinks with the threads. None for other kernels."""
     launch = facts.counters.launch
     stores = [i for i in members if code.classes[i].access == "store" and straight(facts, code, i)]
-    if not stores or not launch.warps or any(code.classes[i].bytes >= 4 for i in stores):
+    if not stores or not launch.warps or any(code.classes[i].bytes >= WIDE for i in stores):
         return None
     times = min(WIDE / max(code.classes[i].bytes for i in stores), launch.waves)
     if times < 2 or not all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0):
+        return None
+    if any(code.classes[i].bytes >= WORD for i in stores) and not _alone(facts, code):
         return None
     element = set(facts.patterns.values_of(stores))
     values = _values_behind(code, [*stores, *element])
@@ -39,6 +42,16 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
     waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
     return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+
+
+def _alone(facts: Facts, code: Code) -> bool:
+    """Whether nothing but global memory, at its own places, keeps a thread waiting: what it does with its block, with
+    atomics or with an array of its own has causes and remedies of its own, and so have outputs whose windows overlap
+    (MEM112)."""
+    apart = code.where(
+        lambda ins, op: op.space in ("shared", "local") or op.access == "atomic" or "barrier" in op.kind
+    )  # fmt: skip
+    return not code.ran(apart) and blocking(facts, code) is None
 
 
 def _values_behind(code: Code, members: Sequence[int]) -> set[int]:

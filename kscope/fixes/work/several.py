@@ -1,0 +1,108 @@
+"""The work of several blocks in one, one after the other: threads of one element each make as many, and their loads are on
+their way together. Each block's own operations stay in their order: results are the same to the last bit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.conditions import not_written, proved, reads
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import Span, Text, kernel_text, loops, spans_edited
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+TIMES = (8, 4, 2)  # blocks that become one: as many elements a thread, and their loads in registers (judged)
+WAVES = 2  # of blocks that must be left, so that the last one is not half of the time (judged)
+ROUND, BLOCK = "round_n", "block_n"
+_AXIS = re.compile(r"\bblockIdx\.([xyz])\b")
+_MEETS = re.compile(r"__shared__|\b__sync\w*|\b__\w+_sync\b|\basm\b|\bgoto\b|\batomic\w*|\bcooperative_groups\b|\bcg::|\bgridDim\b|#")
+_RETURN = re.compile(r"\breturn\s*;")
+_ELSEWHERE = re.compile(r"\b(?:while|do|switch)\b")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, code, launch = asked.setting, asked.setting.code, asked.setting.launch
+    text, held = kernel_text(setting), asked.setting.occupancy()
+    axis = alone(text.code) if text is not None else None
+    loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
+    if text is None or axis is None or launch is None or held is None or not setting.sms:
+        return []
+    # What the compiler may load ahead of another element's store is marked: read-only, and no alias.
+    if not loads or any(".CONSTANT" not in code[i].name for i in loads) or not _here(code, text):
+        return []
+    along = launch.grid["xyz".index(axis)]
+    slots = held.blocks * setting.sms
+    times = next((n for n in TIMES if along % n == 0 and launch.blocks // n >= WAVES * slots), 0)
+    edits = spans_edited(setting, text, spans(text.code, axis, times)) if times else []
+    if not edits:
+        return []
+    grid = [n // times if a == axis else n for a, n in zip("xyz", launch.grid, strict=True)]
+    shared = [str(launch.shared_dynamic)] if launch.shared_dynamic else []
+    return [
+        Fix(
+            kind="jam",
+            title=f"the work of {times} blocks in one, one after the other: {times} elements a thread",
+            language="cuda",
+            code=f"{setting.name}<<<{', '.join([_shape(grid), _shape(launch.block), *shared])}>>>(...);",
+            edits=edits,
+            parameters={"blocks": times, f"grid.{axis}": along // times},
+            conditions=[
+                proved("the blocks come out even", "launch", launch.grid, f"{along} is a multiple of {times}"),
+                reads("blocks share nothing and meet nowhere", f"blockIdx.{axis} is put in for each of them"),
+                *not_written(code, loads),
+                Condition(holds=f"registers hold {times} elements' values without spills", state="check",
+                          why="kscope fix --check on the new cubin"),
+                Condition(holds=f"every launch has a multiple of {times} blocks along {axis}", state="check"),
+            ],
+            proof=[
+                Proof(
+                    what="blocks that the launch starts", before=launch.blocks, after=launch.blocks // times,
+                    unit="blocks", how=f"{slots} at once on {setting.sms} SMs: at least {WAVES} waves are left",
+                )
+            ],
+            costs=[f"the values of {times} elements in registers"],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def alone(code: str) -> str | None:
+    """The axis of the grid along which blocks follow each other, in a kernel whose threads have nothing to do with each
+    other and no loop; None for any other. A thread that returns goes on with the next element instead."""
+    body = code[code.find("{") + 1 : code.rfind("}")] if "{" in code else ""
+    axes = set(_AXIS.findall(body))
+    if len(axes) != 1 or _MEETS.search(code) or _ELSEWHERE.search(body) or loops(code) or "for" in re.findall(r"\w+", body):
+        return None
+    if len(re.findall(r"\breturn\b", body)) != len(_RETURN.findall(body)) or {ROUND, BLOCK} & set(re.findall(r"\w+", code)):
+        return None
+    # A parameter that a thread changes would be another one in its next round.
+    head = code[: code.find("{")]
+    changed = set(re.findall(r"(?<![\w.\]>*])(\w+)\s*(?:[-+*/|&^%]?=(?!=)|\+\+|--)", body)) | set(re.findall(r"(?:\+\+|--)\s*(\w+)", body))
+    given = set(re.findall(r"(\w+)\s*(?=[,)])", head))
+    return None if changed & given else axes.pop()
+
+
+def spans(code: str, axis: str, times: int) -> list[Span]:
+    """The loop around the body, and what stands in it for the block and for a return."""
+    open_, close = code.find("{"), code.rfind("}")
+    start = (
+        f"\n#pragma unroll\n  for (unsigned {ROUND} = 0; {ROUND} < {times}; {ROUND}++) {{\n"
+        f"  const unsigned {BLOCK} = blockIdx.{axis} * {times} + {ROUND};\n "
+    )
+    out: list[Span] = [(open_ + 1, open_ + 1, start)]
+    out += [(m.start() + open_, m.end() + open_, BLOCK) for m in _AXIS.finditer(code[open_:close])]
+    out += [(m.start() + open_, m.end() + open_, "continue;") for m in _RETURN.finditer(code[open_:close])]
+    return [*out, (close, close, "}")]
+
+
+def _here(code: Listing, text: Text) -> bool:
+    """Whether the kernel's own lines alone ask which block they are of: a function that it calls would go on to."""
+    last = text.first + text.code.count("\n")
+    asks = [ins for ins in code.program.instructions if any("CTAID" in o.text for o in ins.operands)]
+    return all(ins.file == text.file and text.first <= ins.line <= last for ins in asks)
+
+
+def _shape(sides: Sequence[int]) -> str:
+    used = max((n for n, side in enumerate(sides, 1) if side > 1), default=1)
+    return f"dim3({', '.join(str(side) for side in sides[:used])})" if used > 1 else str(sides[0])
