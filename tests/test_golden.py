@@ -66,7 +66,7 @@ def kept() -> dict[str, str]:
     return out
 
 
-@pytest.mark.parametrize("case", reports.told())
+@pytest.mark.parametrize("case", reports.said_of())
 def test_unchanged(case: str, analysis: Callable[[str], Analysis]) -> None:
     for name, now in golden.golden(case, analysis(case)).items():
         before = kept().get(name, "")

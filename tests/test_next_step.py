@@ -19,7 +19,7 @@ from kscope.reports import Options, render
 from tests.support import patches
 from tests.support.edit import without_metrics
 from tests.support.labels import LABELS, PAIRS
-from tests.support.reports import told
+from tests.support.reports import said_of
 
 Diagnose = Callable[[str], KernelAnalysis]
 
@@ -29,14 +29,14 @@ def told(kernel: KernelAnalysis) -> str:
     return kernel.next_step.do
 
 
-@pytest.mark.parametrize("case", [case for case in LABELS if case in told()])
+@pytest.mark.parametrize("case", [case for case in LABELS if case in said_of()])
 def test_every_label(case: str, diagnosis: Diagnose) -> None:
     wanted = "stop" if LABELS[case].get("no_gain") else "go_on"
     kernel = diagnosis(case)
     assert told(kernel) == wanted, kernel.next_step
 
 
-@pytest.mark.parametrize("case", [case for case in PAIRS if case in told()])
+@pytest.mark.parametrize("case", [case for case in PAIRS if case in said_of()])
 def test_go_on_names_what_to_do(case: str, diagnosis: Diagnose) -> None:
     """The rule is one of the kernel's findings, and the gain is what that promises."""
     kernel = diagnosis(case)

@@ -126,7 +126,7 @@ def chosen() -> tuple[str, ...]:
     return tuple(sorted(picked))
 
 
-def told() -> tuple[str, ...]:
+def said_of() -> tuple[str, ...]:
     """The captures that tests of what is said look at."""
     return every_case() if SAID else chosen()
 

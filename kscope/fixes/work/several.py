@@ -1,5 +1,5 @@
-"""The work of several blocks in one, one after the other: threads of one element each make as many, and their loads are on
-their way together. Each block's own operations stay in their order: results are the same to the last bit."""
+"""The work of several blocks in one, one after the other: threads of one element each make as many, and their loads are
+on their way together. Each block's own operations stay in their order: results are the same to the last bit."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from collections.abc import Sequence
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, Text, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import Span, Text, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many elements a thread, and their loads in registers (judged)
 WAVES = 2  # of blocks that must be left, so that the last one is not half of the time (judged)
 ROUND, BLOCK = "round_n", "block_n"
 _AXIS = re.compile(r"\bblockIdx\.([xyz])\b")
-_MEETS = re.compile(r"__shared__|\b__sync\w*|\b__\w+_sync\b|\basm\b|\bgoto\b|\batomic\w*|\bcooperative_groups\b|\bcg::|\bgridDim\b|#")
+_MEETS = re.compile(
+    r"__shared__|\b__sync\w*|\b__\w+_sync\b|\b(?:asm|goto|cooperative_groups|gridDim)\b|\batomic\w*|\bcg::|#"
+)
+_CHANGED = re.compile(r"(?<![\w.\]>*])(\w+)\s*(?:[-+*/|&^%]?=(?!=)|<<=|>>=|\+\+|--)|(?:\+\+|--)\s*(\w+)")
 _RETURN = re.compile(r"\breturn\s*;")
-_ELSEWHERE = re.compile(r"\b(?:while|do|switch)\b")
+_LOOPS = re.compile(r"\b(?:for|while|do|switch)\b")
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -70,17 +73,16 @@ def fixes(asked: Asked) -> list[Fix]:
 def alone(code: str) -> str | None:
     """The axis of the grid along which blocks follow each other, in a kernel whose threads have nothing to do with each
     other and no loop; None for any other. A thread that returns goes on with the next element instead."""
-    body = code[code.find("{") + 1 : code.rfind("}")] if "{" in code else ""
+    head, _, rest = code.partition("{")
+    body, words = rest[: rest.rfind("}")], set(re.findall(r"\w+", code))
     axes = set(_AXIS.findall(body))
-    if len(axes) != 1 or _MEETS.search(code) or _ELSEWHERE.search(body) or loops(code) or "for" in re.findall(r"\w+", body):
+    if len(axes) != 1 or _MEETS.search(code) or _LOOPS.search(body) or {ROUND, BLOCK} & words:
         return None
-    if len(re.findall(r"\breturn\b", body)) != len(_RETURN.findall(body)) or {ROUND, BLOCK} & set(re.findall(r"\w+", code)):
+    if len(re.findall(r"\breturn\b", body)) != len(_RETURN.findall(body)):
         return None
     # A parameter that a thread changes would be another one in its next round.
-    head = code[: code.find("{")]
-    changed = set(re.findall(r"(?<![\w.\]>*])(\w+)\s*(?:[-+*/|&^%]?=(?!=)|\+\+|--)", body)) | set(re.findall(r"(?:\+\+|--)\s*(\w+)", body))
-    given = set(re.findall(r"(\w+)\s*(?=[,)])", head))
-    return None if changed & given else axes.pop()
+    changed = {name for pair in _CHANGED.findall(body) for name in pair}
+    return None if changed & set(re.findall(r"(\w+)\s*(?=[,)])", head)) else axes.pop()
 
 
 def spans(code: str, axis: str, times: int) -> list[Span]:
@@ -100,7 +102,7 @@ def _here(code: Listing, text: Text) -> bool:
     """Whether the kernel's own lines alone ask which block they are of: a function that it calls would go on to."""
     last = text.first + text.code.count("\n")
     asks = [ins for ins in code.program.instructions if any("CTAID" in o.text for o in ins.operands)]
-    return all(ins.file == text.file and text.first <= ins.line <= last for ins in asks)
+    return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
 
 
 def _shape(sides: Sequence[int]) -> str:

@@ -19,14 +19,9 @@ PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name,
 def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Estimate | None:
     """Where a thread stores one element and ends: with 16 bytes of elements a thread, only the arithmetic behind the
     stored values stays; what a thread does once, and waits for, shrinks with the threads. None for other kernels."""
-    launch = facts.counters.launch
     stores = [i for i in members if code.classes[i].access == "store" and straight(facts, code, i)]
-    if not stores or not launch.warps or any(code.classes[i].bytes >= WIDE for i in stores):
-        return None
-    times = min(WIDE / max(code.classes[i].bytes for i in stores), launch.waves)
-    if times < 2 or not all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0):
-        return None
-    if any(code.classes[i].bytes >= WORD for i in stores) and not _alone(facts, code):
+    times = _elements(facts, code, stores)
+    if times < 2:
         return None
     element = set(facts.patterns.values_of(stores))
     values = _values_behind(code, [*stores, *element])
@@ -38,10 +33,20 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     scale["blocks"] = 1 / times
     scale["instructions"] = 1 - code.issue_share([*once, *stores]) * (1 - 1 / times)
     scale["alu"] = scale.get("alu", 1.0) + _taken_out(code, loads)
-    scale |= {"l2_requests": max(1 / times, max(code.classes[i].bytes for i in stores) / 4)}
+    scale |= {"l2_requests": min(1.0, max(1 / times, max(code.classes[i].bytes for i in stores) / WORD))}
     working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
     waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
     return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+
+
+def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
+    """How many a thread can make that makes one now: as many as 16 bytes hold, or as the launch has waves; 0 where a
+    thread does more."""
+    launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
+    if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
+        return 0.0
+    runs = all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0)
+    return min(WIDE / widest, launch.waves) if runs else 0.0
 
 
 def _alone(facts: Facts, code: Code) -> bool:
@@ -49,7 +54,7 @@ def _alone(facts: Facts, code: Code) -> bool:
     atomics or with an array of its own has causes and remedies of its own, and so have outputs whose windows overlap
     (MEM112)."""
     apart = code.where(
-        lambda ins, op: op.space in ("shared", "local") or op.access == "atomic" or "barrier" in op.kind
+        lambda ins, op: op.space in ("shared", "local") or op.access in ("atomic", "reduction") or "barrier" in op.kind
     )  # fmt: skip
     return not code.ran(apart) and blocking(facts, code) is None
 
