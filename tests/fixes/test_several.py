@@ -55,7 +55,7 @@ def test_eight_blocks_become_one(code: str) -> None:
     assert [e.becomes for e in fix.edits][1:] == [
         "  unsigned i = block_n * 128 + threadIdx.x; y[i] = x[i & 0xfffff] * w[i & 65535];", "}}",
     ]  # fmt: skip
-    assert fix.edits[0].becomes.endswith("const unsigned block_n = blockIdx.x * 8 + round_n;\n ")
+    assert fix.edits[0].becomes.endswith("const unsigned block_n = blockIdx.x * 8 + round_n;")
     assert fix.price is not None and {c.state for c in fix.conditions} == {"proved", "assumed", "check"}
 
 

@@ -90,8 +90,8 @@ def spans(code: str, axis: str, times: int) -> list[Span]:
     open_, close = code.find("{"), code.rfind("}")
     start = (
         f"\n#pragma unroll\n  for (unsigned {ROUND} = 0; {ROUND} < {times}; {ROUND}++) {{\n"
-        f"  const unsigned {BLOCK} = blockIdx.{axis} * {times} + {ROUND};\n "
-    )
+        f"  const unsigned {BLOCK} = blockIdx.{axis} * {times} + {ROUND};"
+    ) + ("" if code[open_ + 1 : open_ + 2] == "\n" else "\n ")
     out: list[Span] = [(open_ + 1, open_ + 1, start)]
     out += [(m.start() + open_, m.end() + open_, BLOCK) for m in _AXIS.finditer(code[open_:close])]
     out += [(m.start() + open_, m.end() + open_, "continue;") for m in _RETURN.finditer(code[open_:close])]
