@@ -178,7 +178,8 @@ class ExposedMemoryLatency(ProfiledRule):
             why = "each address comes from the load before"
             return CHAINS, CHASED, [Remedy(step=UNROLL, applies=False, why=why)]
         if rounds >= ROUNDS or not hot:
-            return UNROLL, AHEAD, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
+            more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
+            return UNROLL, more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if facts.counters.launch.waves >= WAVES:
