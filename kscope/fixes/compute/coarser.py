@@ -14,7 +14,7 @@ from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Loop, Text, kernel_text, loops
+from kscope.fixes.given.text import Loop, Text, kernel_text, loops, shape
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many results of each kind in registers (judged)
@@ -84,7 +84,7 @@ def fixes(asked: Asked) -> list[Fix]:
     shared, own = one.loads
     before = total(code.executed, here)
     after = before * (shared / times + own) / (shared + own)
-    given = [_shape(grid), _shape(launch.block), *([str(launch.shared_dynamic)] if launch.shared_dynamic else [])]
+    given = [shape(grid), shape(launch.block), *([str(launch.shared_dynamic)] if launch.shared_dynamic else [])]
     return [
         Fix(
             kind="jam",
@@ -112,11 +112,6 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
-
-
-def _shape(sides: Sequence[int]) -> str:
-    used = max((n for n, side in enumerate(sides, 1) if side > 1), default=1)
-    return f"dim3({', '.join(str(side) for side in sides[:used])})" if used > 1 else str(sides[0])
 
 
 def coarse(code: str) -> Coarse | None:

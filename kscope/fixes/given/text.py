@@ -212,3 +212,9 @@ def outside(code: str, spans: Sequence[tuple[int, int]]) -> str:
         out.append(code[at:start])
         at = max(at, end)
     return "".join([*out, code[at:]])
+
+
+def shape(sides: Sequence[int]) -> str:
+    """A grid or a block, as a launch has it."""
+    used = max((n for n, side in enumerate(sides, 1) if side > 1), default=1)
+    return f"dim3({', '.join(str(side) for side in sides[:used])})" if used > 1 else str(sides[0])

@@ -4,12 +4,11 @@ on their way together. Each block's own operations stay in their order: results 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import Span, Text, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, Text, kernel_text, shape, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many elements a thread, and their loads in registers (judged)
@@ -47,7 +46,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="jam",
             title=f"the work of {times} blocks in one, one after the other: {times} elements a thread",
             language="cuda",
-            code=f"{setting.name}<<<{', '.join([_shape(grid), _shape(launch.block), *shared])}>>>(...);",
+            code=f"{setting.name}<<<{', '.join([shape(grid), shape(launch.block), *shared])}>>>(...);",
             edits=edits,
             parameters={"blocks": times, f"grid.{axis}": along // times},
             conditions=[
@@ -103,8 +102,3 @@ def _here(code: Listing, text: Text) -> bool:
     last = text.first + text.code.count("\n")
     asks = [ins for ins in code.program.instructions if any("CTAID" in o.text for o in ins.operands)]
     return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
-
-
-def _shape(sides: Sequence[int]) -> str:
-    used = max((n for n, side in enumerate(sides, 1) if side > 1), default=1)
-    return f"dim3({', '.join(str(side) for side in sides[:used])})" if used > 1 else str(sides[0])
