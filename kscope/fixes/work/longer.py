@@ -6,7 +6,7 @@ import re
 
 from kscope.fixes.given.conditions import reads, shown
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.text import kernel_text, loops, plain
+from kscope.fixes.given.text import kernel_text, loops, plain, shape
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 MOST = 64  # rounds of a thread that are proposed: what it does once is then a small part (judged)
@@ -38,7 +38,7 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="block_size",
             title=f"{name} = {was * times} instead of {was}: {times} times the work, {launch.blocks // times} blocks",
             language="cuda",
-            code=f"{setting.name}<{was * times}><<<{grid}, {_shape(launch.block)}{shared}>>>(...);",
+            code=f"{setting.name}<{was * times}><<<{grid}, {shape(launch.block)}{shared}>>>(...);",
             parameters={name: was * times, "grid.x": x, "grid.y": y},
             conditions=[
                 reads(f"{name} is how many elements a thread takes, a block's threads side by side",
@@ -56,11 +56,6 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
-
-
-def _shape(block: tuple[int, int, int]) -> str:
-    x, y, z = block
-    return f"dim3({x}, {y}, {z})" if z > 1 else f"dim3({x}, {y})" if y > 1 else str(x)
 
 
 def _walked(code: str, name: str) -> bool:

@@ -31,7 +31,10 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or axis is None or launch is None or held is None or not setting.sms:
         return []
     # What the compiler may load ahead of another element's store is marked: read-only, and no alias.
-    if not loads or any(".CONSTANT" not in code[i].name for i in loads) or not _here(code, text):
+    meets = code.where(
+        lambda ins, op: op.space == "shared" or op.access in ("atomic", "reduction") or "barrier" in op.kind
+    )  # fmt: skip
+    if not loads or meets or any(".CONSTANT" not in code[i].name for i in loads) or not _here(code, text):
         return []
     along = launch.grid["xyz".index(axis)]
     slots = held.blocks * setting.sms
@@ -51,7 +54,9 @@ def fixes(asked: Asked) -> list[Fix]:
             parameters={"blocks": times, f"grid.{axis}": along // times},
             conditions=[
                 proved("the blocks come out even", "launch", launch.grid, f"{along} is a multiple of {times}"),
-                reads("blocks share nothing and meet nowhere", f"blockIdx.{axis} is put in for each of them"),
+                proved("threads share nothing and meet nowhere", "code", len(code),
+                       "no shared memory, barriers or atomics among them, nor in what they call"),
+                reads("a block takes nothing from another one", f"blockIdx.{axis} is put in for each of them"),
                 *not_written(code, loads),
                 Condition(holds=f"registers hold {times} elements' values without spills", state="check",
                           why="kscope fix --check on the new cubin"),
