@@ -53,6 +53,7 @@ from kscope.features.profile.excess import IDEAL_SECTORS, IDEAL_WAVEFRONTS, LINE
 from kscope.features.profile.idle_threads import Idle
 from kscope.features.profile.neighbours import Window
 from kscope.features.profile.serial_sections import Alone
+from kscope.features.profile.warp_rows import WarpRows
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing, Places, Structure
@@ -71,7 +72,8 @@ __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
     "Code", "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing",
-    "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "Window", "between",
+    "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "WarpRows", "Window",
+    "between",
     "no_higher", "partly", "total", "up_to",
 ]  # fmt: skip
 

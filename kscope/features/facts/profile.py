@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from kscope.features.profile.block_items import Items
     from kscope.features.profile.code import Code
     from kscope.features.profile.neighbours import Window
+    from kscope.features.profile.warp_rows import WarpRows
     from kscope.features.sass.columns import Column
     from kscope.features.sass.warp_simulation import Walk
 
@@ -130,6 +131,13 @@ class ProfileFacts:
     def items_left(self, work: Items, threads: int, *, joined: bool = True, wide: float = 1.0) -> dict[Demand, float]:
         """Factors on the demands inside the SM with so many threads an item."""
         return block_items.left(self._code, work, threads, joined=joined, wide=wide)
+
+    def warp_rows(self, stride: Callable[[int], int | None], steps: Callable[[int], Sequence[int]]) -> WarpRows | None:
+        """The rows that warps walk together and join by shuffles; stride, steps: `facts.lanes.stride`,
+        `facts.lanes.strides.steps`."""
+        from kscope.features.profile.warp_rows import warp_rows
+
+        return warp_rows(self._code, stride, steps)
 
     @cached_property
     def warps_at_work(self) -> float:

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from kscope.features.counters.units import Demand
 from kscope.features.patterns.loop_parallelism import trips
-from kscope.features.profile import demands
+from kscope.features.profile import demands, own_elements
 from kscope.features.profile.code import Code
 from kscope.features.profile.dealt_rounds import dealt
 from kscope.features.sass.columns import total
@@ -29,6 +29,7 @@ from kscope.isa.families import family
 
 LANES = 32
 ALL = 0.99  # of the warps, from which an instruction is paid by all of them
+ONCE = 1.1  # rounds, below which a loop is one over a grid that is as large as its work
 NEGLIGIBLE = 0.03  # of all instructions, up to which a loop that is not dealt out is no work
 _STEPS = family("tree_step")
 
@@ -68,8 +69,10 @@ def items(code: Code, block: tuple[int, ...], warps: int, walk: Walk | None) -> 
         return None
     loops = [n for n in dealt(code, block) if code.executed[_header(code, n)]]
     own = _own(code)
-    if not loops or own is None:
+    if own is None:
         return None
+    if not loops:
+        return _one_each(code, own, threads, warps)
     inside = {i for n in loops for i in code.cfg.loops[n].instructions}
     peeled = _peeled(code, inside, own)
     if own - inside - peeled or _works_beside(code, inside):
@@ -80,6 +83,24 @@ def items(code: Code, block: tuple[int, ...], warps: int, walk: Walk | None) -> 
     return Items(
         elements, threads, tuple(i for i in code.ran(range(len(code))) if i in spread), once, few,
         _joins(code, inside), _share(code, walk, inside), max(code.classes[i].bytes for i in own),
+    )  # fmt: skip
+
+
+def _one_each(code: Code, own: set[int], threads: int, warps: int) -> Items | None:
+    """Every thread has one element, in no loop, and the block joins them."""
+    if not own_elements.joined(code) or _works_beside(code, set()):
+        return None
+    elements = own_elements.elements(
+        code, own, threads, warps, lambda i: all(trips(code, n) < ONCE for n in code.cfg.loops_around(i))
+    )
+    if not elements:
+        return None
+    spread = own_elements.dealt(code, own)
+    once, few = _paid(code, spread, warps)
+    ran = code.ran(range(len(code)))
+    return Items(
+        elements, threads, tuple(sorted(spread)), once, few, _joins(code, spread),
+        len(spread) / len(ran), max(code.classes[i].bytes for i in own),
     )  # fmt: skip
 
 
@@ -127,14 +148,24 @@ def _own(code: Code) -> set[int] | None:
 
 
 def _works_beside(code: Code, inside: set[int]) -> bool:
-    """A loop that is neither dealt out, nor around one that is, nor joins results, and takes instructions."""
+    """A loop that is neither dealt out, nor around one that is, nor joins results, and takes instructions. What all
+    threads of the block do alike (a search for the item's row) is paid once a thread, and is none."""
     for loop in code.cfg.loops:
         body = code.ran(loop.instructions)
-        if not inside.isdisjoint(body) or any(code[i].opcode in _STEPS for i in body):
+        if not inside.isdisjoint(body) or any(code[i].opcode in _STEPS for i in body) or _alike(code, body):
             continue
         if code.issue_share(body) > NEGLIGIBLE:
             return True
     return False
+
+
+def _alike(code: Code, body: Iterable[int]) -> bool:
+    """Whether neither a thread's number nor what it loads at a place of its own reaches these instructions."""
+    body = list(body)
+    names = code.slices.names(body)
+    if names is None or "tid" in names:
+        return False
+    return all("tid" not in (address_origins(code, i) or {"tid"}) for i in code.slices.bringing(body, "load"))
 
 
 def _elements(code: Code, number: int, threads: int, warps: int) -> float:

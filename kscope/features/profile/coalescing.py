@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import POSTED, SECTORS
 from kscope.features.sass.columns import Column, total
-from kscope.features.sass.slices import gathers
+from kscope.features.sass.slices import address_origins
 
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
@@ -21,9 +21,18 @@ def contiguous(code: Code) -> list[int]:
         if not 0 < code.classes[i].bytes < WIDE:
             continue
         lanes, needed, touched = _sectors(code, i)
-        if lanes > 24 and needed * 0.8 <= touched and _compact(needed, touched) and not gathers(code, i):
+        if lanes > 24 and needed * 0.8 <= touched and _compact(needed, touched) and not _picked(code, i):
             out.append(int(i))
     return out
+
+
+def _picked(code: Code, index: int) -> bool:
+    """Each lane's place comes from loaded data: that lanes lie side by side is the data's doing. Where the lane's own
+    number is a part of the address beside it, a row was picked, and its elements lie side by side whichever it is;
+    in loops, rows that are walked start anywhere (MEM108)."""
+    found = address_origins(code, index)
+    row = found is not None and "tid" in found and code.cfg.loop_of[index] is None
+    return found is not None and "load" in found and not row
 
 
 def compact(code: Code, index: int) -> bool:

@@ -47,8 +47,25 @@ def _gathered(facts: Facts, loop: FmaLoop) -> bool:
 
 
 def _pieces(facts: Facts, code: Code, loop: FmaLoop) -> bool:
-    """What L1 catches are the other words of records that one thread reads: most of the loads are of such."""
-    return 2 * len(own_records(facts, code).keys() & set(loop.loads)) > len(loop.loads)
+    """What L1 catches are the other words of records that one thread reads, or of rows that lanes walk apart, each its
+    own: most of the loads are of such."""
+    mine = own_records(facts, code).keys() | _walked(facts, code, loop.loads)
+    return 2 * len(mine & set(loop.loads)) > len(loop.loads)
+
+
+def _walked(facts: Facts, code: Code, loads: Iterable[int]) -> set[int]:
+    """Loads of which a round takes up where the last one stopped, in lanes that are apart: how far is the launch's
+    matter, so that own_records may not know it."""
+    ways = dict[tuple[str | None, int | None], list[int]]()
+    for i in loads:
+        ways.setdefault((facts.addresses.pointer(i), code.cfg.loop_of[i]), []).append(i)
+    found = set[int]()
+    for (_, loop), way in ways.items():
+        bytes_ = sum(code.classes[i].bytes for i in way)
+        steps = facts.lanes.strides.steps(way[0]) if loop is not None else ()
+        if steps and all(step == bytes_ for step in steps) and not any(map(facts.profile.compact, way)):
+            found.update(way)
+    return found
 
 
 def _reused(facts: Facts, code: Code, loop: FmaLoop) -> bool:

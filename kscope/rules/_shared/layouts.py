@@ -38,6 +38,7 @@ FIX = {
 LANES = 32
 SHORTEST = 8  # elements of a row from which some lanes share it: fewer save less than joining their results costs
 TWICE = 2.0  # times more threads than now, from which a warp a row is more than a change of addresses
+BRIEF = 2  # elements a lane of a row that is shared, up to which joining them costs as much as they do
 MOSTLY = 0.5  # of all samples, from which accesses are what a kernel waits for, and more warps its cure
 PART, AROUND = 0.25, 0.75  # the same, where the loop around them has so much of the samples: its other loads go along
 
@@ -102,7 +103,7 @@ def _elements(facts: Facts, code: Code, walking: list[int]) -> float:
 class Way(Struct, frozen=True):
     """What to do about lanes that stand apart: `layout` (of FIX), `why`; threads may become `more` times as many;
     `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere; `short`: for they are;
-    `walks`: they walk rows that are not."""
+    `walks`: they walk rows that are not; `brief`: a lane that shared one would have an element or two of it."""
 
     layout: str
     why: str
@@ -110,6 +111,7 @@ class Way(Struct, frozen=True):
     why_not: str
     short: bool = False
     walks: bool = False
+    brief: bool = False
 
 
 def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: str) -> Way:
@@ -121,7 +123,7 @@ def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: s
     launch = facts.counters.launch
     more = launch.room(rows.lanes)
     if more < TWICE:
-        return Way(layout, WHY[layout], 1.0, "", walks=True)
+        return Way(layout, WHY[layout], 1.0, "", walks=True, brief=rows.elements <= BRIEF * LANES)
     lanes = "a warp" if rows.lanes == LANES else f"{rows.lanes} lanes"
     why = (
         f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and {launch.blocks:,} blocks leave the "
@@ -159,10 +161,12 @@ class Lead(Struct, frozen=True):
 
 def leading(way: Way, fix: str, estimate: Estimate, own: list[Remedy]) -> Lead:
     """Lanes that go on with their own rows (`own`) lead where they bring as much as lanes that share them, for then
-    there is nothing to join. A public kernel with rows of 16 elements: 1.97x, shared 0.63x."""
+    there is nothing to join, and where a lane's part of a shared row would be no more than what joining takes. A public
+    kernel with rows of 16 elements: 1.97x, shared 0.63x."""
     if way.layout != ROW:
         return Lead(None, fix, estimate, own)
-    if way.more > 1 or not own or (alone := own[0].estimate) is None or alone.speedup < AS_GOOD * estimate.speedup:
+    least = WORTH if way.brief else AS_GOOD * estimate.speedup
+    if way.more > 1 or not own or (alone := own[0].estimate) is None or alone.speedup < least:
         return Lead(f"{WALKS}: give each row a warp", fix, estimate, own)
     shared = Remedy(step=fix, applies=True, estimate=estimate, why="where rows are long: joining their parts costs")
     return Lead(WALKS, f"{PIECES}, {own[0].why}", alone, [shared])

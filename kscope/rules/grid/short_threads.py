@@ -2,7 +2,9 @@
 
 ## What it does
 
-Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their time on
+Finds rows that are given more than they have use for: blocks that join what each thread found in one or two elements of
+an item, where a warp would do (also where there is no loop: an element a thread), and warps that walk rows of up to 16
+elements. Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their time on
 what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its barriers.
 Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter. Where warps stand in line for
 the issue slot, no wait shows what is paid once: there, instructions outside loops are counted that neither the thread's
@@ -73,6 +75,7 @@ from __future__ import annotations
 from kscope.features.facts import Code, Facts, Items, total
 from kscope.model.contract.analysis import Estimate, Evidence
 from kscope.rules._shared.blocks.item_blocks import a_warp_each
+from kscope.rules._shared.blocks.item_warps import few_lanes
 from kscope.rules._shared.blocks.started import longer
 from kscope.rules._shared.coarser_threads import alike_once
 from kscope.rules._shared.paid_once import elements_of, paid_once, reduces_to
@@ -99,7 +102,15 @@ class ShortThreads(ProfiledRule):
     needs_samples = True
 
     def check(self, facts: Facts, code: Code) -> Outcome:
-        if facts.counters.launch.waves < WAVES or not facts.counters.launch.warps:
+        launch = facts.counters.launch
+        if not launch.warps:
+            return PASSED
+        shared_out = a_warp_each(facts)
+        if shared_out is not None and shared_out[1].speedup >= LEAST:
+            return self._items(code, *shared_out)
+        if (few := few_lanes(self, facts, code)) is not None:
+            return few
+        if launch.waves < WAVES:
             return PASSED
         found = self._work(facts, code)
         return found if found is not PASSED else longer(self, facts, code, MORE) or PASSED
@@ -107,9 +118,6 @@ class ShortThreads(ProfiledRule):
     def _work(self, facts: Facts, code: Code) -> Outcome:
         """What a thread or block does once costs more than its elements."""
         launch = facts.counters.launch
-        shared_out = a_warp_each(facts)
-        if shared_out is not None and shared_out[1].speedup >= LEAST:
-            return self._items(code, *shared_out)
         # A tree in global memory loads its elements itself, two a thread in its first step.
         steps = facts.patterns.block_trees(32 * launch.warps_per_block, "global")
         touching = [i for i in elements_of(facts, code) if i not in steps]

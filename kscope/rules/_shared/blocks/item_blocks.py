@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kscope.model.contract.analysis import Estimate
 
 MANY = 4.0  # waves from which smaller blocks still fill the device
+SOME = 2.0  # the same of a warp an item: as many threads less have as many elements more in flight each
 WARP = 32
 FULLER = 0.9  # of the use that smaller blocks make of their threads, up to which the present one wastes some
 SHORT = 2.5  # rounds of a thread, up to which what it pays once counts; above, it has a loop of its own
@@ -25,10 +26,10 @@ ONE = "where an item must keep a block: as many blocks start as now"
 ALONE = "no join, 16 bytes a load; where neighbouring threads' items lie side by side, or are read through L1"
 
 
-def items_of(facts: Facts) -> Items | None:
+def items_of(facts: Facts, waves: float = MANY) -> Items | None:
     """The items of a launch of many waves; None where blocks have none, or roles share the work."""
     floor, launch = facts.estimate.latency_floor, facts.counters.launch
-    if facts.code is None or floor is None or launch.waves < MANY or facts.specialized.asynchronous:
+    if facts.code is None or floor is None or launch.waves < waves or facts.specialized.asynchronous:
         return None
     return facts.profile.items(facts.kernel.launch.block, launch.warps, floor.walk)
 
@@ -91,7 +92,7 @@ def _words(facts: Facts, work: Items, size: int, fix: str, estimate: Estimate, w
 
 def a_warp_each(facts: Facts) -> tuple[Items, Estimate] | None:
     """Items that a warp each would do, several a block: threads have few elements now, and all join at barriers."""
-    work = items_of(facts)
+    work = items_of(facts, SOME)
     if work is None or work.elements < WARP or work.elements > SHORT * work.threads:
         return None
     estimate = _with(facts, work, WARP, work.threads // WARP)
