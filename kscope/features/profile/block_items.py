@@ -23,7 +23,7 @@ from kscope.features.profile import demands, own_elements
 from kscope.features.profile.code import Code
 from kscope.features.profile.dealt_rounds import dealt
 from kscope.features.sass.columns import total
-from kscope.features.sass.slices import address_origins, pointer
+from kscope.features.sass.slices import address_origins, alike, pointer
 from kscope.features.sass.warp_simulation import Walk
 from kscope.isa.families import family
 
@@ -152,20 +152,11 @@ def _works_beside(code: Code, inside: set[int]) -> bool:
     threads of the block do alike (a search for the item's row) is paid once a thread, and is none."""
     for loop in code.cfg.loops:
         body = code.ran(loop.instructions)
-        if not inside.isdisjoint(body) or any(code[i].opcode in _STEPS for i in body) or _alike(code, body):
+        if not inside.isdisjoint(body) or any(code[i].opcode in _STEPS for i in body) or alike(code, body):
             continue
         if code.issue_share(body) > NEGLIGIBLE:
             return True
     return False
-
-
-def _alike(code: Code, body: Iterable[int]) -> bool:
-    """Whether neither a thread's number nor what it loads at a place of its own reaches these instructions."""
-    body = list(body)
-    names = code.slices.names(body)
-    if names is None or "tid" in names:
-        return False
-    return all("tid" not in (address_origins(code, i) or {"tid"}) for i in code.slices.bringing(body, "load"))
 
 
 def _elements(code: Code, number: int, threads: int, warps: int) -> float:

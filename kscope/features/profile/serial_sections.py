@@ -10,6 +10,7 @@ from kscope.features.patterns.loop_parallelism import shareable
 from kscope.features.profile.code import Code
 from kscope.features.sass.cfg import Cfg
 from kscope.features.sass.columns import total
+from kscope.features.sass.slices import alike
 
 HOT = 0.02  # share of all samples from which a loop is worth asking
 FEW = 0.5  # of a block's warps, up to which the others wait for them
@@ -36,6 +37,8 @@ def alone(code: Code) -> Alone | None:
     """None where there is no such code with samples, or no barrier beside it."""
     barriers = [i for i in range(len(code)) if code[i].opcode == "BAR"]
     loop = _loop(code, barriers)
+    if loop is not None and loop.warps < FEW and _together(code, loop.members[0]):
+        loop = None
     return loop if loop is not None and loop.warps < FEW else _awaited(code, barriers) or loop
 
 
@@ -58,13 +61,26 @@ def _awaited(code: Code, barriers: Sequence[int]) -> Alone | None:
         inner = [n for n in loops if n not in around]
         entered[i] = _entered(code, inner[-1]) if inner else float(code.executed[i])
     members = tuple(i for i, times in entered.items() if code.executed[i] and 0 < times <= FEW * passed)
-    if not members:
+    if not members or _together(code, members[0]):
         return None
     warps = max(entered[i] for i in members) / passed
     if total(code.samples, members) * (1 - warps) / warps < EXPLAINED * waited:
         return None
     inside = {cfg.loop_of[i] for i in members}.difference(around)
     return Alone(members, warps, _lanes(code, members), any(shareable(code, n) for n in inside if n is not None))
+
+
+def _together(code: Code, first: int) -> bool:
+    """Whether whole blocks come to an instruction or pass it by: what decides is the same for all threads (a distance,
+    a flag). Few come there then, yet nobody waits for them."""
+    cfg, number = code.cfg, code.cfg.block_of[first]
+    ways = list[int]()
+    while (above := cfg.idom[number]) is not None and above != number:
+        last = cfg.blocks[above].end - 1
+        if code[last].guard is not None and code.executed[cfg.blocks[number].start] <= FEW * code.executed[last]:
+            ways.append(last)
+        number = above
+    return bool(ways) and alike(code, ways)
 
 
 def _before(cfg: Cfg, barrier: int, barriers: Sequence[int]) -> list[int]:

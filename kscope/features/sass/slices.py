@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kscope.features.sass.backward_slices import LIMIT
 from kscope.features.sass.listing import Listing
 from kscope.isa.abi import abi
@@ -110,3 +112,14 @@ def grid_dimensions(code: Listing, index: int) -> frozenset[str] | None:
     if found is None or not found.isdisjoint({"load", "table"}):
         return None
     return found & {"x", "y", "z"}
+
+
+def alike(code: Listing, members: Iterable[int]) -> bool:
+    """Whether all threads of a block compute these instructions alike: neither a thread's number nor what it loads at a
+    place of its own reaches them. False where a slice is too large to tell."""
+    members = list(members)
+    names = code.slices.names(members)
+    if names is None or "tid" in names:
+        return False
+    places = (address_origins(code, i) for i in code.slices.bringing(members, "load"))
+    return all(found is not None and "tid" not in found for found in places)

@@ -4,11 +4,11 @@
 
 Finds rows that are given more than they have use for: blocks that join what each thread found in one or two elements of
 an item, where a warp would do (also where there is no loop: an element a thread), and warps that walk rows of up to 16
-elements. Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their time on
-what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its barriers.
-Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter. Where warps stand in line for
-the issue slot, no wait shows what is paid once: there, instructions outside loops are counted that neither the thread's
-index nor loaded data reach. And finds blocks of whole warps that end as fast as a device can start them.
+elements. Finds launches of many waves whose threads touch only one or two elements each, and in which warps spend their
+time on what is paid once a thread or a block: reading parameters and indices, the reduction across the block, its
+barriers. Where one warp of a block works alone behind a barrier, waiting for it is LAT304's matter. Where warps stand
+in line for the issue slot, no wait shows what is paid once: there, instructions outside loops are counted that neither
+the thread's index nor loaded data reach. And finds blocks of whole warps that end as fast as a device can start them.
 
 ## Why it costs time
 

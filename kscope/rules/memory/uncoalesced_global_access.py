@@ -80,6 +80,7 @@ from kscope.features.facts import (
     up_to,
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding
+from kscope.rules._shared.blocks.started import TILES, in_tiles
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
 from kscope.rules._shared.layouts import FIX, MOVED, ROW, in_pieces, layout_of, leading, spread_out, way_of
 from kscope.rules._shared.wide_accesses import pieces
@@ -130,7 +131,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             why=(
                 f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
-                f"samples wait for these accesses.{way.why}"
+                f"samples wait for these accesses.{way.why}{TILES if in_tiles(facts) else ''}"
             ),
             fix=lead.fix,
             evidence=compared(
@@ -196,6 +197,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         least = facts.profile.least_wavefronts(bad.members, ideal)
         now = max(least, every - traffic.shared_wavefronts - facts.profile.least_wavefronts(rest, touched))
         return {
+            **in_tiles(facts),
             "l1_wavefronts": 1 - (now - least) / every if every else bad.kept,
             "l2_sectors": max(l2, kept),
             "dram_bytes": max(dram, kept),

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.coarser_threads import alike_once
 from kscope.rules._shared.paid_once import paid_once
 from kscope.rules.base import Rule, derived, percent
 
+if TYPE_CHECKING:
+    from kscope.features.facts import Demand
+
 STARTS = 0.6  # of the rate at which blocks start, from which it is what small blocks wait for
 MANY = 2.0  # waves from which blocks follow each other
 LEAST = 1.05  # gain below which they are not worth a word
 WHOLE = 64  # threads from which a block is large enough: what ends too soon are its threads (judged: five kernels)
 
+TILED = 4.0  # elements a thread of a tile in shared memory, from which a block of it is as long as four of now
+TILES = " Blocks end as fast as the device can start them: a tile has several elements a thread."
+
 
 def outrun(facts: Facts) -> bool:
     """Whether blocks end about as fast as the device can start them."""
     return facts.estimate.starting >= STARTS and facts.counters.launch.waves >= MANY
+
+
+def in_tiles(facts: Facts) -> dict[Demand, float]:
+    """Blocks that are left where lanes change places through tiles: a tile's block need not be as short as one of
+    now."""
+    return {"blocks": 1 / TILED} if outrun(facts) and facts.counters.launch.waves >= MANY * TILED else {}
 
 
 def held(facts: Facts) -> float:
