@@ -76,6 +76,11 @@ class ProfileFacts:
         """Global accesses under 16 bytes a lane whose lanes together fill the sectors that they touch."""
         return coalescing.contiguous(self._code)
 
+    @cached_property
+    def picked(self) -> list[int]:
+        """The same of rows that loaded data picks, outside loops."""
+        return coalescing.picked(self._code)
+
     def compact(self, index: int) -> bool:
         """The lanes of a global access touch no more sectors than their bytes fill."""
         return coalescing.compact(self._code, index)

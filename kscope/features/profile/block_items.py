@@ -93,9 +93,9 @@ def _one_each(code: Code, own: set[int], threads: int, warps: int) -> Items | No
     elements = own_elements.elements(
         code, own, threads, warps, lambda i: all(trips(code, n) < ONCE for n in code.cfg.loops_around(i))
     )
-    if not elements:
-        return None
     spread = own_elements.dealt(code, own)
+    if not elements or not own_elements.handed_back(code, own, spread):
+        return None
     once, few = _paid(code, spread, warps)
     ran = code.ran(range(len(code)))
     return Items(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import POSTED, SECTORS
 from kscope.features.sass.columns import Column, total
-from kscope.features.sass.slices import address_origins
+from kscope.features.sass.slices import address_origins, gathers
 
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
@@ -15,24 +15,27 @@ WIDE = 16  # bytes a lane of the widest load that all chips have
 
 def contiguous(code: Code) -> list[int]:
     """Global loads and stores under 16 bytes a lane whose lanes together fill the sectors that they touch: unit
-    stride. A load that all lanes share (one sector) is not narrow, it is uniform."""
+    stride. A load that all lanes share (one sector) is not narrow, it is uniform; of what loaded data picks, lanes lie
+    side by side by chance."""
+    return [i for i in _side_by_side(code) if not gathers(code, i)]
+
+
+def picked(code: Code) -> list[int]:
+    """The same where loaded data picks a row and the lane's own number a place in it, outside loops: the row's elements
+    lie side by side whichever it is. Rows that loops walk start anywhere (MEM108)."""
+    rows = [i for i in _side_by_side(code) if code.cfg.loop_of[i] is None]
+    return [i for i in rows if (found := address_origins(code, i)) is not None and {"load", "tid"} <= found]
+
+
+def _side_by_side(code: Code) -> list[int]:
     out = []
     for i in code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")):
         if not 0 < code.classes[i].bytes < WIDE:
             continue
         lanes, needed, touched = _sectors(code, i)
-        if lanes > 24 and needed * 0.8 <= touched and _compact(needed, touched) and not _picked(code, i):
+        if lanes > 24 and needed * 0.8 <= touched and _compact(needed, touched):
             out.append(int(i))
     return out
-
-
-def _picked(code: Code, index: int) -> bool:
-    """Each lane's place comes from loaded data: that lanes lie side by side is the data's doing. Where the lane's own
-    number is a part of the address beside it, a row was picked, and its elements lie side by side whichever it is;
-    in loops, rows that are walked start anywhere (MEM108)."""
-    found = address_origins(code, index)
-    row = found is not None and "tid" in found and code.cfg.loop_of[index] is None
-    return found is not None and "load" in found and not row
 
 
 def compact(code: Code, index: int) -> bool:

@@ -5,9 +5,10 @@ items that a loop deals out, found here of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from kscope.features.profile.code import Code
+from kscope.features.sass.slices import stored
 from kscope.isa.families import family
 
 _LANES = 32
@@ -35,6 +36,14 @@ def dealt(code: Code, own: Iterable[int]) -> set[int]:
         found |= new
         work += new
     return {i for i in found if code.executed[i] > 0}
+
+
+def handed_back(code: Code, own: Iterable[int], dealt: Collection[int]) -> bool:
+    """Whether each thread stores something of its element: what it stores is computed of what it loaded, not handed on
+    by other lanes (a sort, a scan). Blocks that store one sum have no row: their piece of the data is any."""
+    stores = [i for i in own if code.classes[i].access == "store"]
+    values = ({p for r in stored(code, i) for p in code.defuse.sources(i).get(r, ())} for i in stores)
+    return bool(stores) and all(not made.isdisjoint(dealt) for made in values)
 
 
 def elements(code: Code, own: Iterable[int], threads: int, warps: int, straight: Callable[[int], bool]) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import WIDE, Code, Facts, total
+from kscope.rules._shared.blocks.item_blocks import a_warp_each
 from kscope.rules._shared.windows import blocking
 
 if TYPE_CHECKING:
@@ -39,11 +40,20 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
 
 
+def makes_one(facts: Facts, code: Code, members: Collection[int]) -> bool:
+    """Whether a thread stores one element, with one of these, and ends."""
+    stores = [i for i in members if code.classes[i].access == "store" and straight(facts, code, i)]
+    return bool(stores) and _elements(facts, code, stores) >= 2
+
+
 def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     """How many a thread can make that makes one now: as many as 16 bytes hold, or as the launch has waves; 0 where a
     thread does more."""
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
+        return 0.0
+    shared_out = a_warp_each(facts)
+    if shared_out is not None and shared_out[0].joins:  # what joins a row across its block goes with it (GRD405)
         return 0.0
     runs = all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0)
     return min(WIDE / widest, launch.waves) if runs else 0.0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kscope.features.facts import SECTOR, Code, CodeFacts, Facts, Listing, total
 from kscope.model.operand import PREDICATE_BASE
 from kscope.rules._shared.askew_rows import askew
+from kscope.rules._shared.coarser_threads import makes_one
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.own_records import own_records
 
@@ -33,7 +34,9 @@ def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
     groups += padded(facts, {i for g in groups for i in g.members} | tiled)
     grouped = {i for g in groups for i in g.members}
     spoken_for = grouped | tiled | fed(facts, code)
-    return groups, [i for i in facts.profile.contiguous if i not in spoken_for]
+    alone = facts.profile.contiguous
+    rows = facts.profile.picked if makes_one(facts, code, [*alone, *facts.profile.picked]) else []
+    return groups, [i for i in sorted({*alone, *rows}) if i not in spoken_for]
 
 
 def fed(facts: Facts | CodeFacts, code: Listing) -> set[int]:

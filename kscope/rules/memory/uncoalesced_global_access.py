@@ -112,7 +112,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         if bad is None:
             return PASSED
         scattered = [i for i in bad.members if facts.addresses.gathers(i) and not facts.addresses.steps_from_loaded(i)]
-        scale = self._scale(facts, code, touched, ideal, bad)
+        tiles = in_tiles(facts) if code.blamed_share(scattered) <= 0.5 * bad.share else {}
+        scale = self._scale(facts, code, touched, ideal, bad) | tiles
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
         returns = bool(layout) or self._returns(facts, code, bad.members)
@@ -121,7 +122,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         way = way_of(facts, code, bad.members, bad.share, layout)
         # Rows too short to share are no better off than gathers: another order of their elements is a copy of the data.
         loose = bad.members if way.short else scattered
-        estimate = self._gathering(facts, code, touched, ideal, loose, best, returns=returns)
+        estimate = self._gathering(facts, code, touched, ideal, loose, best, tiles, returns=returns)
         indirect = not way.layout and code.blamed_share(scattered) > 0.5 * bad.share
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
         own = in_pieces(code, bad, scale, way, relieved, returns=returns)
@@ -131,7 +132,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             why=(
                 f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
-                f"samples wait for these accesses.{way.why}{TILES if in_tiles(facts) else ''}"
+                f"samples wait for these accesses.{way.why}{TILES if tiles else ''}"
             ),
             fix=lead.fix,
             evidence=compared(
@@ -197,7 +198,6 @@ class UncoalescedGlobalAccess(ExcessRule):
         least = facts.profile.least_wavefronts(bad.members, ideal)
         now = max(least, every - traffic.shared_wavefronts - facts.profile.least_wavefronts(rest, touched))
         return {
-            **in_tiles(facts),
             "l1_wavefronts": 1 - (now - least) / every if every else bad.kept,
             "l2_sectors": max(l2, kept),
             "dram_bytes": max(dram, kept),
@@ -206,14 +206,14 @@ class UncoalescedGlobalAccess(ExcessRule):
         }
 
     def _gathering(
-        self, facts: Facts, code: Code, touched: Column, ideal: Column, scattered: list[int], best: Estimate, *,
-        returns: bool,
+        self, facts: Facts, code: Code, touched: Column, ideal: Column, scattered: list[int], best: Estimate,
+        tiles: dict[Demand, float], *, returns: bool,
     ) -> Estimate:  # fmt: skip
         """Sorting or binning the indices of gathers saves a part of their excess; the best case is the upper end."""
         reached = partly(touched, ideal, scattered, SORTED)
         if (part := facts.profile.excess(touched, reached, 0.0, ALWAYS, 0.0)) is None:
             return best
-        scale = self._scale(facts, code, touched, reached, part)
+        scale = self._scale(facts, code, touched, reached, part) | tiles
         point = self._relieved(facts, code, part, scale, returns=returns)
         return up_to(point, best)
 
