@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import WIDE, Code, Facts, total
-from kscope.rules._shared.blocks.item_blocks import a_warp_each
+from kscope.rules._shared.paid_once import of_a_warp
 from kscope.rules._shared.windows import blocking
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
         return 0.0
-    shared_out = a_warp_each(facts)
-    if shared_out is not None and shared_out[0].joins:  # what joins a row across its block goes with it (GRD405)
+    row = of_a_warp(facts)
+    if row is not None and row.joins:  # what joins a row across its block goes with it (GRD405)
         return 0.0
     runs = all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0)
     return min(WIDE / widest, launch.waves) if runs else 0.0

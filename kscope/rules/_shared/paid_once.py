@@ -1,8 +1,14 @@
-"""Which accesses touch elements of a thread's own, and what a thread pays once whatever it has of them: GRD405 asks."""
+"""Which accesses touch elements of a thread's own, and what a thread pays once whatever it has of them: GRD405 asks.
+Items that blocks work on, each its own, and join."""
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import Code, Facts, Items
+
+MANY = 4.0  # waves from which smaller blocks still fill the device
+SOME = 2.0  # the same of a warp an item: as many threads less have as many elements more in flight each
+SHORT = 2.5  # rounds of a thread, up to which what it pays once counts; above, it has a loop of its own
+WARP = 32
 
 
 def reads(code: Code, index: int) -> bool:
@@ -49,3 +55,17 @@ def paid_once(code: Code, elements: set[int], *, reduces: bool) -> list[int]:
         return reduces and tree
 
     return [i for i in range(len(code)) if code.executed[i] > 0 and once(i)]
+
+
+def items_of(facts: Facts, waves: float = MANY) -> Items | None:
+    """The items of a launch of many waves; None where blocks have none, or roles share the work."""
+    floor, launch = facts.estimate.latency_floor, facts.counters.launch
+    if facts.code is None or floor is None or launch.waves < waves or facts.specialized.asynchronous:
+        return None
+    return facts.profile.items(facts.kernel.launch.block, launch.warps, floor.walk)
+
+
+def of_a_warp(facts: Facts) -> Items | None:
+    """Items that would do with a warp each, several a block: threads have few elements now."""
+    work = items_of(facts, SOME)
+    return work if work is not None and WARP <= work.elements <= SHORT * work.threads else None

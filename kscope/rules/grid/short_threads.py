@@ -61,7 +61,8 @@ After (capture signal_max.many):
 ## When it is wrong
 
 Where the tree is the work (a sort, a scan), it grows with the elements. Fewer threads than fill the device lose more
-than they save. A tree of many barriers comes first (LAT304): this only pays after it.
+than they save. Rows of one launch may differ in length. A tree of many barriers comes first (LAT304): this only pays
+after it.
 
 ## Source
 
@@ -72,10 +73,9 @@ measured: fixtures/h200/signal_max.one and signal_max.many.
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, Items, total
-from kscope.model.contract.analysis import Estimate, Evidence
-from kscope.rules._shared.blocks.item_blocks import a_warp_each
-from kscope.rules._shared.blocks.item_warps import few_lanes
+from kscope.features.facts import Code, Facts, total
+from kscope.model.contract.analysis import Evidence
+from kscope.rules._shared.blocks.item_warps import a_warp_an_item, few_lanes
 from kscope.rules._shared.blocks.started import longer
 from kscope.rules._shared.coarser_threads import alike_once
 from kscope.rules._shared.paid_once import elements_of, paid_once, reduces_to
@@ -105,11 +105,8 @@ class ShortThreads(ProfiledRule):
         launch = facts.counters.launch
         if not launch.warps:
             return PASSED
-        shared_out = a_warp_each(facts)
-        if shared_out is not None and shared_out[1].speedup >= LEAST:
-            return self._items(code, *shared_out)
-        if (few := few_lanes(self, facts, code)) is not None:
-            return few
+        if (rows := a_warp_an_item(self, facts, code, NAMED) or few_lanes(self, facts, code)) is not None:
+            return rows
         if launch.waves < WAVES:
             return PASSED
         found = self._work(facts, code)
@@ -169,27 +166,6 @@ class ShortThreads(ProfiledRule):
             locations=code.locations(once),
             estimate=estimate, pulls=["-threads"], first=["LAT304"] if trees else [],
             confidence=0.25 if trees else NAMED,
-        )
-
-    def _items(self, code: Code, work: Items, estimate: Estimate) -> Outcome:
-        """Where each block joins what its threads found in one item, and they had few elements of it."""
-        share = code.issue_share(work.once)
-        each = work.elements / work.threads
-        return self.finding(
-            title=f"{counted(work.threads, 'thread')} join what each found in {counted(each, 'element', '.2g')}",
-            why=(
-                f"A block has {counted(work.elements, 'element', '.4g')} of an item for {work.threads} threads. "
-                f"{percent(share)} of all instructions are run by every thread however few it gets: indices, "
-                "parameters, its part in joining the results. A warp an item runs them once, and joins without "
-                "barriers."
-            ),
-            fix=f"a warp an item, {work.threads // 32} items a block: {work.rounds(32)} elements a lane, then shuffles",
-            evidence=[
-                derived("elements a thread", each, "", "lanes that run the loop dealt out, a thread"),
-                derived("instructions paid once a thread", share, "", "outside the loop dealt out"),
-            ],
-            locations=code.locations(work.once),
-            estimate=estimate, pulls=["-threads"], confidence=NAMED,
         )
 
     def _issued(self, facts: Facts, code: Code, once: list[int], a_warp: float) -> Outcome:

@@ -80,16 +80,14 @@ from kscope.features.facts import (
     up_to,
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding
-from kscope.rules._shared.blocks.started import TILES, in_tiles
+from kscope.rules._shared.blocks.started import in_tiles
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
-from kscope.rules._shared.layouts import FIX, MOVED, ROW, in_pieces, layout_of, leading, spread_out, way_of
+from kscope.rules._shared.layouts import FIX, ROW, in_pieces, kind_of, layout_of, leading, spread_out, way_of
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
-FULL, MORE = 0.85, 2 / 3  # device memory as full as CMP208 asks, moving half as much again as is needed, or quite full:
-"""The gain is of bytes not moved. Judged on particles.aos and a public kernel that staging records slowed (0.83x)."""
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 FOUND = 0.5  # of the sectors in L1, from which a walk over them is what brought them there (half of a sector is left)
@@ -112,7 +110,8 @@ class UncoalescedGlobalAccess(ExcessRule):
         if bad is None:
             return PASSED
         scattered = [i for i in bad.members if facts.addresses.gathers(i) and not facts.addresses.steps_from_loaded(i)]
-        tiles = in_tiles(facts) if code.blamed_share(scattered) <= 0.5 * bad.share else {}
+        gathered = code.blamed_share(scattered) > 0.5 * bad.share
+        tiles, tiled = in_tiles(facts, possible=not gathered)
         scale = self._scale(facts, code, touched, ideal, bad) | tiles
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
@@ -123,16 +122,16 @@ class UncoalescedGlobalAccess(ExcessRule):
         # Rows too short to share are no better off than gathers: another order of their elements is a copy of the data.
         loose = bad.members if way.short else scattered
         estimate = self._gathering(facts, code, touched, ideal, loose, best, tiles, returns=returns)
-        indirect = not way.layout and code.blamed_share(scattered) > 0.5 * bad.share
+        indirect = not way.layout and gathered
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
         own = in_pieces(code, bad, scale, way, relieved, returns=returns)
-        lead = leading(way, FIX[_kind(facts, scale, way.layout, indirect=indirect)], estimate, own)
+        lead = leading(way, FIX[kind_of(facts, scale, way.layout, indirect=indirect)], estimate, own)
         return self.finding(
             title=lead.title,
             why=(
                 f"{bad.actual:,.0f} sectors where {bad.ideal:,.0f} hold the same bytes; {code[bad.worst].name} touches "
                 f"{bad.worst_actual:.1f} a request, {bad.worst_ideal:.1f} would do. {percent(bad.share)} of all "
-                f"samples wait for these accesses.{way.why}{TILES if tiles else ''}"
+                f"samples wait for these accesses.{way.why}{tiled}"
             ),
             fix=lead.fix,
             evidence=compared(
@@ -216,12 +215,3 @@ class UncoalescedGlobalAccess(ExcessRule):
         scale = self._scale(facts, code, touched, reached, part) | tiles
         point = self._relieved(facts, code, part, scale, returns=returns)
         return up_to(point, best)
-
-
-def _kind(facts: Facts, scale: dict[Demand, float], layout: str, *, indirect: bool) -> str:
-    """Which of FIX. MOVED where what the lanes leave out comes from device memory, and takes the time."""
-    if indirect or layout:
-        return "indirect" if indirect else layout
-    dram = facts.counters.units.get("dram")
-    load = dram.load if dram is not None else 0.0
-    return MOVED if load >= 1 or (load >= FULL and scale["dram_bytes"] <= MORE) else ""

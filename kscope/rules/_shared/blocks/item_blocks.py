@@ -7,31 +7,20 @@ from typing import TYPE_CHECKING
 from kscope.features.facts import WIDE, Facts, Items, between
 from kscope.model.contract.analysis import Remedy
 from kscope.rules._shared.blocks.idle_warps import Empty
+from kscope.rules._shared.paid_once import WARP, items_of, of_a_warp
 from kscope.rules.base import counted, derived, measured, percent
 
 if TYPE_CHECKING:
     from kscope.features.facts import Demand
     from kscope.model.contract.analysis import Estimate
 
-MANY = 4.0  # waves from which smaller blocks still fill the device
-SOME = 2.0  # the same of a warp an item: as many threads less have as many elements more in flight each
-WARP = 32
 FULLER = 0.9  # of the use that smaller blocks make of their threads, up to which the present one wastes some
-SHORT = 2.5  # rounds of a thread, up to which what it pays once counts; above, it has a loop of its own
 LINE = 128  # bytes of an item up to which one thread can read it all: lanes together use each line that they touch
 JOINED = 16  # bytes of shared memory a thread, up to which it is where they join: a value of 8 and its place
 SHARED = 1 / 8  # of the requests to L2 that are left at best where one warp has 32 items: what they share comes once
 
 ONE = "where an item must keep a block: as many blocks start as now"
 ALONE = "no join, 16 bytes a load; where neighbouring threads' items lie side by side, or are read through L1"
-
-
-def items_of(facts: Facts, waves: float = MANY) -> Items | None:
-    """The items of a launch of many waves; None where blocks have none, or roles share the work."""
-    floor, launch = facts.estimate.latency_floor, facts.counters.launch
-    if facts.code is None or floor is None or launch.waves < waves or facts.specialized.asynchronous:
-        return None
-    return facts.profile.items(facts.kernel.launch.block, launch.warps, floor.walk)
 
 
 def too_large(facts: Facts) -> Empty | None:
@@ -92,8 +81,8 @@ def _words(facts: Facts, work: Items, size: int, fix: str, estimate: Estimate, w
 
 def a_warp_each(facts: Facts) -> tuple[Items, Estimate] | None:
     """Items that a warp each would do, several a block: threads have few elements now, and all join at barriers."""
-    work = items_of(facts, SOME)
-    if work is None or work.elements < WARP or work.elements > SHORT * work.threads:
+    work = of_a_warp(facts)
+    if work is None:
         return None
     estimate = _with(facts, work, WARP, work.threads // WARP)
     return work, between(estimate, low=_with(facts, work, work.threads // 2))

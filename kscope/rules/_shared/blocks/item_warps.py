@@ -1,10 +1,11 @@
-"""Warps that walk rows of fewer elements than they have lanes: what GRD405 says of them."""
+"""Rows that are given more threads than they have use for, blocks or the lanes of warps: what GRD405 says of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import Code, Facts
+from kscope.rules._shared.blocks.item_blocks import a_warp_each
 from kscope.rules.base import counted, derived, percent
 
 if TYPE_CHECKING:
@@ -16,6 +17,32 @@ LANES = 32
 MOST = 16  # elements of a row, up to which half a warp or less has use for it
 LEAST = 1.05  # gain below which they are not worth a word
 SURE = 0.7  # judged: it is measured how many lanes load an element; the rows of one launch may differ much
+
+
+def a_warp_an_item(rule: ProfiledRule, facts: Facts, code: Code, sure: float) -> Finding | None:
+    """Where each block joins what its threads found in one item, and they had few elements of it."""
+    found = a_warp_each(facts)
+    if found is None or found[1].speedup < LEAST:
+        return None
+    work, estimate = found
+    share = code.issue_share(work.once)
+    each = work.elements / work.threads
+    return rule.finding(
+        title=f"{counted(work.threads, 'thread')} join what each found in {counted(each, 'element', '.2g')}",
+        why=(
+            f"A block has {counted(work.elements, 'element', '.4g')} of an item for {work.threads} threads. "
+            f"{percent(share)} of all instructions are run by every thread however few it gets: indices, "
+            "parameters, its part in joining the results. A warp an item runs them once, and joins without "
+            "barriers."
+        ),
+        fix=f"a warp an item, {work.threads // 32} items a block: {work.rounds(32)} elements a lane, then shuffles",
+        evidence=[
+            derived("elements a thread", each, "", "lanes that run the loop dealt out, a thread"),
+            derived("instructions paid once a thread", share, "", "outside the loop dealt out"),
+        ],
+        locations=code.locations(work.once),
+        estimate=estimate, pulls=["-threads"], confidence=sure,
+    )
 
 
 def few_lanes(rule: ProfiledRule, facts: Facts, code: Code) -> Finding | None:
@@ -36,7 +63,7 @@ def few_lanes(rule: ProfiledRule, facts: Facts, code: Code) -> Finding | None:
             f"through its bounds, its loop and five shuffles. {lanes} lanes a row have {many} rows in a warp at once, "
             f"as many loads in flight, and {lanes.bit_length() - 1} shuffles for all of them."
         ),
-        fix=f"{lanes} lanes a row, {many} rows a warp: row = thread / {lanes}, shuffles of width {lanes}",
+        fix=f"{lanes} lanes a row and {many} rows a warp: row = thread / {lanes}; shuffles of width {lanes}",
         evidence=[
             derived("elements of a row", rows.elements, "", "lanes that load one, over the rows that warps join"),
             derived("rows", rows.rows, "", "executions of the shuffles that join them"),

@@ -27,10 +27,12 @@ def outrun(facts: Facts) -> bool:
     return facts.estimate.starting >= STARTS and facts.counters.launch.waves >= MANY
 
 
-def in_tiles(facts: Facts) -> dict[Demand, float]:
-    """Blocks that are left where lanes change places through tiles: a tile's block need not be as short as one of
-    now."""
-    return {"blocks": 1 / TILED} if outrun(facts) and facts.counters.launch.waves >= MANY * TILED else {}
+def in_tiles(facts: Facts, *, possible: bool) -> tuple[dict[Demand, float], str]:
+    """Blocks that are left where lanes change places through tiles, and why: a tile's block need not be as short as one
+    of now. Nothing where it is not possible, or the device starts blocks fast enough."""
+    if possible and outrun(facts) and facts.counters.launch.waves >= MANY * TILED:
+        return {"blocks": 1 / TILED}, TILES
+    return {}, ""
 
 
 def held(facts: Facts) -> float:
