@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from kscope.features.facts import WIDE, Code, Facts, total
+from kscope.features.facts import SECTORS, WIDE, Code, Facts, total
 from kscope.rules._shared.paid_once import of_a_warp
 from kscope.rules._shared.windows import blocking
 
@@ -49,6 +49,9 @@ def makes_one(facts: Facts, code: Code, members: Collection[int]) -> bool:
 def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     """How many a thread can make that makes one now: as many as 16 bytes hold, or as the launch has waves; 0 where a
     thread does more."""
+    own = _own(facts, code)
+    if any(code.classes[i].bytes >= WIDE for i in own) or _strays(facts, code, own):
+        return 0.0
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
         return 0.0
@@ -57,6 +60,21 @@ def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
         return 0.0
     runs = all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0)
     return min(WIDE / widest, launch.waves) if runs else 0.0
+
+
+def _own(facts: Facts, code: Code) -> list[int]:
+    """Loads of the thread's own elements: what differs between lanes. How texture fetches lie is not counted."""
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load" and op.pipe != "tex"))
+    return [i for i in loads if "tid" in (facts.addresses.origins(i) or ())]
+
+
+def _strays(facts: Facts, code: Code, loads: Sequence[int]) -> bool:
+    """Whether lanes stand apart already, and would stand further apart where each takes neighbouring elements (MEM101
+    comes first): a public kernel that packs columns into halves, 16 bytes a thread, 0.70x. So do lanes of loads that
+    are as wide as can be (16 bytes): one that reads four doubles for each word that it stores, 0.55x."""
+    touched = code.column(SECTORS)
+    walked = [i for i in loads if not facts.addresses.gathers(i)]
+    return touched is not None and bool(facts.profile.scattered(walked, touched))
 
 
 def _alone(facts: Facts, code: Code) -> bool:

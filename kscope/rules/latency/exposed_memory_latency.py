@@ -85,6 +85,7 @@ UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
 UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
+HOPS = "fewer hops: all that a hop reads in one place, nodes that hold their next ones"
 CHAINS = "follow several chains at once a thread; fewer hops"
 FATTER = "several elements a thread, all their loads before the first use"
 EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
@@ -118,7 +119,7 @@ class ExposedMemoryLatency(ProfiledRule):
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
         hot = [i for i in hot[:4] if code.blamed[i] > 0]
-        distance = self._distance(code, hot[0]) if hot else 0
+        distance = min((c - hot[0] for c in code.defuse.consumers(hot[0]) if c > hot[0]), default=0) if hot else 0
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
         way, ahead, others = self._way(facts, code, hot)
@@ -175,15 +176,19 @@ class ExposedMemoryLatency(ProfiledRule):
         ring = facts.patterns.chained(loop) if loop is not None else ()
         walks = any(code.classes[i].scoreboard == "long" for i in ring)
         if hot and (facts.addresses.chases(hot[0]) or walks):
-            why = "each address comes from the load before"
-            return CHAINS, CHASED, [Remedy(step=UNROLL, applies=False, why=why)]
+            none = [Remedy(step=UNROLL, applies=False, why="each address comes from the load before")]
+            outer = [n for n in code.cfg.loops_around(hot[0]) if n != loop and facts.patterns.trips(n) >= ROUNDS]
+            if not outer and facts.counters.launch.waves < 1:
+                all_ = Remedy(step=CHAINS, applies=False, why="less than a wave: all chains are in flight already")
+                return HOPS, SOONER, [*none, all_]
+            return CHAINS, CHASED, none
         if rounds >= ROUNDS or not hot:
             more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
             return UNROLL, more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if facts.counters.launch.waves >= WAVES:
-            return FATTER, AHEAD, none
+            return FATTER, min(AHEAD, facts.counters.launch.waves), none  # no more than the grid has
         few = f"{facts.counters.launch.waves:.2g} waves: longer threads would leave SMs empty"
         return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=few)]
 
@@ -203,10 +208,6 @@ class ExposedMemoryLatency(ProfiledRule):
             estimate=facts.estimate.overlap(1 / (1 - share + share / AHEAD)),
             confidence=FAINT,
         )
-
-    def _distance(self, code: Code, load: int) -> int:
-        after = [c - load for c in code.defuse.consumers(load) if c > load]
-        return min(after, default=0)
 
 
 def _earlier(row: InRow) -> str:
