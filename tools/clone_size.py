@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
-LIMIT = 29
-"""Megabytes (MiB, rounded up): 28.3 measured; 26.6 before labels, steps and harnesses of 148 kernels of libraries."""
+LIMIT = 30
+"""Megabytes (MiB, rounded up): 29.0 measured; 26.6 before labels, steps and harnesses of 203 kernels of libraries."""
 
 
 def size(folder: Path) -> int:
