@@ -67,8 +67,7 @@ Rows that start anywhere must be longer than what head and tail take; arrays tha
 same number of elements. Elsewhere the base must be 16-byte aligned and the length a multiple (or a scalar tail
 handled). More bytes a thread means more registers and fewer threads: small problems may empty SMs. One access a thread
 gains by fewer waves, and by what a thread does once, unless its loads stand apart or take 16 bytes each (0.55x, 0.70x).
-Loads that all lanes make of one address have no neighbour's bytes to take over: the finding then names shared and
-constant memory.
+Loads that all lanes make of one address: the finding names shared and constant memory.
 
 ## Source
 
