@@ -9,7 +9,7 @@ FUZZ_ARGS ?=
 SENSITIVITY_ARGS ?=
 FIELD ?= .field
 HALF ?= learn
-# Extras of pyproject.toml that .venv is made with; CI adds ray.
+# Extras of pyproject.toml that .venv is made with; test-all before a release adds ray.
 EXTRAS ?= dev
 
 .PHONY: help demo test test-said test-all fuzz check check-frontend fixtures golden names frontend gallery rulebook docs eval field \

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import difflib
 import importlib.util
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.support import thorough
+from tests.support import thorough, warm
 
 ROOT = Path(__file__).resolve().parents[1]
+SECONDS = 300  # a command takes at most
 
 
 @pytest.mark.skipif(not thorough.SAID, reason="takes its time: make test-said")
@@ -19,7 +21,7 @@ def test_unchanged() -> None:
     assert spec is not None and spec.loader is not None
     tool = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(tool)
-    before, now = tool.FILE.read_text("utf-8"), tool.golden()
+    before, now = tool.FILE.read_text("utf-8"), tool.golden(partial(warm.run, seconds=SECONDS))
     if before != now:
         lines = list(difflib.unified_diff(before.splitlines(), now.splitlines(), "committed", "now", lineterm="", n=1))
         pytest.fail("run `make golden` and review\n" + "\n".join(lines[:40]), pytrace=False)

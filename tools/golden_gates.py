@@ -15,6 +15,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,17 +59,21 @@ INPUTS = {
 }
 
 
-def golden() -> str:
-    """All commands with what they print on standard error, in a folder that holds their inputs."""
+def started(words: tuple[str, ...], env: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    """A command in a process of its own."""
+    command = [sys.executable, "-m", "kscope", *words]
+    return subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", check=False, env=env)
+
+
+def golden(run: Callable[..., subprocess.CompletedProcess[str]] = started) -> str:
+    """All commands with what they print on standard error, in a folder that holds their inputs; run: as `started`."""
     out = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         _fill(folder)
         for command in COMMANDS:
-            done = subprocess.run(
-                [sys.executable, "-m", "kscope", *shlex.split(command)], cwd=folder, capture_output=True,
-                encoding="utf-8", check=False, env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"},
-            )  # fmt: skip
+            env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUTF8": "1"}
+            done = run(tuple(shlex.split(command)), env, folder)
             out.append(f"$ kscope {command}\n{done.stderr}exit status {done.returncode}\n")
     return "\n".join(out)
 
