@@ -7,8 +7,8 @@ the figures, an ablation, and a row a case with truth, promise and what the prof
 
 Figures: regime accuracy; top-1 and top-3 accuracy of the first findings that are more than information; false alarms
 (an accepted rule still promised at 1.15x or more on the fixed version, unless that was built, timed and brought a tenth
-or more: further.toml; or any promise of 1.25x or more where nothing pays); median absolute log2 error of the promised
-speed-up; share of the truth inside [low, high]; Spearman rank correlation of promise and truth.
+or more: fixtures/kernels/further; or any promise of 1.25x or more where nothing pays); median absolute log2 error of
+the promised speed-up; share of the truth inside [low, high]; Spearman rank correlation of promise and truth.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Case(msgspec.Struct, frozen=True):
     truth: float | None
     kernel: Kernel
     further: dict[str, float] = {}
-    """What the fixed version gained by another cause that was removed as kscope says (further.toml), by slug."""
+    """What the fixed version gained by another cause removed as kscope says (fixtures/kernels/further), by slug."""
 
 
 def load(folder: Path, only: Sequence[str] | None = None) -> list[Case]:
@@ -105,7 +105,7 @@ def load(folder: Path, only: Sequence[str] | None = None) -> list[Case]:
 
 def further(folder: Path, case: str) -> dict[str, float]:
     """Gain by slug of what was built and timed of a version without its planted fault."""
-    file = folder / "further.toml"
+    file = folder.parent / "kernels" / "further" / "measured.toml"
     row = tomllib.loads(file.read_text()).get(case) if file.is_file() else None
     return {row["cause"]: row["before_us"] / row["after_us"]} if row else {}
 

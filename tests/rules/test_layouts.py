@@ -11,8 +11,7 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
-from kscope.rules._shared.layouts import FIX, MOVED, PRODUCT, ROW, SWAPPED, rows_of
-from kscope.rules.memory.uncoalesced_global_access import _kind
+from kscope.rules._shared.layouts import FIX, MOVED, PRODUCT, ROW, SWAPPED, kind_of, rows_of
 from kscope.rules.registry import rule
 from tests.support import labels
 
@@ -55,7 +54,7 @@ def test_where_device_memory_is_full_staging_saves_nothing(
         units = {**known.counters.units, "dram": unit}
         asked = cast(Facts, SimpleNamespace(counters=SimpleNamespace(units=units)))
         assert unit.load == pytest.approx(load)
-        assert _kind(asked, {"dram_bytes": kept}, "", indirect=False) == expected
+        assert kind_of(asked, {"dram_bytes": kept}, "", indirect=False) == expected
 
 
 @pytest.mark.parametrize("case", ["bank_conflict.slow", "gemm_f32.reg2d"])

@@ -13,7 +13,7 @@ from kscope.isa.families import family
 
 _LANES = 32
 _STEPS = family("tree_step")
-_SHUFFLES = frozenset({"SHFL", "REDUX", "CREDUX"})
+_SHUFFLES = _STEPS - family("block_barrier")
 
 
 def joined(code: Code) -> bool:

@@ -11,10 +11,12 @@ from msgspec import Struct
 
 from kscope.features.profile.code import Code
 from kscope.features.sass.slices import pointer
+from kscope.isa.families import family
 
 LANES = 32
 UNROLLED = (1, 2, 4, 8)  # rounds that the compiler makes one
 FULL = 24  # lanes on average, from which the whole warp joins
+_SHUFFLES = family("lane_shuffle")
 _JOINS = frozenset({"BFLY", "DOWN"})
 
 
@@ -49,7 +51,7 @@ def warp_rows(
 
 def _joins(code: Code) -> list[int]:
     """Shuffles between lanes half a warp apart, of trees over whole warps; none where a tree spans fewer lanes."""
-    shuffles = [i for i in code.ran(code.where(lambda ins, op: ins.opcode == "SHFL")) if _JOINS & set(code[i].mods)]
+    shuffles = [i for i in code.ran(code.where(lambda ins, op: ins.opcode in _SHUFFLES)) if _JOINS & set(code[i].mods)]
     far = {i: {o.value for o in code[i].operands if o.kind == "integer"} for i in shuffles}
     if not {d for values in far.values() for d in values} >= {1 << step for step in range(5)}:
         return []

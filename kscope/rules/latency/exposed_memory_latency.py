@@ -59,16 +59,14 @@ After (capture list_walk.four):
 Pointer chasing has nothing to load ahead: only several chains at once help. Loads outside loops have no later round:
 several elements a thread bring theirs, if there are waves enough. Where three or more waits stand in a row, outside
 loops or in one that a thread runs once, for loads whose addresses need nothing of one another (a store or a branch
-between them keeps the compiler from moving them up), as many are issued together as registers and warps allow;
-whether a store between them feeds a later load, the reader has to know. What all lanes of a warp load from one address
-can be staged in shared memory, or lie in constant memory, as well. The finding names the way whose condition holds, and
-says which others do not and why. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+between them keeps the compiler from moving them up), as many are issued together as registers allow; whether a store
+between them feeds a later load, the reader knows. What all lanes of a warp load from one address can lie in shared or
+constant memory as well. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
 
 ## Source
 
 Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4. Loads between stores that all came first
-(streams.between): 1.99x; a public lattice's nine speeds: 1.27x; a public stencil's layers, unrolled into a loop of one
-round: 1.38x.
+(streams.between): 1.99x; a lattice's nine speeds: 1.27x; a stencil's layers: 1.38x.
 """
 
 from __future__ import annotations
@@ -85,6 +83,7 @@ UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
 UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
+IN_FLIGHT = "less than a wave: all chains are in flight already"
 HOPS = "fewer hops: all that a hop reads in one place, nodes that hold their next ones"
 CHAINS = "follow several chains at once a thread; fewer hops"
 FATTER = "several elements a thread, all their loads before the first use"
@@ -119,7 +118,6 @@ class ExposedMemoryLatency(ProfiledRule):
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
         hot = [i for i in hot[:4] if code.blamed[i] > 0]
-        distance = min((c - hot[0] for c in code.defuse.consumers(hot[0]) if c > hot[0]), default=0) if hot else 0
         running = max(0.02, stalls.of("selected", "not_selected"))
         # The share of the time that these loads explain shrinks as more of them overlap; the rest stays.
         way, ahead, others = self._way(facts, code, hot)
@@ -135,7 +133,7 @@ class ExposedMemoryLatency(ProfiledRule):
             why=(
                 f"{percent(share)} of all samples wait for global loads, while {spare} and warps run "
                 f"{percent(running)} of the time. The first use of the hottest load follows "
-                f"{counted(distance, 'instruction')} behind it."
+                f"{counted(_distance(code, hot[:1]), 'instruction')} behind it."
                 + (_in_a_row(row) if together else "")
             ),
             fix=way,
@@ -179,8 +177,7 @@ class ExposedMemoryLatency(ProfiledRule):
             none = [Remedy(step=UNROLL, applies=False, why="each address comes from the load before")]
             outer = [n for n in code.cfg.loops_around(hot[0]) if n != loop and facts.patterns.trips(n) >= ROUNDS]
             if not outer and facts.counters.launch.waves < 1:
-                all_ = Remedy(step=CHAINS, applies=False, why="less than a wave: all chains are in flight already")
-                return HOPS, SOONER, [*none, all_]
+                return HOPS, SOONER, [*none, Remedy(step=CHAINS, applies=False, why=IN_FLIGHT)]
             return CHAINS, CHASED, none
         if rounds >= ROUNDS or not hot:
             more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
@@ -208,6 +205,10 @@ class ExposedMemoryLatency(ProfiledRule):
             estimate=facts.estimate.overlap(1 / (1 - share + share / AHEAD)),
             confidence=FAINT,
         )
+
+
+def _distance(code: Code, loads: list[int]) -> int:
+    return min((c - load for load in loads for c in code.defuse.consumers(load) if c > load), default=0)
 
 
 def _earlier(row: InRow) -> str:
