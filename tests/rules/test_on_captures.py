@@ -57,9 +57,9 @@ CASES = {
         ),
     ),
     "MEM102": On(
-        ("unpack.byte", "dwconv.one", "narrow_loads.slow", "layernorm_bf16.scalar", "attn.global"),
+        ("unpack.byte", "dwconv.one", "narrow_loads.slow", "layernorm_bf16.scalar", "attn.global", "voxels.one"),
         (
-            "dwconv.eight", "row_stats.thread", "uncoalesced.slow", "gemm_f32.coalesced",
+            "voxels.four", "dwconv.eight", "row_stats.thread", "uncoalesced.slow", "gemm_f32.coalesced",
             "unpack.sixteen", "adam.step", "layernorm_bf16.vec8", "ldg32_x4.slow", "barrier.slow", "tail_effect.slow",
             *STREAMING,
         ),
@@ -266,8 +266,8 @@ CASES = {
         ("dependency_chain.fast", "bank_conflict.slow", "spill.fast", "potential.ieee", "mha.swizzled", *STREAMING),
     ),
     "LAT304": On(
-        ("topk.block", "barrier.slow", "bitonic1024.barriers", "nucleus.walk", "align.block"),
-        ("topk.warp", "dependency_chain.slow", "sgemm.blocktile2d", *STREAMING),
+        ("topk.block", "barrier.slow", "bitonic1024.barriers", "nucleus.walk", "align.block", "nearest256.block"),
+        ("topk.warp", "nearest256.warp", "dependency_chain.slow", "sgemm.blocktile2d", *STREAMING),
     ),
     "LAT305": On(
         (
@@ -341,8 +341,11 @@ CASES = {
         ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
     ),
     "GRD405": On(
-        ("signal_max.one", "swap_heads.division", "taper.one", "halves.global"),
+        ("signal_max.one", "swap_heads.division", "taper.one", "halves.global", "softmax128.block", "short_csr.warp"),
         (
+            "softmax128.warp",
+            "short_csr.eight",
+            "bitonic1024.shuffles",
             "signal_max.many",
             "taper.eight",
             "halves.shuffle",

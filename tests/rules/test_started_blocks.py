@@ -10,10 +10,12 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Remedy
-from kscope.rules._shared.blocks.started import outrun
-from kscope.rules._shared.coarser_threads import alike_once, straight
+from kscope.rules._shared.blocks.started import in_tiles, outrun
+from kscope.rules._shared.coarser_threads import alike_once, straight, strays
+from kscope.rules._shared.data_reuse import walked
 from kscope.rules._shared.layouts import FIX, PIECES, ROW, Way, leading
 from kscope.rules.base import PASSED
+from kscope.rules.latency.exposed_memory_latency import CHAINS, HOPS
 from kscope.rules.registry import rule
 
 Known = Callable[[str], Facts]
@@ -90,3 +92,66 @@ def test_rows_of_their_own_lead_where_joining_brings_no_more(own: float | None, 
     assert [r.step for r in lead.remedies] == ([] if own is None else [FIX[ROW] if first == PIECES else PIECES])
 
 
+
+
+def test_rows_of_which_a_lane_would_have_two_elements_stay_with_their_lanes(facts: Known) -> None:
+    """Measured on a public kernel with rows of 16: 1.97x, shared 0.63x."""
+    estimate = found("GRD405", facts("taper.one")).estimate
+    assert estimate is not None
+    shared, mine = (msgspec.structs.replace(estimate, speedup=gain) for gain in (1.32, 1.22))
+    own = [Remedy(step=PIECES, applies=True, estimate=mine, why="where rows start at multiples of 16 bytes")]
+    assert leading(Way(ROW, "", 1.0, "", walks=True), FIX[ROW], shared, own).fix == FIX[ROW]
+    lead = leading(Way(ROW, "", 1.0, "", walks=True, brief=True), FIX[ROW], shared, own)
+    assert lead.fix.startswith(PIECES) and lead.estimate == mine
+    little = [msgspec.structs.replace(own[0], estimate=msgspec.structs.replace(mine, speedup=1.02))]
+    assert leading(Way(ROW, "", 1.0, "", brief=True), FIX[ROW], shared, little).fix == FIX[ROW], "it must bring a tenth"
+
+
+def test_a_tile_has_longer_blocks_where_starting_them_is_the_limit(facts: Known) -> None:
+    scale, why = in_tiles(facts("voxels.one"), possible=True)
+    assert scale == {"blocks": 0.25} and "several elements a thread" in why
+    assert in_tiles(facts("voxels.one"), possible=False) == ({}, ""), "gathers have no tile"
+    assert in_tiles(facts("taper.eight"), possible=True) == ({}, ""), "its blocks start fast enough"
+
+
+@pytest.mark.parametrize(
+    ("case", "apart"),
+    [("uncoalesced.slow", True), ("hamming.vector", True), ("narrow_loads.slow", False), ("voxels.one", False)],
+)
+def test_lanes_that_fatter_threads_would_move_apart(case: str, apart: bool, facts: Known) -> None:
+    """They walk rows of their own; they load 16 bytes each already; they lie side by side; an index picks the row."""
+    known = facts(case)
+    assert known.code is not None
+    loads = known.code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    assert strays(known, known.code, known.code.ran(loads)) == apart
+
+
+def test_a_thread_with_one_chain_follows_no_others(facts: Known, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread of the capture walks many lists; had it one, less than a wave of them would all be in flight."""
+    several = found("LAT302", facts("list_walk.serial"))
+    assert several.fix == CHAINS
+    known = Facts(facts("list_walk.serial").kernel)
+    assert known.counters.launch.waves < 1 and known.code is not None
+    (inner,) = {n for n, loop in enumerate(known.code.cfg.loops) if loop.innermost and loop.parent is not None}
+    trips = type(known.patterns).trips
+    monkeypatch.setattr(type(known.patterns), "trips", lambda self, n: trips(self, n) if n == inner else 1.0)
+    one = found("LAT302", known)
+    assert one.fix == HOPS and one.estimate is not None and several.estimate is not None
+    assert one.estimate.speedup < several.estimate.speedup
+    assert any(r.step == CHAINS and not r.applies and "in flight already" in r.why for r in one.remedies)
+
+
+def test_device_memory_is_named_where_l2_shows_its_time(facts: Known) -> None:
+    known = facts("slopes.compared")
+    fullest = known.counters.busiest
+    assert fullest is not None and fullest.name == "l2" and known.counters.l2_shows_dram
+    assert found("MEM107", known).severity == "minor"
+    assert not facts("gemm_f32.naive").counters.l2_shows_dram
+
+
+def test_the_rest_of_a_row_in_l1_is_no_reuse(facts: Known) -> None:
+    known = facts("rows.single")
+    assert known.code is not None
+    loads = known.code.ran(known.code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    rows = walked(known, known.code, loads)
+    assert rows and not any(map(known.profile.compact, rows)) and rows < set(loads), "the weights are all lanes' own"

@@ -73,8 +73,7 @@ __all__ = [
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
     "Code", "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing",
     "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "WarpRows", "Window",
-    "between",
-    "no_higher", "partly", "total", "up_to",
+    "between", "no_higher", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

@@ -31,6 +31,7 @@ class ProfileFacts:
 
     def __init__(self, code: Code) -> None:
         self._code = code
+        self._items: tuple[Items | None] | None = None
 
     @property
     def blame(self) -> Blame:
@@ -131,7 +132,9 @@ class ProfileFacts:
     def items(self, block: tuple[int, ...], warps: int, walk: Walk) -> Items | None:
         """The items that blocks deal out to their threads; block: its shape, warps: of the launch, walk:
         `facts.estimate.latency_floor.walk`. None where threads have other work."""
-        return block_items.items(self._code, block, warps, walk)
+        if self._items is None:
+            self._items = (block_items.items(self._code, block, warps, walk),)
+        return self._items[0]
 
     def items_left(self, work: Items, threads: int, *, joined: bool = True, wide: float = 1.0) -> dict[Demand, float]:
         """Factors on the demands inside the SM with so many threads an item."""

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from kscope.features.profile.code import Code
+from kscope.features.sass.graph import reached
 from kscope.features.sass.slices import pointer
 from kscope.isa.families import family
 
@@ -44,8 +45,11 @@ def warp_rows(
             arrays.setdefault(pointer(code, i), []).append(i)
     if not arrays:
         return None
-    rows = float(max(code.executed[i] for i in joins))
     loads = max(arrays.values(), key=lambda way: sum(code.threads[i] for i in way))
+    joins = [i for i in joins if i in reached(loads, code.defuse.consumers)]  # of what these loads bring
+    if not joins:
+        return None
+    rows = float(max(code.executed[i] for i in joins))
     return WarpRows(sum(float(code.threads[i]) for i in loads) / rows, rows, tuple(loads))
 
 

@@ -49,8 +49,7 @@ def makes_one(facts: Facts, code: Code, members: Collection[int]) -> bool:
 def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     """How many a thread can make that makes one now: as many as 16 bytes hold, or as the launch has waves; 0 where a
     thread does more."""
-    own = _own(facts, code)
-    if any(code.classes[i].bytes >= WIDE for i in own) or _strays(facts, code, own):
+    if strays(facts, code, _own(facts, code)):
         return 0.0
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
@@ -68,13 +67,14 @@ def _own(facts: Facts, code: Code) -> list[int]:
     return [i for i in loads if "tid" in (facts.addresses.origins(i) or ())]
 
 
-def _strays(facts: Facts, code: Code, loads: Sequence[int]) -> bool:
+def strays(facts: Facts, code: Code, loads: Sequence[int]) -> bool:
     """Whether lanes stand apart already, and would stand further apart where each takes neighbouring elements (MEM101
-    comes first): a public kernel that packs columns into halves, 16 bytes a thread, 0.70x. So do lanes of loads that
-    are as wide as can be (16 bytes): one that reads four doubles for each word that it stores, 0.55x."""
+    comes first), or will, since their loads are as wide as can be. Two public kernels with 16 bytes a thread: columns
+    36 bytes apart packed into halves 0.70x, four doubles read for each word stored 0.55x."""
     touched = code.column(SECTORS)
     walked = [i for i in loads if not facts.addresses.gathers(i)]
-    return touched is not None and bool(facts.profile.scattered(walked, touched))
+    apart = touched is not None and bool(facts.profile.scattered(walked, touched))
+    return apart or any(code.classes[i].bytes >= WIDE for i in loads)
 
 
 def _alone(facts: Facts, code: Code) -> bool:

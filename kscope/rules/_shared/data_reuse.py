@@ -49,11 +49,11 @@ def _gathered(facts: Facts, loop: FmaLoop) -> bool:
 def _pieces(facts: Facts, code: Code, loop: FmaLoop) -> bool:
     """What L1 catches are the other words of records that one thread reads, or of rows that lanes walk apart, each its
     own: most of the loads are of such."""
-    mine = own_records(facts, code).keys() | _walked(facts, code, loop.loads)
+    mine = own_records(facts, code).keys() | walked(facts, code, loop.loads)
     return 2 * len(mine & set(loop.loads)) > len(loop.loads)
 
 
-def _walked(facts: Facts, code: Code, loads: Iterable[int]) -> set[int]:
+def walked(facts: Facts, code: Code, loads: Iterable[int]) -> set[int]:
     """Loads of which a round takes up where the last one stopped, in lanes that are apart: how far is the launch's
     matter, so that own_records may not know it."""
     ways = dict[tuple[str | None, int | None], list[int]]()

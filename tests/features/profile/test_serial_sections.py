@@ -112,6 +112,12 @@ def test_warps_and_lanes_that_work(warps: float, lanes: float) -> None:
     assert set(found.members) == set(INSIDE) and found.shareable, "a sum can be shared out"
 
 
+def test_whole_blocks_that_pass_a_loop_by_leave_nobody_waiting() -> None:
+    """The branch around the loop asks for the block's number: all warps of an eighth of the blocks walk it."""
+    assert alone(of(1, 32)) is not None
+    assert alone(of(1, 32, text=WALK.replace("SR_TID.X", "SR_CTAID.X"))) is None
+
+
 def test_a_chain_that_nobody_can_share() -> None:
     found = alone(of(1, 1, text=WALK.replace("LDS R8, [R6]", "LDS R6, [R6]").replace("FADD R12, R8", "FADD R12, R6")))
     assert found is not None and not found.shareable

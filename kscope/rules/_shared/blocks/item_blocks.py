@@ -68,9 +68,9 @@ def _words(facts: Facts, work: Items, size: int, fix: str, estimate: Estimate, w
         ),
         evidence=[
             measured(facts, "launch__block_size"),
-            derived("elements of an item", work.elements, "", "lanes that run the loop dealt out, a block"),
+            derived("elements of an item", work.elements, "", "lanes with an element, a block"),
             derived("threads with an element", work.used(work.threads), "", "of all threads, over the rounds"),
-            derived("instructions paid once a thread", code.issue_share(work.once), "", "outside the loop dealt out"),
+            derived("instructions paid once a thread", code.issue_share(work.once), "", "outside what is dealt out"),
         ],
         locations=code.locations(work.dealt),
         estimate=estimate,

@@ -37,8 +37,8 @@ def a_warp_an_item(rule: ProfiledRule, facts: Facts, code: Code, sure: float) ->
         ),
         fix=f"a warp an item, {work.threads // 32} items a block: {work.rounds(32)} elements a lane, then shuffles",
         evidence=[
-            derived("elements a thread", each, "", "lanes that run the loop dealt out, a thread"),
-            derived("instructions paid once a thread", share, "", "outside the loop dealt out"),
+            derived("elements a thread", each, "", "lanes with an element, a thread"),
+            derived("instructions paid once a thread", share, "", "outside what is dealt out"),
         ],
         locations=code.locations(work.once),
         estimate=estimate, pulls=["-threads"], confidence=sure,
@@ -60,8 +60,8 @@ def few_lanes(rule: ProfiledRule, facts: Facts, code: Code) -> Finding | None:
         title=f"A warp walks rows of {counted(rows.elements, 'element', '.2g')}",
         why=(
             f"Of the 32 lanes that share a row {percent(idle)} have no element of it, and each row takes a whole warp "
-            f"through its bounds, its loop and five shuffles. {lanes} lanes a row have {many} rows in a warp at once, "
-            f"as many loads in flight, and {lanes.bit_length() - 1} shuffles for all of them."
+            f"through its bounds, its loop and the shuffles that join it. With {lanes} lanes a row a warp has {many} "
+            f"rows, {many} times the loads in flight, and joins all of them in {lanes.bit_length() - 1} steps."
         ),
         fix=f"{lanes} lanes a row and {many} rows a warp: row = thread / {lanes}; shuffles of width {lanes}",
         evidence=[

@@ -17,8 +17,7 @@ STARTS = 0.6  # of the rate at which blocks start, from which it is what small b
 MANY = 2.0  # waves from which blocks follow each other
 LEAST = 1.05  # gain below which they are not worth a word
 WHOLE = 64  # threads from which a block is large enough: what ends too soon are its threads (judged: five kernels)
-
-TILED = 4.0  # elements a thread of a tile in shared memory, from which a block of it is as long as four of now
+TILED = 4.0  # elements a thread of a tile: a block of it is as long as four of now (judged: one kernel)
 TILES = " Blocks end as fast as the device can start them: a tile has several elements a thread."
 
 
