@@ -22,7 +22,7 @@ from kscope.model.errors import KscopeError
 from kscope.parsers.files import ncu_container
 from kscope.parsers.files.inputs import collect, open_input, sniff
 from tests.cli import running
-from tests.support import reports
+from tests.support import reports, thorough
 from tests.support.thorough import some
 
 CASE = "bank_conflict.slow"
@@ -241,6 +241,7 @@ def test_truncated_in_process(tmp_path: Path) -> None:
         assert e.value.status == 3 and e.value.code in ("truncated", "empty-file")
 
 
+@thorough.only
 def test_damaged_payload_survives(tmp_path: Path) -> None:
     """Bytes changed within the blocks make the native reader fail or crash: still 0 with a note or 3 with one line."""
     _, all_blocks = reports.parts(INTACT)

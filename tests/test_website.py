@@ -16,6 +16,7 @@ import pytest
 
 from kscope.rules.registry import all_rules
 from tests.conftest import once
+from tests.support import thorough
 from tests.support.browser import Visit
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -114,6 +115,7 @@ def test_all_is_there(site: Path) -> None:
         assert (site / f"{page}.html").is_file()
 
 
+@thorough.only
 @pytest.mark.slow
 def test_search_works_from_disk(site: Path, browser: Any) -> None:
     one = Visit(browser.new_page(), site / "index.html")

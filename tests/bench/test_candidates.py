@@ -14,6 +14,7 @@ from kscope.bench.judge.timed import Clock
 from kscope.bench.session.run import bench
 from kscope.bench.session.state import Options
 from kscope.bench.values.cheats import catalogue
+from tests.support import thorough
 from tests.support.thorough import some
 
 
@@ -35,7 +36,7 @@ def _on_cpu(cases):
     return [pytest.param(one, id=one.id) for one in cases if one.needs not in GPU]
 
 
-@pytest.mark.parametrize("case", some(_on_cpu(CASES.CHEATS), 16))
+@pytest.mark.parametrize("case", some(_on_cpu(CASES.CHEATS), 9))
 def test_a_cheat_is_caught_and_named(case) -> None:
     if why := case.here():
         pytest.skip(why)
@@ -45,7 +46,7 @@ def test_a_cheat_is_caught_and_named(case) -> None:
     assert not case.names or found & set(case.names), (found, result.sentence)
 
 
-@pytest.mark.parametrize("case", some(_on_cpu(CASES.HONEST), 8))
+@pytest.mark.parametrize("case", some(_on_cpu(CASES.HONEST), 5))
 def test_an_honest_candidate_is_not_accused(case) -> None:
     if why := case.here():
         pytest.skip(why)
@@ -54,6 +55,7 @@ def test_an_honest_candidate_is_not_accused(case) -> None:
     assert [one for one in result.findings if one.standing == "caught"] == []
 
 
+@thorough.only
 def test_honest_candidates_pass_the_clock_unaccused() -> None:
     """Outputs of timed calls, late outputs, lazy ones: none is seen where there is none, on a busy machine too."""
     for name in ("numpy-plain", "numpy-threads", "numpy-tuner", "numpy-slower"):

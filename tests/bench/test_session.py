@@ -16,6 +16,7 @@ import pytest
 
 from kscope.bench.task import file, scaffold
 from kscope.model.errors import KscopeError
+from tests.support import thorough
 from tests.support.thorough import often, some
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,6 +196,7 @@ def test_a_player_under_a_tool_answers_the_same(folder: Path) -> None:
         Seat(task, code, Where("numpy", "cpu", folder), "candidate", tool=("false",)).open(task.cases[0], "float32")
 
 
+@thorough.only
 def test_modules_that_a_candidate_imports_are_no_hidden_code(folder: Path) -> None:
     """The folder of work is the candidate's: `<frozen importlib>`, which reads their code, is no file in it."""
     (folder / "imports.py").write_text("import colorsys, wave\ndef total(x):\n    return x.sum(-1)\n")
@@ -204,6 +206,7 @@ def test_modules_that_a_candidate_imports_are_no_hidden_code(folder: Path) -> No
         assert told["findings"] == [] and told["verdict"] == "correct", told["sentence"]
 
 
+@thorough.only
 def test_in_place_work_is_declared(folder: Path) -> None:
     (folder / "scale.py").write_text("def run(x):\n    x *= 2\n    return x\n")
     (folder / "twice.py").write_text("def run(x):\n    return x * 2\n")
@@ -218,6 +221,7 @@ def test_in_place_work_is_declared(folder: Path) -> None:
     assert told["verdict"] in ("faster", "slower", "inconclusive"), told["sentence"]
 
 
+@thorough.only
 @pytest.mark.slow
 def test_a_killed_sweep_goes_on_where_it_was(folder: Path) -> None:
     """Many shapes, killed at random, again and again: each is run once and none is lost."""
@@ -327,6 +331,7 @@ def test_dimensions_are_known_in_a_launch(folder: Path) -> None:
     assert told["verdict"] == "correct", told["sentence"]
 
 
+@thorough.only
 def test_one_source_is_compiled_by_many_at_once(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 

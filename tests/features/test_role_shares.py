@@ -35,7 +35,7 @@ def tool() -> ModuleType:
         sys.path.remove(str(folder))
 
 
-@pytest.mark.parametrize("case", some(CASES, 4))
+@pytest.mark.parametrize("case", some(CASES, 2))
 def test_within_three_points_or_the_samplers_noise(case: str) -> None:
     settings = tomllib.loads((DIALS / "settings.toml").read_text(encoding="utf-8"))
     with (DIALS / "truth.csv").open(encoding="utf-8", newline="") as file:

@@ -73,7 +73,7 @@ def test_wavefronts_before_and_after_are_the_counted_ones(name: str, layouts: di
         assert figures.after == rows[variant]["wavefronts"] / WARPS
 
 
-@pytest.mark.parametrize(("case", "rule", "kind", "delivered"), some(PROMISED, 20))
+@pytest.mark.parametrize(("case", "rule", "kind", "delivered"), some(PROMISED, 10))
 def test_what_was_built_is_proposed_and_no_slower(case: str, rule: str, kind: str, delivered: float) -> None:
     fix = next(x for x in changes(case, rule) if x.kind == kind)
     assert fix.printable

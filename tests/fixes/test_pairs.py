@@ -26,7 +26,7 @@ from kscope.reports.text.fix import patch
 from tests.support import reports
 from tests.support.patches import FIXTURES
 from tests.support.reports import fixture
-from tests.support.thorough import ALL
+from tests.support.thorough import ALL, some
 from tests.support.with_sources import changes
 from tools import fixes, fixes_better, fixes_built, fixes_pairs
 
@@ -73,7 +73,7 @@ def test_most_of_what_is_pasted_has_what_was_proposed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc here")
-@pytest.mark.parametrize(("case", "kind"), AGAIN)
+@pytest.mark.parametrize(("case", "kind"), some(AGAIN, 4))
 def test_pasted_changes_compile_and_are_found_again(case: str, kind: str, tmp_path: Path) -> None:
     row = next(r for r in fixes_built.one(case, tmp_path, kind) if r["kind"] == kind)
     assert row["has"] == "yes", row
@@ -83,12 +83,12 @@ def test_pasted_changes_compile_and_are_found_again(case: str, kind: str, tmp_pa
 @pytest.mark.skipif(shutil.which("nvcc") is None or shutil.which("cpp") is None, reason="no nvcc or no cpp here")
 @pytest.mark.parametrize(
     ("case", "rule", "maker"),
-    [
+    some([
         ("rotors.all_sites", "LAT305", halved.fixes), ("chol8.direct", "MEM101", staged.fixes),
         ("paged_kv.tokens", "MEM101", turned.fixes), ("batch4.wait", "LAT307", ahead.fixes),
         ("digits.thread_rows", "MEM103", own_rows.fixes), ("fp8_quant.strided", "MEM102", blocked.fixes),
         ("manhattan.one", "MEM112", crossed.fixes),
-    ],
+    ], 3),
 )  # fmt: skip
 def test_better_versions_that_were_not_captured_are_not_told_the_same(
     case: str, rule: str, maker: Callable[[Asked], list[Fix]], tmp_path: Path

@@ -15,6 +15,7 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import play
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text, kernel_text
+from tests.support import thorough
 from tests.support.with_sources import changes, diagnosed
 from tools.fixes_built import lines_of, pasted, source_of
 from tools.fixes_pairs import facts, setting
@@ -192,6 +193,7 @@ def test_templates_whose_instances_make_something_else(was: str, becomes: str) -
     assert fragments._same(one, text, names, fragments._Instance({"TM": 4, "TN": 2}, (16, 32))) == 0
 
 
+@thorough.only
 def test_instances_with_more_results() -> None:
     (fix,) = changes("steps.one", "MEM112")
     assert fix.code == "steps<4><<<dim3(16, 16), 256>>>(..., part * 4);"

@@ -27,7 +27,7 @@ from kscope.fleet.sources import Source, find
 from kscope.fleet.store import Dataset
 from kscope.model.errors import KscopeError
 from tests.parsers.timeline.test_nsys_parquet import folder_of
-from tests.support import patches, reports, traces
+from tests.support import patches, reports, thorough, traces
 
 GOOD, BAD = 12, 2
 BATCH = 3
@@ -99,6 +99,7 @@ def test_nothing_is_ingested_twice(fleet: Path, whole: Path, tmp_path: Path) -> 
     assert len(rows(data, "SELECT * FROM kernels")) == GOOD
 
 
+@thorough.only
 def test_processes_find_the_same(fleet: Path, whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingesting, "BATCH", BATCH)
     put([str(fleet)], tmp_path / "data", lambda tasks: mapping.by_processes(tasks, 2))
@@ -162,6 +163,7 @@ class Deadly:
         return look(source)
 
 
+@thorough.only
 def test_a_process_that_dies_is_made_up_for(fleet: Path, tmp_path: Path) -> None:
     some = [str(fleet / "date=2026-06-01"), str(fleet / "date=2026-06-02")]
     alone, mark = tmp_path / "alone", tmp_path / "mark"

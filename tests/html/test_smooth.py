@@ -18,7 +18,7 @@ import pytest
 from kscope.model.contract.detail import Detail
 from kscope.reports import Options, render
 from tests.html.conftest import page_of
-from tests.support import large, traces
+from tests.support import large, thorough, traces
 from tests.support.browser import Visit
 from tests.support.reports import fixture
 
@@ -73,6 +73,7 @@ def test_ten_thousand_instructions(browser: Any, visit: Callable[..., Visit], tm
     assert page.locator(".sass .virtual").evaluate("e => e.scrollTop") > 10_000, "it did scroll"
 
 
+@thorough.only
 @pytest.mark.slow
 def test_two_hundred_thousand_events(browser: Any, visit: Callable[..., Visit], tmp_path: Path) -> None:
     analysis, detail, _ = page_of(traces.path("train_step"))

@@ -15,7 +15,7 @@ import pytest
 from kscope.model.contract.detail import Detail
 from kscope.reports import Options, render
 from tests.html.conftest import page_of
-from tests.support import large, reports, sass, traces
+from tests.support import large, reports, sass, thorough, traces
 from tests.support.browser import Visit
 from tests.support.reports import fixture
 
@@ -239,6 +239,7 @@ SCROLL = """async () => {
 }"""
 
 
+@thorough.only
 def test_ten_thousand_instructions_scroll(visit: Callable[..., Visit], tmp_path: Path) -> None:
     """A screenful of new rows costs a frame no more in a long listing than in a short one. A ratio, because the
     machine may be busy: 400 and 10,000 instructions are scrolled in one run."""

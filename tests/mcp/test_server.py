@@ -314,6 +314,7 @@ def test_a_hundred_calls_at_once(session: Session) -> None:
     assert session.ask("explain", code="MEM103")["code"] == "MEM103"
 
 
+@thorough.only
 def test_a_large_report_stays_within_its_caps(folder: Path, report: Callable[[str], Path]) -> None:
     """Forty kernels, and one page of them."""
     cases = ("bank_conflict.slow", "exp_chain.base", "launch_bound.tiny", "spill.fast")

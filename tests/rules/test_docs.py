@@ -172,7 +172,7 @@ def test_lookup(code: str) -> None:
 SHOWN = [c for c, r in BY_CODE.items() if "(capture " in sections(r).get(EXCERPTS, "")]
 
 
-@pytest.mark.parametrize("code", some(SHOWN, 16))
+@pytest.mark.parametrize("code", some(SHOWN, 9))
 def test_excerpts_are_captured_code(code: str, kernel: Callable[[str], Kernel]) -> None:
     """Each line of SASS on the page stands in the capture that it names, in that order."""
     section = sections(BY_CODE[code])[EXCERPTS] + "\n"

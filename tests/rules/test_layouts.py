@@ -9,9 +9,9 @@ from typing import cast
 import msgspec
 import pytest
 
-from kscope.features.facts import Facts
+from kscope.features.facts import SECTORS, Facts
 from kscope.model.contract.analysis import Finding
-from kscope.rules._shared.layouts import FIX, MOVED, PRODUCT, ROW, SWAPPED, kind_of, rows_of
+from kscope.rules._shared.layouts import FIX, MOVED, PIECE, PRODUCT, ROW, SWAPPED, kind_of, rows_of
 from kscope.rules.registry import rule
 from tests.support import labels
 
@@ -54,7 +54,7 @@ def test_where_device_memory_is_full_staging_saves_nothing(
         units = {**known.counters.units, "dram": unit}
         asked = cast(Facts, SimpleNamespace(counters=SimpleNamespace(units=units)))
         assert unit.load == pytest.approx(load)
-        assert kind_of(asked, {"dram_bytes": kept}, "", indirect=False) == expected
+        assert kind_of(asked, [], {"dram_bytes": kept}, "", None) == expected
 
 
 @pytest.mark.parametrize("case", ["bank_conflict.slow", "gemm_f32.reg2d"])
@@ -62,6 +62,18 @@ def test_a_conflict_of_rows_is_padded_one_of_pieces_is_not(case: str, facts: Cal
     """A column of a 32-wide tile wants a pad; two vectors of a lane side by side want to lie a warp apart."""
     finding = found("MEM103", facts(case))
     assert finding.fix.startswith("pad the row" if case == "bank_conflict.slow" else "neighbouring lanes on")
+
+
+def test_a_lane_that_takes_its_element_in_pieces_leaves_them_to_its_neighbours(facts: Callable[[str], Facts]) -> None:
+    known = facts("l2_rows.picked")
+    code, sectors = known.code, known.code.column(SECTORS)
+    loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    pieces = known.profile.halves(loads)
+    others = [i for i in loads if i not in pieces]
+    assert len(pieces) == 8 and others and {code.classes[i].bytes for i in pieces} == {16}
+    assert kind_of(known, sectors, {}, "", pieces) == PIECE
+    assert kind_of(known, sectors, {}, "", others) == "indirect"
+    assert not facts("particles.aos").profile.halves(range(len(facts("particles.aos").code)))
 
 
 def test_a_warp_a_row_fills_an_empty_device_and_says_what_the_other_way_brings(facts: Callable[[str], Facts]) -> None:

@@ -18,6 +18,7 @@ from tests.support import captures, reports
 from tests.support.edit import made, without_columns, without_metrics
 from tests.support.labels import CAPTURED, LABELS, REMAINS, UNNAMED
 from tests.support.sass import functions
+from tests.support.thorough import some
 
 COMPILED = {"ASY505"}  # a race that no capture shows: test_proxy_fence_on_a_profile uses compiled code
 def unsourced(case: str) -> bool:
@@ -476,7 +477,7 @@ def says_what_to_collect(outcome: object) -> bool:
     return (isinstance(outcome, Missing) or faint) and re.search(r"--(section|set) \w", outcome.why) is not None
 
 
-@pytest.mark.parametrize("what", PARTS)
+@pytest.mark.parametrize("what", some([*PARTS], 8))
 def test_missing_part(what: str, kernel: Callable[[str], Kernel]) -> None:
     """No rule raises, whatever is not there, and one that gives up says what to collect."""
     for case in VARIED:
@@ -486,7 +487,7 @@ def test_missing_part(what: str, kernel: Callable[[str], Kernel]) -> None:
             assert isinstance(outcome, (Finding, Passed)) or says_what_to_collect(outcome), (code, case, outcome)
 
 
-@pytest.mark.parametrize("code", BY_CODE)
+@pytest.mark.parametrize("code", some([*BY_CODE], 24))
 def test_not_applicable(code: str, kernel: Callable[[str], Kernel]) -> None:
     """Each declared need, taken away from a capture on which the rule has something to say."""
     on = CASES.get(code, On((), ("tensor_loop.wgmma",)))

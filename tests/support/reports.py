@@ -93,7 +93,7 @@ def cases() -> tuple[str, ...]:
     return tuple(case for case in every_case() if case != SEVERAL)
 
 
-STRATUM = 10
+STRATUM = 16
 """Captures of a stratum, of which one more is chosen each."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kscope.worklog.store import Worklog
+from tests.support import thorough
 from tests.support.thorough import often
 from tests.worklog.samples import entry
 
@@ -105,6 +106,7 @@ def test_writers_that_are_killed(tmp_path: Path) -> None:
     assert kill_writers(tmp_path, 40, seed=17) >= 20
 
 
+@thorough.only
 @pytest.mark.slow
 def test_writers_that_are_killed_again_and_again(tmp_path: Path) -> None:
     kills = often(200, 60)

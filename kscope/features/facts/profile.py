@@ -94,6 +94,10 @@ class ProfileFacts:
         """Those of the accesses that touch about a sector for every active lane."""
         return coalescing.apart(self._code, members, sectors)
 
+    def halves(self, members: Iterable[int]) -> list[int]:
+        """Those of the loads that take 16 bytes of an element, and the next one its next 16."""
+        return coalescing.halves(self._code, members)
+
     @cached_property
     def alike(self) -> tuple[list[int], list[int]]:
         """What all threads compute alike: (float arithmetic, all arithmetic and loads)."""

@@ -8,6 +8,7 @@ from kscope.features.profile.code import Code
 from kscope.features.profile.excess import POSTED, SECTORS
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.slices import address_origins, gathers
+from kscope.model.operand import memory_operand
 
 APART = 0.7  # sectors over lanes from which every lane is somewhere else
 WIDE = 16  # bytes a lane of the widest load that all chips have
@@ -65,6 +66,21 @@ def apart(code: Code, members: Iterable[int], sectors: Column) -> list[int]:
         if sectors[i] > APART * lanes * runs:
             out.append(i)
     return out
+
+
+def halves(code: Code, members: Iterable[int]) -> list[int]:
+    """Those of the loads that take 16 bytes of an element whose next 16 another one takes at the same address: each
+    request has half of the sectors' bytes."""
+    found: dict[tuple[object, ...], dict[int, int]] = {}
+    for i in members:
+        address = memory_operand(code[i].operands) if code.classes[i].access == "load" else None
+        if address is not None and code.classes[i].bytes == WIDE:
+            came = tuple(code.defuse.producers(i, base.register) for base in address.bases)
+            found.setdefault((address.bases, came), {})[address.value] = i
+    return [
+        i for at in found.values() for offset, i in at.items()
+        if not at.keys().isdisjoint((offset - WIDE, offset + WIDE))
+    ]  # fmt: skip
 
 
 def strewn(code: Code, served: float) -> float:

@@ -15,6 +15,7 @@ import pytest
 
 from kscope.model.contract.analysis import Analysis, from_json, json_schema
 from tests.cli.running import CONFLICTS, TRIAD, kscope, on_terminal
+from tests.support import thorough
 from tests.support.reports import fixture
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
@@ -176,6 +177,7 @@ def test_one_bad_input_beside_a_good_one_is_named_and_not_fatal(tmp_path: Path) 
     assert "bad.ncu-rep" in "".join(done.stdout.split())
 
 
+@thorough.only
 def test_progress_only_on_a_terminal_and_only_where_there_is_much() -> None:
     many = [fixture(name).parent for name in ("spill.fast", "sgemm.naive", "sgemm.tiled", "spill.slow", "atomics.fast")]
     assert on_terminal("analyze", CONFLICTS, stream="stderr") == ""

@@ -21,7 +21,7 @@ from kscope.parsers.files import forked
 from kscope.parsers.ncu import turns
 from kscope.parsers.ncu.turns import Turns
 from kscope.reports import Options, render
-from tests.support import reports
+from tests.support import reports, thorough
 from tests.support.thorough import some
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forks")
@@ -47,7 +47,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("jobs", [3, 6])
+@pytest.mark.parametrize("jobs", some([3, 6], 1))
 def test_a_large_report_by_several(large: Path, jobs: int) -> None:
     shared = turns.turns(str(large), jobs)
     assert shared is not None and sorted(i for group in shared.groups for i in group) == list(range(len(CASES)))
@@ -112,6 +112,7 @@ def slowly(*args):  # type: ignore[no-untyped-def]
     return kernel_reports.analyze_report(*args)
 
 
+@thorough.only
 def test_what_always_kills_is_left_out(large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a helper; a parent that dies has always died."""
     monkeypatch.setattr(kernel_reports, "analyze_kernel", killed(tmp_path / "once", victim=1))
@@ -134,6 +135,7 @@ def parent_last(take):  # type: ignore[no-untyped-def]
     return later
 
 
+@thorough.only
 def test_progress_counts_all(large: Path, folder: Path) -> None:
     said: list[tuple[str, int, int | None]] = []
     analyze_paths([large], jobs=3, progress=lambda *a: said.append(a))

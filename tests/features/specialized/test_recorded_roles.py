@@ -49,7 +49,7 @@ def test_by_hand() -> None:
     assert unit is not None and (unit.busy, unit.fill, unit.drain) == pytest.approx((40, 30, 10))
 
 
-@pytest.mark.parametrize("case", some(TRACED, 12))
+@pytest.mark.parametrize("case", some(TRACED, 7))
 def test_the_parts_are_the_whole(case: str) -> None:
     for r in roles(trace(case)):
         parts = [r.priming, r.issued, r.exposed, r.drain, *([r.covered] if r.covered else [])]

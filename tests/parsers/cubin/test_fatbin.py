@@ -14,6 +14,7 @@ from kscope.parsers import toolchain
 from kscope.parsers.cubin import fatbin
 from kscope.parsers.cubin.programs import read_programs
 from tests.cli.running import kscope
+from tests.support import thorough
 from tests.support.sass import SOURCES as FOLDER
 
 LIBRARIES = ("libtwins.a", "libtwins.so")
@@ -83,6 +84,7 @@ def test_a_magic_number_in_other_bytes_is_no_fatbin(tmp_path: Path) -> None:
         assert [size for _, size in fatbin._fatbins(file)] == [5560, 5560]
 
 
+@thorough.only
 @pytest.mark.slow
 def test_linked_code_and_the_objects_it_was_linked_of(tmp_path: Path) -> None:
     """An executable keeps unlinked objects beside the linked image: those are not shown, whatever they are called."""

@@ -29,8 +29,8 @@ from tests.support.thorough import some
 
 CUBINS = sorted(FOLDER.glob("*.cubin.xz"))
 LINKED = [path for path in CUBINS if not path.name.startswith("separate.")]
-each_cubin = pytest.mark.parametrize("path", some(CUBINS, 12), ids=lambda path: path.name.removesuffix(".cubin.xz"))
-each_linked = pytest.mark.parametrize("path", some(LINKED, 12), ids=lambda path: path.name.removesuffix(".cubin.xz"))
+each_cubin = pytest.mark.parametrize("path", some(CUBINS, 7), ids=lambda path: path.name.removesuffix(".cubin.xz"))
+each_linked = pytest.mark.parametrize("path", some(LINKED, 7), ids=lambda path: path.name.removesuffix(".cubin.xz"))
 
 
 @cache

@@ -16,7 +16,7 @@ from kscope.parsers.files import cachefiles, ncu_images
 from kscope.parsers.ncu import sass_cache, worker
 from kscope.parsers.ncu.kernels import read_kernels, to_kernel
 from tests.cli.running import kscope, python
-from tests.support import reports
+from tests.support import reports, thorough
 from tests.support.thorough import often, some
 
 CASE = "bank_conflict.slow"
@@ -365,6 +365,7 @@ def test_what_killed_processes_left_goes(folder: Path) -> None:
     assert files(folder) == [other, new]
 
 
+@thorough.only
 def test_a_cold_cache_and_many_processes(report: Callable[[str], Path], folder: Path) -> None:
     """Many at once: all say the same, one whole entry, nothing else."""
     command = [sys.executable, "-m", "kscope", "analyze", str(report(CASE)), "--format", "json"]
