@@ -9,10 +9,12 @@ from typing import cast
 import msgspec
 import pytest
 
-from kscope.features.facts import SECTORS, Facts
+from kscope.features.facts import Facts, Listing
+from kscope.features.profile.coalescing import halves
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.layouts import FIX, MOVED, PIECE, PRODUCT, ROW, SWAPPED, kind_of, rows_of
 from kscope.rules.registry import rule
+from tests.features.listings import program
 from tests.support import labels
 
 
@@ -64,16 +66,34 @@ def test_a_conflict_of_rows_is_padded_one_of_pieces_is_not(case: str, facts: Cal
     assert finding.fix.startswith("pad the row" if case == "bank_conflict.slow" else "neighbouring lanes on")
 
 
-def test_a_lane_that_takes_its_element_in_pieces_leaves_them_to_its_neighbours(facts: Callable[[str], Facts]) -> None:
+PIECES = """
+IMAD.WIDE R4, R3, 0x20, R6
+LDG.E.128 R8, [R4.64]
+LDG.E.128 R12, [R4.64+0x10]
+LDG.E.128 R16, [R4.64+0x40]
+{use}
+STG.E.128 [R20.64], R8
+STG.E.128 [R20.64+0x10], R12
+STG.E.128 [R20.64+0x20], R16
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("use", "pieces"), [("NOP", [1, 2]), ("FADD R24, R8, R12", []), ("STG.E [R12.64], R8", []), ("MOV R4, R8", [])]
+)
+def test_pieces_of_an_element_that_is_only_copied_are_for_neighbouring_lanes(use: str, pieces: list[int]) -> None:
+    """Of 32 bytes, none that lie apart; a lane that computes with its element, or follows it, needs it whole."""
+    assert halves(Listing(program(PIECES.format(use=use)), "test"), range(4)) == pieces
+
+
+def test_gathers_are_told_of_pieces_where_these_have_a_quarter_of_the_sectors(
+    facts: Callable[[str], Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
     known = facts("l2_rows.picked")
-    code, sectors = known.code, known.code.column(SECTORS)
-    loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
-    pieces = known.profile.halves(loads)
-    others = [i for i in loads if i not in pieces]
-    assert len(pieces) == 8 and others and {code.classes[i].bytes for i in pieces} == {16}
-    assert kind_of(known, sectors, {}, "", pieces) == PIECE
-    assert kind_of(known, sectors, {}, "", others) == "indirect"
-    assert not facts("particles.aos").profile.halves(range(len(facts("particles.aos").code)))
+    monkeypatch.setattr(type(known.profile), "halves", lambda self, members: [i for i in members if i < 2])
+    assert kind_of(known, [1.0, 0.0, 3.0], {}, "", [0, 1, 2]) == "indirect"
+    assert kind_of(known, [1.1, 0.0, 3.0], {}, "", [0, 1, 2]) == PIECE
 
 
 def test_a_warp_a_row_fills_an_empty_device_and_says_what_the_other_way_brings(facts: Callable[[str], Facts]) -> None:

@@ -92,8 +92,6 @@ def test_rows_of_their_own_lead_where_joining_brings_no_more(own: float | None, 
     assert [r.step for r in lead.remedies] == ([] if own is None else [FIX[ROW] if first == PIECES else PIECES])
 
 
-
-
 def test_rows_of_which_a_lane_would_have_two_elements_stay_with_their_lanes(facts: Known) -> None:
     """Measured on a public kernel with rows of 16: 1.97x, shared 0.63x."""
     estimate = found("GRD405", facts("taper.one")).estimate

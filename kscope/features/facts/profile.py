@@ -31,7 +31,7 @@ class ProfileFacts:
 
     def __init__(self, code: Code) -> None:
         self._code = code
-        self._items: tuple[Items | None] | None = None
+        self._items: dict[tuple[object, ...], Items | None] = {}
 
     @property
     def blame(self) -> Blame:
@@ -95,7 +95,7 @@ class ProfileFacts:
         return coalescing.apart(self._code, members, sectors)
 
     def halves(self, members: Iterable[int]) -> list[int]:
-        """Those of the loads that take 16 bytes of an element, and the next one its next 16."""
+        """Those of the loads that take 16 bytes of an element, another one its next 16, and that are only stored."""
         return coalescing.halves(self._code, members)
 
     @cached_property
@@ -136,9 +136,9 @@ class ProfileFacts:
     def items(self, block: tuple[int, ...], warps: int, walk: Walk) -> Items | None:
         """The items that blocks deal out to their threads; block: its shape, warps: of the launch, walk:
         `facts.estimate.latency_floor.walk`. None where threads have other work."""
-        if self._items is None:
-            self._items = (block_items.items(self._code, block, warps, walk),)
-        return self._items[0]
+        if (block, warps) not in self._items:
+            self._items[block, warps] = block_items.items(self._code, block, warps, walk)
+        return self._items[block, warps]
 
     def items_left(self, work: Items, threads: int, *, joined: bool = True, wide: float = 1.0) -> dict[Demand, float]:
         """Factors on the demands inside the SM with so many threads an item."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kscope.features.profile.code import Code
 from kscope.features.profile.excess import POSTED, SECTORS
 from kscope.features.sass.columns import Column, total
+from kscope.features.sass.listing import Listing
 from kscope.features.sass.slices import address_origins, gathers
 from kscope.model.operand import memory_operand
 
@@ -68,19 +69,27 @@ def apart(code: Code, members: Iterable[int], sectors: Column) -> list[int]:
     return out
 
 
-def halves(code: Code, members: Iterable[int]) -> list[int]:
-    """Those of the loads that take 16 bytes of an element whose next 16 another one takes at the same address: each
-    request has half of the sectors' bytes."""
+def halves(code: Listing, members: Iterable[int]) -> list[int]:
+    """Those of the loads that take 16 bytes of an element whose next 16 another one takes at the same address, and are
+    stored as they came: each request has half of the sectors' bytes, and no lane needs the whole element."""
     found: dict[tuple[object, ...], dict[int, int]] = {}
     for i in members:
         address = memory_operand(code[i].operands) if code.classes[i].access == "load" else None
-        if address is not None and code.classes[i].bytes == WIDE:
+        if address is not None and code.classes[i].bytes == WIDE and _stored(code, i):
             came = tuple(code.defuse.producers(i, base.register) for base in address.bases)
             found.setdefault((address.bases, came), {})[address.value] = i
     return [
         i for at in found.values() for offset, i in at.items()
         if not at.keys().isdisjoint((offset - WIDE, offset + WIDE))
     ]  # fmt: skip
+
+
+def _stored(code: Listing, load: int) -> bool:
+    """Whether what it loads goes to stores alone, and is no address of theirs."""
+    users = code.defuse.consumers(load)
+    addresses = [memory_operand(code[u].operands) for u in users if code.classes[u].access == "store"]
+    based = {base.register for address in addresses if address is not None for base in address.bases}
+    return 0 < len(users) == len(addresses) and based.isdisjoint(code[load].defs)
 
 
 def strewn(code: Code, served: float) -> float:

@@ -27,7 +27,7 @@ FIX = {
         "the kernel it costs more than it saves); make each element as wide as its sector"
     ),
     PIECE: (
-        "the addresses are loaded data, and a lane takes its element in pieces of 16 bytes: let neighbouring lanes "
+        "the addresses are loaded data, and a lane copies its element in pieces of 16 bytes: let neighbouring lanes "
         "take the pieces of one element (two lanes 32 bytes), so that a request has whole sectors"
     ),
     ROW: "one warp (long rows: one block) a row, lanes along it, partial results combined by shuffles",
