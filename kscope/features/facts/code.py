@@ -141,6 +141,13 @@ class LaneFacts:
         return merges(self._code, self._block)
 
     @cached_property
+    def alternating(self) -> list[Merge]:
+        """The same, and those that alternate with stores of what they bring: one if these lie elsewhere."""
+        from kscope.features.lanes.vectorizable import merges
+
+        return merges(self._code, self._block, crossing=True)
+
+    @cached_property
     def threes(self) -> list[Merge]:
         """Groups of three adjacent accesses that would be one if their structure had a fourth piece."""
         from kscope.features.lanes.vectorizable import threes

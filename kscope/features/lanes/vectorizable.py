@@ -1,9 +1,10 @@
 """Neighbouring global accesses that one wider instruction could do: proven from the code.
 
 Same base: the same address registers, not redefined in between. Same lanes: the same guard. No alias: nothing between
-the accesses could see or change the bytes that move. Alignment: the addresses of all lanes are computed under invented
-launch values (`features.lanes`): a stride of 4 bytes a lane can never be merged, a run-time stride only if it is a
-multiple.
+the accesses could see or change the bytes that move; with `crossing`, but for stores of what these very accesses bring
+(`o[0] = f(x[0]); o[1] = f(x[1])`): a compiler must keep their order, a programmer knows whether o overlaps x.
+Alignment: the addresses of all lanes are computed under invented launch values (`features.lanes`): a stride of 4 bytes
+a lane can never be merged, a run-time stride only if it is a multiple.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from kscope.features.lanes.values import Lanes, block_shapes
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.isa.abi import abi
 from kscope.model.operand import Base, memory_operand
+from kscope.model.program import Instruction
 
 SEEDS = (1, 2, 3, 4, 5, 6)
+ELSEWHERE = ", and what is stored lies elsewhere than what is loaded (__restrict__)"
 _ORDERED = frozenset({"STRONG", "VOLATILE", "MMIO"})  # .SYS alone is what every access of sm_75 says
 
 
@@ -29,24 +32,27 @@ _Key = tuple[str, tuple[Base, ...], int, int | None, bool]
 class Merge(Struct, frozen=True):
     """Accesses that would be one. `members`: instruction indices in address order of the data; `bytes`: a lane's
     bytes of the merged access; `sure`: aligned whatever the launch values are, if the pointer itself is aligned;
-    otherwise `condition` names what must hold too."""
+    otherwise `condition` names what must hold too. `crossing`: only if what is stored lies elsewhere than what is
+    loaded, which the condition says as well."""
 
     members: tuple[int, ...]
     bytes: int
     sure: bool
     condition: str
+    crossing: bool = False
 
 
 class _Access(Struct, frozen=True):
     index: int
     offset: int
     width: int
+    crossing: bool = False
 
 
-def merges(code: Listing, block: Sequence[int] | None = None) -> list[Merge]:
+def merges(code: Listing, block: Sequence[int] | None = None, *, crossing: bool = False) -> list[Merge]:
     """Groups of two or more global loads, or stores, that one wider access could replace."""
     widest = abi(code.program.sm).widest_access
-    runs = [run for run in _neighbours(code.structure, widest) if code.executed[run[0].index] > 0]
+    runs = [run for run in _neighbours(code.structure, widest, crossing) if code.executed[run[0].index] > 0]
     if not runs:
         return []
     shape = block_shapes(code, block)[0]
@@ -57,7 +63,7 @@ def threes(code: Listing) -> list[Merge]:
     """Loads, or stores, of three adjacent pieces (the bytes of a colour, the floats of a point): one access as soon as
     the structure has a fourth."""
     widest = abi(code.program.sm).widest_access
-    runs = _neighbours(code.structure, widest)
+    runs = _neighbours(code.structure, widest, False)
     return [
         Merge(tuple(a.index for a in run), wide, True, f"the structure is padded to {wide} bytes")
         for run in runs
@@ -66,19 +72,24 @@ def threes(code: Listing) -> list[Merge]:
 
 
 @once_per_code
-def _neighbours(code: Structure, widest: int) -> list[list[_Access]]:
-    return [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest)]
+def _neighbours(code: Structure, widest: int, crossing: bool) -> list[list[_Access]]:
+    return [run for b in code.cfg.blocks for run in _runs(code, b.start, b.end, widest, crossing)]
 
 
-def _runs(code: Structure, start: int, end: int, widest: int) -> list[list[_Access]]:
+def _runs(code: Structure, start: int, end: int, widest: int, crossing: bool) -> list[list[_Access]]:
     """Maximal groups at adjacent offsets of one base within a block, with nothing between that forbids merging."""
     done: list[list[_Access]] = []
     open_: dict[_Key, list[_Access]] = {}
+    brought = _Brought() if crossing else None
+    crossed = set[_Key]()
     for i in range(start, end):
         ins, op = code[i], code.classes[i]
         key = _key(code, i, widest)
         if op.access in ("load", "store", "atomic", "reduction", "async_copy") and op.space in ("global", "generic"):
-            for other in [k for k in open_ if k != key and _forbids(code, i, key, k)]:
+            others = [k for k in open_ if k != key and _forbids(code, i, key, k)]
+            passed = [k for k in others if brought is not None and brought.passes(ins, key, k)]
+            crossed |= {*passed, key} if passed and key is not None else set()
+            for other in set(others).difference(passed):
                 done.append(open_.pop(other))
         elif op.kind & {"barrier", "fence", "call", "mbarrier"}:
             done += open_.values()
@@ -86,11 +97,45 @@ def _runs(code: Structure, start: int, end: int, widest: int) -> list[list[_Acce
         if key is not None:
             address = memory_operand(ins.operands)
             assert address is not None
-            open_.setdefault(key, []).append(_Access(i, address.value, op.bytes))
+            open_.setdefault(key, []).append(_Access(i, address.value, op.bytes, key in crossed))
+        if brought is not None:
+            brought.take(ins, key)
         for other in [k for k in open_ if not _registers(k[1]).isdisjoint(ins.defs)]:
             done.append(open_.pop(other))
+            crossed.discard(other)
     done += open_.values()
     return [run for found in done for run in _adjacent(found)]
+
+
+class _Brought:
+    """Which loads of a block the values in registers, and what was stored, come from."""
+
+    def __init__(self) -> None:
+        self._values = dict[int, set[_Key]]()
+        self._stored = dict[_Key, set[_Key]]()
+
+    def take(self, ins: Instruction, key: _Key | None) -> None:
+        """After the instruction, whose key this is."""
+        if key is not None and key[0] == "store":
+            self._stored.setdefault(key, set()).update(self._of(ins, key))
+        come = {key} if key is not None and key[0] == "load" else self._of(ins, None)
+        for r in ins.defs:
+            self._values[r] = come
+
+    def passes(self, ins: Instruction, key: _Key | None, other: _Key) -> bool:
+        """Whether the access only alternates with the others of group `other`: a store of what they bring, a load of
+        what they store, or a store of the same."""
+        if key is None:
+            return False
+        if key[0] == "store":
+            come = self._of(ins, key)
+            return other in come if other[0] == "load" else bool(come & self._stored.get(other, set()))
+        return other[0] == "store" and key in self._stored.get(other, set())
+
+    def _of(self, ins: Instruction, key: _Key | None) -> set[_Key]:
+        """key: of a store, whose address does not count."""
+        address = _registers(key[1]) if key is not None else set()
+        return set().union(*(self._values.get(r, set()) for r in ins.uses if r not in address))
 
 
 def _key(code: Structure, i: int, widest: int) -> _Key | None:
@@ -144,7 +189,9 @@ def _aligned(code: Listing, run: list[_Access], widest: int, shape: tuple[int, i
             )
             used = {a.index for piece in pieces for a in piece}
             rest = [a for a in run if a.index not in used]
-            out = [Merge(tuple(a.index for a in piece), target, sure, condition) for piece in pieces]
+            crossing = any(a.crossing for a in run)
+            condition += ELSEWHERE if crossing else ""
+            out = [Merge(tuple(a.index for a in piece), target, sure, condition, crossing) for piece in pieces]
             return out + [m for part in _adjacent(rest) for m in _aligned(code, part, target // 2, shape)]
     return []
 

@@ -37,13 +37,19 @@ def own_records(facts: Facts, code: Code) -> dict[int, int]:
 
 
 def apart(facts: Facts, code: Code, groups: Iterable[Merge]) -> dict[int, int]:
-    """Members of groups whose lanes stay a record apart however wide they are, with the bytes of a record."""
+    """Members of groups whose lanes stay a record apart however wide they are, with the bytes of a record; an element
+    that is copied piece by piece, from wherever it lies, is one."""
     known = own_records(facts, code)
     return {
-        i: known[i] for g in groups if known.keys() >= set(g.members)
-        and not facts.profile.compact_together(g.members, g.bytes)
+        i: known.get(i, g.bytes) for g in groups if known.keys() >= set(g.members) or copied(g)
+        if not facts.profile.compact_together(g.members, g.bytes)
         for i in g.members
     }  # fmt: skip
+
+
+def copied(group: Merge) -> bool:
+    """Pieces of an element whose size a launch value sets, each of which is stored before the next is loaded."""
+    return group.crossing and not group.sure
 
 
 def widest(groups: Sequence[Merge], records: Mapping[int, int]) -> int:

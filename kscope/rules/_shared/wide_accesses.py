@@ -10,7 +10,7 @@ from kscope.model.operand import PREDICATE_BASE
 from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import makes_one
 from kscope.rules._shared.data_reuse import wasteful
-from kscope.rules._shared.own_records import own_records
+from kscope.rules._shared.own_records import copied, own_records
 
 if TYPE_CHECKING:
     from kscope.features.facts import Merge
@@ -24,13 +24,13 @@ def candidates(facts: Facts, code: Code) -> tuple[list[Merge], list[int]]:
     # Operands that a product reads again and again want a tile (MEM112); wider loads of them are that tile.
     tiled = {i for loop in wasteful(facts, code) if loop.both for i in loop.loads}
     # Where lanes are apart, their rows or columns are the fault (MEM101), not the width of an access; but for records.
-    possible = [g for g in facts.lanes.mergeable if g.sure and tiled.isdisjoint(g.members)]
+    possible = [g for g in _alternating(facts) if tiled.isdisjoint(g.members)]
     groups = [
         g for g in possible
         if all(map(facts.profile.compact, g.members)) or facts.profile.compact_together(g.members, g.bytes)
     ]  # fmt: skip
     records = own_records(facts, code)
-    groups += [g for g in possible if g not in groups and records.keys() >= set(g.members)]
+    groups += [g for g in possible if g not in groups and (records.keys() >= set(g.members) or copied(g))]
     groups += padded(facts, {i for g in groups for i in g.members} | tiled)
     grouped = {i for g in groups for i in g.members}
     spoken_for = grouped | tiled | fed(facts, code)
@@ -64,10 +64,25 @@ def pieces(facts: Facts, code: Code) -> set[int]:
     """Accesses that touch sectors which others of their lane touch again: a structure that is read a few bytes at a
     time, though lanes lie side by side and one access would do; or that start off a sector, side by side as well."""
     return set(askew(facts, code)) | {
-        i for g in [*facts.lanes.mergeable, *facts.lanes.threes]
-        if g.sure and facts.profile.compact_together(g.members, g.bytes)
+        i for g in [*_alternating(facts), *facts.lanes.threes]
+        if copied(g) or facts.profile.compact_together(g.members, g.bytes)
         for i in g.members if not facts.profile.compact(i)
     }  # fmt: skip
+
+
+def _alternating(facts: Facts) -> list[Merge]:
+    """Groups that are aligned whatever the launch values are, or whose lanes lie a group apart in this launch: elements
+    of so many bytes that a loop copies piece by piece, on the one side picked from anywhere."""
+    dense = [g for g in facts.lanes.alternating if not g.sure and _elements(facts, g)]
+    sizes = {(g.bytes, len(g.members)) for g in dense if copied(g)}
+    dense += [g for g in facts.lanes.alternating if copied(g) and (g.bytes, len(g.members)) in sizes and g not in dense]
+    return [g for g in facts.lanes.alternating if g.sure or g in dense]
+
+
+def _elements(facts: Facts, group: Merge) -> bool:
+    return not all(map(facts.profile.compact, group.members)) and facts.profile.compact_together(
+        group.members, group.bytes
+    )
 
 
 def streams(code: Code, accesses: float) -> bool:

@@ -2,12 +2,11 @@
 
 ## What it does
 
-Finds global loads and stores of 1, 2, 4 or 8 bytes a lane on contiguous data, and groups of loads or stores whose
-addresses are the same register plus adjacent offsets (def-use: the base is not redefined between them, no store or
-barrier between), so that one wider instruction could do their work: aligned whatever the launch values are, and with
-lanes side by side or at one address, be it only all pieces together. Three adjacent pieces of a structure (the bytes of
-a colour) count as well: a fourth makes one access of them. Lanes that are further apart are MEM101's, but records that
-each thread reads whole, word by word, are named here too.
+Finds global loads and stores of 1, 2, 4 or 8 bytes a lane on contiguous data, and groups at adjacent offsets of one
+register that one wider instruction could replace (def-use: no other base, barrier or store between them but of what
+they bring), aligned whatever the launch values are, lanes side by side or at one address, be it only all pieces
+together. Three pieces of a structure (a colour) count as well: a fourth makes one access of them. Lanes further apart
+are MEM101's, but records that a thread reads, or elements that it copies, word by word are named here too.
 
 Where a block walks rows that start anywhere (odd lengths), its lanes lie side by side though no base is aligned: a head
 of single elements makes wide accesses possible.
@@ -66,8 +65,7 @@ After (capture narrow_loads.fast):
 Rows that start anywhere must be longer than what head and tail take; arrays that are read together must be off by the
 same number of elements. Elsewhere the base must be 16-byte aligned and the length a multiple (or a scalar tail
 handled). More bytes a thread means more registers and fewer threads: small problems may empty SMs. One access a thread
-gains by fewer waves, and by what a thread does once, unless its loads stand apart or take 16 bytes each (0.55x, 0.70x).
-Loads that all lanes make of one address: the finding names shared and constant memory.
+gains by fewer waves and by what it does once, unless its loads stand apart or take 16 bytes each (0.55x, 0.70x).
 
 ## Source
 
@@ -84,7 +82,7 @@ from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import coarsened
-from kscope.rules._shared.own_records import apart, fetched_again, widest
+from kscope.rules._shared.own_records import apart, copied, fetched_again, widest
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.wide_accesses import apart_stores, candidates, padded, streams, wavefronts_left
 from kscope.rules._shared.wide_waits import Left, left_in_line, waits_left
@@ -98,6 +96,7 @@ AT_ONCE = "load {} bytes at once, on a base aligned to as many: all lanes want t
 FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
 PEEL = "rows start anywhere: a head of single elements up to 16 bytes, then 16 bytes a thread, then a tail"
 RECORD = "read each record in loads of 16 bytes (its loop unrolled, records aligned); side by side brings more (MEM101)"
+ELEMENT = "copy each element of {n} bytes with one access (by a switch on its size) if copies do not overlap; or "
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 PROVEN = 0.85
@@ -120,11 +119,12 @@ def _remedies(facts: Facts, code: Code, members: list[int], *, alike: bool, empt
     return [*found, fewer] if empty else found
 
 
-def _fix(facts: Facts, first: int, *, peeled: bool, records: bool) -> str:
+def _fix(facts: Facts, first: int, groups: Sequence[Merge], *, peeled: bool, records: bool) -> str:
     if peeled or records:
         return PEEL if peeled else RECORD
     threes = {i for g in padded(facts, set()) for i in g.members}
-    return f"{PAD if first in threes else ''}{FIX}; {FATTER}"
+    elements = next((ELEMENT.format(n=g.bytes) for g in groups if first in g.members and copied(g)), "")
+    return f"{elements or PAD if elements or first in threes else ''}{FIX}; {FATTER}"
 
 
 class NarrowGlobalAccess(ProfiledRule):
@@ -153,7 +153,7 @@ class NarrowGlobalAccess(ProfiledRule):
         whole, peeled, merged = (2 * total(code.executed, sorted(part)) > before for part in (records, off, grouped))
         left = waits_left(facts, code, groups, narrow, ratio)
         scale = self._demands(facts, code, groups, members, ratio)
-        if whole:
+        if records:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
         estimate = self._relieved(facts, code, groups, members, left, scale, ratio, whole=whole)
         if self._covered(facts, code, members, fatter=left.fewer and not merged, gain=estimate.speedup):
@@ -170,7 +170,7 @@ class NarrowGlobalAccess(ProfiledRule):
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=AT_ONCE.format(wide) if alike else _fix(facts, first, peeled=peeled, records=whole),
+            fix=AT_ONCE.format(wide) if alike else _fix(facts, first, groups, peeled=peeled, records=whole),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
