@@ -24,7 +24,7 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     times = _elements(facts, code, stores)
     if times < 2:
         return None
-    element = set(facts.patterns.values_of(stores))
+    element = {*facts.patterns.values_of(stores), *_by_data(code)}
     values = _values_behind(code, [*stores, *element])
     loads = _narrow_loads(code) & values  # each leaves an instruction that takes its element out of a register
     moved = {*members, *loads}
@@ -38,6 +38,14 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     working = total(code.samples, sorted(element)) / max(1.0, total(code.samples))
     waited = code.blamed_share(code.where(lambda ins, op: op.access is not None))
     return facts.estimate.relieve(min(1.0, max(waited, 1 - working)), 1 / times, scale, latency=1 / times)
+
+
+def _by_data(code: Code) -> set[int]:
+    """What loaded data reach, though the stored value may not follow from it but by a branch: an element's own work."""
+    return {
+        i for i in code.ran(code.where(lambda ins, op: bool(ins.defs) and op.access is None))
+        if (names := code.slices.names([i])) is None or "load" in names
+    }  # fmt: skip
 
 
 def makes_one(facts: Facts, code: Code, members: Collection[int]) -> bool:

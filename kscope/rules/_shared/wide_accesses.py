@@ -16,6 +16,18 @@ if TYPE_CHECKING:
     from kscope.features.facts import Merge
 
 LANES = 32
+FATTER = "fewer, fatter threads"
+AT_ONCE = "load {} bytes at once, on a base aligned to as many: all lanes want the same ones"
+FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
+PEEL = "rows start anywhere: a head of single elements up to 16 bytes, then 16 bytes a thread, then a tail"
+RECORD = "read each record in loads of 16 bytes (its loop unrolled, records aligned); side by side brings more (MEM101)"
+ELEMENT = "copy each element of {n} bytes with one access (by a switch on its size) if copies do not overlap; or "
+FLAT = (
+    "take structures of three that are stored as arrays, neighbouring lanes 16 bytes side by side, where all three "
+    "are computed alike; or give them a fourth piece (float4). Not four a thread: stores would fill parts of sectors"
+)
+PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
+"""FLAT: four structures of three a thread took 1.5 times as long as one, flat arrays 0.9 (a public kernel)."""
 REACHED = "lts__t_sectors_srcunit_tex_op_write.sum"
 
 
@@ -83,6 +95,18 @@ def _elements(facts: Facts, group: Merge) -> bool:
     return not all(map(facts.profile.compact, group.members)) and facts.profile.compact_together(
         group.members, group.bytes
     )
+
+
+def fix(facts: Facts, code: Code, first: int, groups: Sequence[Merge], *, peeled: bool, records: bool) -> str:
+    """What to do about narrow accesses. first: the one that is waited for most; peeled: most are of rows that start
+    anywhere; records: most of records of their threads' own."""
+    if peeled or records:
+        return PEEL if peeled else RECORD
+    threes = {i: code.classes[i].access for g in padded(facts, set()) for i in g.members}
+    if "store" in threes.values():
+        return FLAT
+    elements = next((ELEMENT.format(n=g.bytes) for g in groups if first in g.members and copied(g)), "")
+    return f"{elements or PAD if elements or first in threes else ''}{FIX}; {FATTER}"
 
 
 def streams(code: Code, accesses: float) -> bool:

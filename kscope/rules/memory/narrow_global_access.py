@@ -82,22 +82,23 @@ from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import coarsened
-from kscope.rules._shared.own_records import apart, copied, fetched_again, widest
+from kscope.rules._shared.own_records import apart, fetched_again, widest
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.wide_accesses import apart_stores, candidates, padded, streams, wavefronts_left
+from kscope.rules._shared.wide_accesses import (
+    AT_ONCE,
+    FATTER,
+    apart_stores,
+    candidates,
+    fix,
+    streams,
+    wavefronts_left,
+)  # fmt: skip
 from kscope.rules._shared.wide_waits import Left, left_in_line, waits_left
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, counted, derived, percent
 
 if TYPE_CHECKING:
     from kscope.features.facts import Demand, Merge
 
-FATTER = "fewer, fatter threads"
-AT_ONCE = "load {} bytes at once, on a base aligned to as many: all lanes want the same ones"
-FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
-PEEL = "rows start anywhere: a head of single elements up to 16 bytes, then 16 bytes a thread, then a tail"
-RECORD = "read each record in loads of 16 bytes (its loop unrolled, records aligned); side by side brings more (MEM101)"
-ELEMENT = "copy each element of {n} bytes with one access (by a switch on its size) if copies do not overlap; or "
-PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 EMPTY = "{:.2g} waves: fewer threads would leave SMs empty sooner than save waits"
 PROVEN = 0.85
 STREAMED, COMPUTED = 0.4, 0.25
@@ -117,14 +118,6 @@ def _remedies(facts: Facts, code: Code, members: list[int], *, alike: bool, empt
     found = ways(facts, code, [i for i in members if code.cfg.loop_of[i] is not None]) if alike else []
     fewer = Remedy(step=FATTER, applies=False, why=EMPTY.format(facts.counters.launch.waves))
     return [*found, fewer] if empty else found
-
-
-def _fix(facts: Facts, first: int, groups: Sequence[Merge], *, peeled: bool, records: bool) -> str:
-    if peeled or records:
-        return PEEL if peeled else RECORD
-    threes = {i for g in padded(facts, set()) for i in g.members}
-    elements = next((ELEMENT.format(n=g.bytes) for g in groups if first in g.members and copied(g)), "")
-    return f"{elements or PAD if elements or first in threes else ''}{FIX}; {FATTER}"
 
 
 class NarrowGlobalAccess(ProfiledRule):
@@ -170,7 +163,7 @@ class NarrowGlobalAccess(ProfiledRule):
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=AT_ONCE.format(wide) if alike else _fix(facts, first, groups, peeled=peeled, records=whole),
+            fix=AT_ONCE.format(wide) if alike else fix(facts, code, first, groups, peeled=peeled, records=whole),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -180,7 +173,9 @@ class NarrowGlobalAccess(ProfiledRule):
             estimate=estimate,
             remedies=_remedies(facts, code, members, alike=alike, empty=left.fewer and left.path > ratio),
             pulls=["-threads"] if left.fewer or fatter else [],
-            confidence=self._sure(code, before, peeled=peeled, proven=width < 4 or merged, fatter=fatter),
+            confidence=self._sure(
+                code, before, peeled=peeled, proven=width < 4 or merged, fatter=fatter, few=share < LITTLE
+            ),
         )
 
     def _covered(self, facts: Facts, code: Code, members: list[int], *, fatter: bool, gain: float) -> bool:
@@ -190,9 +185,10 @@ class NarrowGlobalAccess(ProfiledRule):
         words = all(code.classes[i].bytes >= WORD for i in members)
         return fatter and gain < LEAST and words and code.blamed_share(members) < LITTLE and turns > COVERED
 
-    def _sure(self, code: Code, before: float, *, peeled: bool, proven: bool, fatter: bool) -> float:
+    def _sure(self, code: Code, before: float, *, peeled: bool, proven: bool, fatter: bool, few: bool) -> float:
+        """few: wait for these accesses, so that fatter threads save what each does once, if anything."""
         narrower = ONE_SURE if fatter else STREAMED if streams(code, before) else COMPUTED
-        return PEELED if peeled else PROVEN if proven else narrower
+        return PEELED if peeled else PROVEN if proven and not (fatter and few) else narrower
 
     def _relieved(
         self, facts: Facts, code: Code, groups: Sequence[Merge], members: list[int], left: Left,

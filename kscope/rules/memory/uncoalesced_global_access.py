@@ -7,9 +7,8 @@ hold the same bytes, and adds up the excess by instruction and source line.
 
 ## Why it costs time
 
-A warp's access is served sector by sector. 32 lanes in 32 sectors for 4 bytes each move 8 times the bytes through L1,
-L2 and device memory, and a round of the load/store unit each. Where none is busy, or the busy one is asked for as much
-because L1 catches the rest, a wait is as long. Random reductions queue for device memory though its bus looks idle.
+32 lanes in 32 sectors for 4 bytes each move 8 times the bytes through L1, L2 and device memory, and a round of the
+load/store unit each. Random reductions queue for device memory though its bus looks idle.
 
 ## Evidence
 
@@ -39,22 +38,18 @@ Before (capture uncoalesced.slow):
 
     LDG.E.CONSTANT R21, desc[UR6][R2.64+-0x8]
     LDG.E.CONSTANT R22, desc[UR6][R2.64+-0x4]
-    LDG.E.CONSTANT R24, desc[UR6][R2.64]
-    LDG.E.CONSTANT R26, desc[UR6][R2.64+0x4]
 
 After (capture uncoalesced.fast):
 
     LDG.E.CONSTANT R21, desc[UR4][R4.64+-0x100]
     LDG.E.CONSTANT R22, desc[UR4][R4.64+-0x80]
-    LDG.E.CONSTANT R24, desc[UR4][R4.64]
-    LDG.E.CONSTANT R26, desc[UR4][R4.64+0x80]
 
 ## When it is wrong
 
 Rows of a few elements leave most lanes of a warp idle: the finding then says that a warp a row does not apply (a public
-kernel with 6 elements a row took 2.3 times as long). Gathers with a random index have no better order; sorting the
-indices in the kernel costs more than it saves (0.94x). cp.async is under-counted: a quiet rule proves nothing. Small is
-the gain where all the excess hits in an idle L1, which the estimate shows; on an empty device more threads go first.
+kernel with 6 elements a row took 2.3 times as long). Gathers with a random index have no better order; sorting them in
+the kernel costs more than it saves (0.94x). cp.async is under-counted: a quiet rule proves nothing. Where an idle L1
+brings all of the excess, little is gained (staged: 0.59x); on an empty device more threads go first.
 
 ## Source
 
@@ -82,7 +77,18 @@ from kscope.features.facts import (
 from kscope.model.contract.analysis import Estimate, Finding
 from kscope.rules._shared.blocks.started import in_tiles
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
-from kscope.rules._shared.layouts import FIX, ROW, in_pieces, kind_of, layout_of, leading, spread_out, way_of
+from kscope.rules._shared.layouts import (
+    FIX,
+    ROW,
+    caught,
+    in_pieces,
+    kind_of,
+    layout_of,
+    leading,
+    spread_out,
+    sure,
+    way_of,
+)  # fmt: skip
 from kscope.rules._shared.wide_accesses import pieces
 from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
@@ -141,7 +147,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             locations=code.locations(bad.members), estimate=lead.estimate, remedies=[*remedies, *lead.remedies],
             pulls=["+threads"] if way.more > 1 else [], first=first,
-            confidence=0.1 if indirect and facts.addresses.chases(bad.worst) else 0.35 if indirect else 0.9,
+            confidence=sure(facts, scale, bad.worst, indirect=indirect),
         )
 
     def _relieved(
@@ -151,6 +157,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         of them, all; else what of them is a queue, for the sectors of one request travel together."""
         full = facts.counters.busiest is not None and facts.counters.busiest.parts[0].demand == "l1_wavefronts"
         kept = min(bad.ratio, scale["l1_wavefronts"]) if full else bad.ratio
+        returns = returns and not caught(facts, scale)
         left = kept if returns else left_in_line(facts, code, bad.members, kept, scale)
         return facts.estimate.relieve(bad.share, left, scale, posted=bad.stores)
 
