@@ -156,7 +156,9 @@ class RepeatedLoads(ProfiledRule):
                 derived("samples behind the loads", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(found.loads),
-            estimate=facts.estimate.relieve(inside, kept, scale),
+            estimate=facts.estimate.relieve(
+                inside, kept, scale, latency=facts.estimate.floor_without(body, kept)
+            ),
             remedies=[Remedy(step="several rounds at a time", applies=False, why="each ends its search elsewhere")],
             confidence=0.7,
         )
