@@ -176,7 +176,10 @@ def first_steps(rows: Sequence[Row]) -> list[str]:
     """What the first suggestions brought that were built, the slower ones by name."""
     built = [(r.built(), r.program) for r in rows if r.built() is not None]
     slower = ", ".join(f"{name} ({gain:.2f}x)" for gain, name in built if gain is not None and gain < SLOWER)
-    return ["", f"First suggestions built: {len(built)}; slower than before: {slower or 'none'}."]
+    told = [r.told["ratio"] for r in rows if r.told.get("ratio")]
+    gain = sum(ratio >= WORTH for ratio in told)
+    as_told = f" As told: {len(told)}, of which {gain} gain a tenth or more." if told else ""
+    return ["", f"First suggestions built: {len(built)}; slower than before: {slower or 'none'}.{as_told}"]
 
 
 def every_step(rows: Sequence[Row]) -> list[str]:

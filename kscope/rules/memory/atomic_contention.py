@@ -141,6 +141,8 @@ class AtomicContention(ProfiledRule):
                 latency=facts.estimate.floor_without(members, kept),
                 brings=self._inside(facts, code, atomics), behind=behind,
             ),
+            # Each SM sends atomics by itself: where most are empty and no slice of L2 is behind, more blocks go first.
+            first=["GRD401"] if hot is None and facts.counters.launch.blocks <= facts.counters.launch.sms / 2 else [],
             confidence=0.85 if slow > LARGEST or hot is not None else 0.6,
         )
 
