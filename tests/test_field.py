@@ -312,7 +312,9 @@ def test_first_suggestions_that_were_built_are_counted(stored: Path, ratio: floa
     (stored / "labels" / "measured.toml").write_text(step, encoding="utf-8")
     (stored / "labels" / "told.toml").write_text(step.replace("2.2", str(ratio)), encoding="utf-8")
     rows, _ = judge.load(stored, "learn")
-    assert judge.first_steps(rows)[1] == f"First suggestions built: 1; slower than {said}."
+    assert judge.first_steps(rows)[1] == (
+        f"First suggestions built: 1; slower than {said}. As told: 1, of which {ratio >= 1.1:d} gain a tenth or more."
+    )
     (stored / "labels" / "told.toml").write_text(step.replace("shared-bank-conflicts", "tail-effect"), encoding="utf-8")
     rows, _ = judge.load(stored, "learn")
     assert rows[0].built() == 2.2, "another suggestion was built: the measured step removes the cause named first"

@@ -1,8 +1,7 @@
 """Calls of accurate float functions, each with the instructions that it takes: what a fast version would replace.
 
-A call is found by an instruction that only it has (the anchor). Its own instructions are those between its arguments
-and its result: what is computed from the arguments and constants alone, as far as it leads to the anchor or comes from
-it. Source of the anchors: SASS of the CUDA 13 math library for sm_90 (nvcc 13.0), one function a kernel."""
+A call is found by an instruction that only it has (the anchor). Its own instructions are computed from its arguments
+and constants alone, before the anchor or behind it. Source: SASS of the CUDA 13 math library (nvcc 13.0, sm_90)."""
 
 from __future__ import annotations
 
@@ -22,10 +21,9 @@ COMPUTED = frozenset({"fma", "fmaheavy", "alu", "xu", "fp16"})
 
 
 class Function(Struct, frozen=True):
-    """fast: instructions of the fast version, the scaling of subnormals that -use_fast_math leaves out counted half;
-    behind: steps from the anchor to the result, and the opcodes on the way; advice: the fast version in words.
-    entry: what the arguments come to first, where that is not the anchor; holds: a function that is part of it;
-    flag: -use_fast_math chooses the fast version."""
+    """fast: instructions of the fast version (scaling that -use_fast_math leaves out counted half); behind: steps from
+    the anchor to the result, opcodes on the way; advice: the fast version in words. entry: what the arguments come
+    to first, if not the anchor; holds: a function that is part of it; flag: -use_fast_math chooses it."""
 
     name: str
     fast: int
@@ -37,8 +35,8 @@ class Function(Struct, frozen=True):
     flag: bool = True
 
 
-_POLYNOMIAL, _ANGLE = family("polynomial_step"), family("angle_step")
-_TEST, _DOUBLED, _FUSED = family("float_test"), family("argument_doubled"), family("division_step")
+_POLYNOMIAL, _ANGLE, _TEST = family("polynomial_step"), family("angle_step"), family("float_test")
+_DOUBLED, _FUSED = family("argument_doubled"), family("division_step")
 FUNCTIONS = {
     f.name: f
     for f in (
@@ -56,6 +54,7 @@ FUNCTIONS = {
                  "a shorter polynomial of __fdividef", _TEST, "division", flag=False),
         Function("atan", 12, 11, _ANGLE, "a shorter polynomial", _TEST, flag=False),
         Function("sinpi or cospi", 3, 5, _ANGLE, "__sinf, __cosf of pi times x", _DOUBLED, flag=False),
+        Function("erf", 13, 11, _POLYNOMIAL, "a shorter polynomial, __expf(-x x); of a GELU its tanh form", flag=False),
         Function("asin or acos", 10, 9, _ANGLE, "the cosine or sine where angles are only compared, or a shorter "
                  "polynomial", _TEST, flag=False),
     )
@@ -210,6 +209,7 @@ _ANCHORS: tuple[tuple[Callable[[Instruction], bool], str, int], ...] = (
     (_has(_FUSED, 0.015681877732276916504), "atan2", 1),  # second coefficients of the polynomials
     (_has(_FUSED, 0.014396979473531246185), "atan", 1),
     (_has(_FUSED, 2.550144195556640625), "sinpi or cospi", 1),
+    (_has(("FSETP",), 1.0029599666595458984), "erf", 2),  # from where on it is 1 - exp of a polynomial
     (_has(_FUSED, 0.018773360177874565125, 0.016980519518256187439), "asin or acos", 1),
 )
 

@@ -24,7 +24,7 @@ def coarsened(facts: Facts, code: Code, members: list[int], ratio: float) -> Est
     times = _elements(facts, code, stores)
     if times < 2:
         return None
-    element = {*facts.patterns.values_of(stores), *_by_data(code)}
+    element = {*facts.patterns.values_of(stores), *_by_data(code), *_fetched_at(code)}
     values = _values_behind(code, [*stores, *element])
     loads = _narrow_loads(code) & values  # each leaves an instruction that takes its element out of a register
     moved = {*members, *loads}
@@ -46,6 +46,17 @@ def _by_data(code: Code) -> set[int]:
         i for i in code.ran(code.where(lambda ins, op: bool(ins.defs) and op.access is None))
         if (names := code.slices.names([i])) is None or "load" in names
     }  # fmt: skip
+
+
+def _fetched_at(code: Code) -> set[int]:
+    """What computes where a texture is read: neighbouring elements do not share that as they do an index."""
+    work = code.ran(code.where(lambda ins, op: op.pipe == "tex"))
+    found = set[int]()
+    while work:
+        new = {p for p in _values_behind(code, [work.pop()]) if code.classes[p].access is None} - found
+        found |= new
+        work += sorted(new)
+    return found
 
 
 def makes_one(facts: Facts, code: Code, members: Collection[int]) -> bool:

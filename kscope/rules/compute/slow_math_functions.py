@@ -7,9 +7,9 @@ rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its
 reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
 bring, and whether an argument stays the same, or is the same in all threads (`powf(b, t)` of a parameter and a loop
 counter), so that the work can be done once, or whether a square root is only compared. Knows `powf` by its
-polynomials, and its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf` and `sinpif`
-the library has no fast version worth the name: there a formula, a shorter polynomial, or a comparison without the angle
-is the fast one.
+polynomials, and its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf`, `erff` and
+`sinpif` the library has no fast version worth the name: there a formula, a shorter polynomial, or a comparison without
+the angle is the fast one.
 
 ## Why it costs time
 

@@ -406,3 +406,48 @@ def test_log2_and_sinpi(text: str, function: str, members: set[int]) -> None:
     (call,) = accurate_calls(code)
     assert call.function == function
     assert set(call.members) == members, sorted(members ^ set(call.members))
+
+
+# erff(x) + y, sm_90, nvcc 13.0: a polynomial of x or of its square, and from 1.003 on 1 - 2^polynomial.
+ERF = """
+LDG.E R2, desc[UR4][R2.64]
+HFMA2.MMA R6, -RZ, RZ, 0.8349609375, 5.424022674560546875e-06
+IMAD.MOV.U32 R4, RZ, RZ, 0x38eb4c3a
+IMAD.MOV.U32 R7, RZ, RZ, 0x3c09919f
+IMAD.MOV.U32 R8, RZ, RZ, 0x3d24d99a
+FMUL R5, R2.reuse, R2
+FSETP.GE.AND P0, PT, |R2|, 1.0029599666595458984, PT
+FSEL R5, |R2|, R5, P0
+FSEL R4, R4, 8.4834944573231041431e-05, P0
+FSEL R6, -R6, -0.00082130916416645050049, P0
+FSEL R7, R7, 0.0052134888246655464172, P0
+FSEL R3, -R8, -0.026868773624300956726, P0
+FFMA R4, R5, R4, R6
+MOV R6, 0x3e235519
+IMAD.MOV.U32 R8, RZ, RZ, 0x3f69b4f9
+FFMA R4, R5.reuse, R4, R7
+FSEL R7, R6, 0.11284004896879196167, P0
+HFMA2.MMA R6, -RZ, RZ, 1.7822265625, 0.000185489654541015625
+FFMA R4, R5, R4, R3
+FSEL R3, R8, -0.37612664699554443359, P0
+FFMA R4, R5, R4, R7
+FSEL R7, R6, 0.12837915122509002686, P0
+FFMA R4, R5, R4, R3
+FSEL R3, -|R2|, R2, P0
+FFMA R4, R5, R4, R7
+FFMA R3, R4, R3, R3
+@P0 MUFU.EX2 R4, R3
+@P0 FADD R5, -R4, 1
+@P0 LOP3.LUT R3, R5, 0x80000000, R2, 0xb8, !PT
+LDG.E R11, desc[UR4][R14.64]
+FADD R7, R3, R11
+STG.E desc[UR4][R12.64], R7
+EXIT
+"""
+
+
+def test_erf() -> None:
+    code = listing(ERF)
+    (call,) = accurate_calls(code)
+    assert call.function == "erf" and code[call.anchor].opcode == "FSETP"
+    assert set(call.members) == set(range(1, 29)), sorted(set(range(1, 29)) ^ set(call.members))
