@@ -1,0 +1,70 @@
+"""What belongs together and is taken in pieces: elements, structures of three, a search that starts anew each time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.model.contract.analysis import Finding
+from kscope.rules._shared.layouts import CAUGHT_SURE, PROVEN, caught, sure
+from kscope.rules._shared.wide_accesses import FLAT
+from kscope.rules.registry import rule
+
+GetFacts = Callable[[str], Facts]
+
+
+def outcome(code: str, facts: Facts) -> object:
+    return rule(code)().run(facts)  # type: ignore[attr-defined]
+
+
+def found(code: str, facts: Facts) -> Finding:
+    it = outcome(code, facts)
+    assert isinstance(it, Finding)
+    return it
+
+
+def test_an_element_copied_byte_by_byte_is_one_access(facts: GetFacts) -> None:
+    """The sources lie anywhere, the copies side by side: their distance says how long an element is. 2.32x measured."""
+    finding = found("MEM102", facts("reorder.bytes"))
+    assert finding.fix.startswith("copy each element of 4 bytes with one access")
+    assert finding.estimate is not None and finding.estimate.low <= 50.85 / 21.89 <= finding.estimate.high
+    assert not isinstance(outcome("MEM101", facts("reorder.bytes")), Finding)
+    assert "copy each element" not in getattr(outcome("MEM102", facts("reorder.words")), "fix", "")
+
+
+def test_a_search_is_not_done_for_several_rounds_at_once(facts: GetFacts) -> None:
+    finding = found("MEM118", facts("bins.anew"))
+    assert "searches" in finding.title and "last round's search ended" in finding.fix
+    assert [r.step for r in finding.remedies if not r.applies] == ["several rounds at a time"]
+    assert finding.estimate is not None and finding.estimate.low <= 176.77 / 64.35 <= finding.estimate.high
+    assert not isinstance(outcome("MEM118", facts("bins.onward")), Finding)
+
+
+def test_structures_of_three_that_are_stored_are_no_four_a_thread(facts: GetFacts) -> None:
+    """At the memory's rate: nothing to gain, and none is promised."""
+    finding = found("MEM102", facts("drift.one"))
+    assert finding.fix == FLAT
+    assert finding.estimate is not None and finding.estimate.speedup < 1.05
+
+
+@pytest.mark.parametrize(
+    ("case", "left", "expected"), [("rows.quads", 1.0, True), ("rows.quads", 0.5, False), ("rows.single", 1.0, False)]
+)
+def test_where_l1_catches_all_others_must_be_busier(case: str, left: float, expected: bool, facts: GetFacts) -> None:
+    known = facts(case)
+    assert caught(known, {"l2_sectors": left}) == expected
+    assert sure(known, {"l2_sectors": left}, 0, indirect=False) == (CAUGHT_SURE if expected else PROVEN)
+
+
+@pytest.mark.parametrize(("blocks", "first"), [(66, ["GRD401"]), (67, [])])
+def test_on_an_empty_device_more_blocks_go_before_atomics(
+    blocks: int, first: list[str], facts: GetFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each SM sends its atomics by itself: of 132 more than half must have none. A public kernel: 1.5x, sums 0.91x."""
+    known = facts("tickets.each")
+    launch = known.counters.launch
+    monkeypatch.setattr(type(launch), "blocks", blocks, raising=False)
+    monkeypatch.setattr(type(known.counters), "hot_slice", None, raising=False)
+    assert launch.sms == 132 and found("MEM109", known).first == first
