@@ -103,6 +103,15 @@ def _narrow(setting: Setting) -> float:
     return sum(len(m.members) - 1 for m in found if setting.code.classes[m.members[0]].access == "load")
 
 
+def _in_pieces(setting: Setting) -> float:
+    """Where nothing is stored but single bytes; the loop for other sizes stays where it was."""
+    code = setting.code
+    if len(code.where(lambda ins, op: op.space == "global" and op.access == "store" and op.bytes > 1)):
+        return 0.0
+    found = merges(code, setting.launch.block if setting.launch is not None else None, crossing=True)
+    return sum(m.crossing for m in found if code.classes[m.members[0]].bytes == 1)
+
+
 def _instructions(setting: Setting) -> float:
     """A byte that is loaded: a loop of shorter rounds may be unrolled further."""
     return len(setting.code.ran(range(len(setting.code)))) / _bytes(setting)
@@ -262,6 +271,7 @@ COUNTS: dict[Kind, Count] = {
     "qualifier": ("strong loads", _strong),
     "hoist": ("products and sums that are not fused", _pairs),
     "vector_access": ("loads that could be part of a wider one", _narrow),
+    "element_access": ("elements that are copied byte by byte alone", _in_pieces),
     "math_function": ("instructions a byte that is loaded", _instructions),
     "neighbours": ("global accesses of one or two bytes a lane, and none of 16", _narrow_ones),
     "fence": ("fences in loops", _fences),

@@ -19,7 +19,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
         "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along", "compute.fragments:fixes",
     ),
-    "MEM102": ("memory.vectors:fixes", "memory.neighbours:fixes", "memory.neighbours:stores",
+    "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.unrolled:fixes", "memory.columns:fixes"),

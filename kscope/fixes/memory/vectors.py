@@ -1,4 +1,4 @@
-"""Neighbouring loads of one lane as one wider load: those that def-use, order and alignment allow."""
+"""Neighbouring accesses of one lane as one: loads that def-use, order and alignment allow; the copy of an element."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 
 from kscope.features.lanes.vectorizable import Merge, merges
 from kscope.features.sass.columns import total
-from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
@@ -16,6 +16,67 @@ WIDER = {"float": "float", "int": "int", "unsigned": "uint", "unsigned int": "ui
 FIELDS = "xyzw"
 _POINTER = re.compile(r"\bconst\s+([\w ]+?)\s*\*\s*(?:__restrict__\s+)?(\w+)\s*(?=[,)])", re.ASCII)
 _USE = re.compile(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]", re.ASCII)
+
+
+WORDS = {2: "short", 4: "int", 8: "int2", 16: "int4"}
+_COPY = re.compile(
+    r"for\s*\(\s*[\w ]*?(\w+)\s*=\s*0\s*;\s*\1\s*<\s*(\w+)\s*;\s*(?:\1\s*\+\+|\+\+\s*\1)\s*\)\s*\{?\s*"
+    r"(\w+)\s*\[\s*\1\s*\]\s*=\s*(\w+)\s*\[\s*\1\s*\]\s*;\s*\}?", re.ASCII
+)  # fmt: skip
+
+
+def copies(asked: Asked) -> list[Fix]:
+    """An element that is copied piece by piece: one access where it has this launch's size, else the loop as before."""
+    setting, code = asked.setting, asked.setting.code
+    block = setting.launch.block if setting.launch is not None else None
+    at = {x.pc for x in asked.finding.locations}
+    every = [m for m in merges(code, block, crossing=True) if m.crossing and not m.sure]
+    groups = [m for m in every if code[m.members[0]].pc in at and code.classes[m.members[0]].bytes == 1]
+    members = code.ran({i for m in groups for i in m.members})
+    reached = {p for i in members for p in places(setting, [i])}
+    wide = {m.bytes for m in groups}
+    if len(reached) != 1 or len(wide) != 1 or not wide <= WORDS.keys():
+        return []
+    (place,), (size,) = reached, wide
+    found = _COPY.findall(place.text.partition("//")[0])
+    edits = changed([place], lambda text: _COPY.sub(lambda m: _once(m, size), text)) if len(found) == 1 else []
+    if not edits:
+        return []
+    _, count, to, source = found[0]
+    return [
+        Fix(
+            kind="element_access",
+            title=f"an element of {size} bytes copied with one access",
+            language="cuda",
+            edits=edits,
+            conditions=[
+                reads("elements of another size are copied as before", f"{count} is asked, and the loop stays"),
+                proved("the pieces are single bytes", "code", len(members), "byte loads and stores"),
+                Condition(holds=f"{to} and {source} do not overlap", state="check",
+                          why="each piece is stored before the next is loaded"),
+                Condition(holds=f"where {count} is {size}, {to} and {source} are multiples of {size}", state="check",
+                          why="elements follow each other at multiples of their size, if their array starts at one"),
+            ],
+            proof=[
+                Proof(
+                    what="warp accesses", before=total(code.executed, members),
+                    after=total(code.executed, [m.members[0] for m in groups]), unit="inst",
+                    how=f"{len(groups)} groups of {len(groups[0].members)}: one base, between them only stores of what "
+                        "they bring (def-use)",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _once(match: re.Match[str], size: int) -> str:
+    _, count, to, source = match.groups()
+    word = WORDS[size]
+    return (
+        f"if ({count} == {size}) *reinterpret_cast<{word}*>({to}) = *reinterpret_cast<const {word}*>({source}); "
+        f"else {match[0]}"
+    )
 
 
 def fixes(asked: Asked) -> list[Fix]:

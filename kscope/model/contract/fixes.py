@@ -15,7 +15,7 @@ Kind = Literal[
     "pad", "swizzle", "descriptor_swizzle", "vector_access", "lane_mapping", "hoist", "divisor", "math_function",
     "literal", "launch_bounds", "block_size", "shared_bytes", "unroll", "copy_constants", "stages", "qualifier",
     "register", "aggregate", "host_copy", "align", "build", "tile", "fence", "reciprocal",
-    "texel_loads", "neighbours", "none", "jam", "index_width", "carveout",
+    "texel_loads", "neighbours", "none", "jam", "index_width", "carveout", "element_access",
 ]  # fmt: skip
 State = Literal["proved", "assumed", "check"]
 Ground = Literal["", "lanes", "code", "launch", "values"]
