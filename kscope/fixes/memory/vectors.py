@@ -11,6 +11,7 @@ from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import SIZES
 from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.units import counted
 
 WIDER = {"float": "float", "int": "int", "unsigned": "uint", "unsigned int": "uint", "double": "double"}
 FIELDS = "xyzw"
@@ -61,8 +62,8 @@ def copies(asked: Asked) -> list[Fix]:
                 Proof(
                     what="warp accesses", before=total(code.executed, members),
                     after=total(code.executed, [m.members[0] for m in groups]), unit="inst",
-                    how=f"{len(groups)} groups of {len(groups[0].members)}: one base, between them only stores of what "
-                        "they bring (def-use)",
+                    how=f"{counted(len(groups), 'group')} of {len(groups[0].members)}: one base, between them only "
+                        "stores of what they bring (def-use)",
                 )
             ],
             price=asked.finding.estimate,

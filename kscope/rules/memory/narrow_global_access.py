@@ -154,7 +154,7 @@ class NarrowGlobalAccess(ProfiledRule):
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         width = code.classes[first := code.hottest(members)[0]].bytes
-        wide = WIDE if narrow else widest(groups, records)
+        wide = WIDE if narrow and not merged else widest(groups, records)
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         alike = for_all_lanes(facts, code, members)
         return self.finding(
