@@ -88,6 +88,9 @@ def _runs(code: Structure, start: int, end: int, widest: int, crossing: bool) ->
         if op.access in ("load", "store", "atomic", "reduction", "async_copy") and op.space in ("global", "generic"):
             others = [k for k in open_ if k != key and _forbids(code, i, key, k)]
             passed = [k for k in others if brought is not None and brought.passes(ins, key, k)]
+            if key in open_ and any(_again(code, i, k, open_[k]) for k in passed):
+                done.append(open_.pop(key))  # what comes now is another value
+            passed = [k for k in passed if not _again(code, i, k, open_[k])]
             crossed |= {*passed, key} if passed and key is not None else set()
             for other in set(others).difference(passed):
                 done.append(open_.pop(other))
@@ -156,6 +159,15 @@ def _forbids(code: Structure, i: int, key: _Key | None, other: _Key) -> bool:
     if op.access == "load":
         return other[0] == "store" and "CONSTANT" not in ins.mods
     return True
+
+
+def _again(code: Structure, i: int, other: _Key, stored: Sequence[_Access]) -> bool:
+    """Whether a load takes up what a store of the group has just put there: o[1] = o[0]; o[2] = o[1]."""
+    address = memory_operand(code[i].operands)
+    if code.classes[i].access != "load" or other[0] != "store" or address is None or address.bases != other[1]:
+        return False
+    end = address.value + code.classes[i].bytes
+    return any(a.offset < end and address.value < a.offset + a.width for a in stored)
 
 
 def _registers(bases: tuple[Base, ...]) -> set[int]:

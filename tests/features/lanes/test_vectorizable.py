@@ -67,3 +67,13 @@ def test_nothing_else_may(other: str) -> None:
 def test_without_stores_it_makes_no_difference() -> None:
     loads = (COPY[0], COPY[2])
     assert groups(*loads, crossing=True) == groups(*loads, crossing=False) == [(5, 6)]
+
+
+def test_what_was_stored_and_is_loaded_again_stays_in_order() -> None:
+    """x[1] = x[0]; x[2] = x[1] hands one value on; x[0] += 1; x[1] += 1 does not."""
+    handed = ("LDG.E R6, desc[UR4][R2.64]", "STG.E desc[UR4][R2.64+0x4], R6",
+              "LDG.E R7, desc[UR4][R2.64+0x4]", "STG.E desc[UR4][R2.64+0x8], R7")  # fmt: skip
+    assert groups(*handed, crossing=True) == []
+    own = ("LDG.E R6, desc[UR4][R2.64]", "STG.E desc[UR4][R2.64], R6",
+           "LDG.E R7, desc[UR4][R2.64+0x4]", "STG.E desc[UR4][R2.64+0x4], R7")  # fmt: skip
+    assert groups(*own, crossing=True) == [(5, 7), (6, 8)]
