@@ -125,7 +125,7 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
     _others(axes, kernels[1:KERNELS])
     axes.set(xscale="log", yscale="log", xlabel="arithmetic intensity (FLOP/byte)", ylabel="FLOP/s")
     axes.set_xlim(low, high)
-    axes.set_ylim(min(flops / 20, peak / 300), peak * 2)
+    axes.set_ylim(_floor(flops, peak), peak * 2)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: words.si(value, "").strip())
         axis.set_minor_formatter(lambda value, _: "")
@@ -138,6 +138,11 @@ def _roofline(axes: Any, kernels: Sequence[KernelAnalysis], detail: KernelDetail
 def _as_accessed(level: Level) -> bool:
     """Whether the roof is that of the accesses as they are: bytes are not what fills the unit."""
     return bool(level.roof and level.peak and level.roof < 0.999 * level.peak)
+
+
+def _floor(flops: float, peak: float) -> float:
+    """Where the axis of FLOP/s begins."""
+    return min(flops / 20, peak / 300)
 
 
 def _level(level: Level) -> str:
@@ -162,6 +167,7 @@ def _moves(
     stand at least a factor of `apart` from one another."""
     ranked = [f for f in kernel.findings if f.severity != "info"]
     (bandwidth, peak), taken = roof, list[tuple[float, float]]()
+    tall = 1.5 * APART * math.log(2 * peak / _floor(flops, peak))  # the axis is less high than the other is wide
     for rank, finding in enumerate(ranked[:MOVES], 1):
         if finding.estimate is None or finding.estimate.speedup < 1.03:
             continue
@@ -171,7 +177,9 @@ def _moves(
                       arrowprops={"arrowstyle": "->", "color": GAIN, "linestyle": "--", "linewidth": 1})  # fmt: skip
         below = target > 0.5 * peak  # above, the roof has its name
         mark = x * apart**0.6  # beside the arrow's end, and beside another mark that is there
-        while any(abs(math.log(mark / a)) < 0.9 * math.log(apart) and 0.9 < target / b < 1.1 for a, b in taken):
+        while any(
+            abs(math.log(mark / a)) < 0.9 * math.log(apart) and abs(math.log(target / b)) < tall for a, b in taken
+        ):
             mark *= apart
         taken.append((mark, target))
         axes.annotate(str(rank), (mark, target), fontsize=7, fontweight="bold", color=GAIN, ha="center",

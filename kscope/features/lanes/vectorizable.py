@@ -87,13 +87,9 @@ def _runs(code: Structure, start: int, end: int, widest: int, crossing: bool) ->
         key = _key(code, i, widest)
         if op.access in ("load", "store", "atomic", "reduction", "async_copy") and op.space in ("global", "generic"):
             others = [k for k in open_ if k != key and _forbids(code, i, key, k)]
-            passed = [k for k in others if brought is not None and brought.passes(ins, key, k)]
-            if key in open_ and any(_again(code, i, k, open_[k]) for k in passed):
-                done.append(open_.pop(key))  # what comes now is another value
-            passed = [k for k in passed if not _again(code, i, k, open_[k])]
+            passed, ended = brought.past(code, i, key, others, open_) if brought is not None else (set[_Key](), others)
             crossed |= {*passed, key} if passed and key is not None else set()
-            for other in set(others).difference(passed):
-                done.append(open_.pop(other))
+            done += [open_.pop(other) for other in ended]
         elif op.kind & {"barrier", "fence", "call", "mbarrier"}:
             done += open_.values()
             open_.clear()
@@ -116,6 +112,16 @@ class _Brought:
     def __init__(self) -> None:
         self._values = dict[int, set[_Key]]()
         self._stored = dict[_Key, set[_Key]]()
+
+    def past(
+        self, code: Structure, i: int, key: _Key | None, others: list[_Key], open_: dict[_Key, list[_Access]]
+    ) -> tuple[set[_Key], list[_Key]]:
+        """Groups that the access only alternates with, and those that end here: where it loads again what was just
+        stored, its own as well."""
+        passed = {k for k in others if self.passes(code[i], key, k)}
+        again = {k for k in passed if _again(code, i, k, open_[k])}
+        own = [key] if again and key is not None and key in open_ else []
+        return passed - again, [k for k in others if k not in passed or k in again] + own
 
     def take(self, ins: Instruction, key: _Key | None) -> None:
         """After the instruction, whose key this is."""

@@ -28,7 +28,7 @@ def fixes(asked: Asked) -> list[Fix]:
     text, held = kernel_text(setting), asked.setting.occupancy()
     axis = alone(text.code) if text is not None else None
     loads = code.ran(code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "load"))
-    if text is None or axis is None or launch is None or held is None or not setting.sms or _repeats(asked):
+    if text is None or axis is None or launch is None or held is None or _repeats(asked):
         return []
     # What the compiler may load ahead of another element's store is marked: read-only, and no alias.
     meets = code.where(
@@ -75,10 +75,11 @@ def fixes(asked: Asked) -> list[Fix]:
 
 
 def _repeats(asked: Asked) -> bool:
-    """Issue slots are what is full: a loop around the text repeats every instruction (swap_heads.division: 0.95x)."""
+    """Issue slots are what is full: a loop around the text repeats every instruction (swap_heads.division: 0.95x). The
+    same for code that nobody ran, of which nothing is known."""
     estimate = asked.finding.estimate
-    if estimate is None:
-        return False
+    if estimate is None or not asked.setting.sms:
+        return not asked.setting.sms
     first = estimate.relieves[0] if estimate.relieves else ""
     return first == "issue" or estimate.capped_by == "issue slots"
 

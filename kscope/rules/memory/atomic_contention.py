@@ -141,8 +141,7 @@ class AtomicContention(ProfiledRule):
                 latency=facts.estimate.floor_without(members, kept),
                 brings=self._inside(facts, code, atomics), behind=behind,
             ),
-            # Each SM sends atomics by itself: where most are empty and no slice of L2 is behind, more blocks go first.
-            first=["GRD401"] if hot is None and facts.counters.launch.blocks <= facts.counters.launch.sms / 2 else [],
+            first=_before(facts, hot),
             confidence=0.85 if slow > LARGEST or hot is not None else 0.6,
         )
 
@@ -212,3 +211,9 @@ class AtomicContention(ProfiledRule):
             return AGGREGATED
         used = total(code.executed, [i for i in atomics if code.defuse.consumers(i)]) / executed
         return min(1.0, (2 + used) * executed / total(rounds, atomics))
+
+
+def _before(facts: Facts, hot: float | None) -> list[str]:
+    """Each SM sends atomics by itself: where most are empty and no slice of L2 is behind, more blocks go first."""
+    launch = facts.counters.launch
+    return ["GRD401"] if hot is None and launch.blocks <= launch.sms / 2 else []

@@ -154,7 +154,7 @@ class NarrowGlobalAccess(ProfiledRule):
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         width = code.classes[first := code.hottest(members)[0]].bytes
-        wide = WIDE if narrow and not merged else widest(groups, records)
+        wide = widest(groups * merged if narrow else groups, records)  # of what most are
         adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         alike = for_all_lanes(facts, code, members)
         return self.finding(
