@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.features.facts import SECTOR, Code, CodeFacts, Facts, Listing, total
 from kscope.model.operand import PREDICATE_BASE
+from kscope.model.units import counted
 from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import makes_one
 from kscope.rules._shared.data_reuse import wasteful
@@ -23,8 +24,8 @@ PEEL = "rows start anywhere: a head of single elements up to 16 bytes, then 16 b
 RECORD = "read each record in loads of 16 bytes (its loop unrolled, records aligned); side by side brings more (MEM101)"
 ELEMENT = "copy each element of {n} bytes with one access (by a switch on its size) if copies do not overlap; or "
 FLAT = (
-    "take structures of three that are stored as arrays, neighbouring lanes 16 bytes side by side, where all three "
-    "are computed alike; or give them a fourth piece (float4). Not four a thread: stores would fill parts of sectors"
+    "take arrays of structures of three as flat ones, neighbouring lanes 16 bytes side by side, where all three are "
+    "computed alike; or give them a fourth piece (float4). Not four a thread: stores would fill parts of sectors"
 )
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 """FLAT: four structures of three a thread took 1.5 times as long as one, flat arrays 0.9 (a public kernel)."""
@@ -97,15 +98,27 @@ def _elements(facts: Facts, group: Merge) -> bool:
     )
 
 
-def fix(facts: Facts, code: Code, first: int, groups: Sequence[Merge], *, peeled: bool, records: bool) -> str:
-    """What to do about narrow accesses. first: the one that is waited for most; peeled: most are of rows that start
-    anywhere; records: most of records of their threads' own."""
-    if peeled or records:
-        return PEEL if peeled else RECORD
-    threes = {i: code.classes[i].access for g in padded(facts, set()) for i in g.members}
-    if "store" in threes.values():
-        return FLAT
+def adjacent(groups: Sequence[Merge]) -> str:
+    """How the accesses of groups lie, for a finding's reasons."""
+    if not groups:
+        return ""
+    sized = "" if all(g.sure for g in groups) else ", side by side at this launch's sizes"
+    return f"; {counted(len(groups), 'group')} at adjacent offsets of one base{sized}"
+
+
+def fix(
+    facts: Facts, code: Code, members: list[int], groups: Sequence[Merge], *, peeled: bool, records: bool
+) -> str:  # fmt: skip
+    """What to do about narrow accesses. peeled: most are of rows that start anywhere; records: most of records of their
+    threads' own."""
+    first = code.hottest(members)[0]
     elements = next((ELEMENT.format(n=g.bytes) for g in groups if first in g.members and copied(g)), "")
+    if peeled or (records and not elements):
+        return PEEL if peeled else RECORD
+    threes = sorted({i for g in padded(facts, set()) for i in g.members}.intersection(members))
+    most = 2 * total(code.executed, threes) > total(code.executed, members)
+    if most and any(code.classes[i].access == "store" for i in threes):
+        return FLAT
     return f"{elements or PAD if elements or first in threes else ''}{FIX}; {FATTER}"
 
 

@@ -87,6 +87,7 @@ from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.wide_accesses import (
     AT_ONCE,
     FATTER,
+    adjacent,
     apart_stores,
     candidates,
     fix,
@@ -155,15 +156,14 @@ class NarrowGlobalAccess(ProfiledRule):
             estimate = coarse
         width = code.classes[first := code.hottest(members)[0]].bytes
         wide = widest(groups * merged if narrow else groups, records)  # of what most are
-        adjacent = f"; {counted(len(groups), 'group')} at adjacent offsets of one base" if groups else ""
         alike = for_all_lanes(facts, code, members)
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
                 f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
-                f"{adjacent}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
+                f"{adjacent(groups)}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=AT_ONCE.format(wide) if alike else fix(facts, code, first, groups, peeled=peeled, records=whole),
+            fix=AT_ONCE.format(wide) if alike else fix(facts, code, members, groups, peeled=peeled, records=whole),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
