@@ -63,6 +63,7 @@ check: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/frontend_types.py --check
 
 golden: $(STAMP)
 	$(BIN)/python tools/golden.py

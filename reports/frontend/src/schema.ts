@@ -143,7 +143,7 @@ export interface Finding {
 
 export interface Fix {
  
-  kind: "aggregate" | "align" | "block_size" | "build" | "carveout" | "copy_constants" | "descriptor_swizzle" | "divisor" | "fence" | "hoist" | "host_copy" | "index_width" | "jam" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "neighbours" | "none" | "pad" | "qualifier" | "reciprocal" | "register" | "shared_bytes" | "stages" | "swizzle" | "texel_loads" | "tile" | "unroll" | "vector_access";
+  kind: "aggregate" | "align" | "block_size" | "build" | "carveout" | "copy_constants" | "descriptor_swizzle" | "divisor" | "element_access" | "fence" | "hoist" | "host_copy" | "index_width" | "jam" | "lane_mapping" | "launch_bounds" | "literal" | "math_function" | "neighbours" | "none" | "pad" | "qualifier" | "reciprocal" | "register" | "shared_bytes" | "stages" | "swizzle" | "texel_loads" | "tile" | "unroll" | "vector_access";
   title: string; language: "" | "cuda" | "triton"; code: string; edits: Edit[]; above: number;
   parameters: Record<string, number | string>; conditions: Condition[]; proof: Proof[]; costs: string[];
   price: Estimate | null; refused: string;
