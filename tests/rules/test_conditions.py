@@ -19,6 +19,7 @@ from kscope.rules.grid.small_grid import SmallGrid
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
 from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER, UNROLL
 from kscope.rules.latency.instruction_cache_misses import _hot_code
+from kscope.rules.latency.warp_divergence import ROUNDS, SORTED, WarpDivergence
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
 from kscope.rules.registry import rule
 from tests.features.listings import program
@@ -146,6 +147,20 @@ def test_fuller_warps_bring_little_at_once_where_each_makes_one_pass(
     many, at_once = found("LAT305", Facts(waves(kernel, 4.0))), found("LAT305", Facts(waves(kernel, 0.9)))
     saved = (1 - 1 / gain(at_once)) / (1 - 1 / gain(many))
     assert (saved < 0.3) if one_pass else (saved > 0.7)
+
+
+@pytest.mark.parametrize(
+    ("case", "fix"), [("mandelbrot.bands", ROUNDS), ("csr.thread", ROUNDS), ("divergence.slow", SORTED)]
+)
+def test_lanes_that_left_a_loop_are_told_from_those_on_another_way(
+    case: str, fix: str, facts: Callable[[str], Facts]
+) -> None:
+    """What a round computes predicated costs as much: lanes that are through need another item, not another way."""
+    known = facts(case)
+    code = known.code
+    assert code is not None
+    narrow = [i for i, n in enumerate(code.executed) if n > 0 and code.threads[i] / n < 31]
+    assert WarpDivergence()._mended(known, code, narrow, 32.0)[1] == fix
 
 
 def test_work_shared_among_few_is_joined_by_few(facts: Callable[[str], Facts]) -> None:

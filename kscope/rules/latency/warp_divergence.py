@@ -17,7 +17,9 @@ passes.
 ## Fix
 
 Give lanes of one warp the same path: sort or bin the work by kind, assign kinds to warps instead of lanes, replace
-short branches by predication or arithmetic, compact active lanes. Where few lanes walk mostly the way round of a
+short branches by predication or arithmetic, compact active lanes. Lanes that left their loop before the others are
+missing in all rounds that are left: items sorted by length, lanes that take their next item within the loop, or rounds
+that do more at once; a round that is predicated costs the same. Where few lanes walk mostly the way round of a
 division or a math function, which special arguments take: the fast version first, which has none.
 
 Before:
@@ -57,6 +59,8 @@ CUDA C++ Best Practices Guide, Branching and Divergence.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kscope.features.facts import Code, Demand, Facts, total
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
@@ -64,7 +68,12 @@ LEFT = 0.05  # of the narrow instructions stay so: groups come out uneven, and g
 MOSTLY = 0.5  # of the narrow instructions: then slow paths are what the lanes part for
 FUNCTIONS = ("CMP203", "CMP204", "CMP211")  # their fixes take the slow paths away, with all that is narrow there
 SORTED = "same path for all lanes of a warp: sort or bin by kind, kinds to warps, predication"
+ROUNDS = (
+    "as many rounds for all lanes of a warp: items sorted by length, lanes that take their next item within the loop, "
+    "or rounds that do more at once (a run of bits, a whole word); predicated, a round costs the same"
+)
 SPECIAL = "functions without a slow path (fast or float), or zeros and infinities kept out of them by a selection"
+LEFT_EARLY = " Most of the lanes are missing because they left their loop rounds before the others."
 SENT = " Most of it is what special arguments of math functions are sent through."
 NAMED = 0.5  # measured: experts named it in 10 of 23 public kernels where it was among the first three
 FEW = 24  # active lanes below which an instruction counts as divergent
@@ -106,7 +115,7 @@ class WarpDivergence(ProfiledRule):
         places = [i for i in branches if split is not None and split[i] > 0]
         places.sort(key=lambda i: -float(split[i]) if split is not None else 0.0)
         mean = total(threads) / every
-        reason, fix, first = self._mended(facts, code, narrow)
+        reason, fix, first = self._mended(facts, code, narrow, full)
         return self.finding(
             title=f"{mean:.1f} of 32 lanes are active on average",
             why=(
@@ -129,11 +138,13 @@ class WarpDivergence(ProfiledRule):
             first=first,
         )
 
-    def _mended(self, facts: Facts, code: Code, narrow: list[int]) -> tuple[str, str, tuple[str, ...]]:
+    def _mended(self, facts: Facts, code: Code, narrow: list[int], full: float) -> tuple[str, str, tuple[str, ...]]:
         """(what the lanes part for, where it is known; the fix; findings whose fix comes before)."""
         special = [i for i in narrow if i in facts.patterns.slow_paths]
         if total(code.executed, special) > MOSTLY * total(code.executed, narrow):
             return SENT, SPECIAL, FUNCTIONS
+        if _left(code, narrow, full) > MOSTLY:
+            return LEFT_EARLY, ROUNDS, ()
         return "", SORTED, ()
 
     def _issuing(self, facts: Facts) -> float:
@@ -145,3 +156,29 @@ class WarpDivergence(ProfiledRule):
         as memory is busy."""
         waits = sum(total(code.stall[r], narrow) for r in ("long_scoreboard", "lg_throttle") if r in code.stall)
         return waits * (facts.counters.memory_load or 0.0)
+
+
+def _left(code: Code, narrow: Sequence[int], full: float) -> float:
+    """Of the lanes that narrow instructions lack, the share that came to the loops around them and left them before."""
+    cfg, lost, early = code.cfg, 0.0, 0.0
+    stayed: dict[int, float] = {}
+    for i in narrow:
+        lacks = full * code.executed[i] - code.threads[i]
+        gone = 0.0
+        for loop in cfg.loops_around(i):
+            if loop not in stayed:
+                stayed[loop] = _stay(code, loop)
+            gone += stayed[loop]
+        lost += lacks
+        early += min(lacks, gone * code.executed[i])
+    return early / lost if lost else 0.0
+
+
+def _stay(code: Code, number: int) -> float:
+    """Lanes that a loop is entered with, less those that one of its rounds has."""
+    loop, blocks = code.cfg.loops[number], code.cfg.blocks
+    ends = [blocks[p].end - 1 for p in blocks[loop.header].predecessors if p not in loop.blocks]
+    runs, head = total(code.executed, ends), blocks[loop.header].start
+    if not runs or not code.executed[head]:
+        return 0.0
+    return max(0.0, total(code.threads, ends) / runs - code.threads[head] / code.executed[head])
