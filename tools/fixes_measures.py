@@ -162,15 +162,17 @@ def _held(c: Compared) -> Judged | None:
         return against(row.what, row.before, row.after, -(-launch.blocks // slots))
     if row.what == "blocks that the launch starts":
         return against(row.what, row.before, row.after, launch.blocks)
-    known = {
+    known: dict[str, float] = {
         "warps that an SM holds": held.warps,
         "warps that the chip holds": min(launch.blocks, slots) * launch.warps,
         "lanes of each warp that hold a thread": launch.threads / launch.warps,
         "SMs that have a program": min(launch.blocks, fast.sms),
+        "SMs that have a block": min(launch.blocks, fast.sms),
+        "threads that the chip holds": min(launch.blocks, slots) * launch.threads,
         "bytes on their way on an SM": launch.shared_dynamic * held.blocks,
     }
-    better = known.get(row.what)
-    return against(row.what, row.before, row.after, better, more=True) if better is not None else None
+    most = known.get(row.what)
+    return against(row.what, row.before, row.after, most, more=True) if most is not None else None
 
 
 def _per_row(c: Compared) -> Judged | None:
@@ -200,6 +202,12 @@ def _chains(c: Compared) -> Judged | None:
     return against(row.what, row.before, row.after, 1 / has[1] if has and has[1] else 1, more=True)
 
 
+def _ordered(c: Compared) -> Judged | None:
+    """Loads that stores keep where they are, by the code of both."""
+    row, has = c.fix.proof[0], left(c.fix.kind, c.fast, c.code)
+    return against(row.what, row.before, row.after, has[1]) if has is not None and has[0] == row.what else None
+
+
 def _bus(c: Compared) -> Judged | None:
     slower = [m for m in ("lts__t_sectors_aperture_sysmem.sum", "lts__t_sectors_srcunit_tex_aperture_sysmem.sum")
               if m in facts(c.better).kernel.metrics]  # fmt: skip
@@ -214,15 +222,16 @@ def _memory(op: Any, space: str, kinds: Sequence[str] = ("load", "store")) -> bo
 
 
 MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
-    "pad": (_wavefronts,), "swizzle": (_wavefronts,), "lane_mapping": (_sectors, _barriers, _compiled),
+    "pad": (_wavefronts,), "swizzle": (_wavefronts,), "lane_mapping": (_sectors, _barriers, _held, _compiled),
     "align": (_sectors,), "aggregate": (_atomics,), "divisor": (_divided,), "tile": (_loaded,),
     "block_size": (_held, _per_row), "shared_bytes": (_held,), "carveout": (_held,),
     "stages": (_held, _compiled), "host_copy": (_bus,),
     "neighbours": (_taken("warp loads and stores", lambda ins, op: _memory(op, "global")),),
+    "element_access": (_taken("warp loads and stores", lambda ins, op: _memory(op, "global")),),
     "vector_access": (_taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
     "jam": (_started, _chains, _taken("warp loads", lambda ins, op: _memory(op, "global", ("load",))),),
     "literal": (_taken("warp instructions of the FP64 pipe", lambda ins, op: op.pipe == "fp64"),),
-    "hoist": (_taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
+    "hoist": (_ordered, _taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),
     "qualifier": (_taken("strong loads", lambda ins, op: op.access == "load" and "STRONG" in ins.mods),),
     "register": (_per_row, _taken("shared loads and stores", lambda ins, op: _memory(op, "shared")),),

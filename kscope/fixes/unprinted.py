@@ -18,7 +18,10 @@ REASONS: dict[str, str] = {
         "the text shows no row that loops of one head pass over twice, or the row that was counted is longer than a "
         "thread's registers hold: what else stays on the chip depends on the order of the blocks"
     ),
-    "MEM109": "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it",
+    "MEM109": (
+        "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it, and threads of a"
+        " block do not all come to one address"
+    ),
     "MEM107": (
         "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say. Eviction "
         "policies (__ldcs and __stcs, evict_first in Triton) ask L2 to keep what is used again; how much of it L2 then "
@@ -78,8 +81,8 @@ REASONS: dict[str, str] = {
         "addresses nor the text say"
     ),
     "GRD401": (
-        "more blocks do the same work only in a loop over the grid, and this kernel has none of which"
-        " that can be told: its blocks share the work in another way"
+        "more blocks do the same work only in a loop over the grid, or where each thread sums up alone, and this kernel"
+        " has none of which that can be told: its blocks share the work in another way"
     ),
     "GRD402": "the number of a block says what it computes: another grid computes something else",
     "GRD403": (

@@ -6,6 +6,7 @@ import pytest
 
 from kscope.fixes.memory.vectors import _COPY, _once
 from tests.support.with_sources import changes
+from tools.fixes_pairs import judged
 
 
 def test_the_change_is_the_measured_version() -> None:
@@ -17,6 +18,8 @@ def test_the_change_is_the_measured_version() -> None:
         "if (size == 4) *reinterpret_cast<int*>(to) = *reinterpret_cast<const int*>(from); else " + edit.was.strip()
     )
     assert fix.proof[0].after == fix.proof[0].before / 4
+    assert fix.proof[0].before == 2 * 4 * 65536  # what is stored as well as what is loaded
+    assert judged("reorder.bytes", "reorder.words", "MEM102", fix, 2.32).word == "as good"
     assert [c.state for c in fix.conditions] == ["assumed", "proved", "check", "check"]
     assert fix.price is not None and fix.price.low <= 50.85 / 21.89 <= fix.price.high
     assert not changes("reorder.words", "MEM102") or all(

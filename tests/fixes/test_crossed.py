@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from kscope.fixes.compute import crossed
@@ -33,8 +35,28 @@ def test_the_other_order_and_own_axes() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "first", "was", "becomes"),
+    [
+        ("int", "INT_MAX", "s = min(s, a + b)", "sum[i][j] = min(sum[i][j], u[i] + v[j]);"),
+        ("int", "-1", "s = max(min(b, a), s)", "sum[i][j] = max(sum[i][j], min(v[j], u[i]));"),
+        ("unsigned int", "0", "s |= a & b", "sum[i][j] |= u[i] & v[j];"),
+        ("float", "0", "s += fabsf(a - b)", "sum[i][j] += fabsf(u[i] - v[j]);"),
+    ],
+)
+def test_other_types_and_operations(kind: str, first: str, was: str, becomes: str) -> None:
+    step = re.sub(r"\bb\b", "b[k * m + j]", re.sub(r"\ba\b", "a[i * d + k]", was))
+    text = CODE.replace("float", kind).replace("1e30f", first)
+    text = text.replace("s = fminf(s, a[(size_t)i * d + k] + 2 * b[(size_t)k * m + j])", step)
+    one = crossed.crossed(text)
+    assert one is not None and (one.kind, one.first, one.step) == (kind, first, becomes)
+
+
+@pytest.mark.parametrize(
     ("was", "becomes"),
     [
+        ("= 1e30f", "= i"),  # another start for each
+        ("float s", "int s"),
+        ("+ 2 * b", "+ u * b"),
         ("(size_t)k * m + j", "(size_t)j * m + k"),  # rows with rows
         ("(size_t)i * m + j] = s", "(size_t)j * m + i] = s"),
         ("] = s;", "] = s * 2;"),

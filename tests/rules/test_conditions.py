@@ -163,6 +163,17 @@ def test_lanes_that_left_a_loop_are_told_from_those_on_another_way(
     assert WarpDivergence()._mended(known, code, narrow, 32.0)[1] == fix
 
 
+@pytest.mark.parametrize(("case", "most"), [("nearest256.block", True), ("rank16.block", False)])
+def test_more_elements_a_thread_where_the_tree_is_most_and_each_has_one(
+    case: str, most: bool, facts: Callable[[str], Facts]
+) -> None:
+    """Of fewer threads with more elements a tree has fewer rounds; 16 terms for 256 threads leave none with more."""
+    finding = found("GRD405", facts(case))
+    assert (finding.first == []) == most and (finding.confidence > 0.5) == most
+    if most:  # a warp an item, eight elements a lane, was measured
+        assert finding.estimate is not None and finding.estimate.low <= 78.8 / 19.4 <= finding.estimate.high
+
+
 def test_work_shared_among_few_is_joined_by_few(facts: Callable[[str], Facts]) -> None:
     """Four threads can share a thread's rounds: room for a thousand times the blocks writes no more."""
     known, rule_ = facts("list_walk.serial"), SmallGrid()

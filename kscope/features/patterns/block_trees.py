@@ -111,7 +111,8 @@ def _exchange(code: Listing, members: tuple[int, ...] | set[int], space: str) ->
 
 
 def _distance(code: Listing, members: set[int], space: str) -> int:
-    """Bytes between where these instructions store and the other place that they load from; 0 unless it is fixed."""
+    """Bytes between where these instructions store and the other place that they load from; 0 unless it is fixed. Of
+    several arrays (a value and where it stood) that with the smallest elements."""
     places: dict[str, set[tuple[tuple[int, ...], int]]] = {"load": set(), "store": set()}
     for i in members:
         where = memory_operand(code[i].operands) if code.classes[i].space == space else None
@@ -121,7 +122,7 @@ def _distance(code: Listing, members: set[int], space: str) -> int:
         abs(value - kept) for base, value in places["load"] for same, kept in places["store"]
         if base == same and value != kept
     }  # fmt: skip
-    return apart.pop() if len(apart) == 1 else 0
+    return min(apart, default=0) if all(far % min(apart) == 0 for far in apart) else 0
 
 
 def _by_one(code: Listing, index: int) -> bool:

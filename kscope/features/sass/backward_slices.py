@@ -30,26 +30,42 @@ class Slices:
         self.constants: dict[str, int] = {}
         """Names of the words of constant bank 0 that slices have met: their offsets in bytes."""
 
-    def names(self, starts: Iterable[int]) -> frozenset[str] | None:
-        """Names that reach any of these instructions; None where there are too many instructions to tell."""
-        seen = 0
-        for i in starts:
-            if i not in self._slices:
-                self._extend(i)
-            seen |= self._slices[i]
+    def names(self, starts: Iterable[int], reader: int | None = None) -> frozenset[str] | None:
+        """Names that reach any of these instructions, or the reader through them; None where there are too many
+        instructions to tell."""
+        seen = self._behind(starts, reader)
         if seen.bit_count() > LIMIT:
             return None
         return frozenset(name for name, bits in self._bringing.items() if bits & seen)
 
     def bringing(self, starts: Iterable[int], name: str) -> list[int]:
         """The instructions behind these that bring a name in; none where the slice is too large to tell."""
-        seen = 0
-        for i in starts:
+        seen = self._behind(starts, None)
+        bits = 0 if seen.bit_count() > LIMIT else seen & self._bringing.get(name, 0)
+        return [i for i in range(bits.bit_length()) if bits >> i & 1]
+
+    def _behind(self, starts: Iterable[int], reader: int | None) -> int:
+        """The slices of all of them. What runs under the reader's own guard has its value whenever the reader runs:
+        there the guard says nothing about the value."""
+        seen, work = 0, list(starts)
+        while work:
+            i = work.pop()
+            if reader is not None and self._beside(i, reader):
+                if not seen >> i & 1:
+                    work += self._producers(i, guard=False)
+                seen |= 1 << i
+                continue
             if i not in self._slices:
                 self._extend(i)
             seen |= self._slices[i]
-        bits = 0 if seen.bit_count() > LIMIT else seen & self._bringing.get(name, 0)
-        return [i for i in range(bits.bit_length()) if bits >> i & 1]
+        return seen
+
+    def _beside(self, i: int, reader: int) -> bool:
+        """Whether both run under one guard, of one value."""
+        one, other = self._code[i], self._code[reader]
+        if one.guard is None or (one.guard, one.guard_negated) != (other.guard, other.guard_negated):
+            return False
+        return self._defuse.sources(i).get(one.guard) == self._defuse.sources(reader).get(one.guard)
 
     def _extend(self, start: int) -> None:
         """Add the slices of an instruction and of everything behind it: all at once, since loops tie them together."""
@@ -73,8 +89,8 @@ class Slices:
                 if bits != old:
                     slices[i], changed = bits, True
 
-    def _producers(self, i: int) -> list[int]:
-        """Where the slice goes on behind an instruction, whose own names are noted."""
+    def _producers(self, i: int, *, guard: bool = True) -> list[int]:
+        """Where the slice goes on behind an instruction, whose own names are noted; without its guard on request."""
         ins, op = self._code[i], self._classes[i]
         for operand in ins.operands:
             if operand.kind == "special":
@@ -89,7 +105,8 @@ class Slices:
         if op.access in ("load", "atomic") and op.space in ("global", "shared", "local", "generic"):
             self._bring("load", i)
             return []  # an address that was itself loaded: its index says nothing about the data
-        return [p for producers in self._defuse.sources(i).values() for p in producers]
+        sources = self._defuse.sources(i).items()
+        return [p for r, producers in sources if guard or r != ins.guard for p in producers]
 
     def _bring(self, name: str, i: int) -> None:
         self._bringing[name] = self._bringing.get(name, 0) | 1 << i

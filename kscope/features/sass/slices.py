@@ -16,7 +16,7 @@ def origins(code: Listing, index: int, registers: tuple[int, ...] | None = None)
     where the slice is too large to tell."""
     sources = code.defuse.sources(index)
     starts = [p for r, producers in sources.items() if registers is None or r in registers for p in producers]
-    return code.slices.names(starts)
+    return code.slices.names(starts, index)
 
 
 def stored(code: Listing, index: int) -> list[int]:

@@ -18,17 +18,21 @@ SHAPES = ((128, 8, 8), (64, 4, 16))
 """Rows and columns of a block's tile, of a thread's results, and steps between two barriers: for 256 threads 128 or 64
 steps of each thread (judged: as the measured versions of manhattan.one and of the products have it)."""
 THREADS = 256
-_HEAD = re.compile(r"\bvoid\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)")
+LOCALS = {"a_tile", "b_tile", "t", "row", "col", "from_a", "from_b", "sum", "k0", "k", "u", "v", "i", "j", "place"}
+"""Names of KERNEL's own."""
+
+HEAD = re.compile(r"\bvoid\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)")
 _TERM = re.compile(r"(\w+)\*(\w+)\+(\w+)")
 _USE = re.compile(r"(?<![\w.>])(\w+)\s*\[([^][]+)\]")
 _PLACE = re.compile(r"blockIdx\.(?P<axis>[xy])\*(?P<per>\d+)\+threadIdx\.(?:x(?P<how>[%/])(?P<wide>\d+)|(?P<own>[xy]))")
-_PURE = re.compile(r"(?:fabsf|fminf|fmaxf|max|min|[-+*.()\s\w,])*")
-_NAME = re.compile(r"\b(?!fabsf\b|fminf\b|fmaxf\b|u\b|v\b|s\b)[A-Za-z_]\w*\b")
+_PURE = re.compile(r"[-+*&|^.()\s\w,]*")
+_NAME = re.compile(r"\b(?!(?:fabsf|fminf|fmaxf|abs|min|max|u|v|s)\b)[A-Za-z_]\w*\b")
+_KINDS = r"float|int|int32_t|unsigned int|unsigned|uint32_t"
 KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameters}) {{
-  __shared__ float a_tile[{deep}][{tile} + 4], b_tile[{deep}][{tile}];
+  __shared__ {kind} a_tile[{deep}][{tile} + 4], b_tile[{deep}][{tile}];
   int t = threadIdx.x, row = t / {across}, col = t % {across};
-  const float* from_a = {A} + (size_t)blockIdx.y * {tile} * {d}; const float* from_b = {B} + blockIdx.x * {tile};
-  float sum[{each}][{each}];
+  const {kind}* from_a = {A} + (size_t)blockIdx.y * {tile} * {d}; const {kind}* from_b = {B} + blockIdx.x * {tile};
+  {kind} sum[{each}][{each}];
   #pragma unroll
   for (int i = 0; i < {each}; i++)
     #pragma unroll
@@ -42,7 +46,7 @@ KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameter
     __syncthreads();
     #pragma unroll
     for (int k = 0; k < {deep}; k++) {{
-      float u[{each}], v[{each}];
+      {kind} u[{each}], v[{each}];
       #pragma unroll
       for (int i = 0; i < {each}; i++) {{ u[i] = a_tile[k][row * {each} + i]; v[i] = b_tile[k][col + i * {across}]; }}
       #pragma unroll
@@ -69,7 +73,7 @@ Place = tuple[str, int, int]
 
 class Crossed(Struct, frozen=True):
     """`for k < d: s = f(s, a[i * d + k], b[k * m + j])`, `c[i * m + j] = s`: names, where s starts, the step with u, v
-    and s in it, how blocks and threads make i and j."""
+    and s in it, how blocks and threads make i and j, type of the elements."""
 
     a: str
     b: str
@@ -80,17 +84,18 @@ class Crossed(Struct, frozen=True):
     step: str
     rows: Place
     columns: Place
+    kind: str = "float"
 
     @property
     def product(self) -> bool:
-        """Whether it is the product of square matrices, which compute.product answers."""
-        return self.d == self.m and self.step == "sum[i][j] += u[i] * v[j];"
+        """Whether it is the product of square matrices of floats, which compute.product answers."""
+        return self.d == self.m and self.kind == "float" and self.step == "sum[i][j] += u[i] * v[j];"
 
 
 def fixes(asked: Asked) -> list[Fix]:
     setting, code, launch = asked.setting, asked.setting.code, asked.setting.launch
     text = kernel_text(setting)
-    head = _HEAD.search(text.code) if text is not None else None
+    head = HEAD.search(text.code) if text is not None else None
     one = crossed(text.code) if text is not None else None
     if text is None or head is None or one is None or launch is None or launch.grid[2] > 1 or not setting.sms:
         return []
@@ -99,14 +104,14 @@ def fixes(asked: Asked) -> list[Fix]:
     if one.rows[0] == one.columns[0] or not _dealt(one, launch.block) or one.product:
         return []
     fits = [(t, e, n) for t, e, n in SHAPES if rows % t == columns % t == 0 and rows * columns // t**2 >= setting.sms]
-    if not fits or re.search(rf"\b{head['name']}_tiles\b|_tile\b", text.code):
+    if not fits or re.search(rf"\b{head['name']}_tiles\b|_tile\b", text.code) or hides(head["parameters"]):
         return []
     tile, each, deep = fits[0]
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
     new = KERNEL.format(
         threads=THREADS, name=head["name"], parameters=head["parameters"], tile=tile, deep=deep, across=tile // each,
-        each=each, A=one.a, B=one.b, C=one.c, d=one.d, m=one.m, first=one.first, step=one.step, gx=columns // tile,
-        gy=rows // tile,
+        each=each, kind=one.kind, A=one.a, B=one.b, C=one.c, d=one.d, m=one.m, first=one.first, step=one.step,
+        gx=columns // tile, gy=rows // tile,
     )  # fmt: skip
     return [
         Fix(
@@ -137,6 +142,11 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
+def hides(parameters: str, *others: str) -> bool:
+    """Whether a name of KERNEL's own is a parameter's, or one that it needs."""
+    return bool(LOCALS & {*re.findall(r"(\w+)\s*(?:,|$)", parameters), *others})
+
+
 def crossed(code: str) -> Crossed | None:
     """What a kernel is, if that is all it does; None for anything else."""
     every, opening = loops(code), code.find("{")
@@ -148,7 +158,7 @@ def crossed(code: str) -> Crossed | None:
         return None
     ((c, at, s),) = stores
     stepped = _step(code, loop, s)
-    first = re.search(rf"\bfloat\s+{s}\s*=\s*([-+\w.]+)\s*[;,]", code[: loop.span[0]])
+    first = re.search(rf"\b(?P<kind>{_KINDS})\s+{s}\s*=\s*(?P<is>[-+\w.]+)\s*[;,]", code[: loop.span[0]])
     out = _TERM.fullmatch(plain(at))
     if stepped is None or first is None or out is None:
         return None
@@ -158,16 +168,27 @@ def crossed(code: str) -> Crossed | None:
         return None
     i, d, m, j = x[1], x[2], y[2], y[3]
     right = y[1] == loop.name and out.groups() == (i, m, j) and plain(loop.end) == d and len({a, b, c}) == 3
-    rows, columns = _place(i, code, "/"), _place(j, code, "%")
-    if not right or not _typed(code[:opening], (a, b, c), (d, m)) or rows is None or columns is None:
+    rows, columns, kind = _place(i, code, "/"), _place(j, code, "%"), first["kind"]
+    typed = _typed(code[:opening], kind, (a, b, c), (d, m)) and _fixed(first["is"], code[opening:])
+    if not right or not typed or rows is None or columns is None:
         return None
-    return Crossed(a, b, c, d, m, first[1], step, rows, columns)
+    return Crossed(a, b, c, d, m, first["is"], step, rows, columns, kind)
 
 
-def _typed(head: str, arrays: Sequence[str], sizes: Sequence[str]) -> bool:
-    """Whether parameters are arrays of floats, and ints."""
-    floats = all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{n}\s*(?=[,)])", head) for n in arrays)
-    return floats and all(re.search(rf"\bint\s+{n}\s*(?=[,)])", head) for n in sizes)
+def _typed(head: str, kind: str, arrays: Sequence[str], sizes: Sequence[str]) -> bool:
+    """Whether parameters are arrays of a type, and ints."""
+    same = all(re.search(rf"(?<!\w )\b{kind}\s*\*\s*(?:__restrict__\s+)?{n}\s*(?=[,)])|"
+                         rf"\bconst {kind}\s*\*\s*(?:__restrict__\s+)?{n}\s*(?=[,)])", head)
+               for n in arrays)  # fmt: skip
+    return same and all(re.search(rf"\bint\s+{n}\s*(?=[,)])", head) for n in sizes)
+
+
+def _fixed(value: str, body: str) -> bool:
+    """Whether a start is a number, or a macro's name: no name that the kernel gives a value."""
+    if re.fullmatch(r"[-+]?(?:\d|\.\d)[\w.+-]*", value):
+        return True
+    name = value.lstrip("-+")
+    return re.fullmatch(r"[A-Z][A-Z0-9_]*", name) is not None and not re.search(rf"\b{name}\s*=", body)
 
 
 def _step(code: str, loop: Loop, s: str) -> tuple[str, tuple[str, str], tuple[str, str]] | None:
@@ -177,16 +198,18 @@ def _step(code: str, loop: Loop, s: str) -> tuple[str, tuple[str, str], tuple[st
     uses = list(_USE.finditer(body))
     if body.count(";") != 1 or len(uses) != 2 or uses[0][1] == uses[1][1]:
         return None
+    if {*re.findall(r"\b[uvs]\b", _USE.sub("", body))} - {s}:
+        return None  # the kernel's own
     bare = body.replace(uses[0][0], "u").replace(uses[1][0], "v")
-    added = re.fullmatch(rf"{s}\s*\+=\s*(?P<of>[^;]+);", bare)
-    kept = re.fullmatch(rf"{s}\s*=\s*(?P<call>fminf|fmaxf)\s*\(.*\)\s*;", bare)
+    added = re.fullmatch(rf"{s}\s*(?P<op>[+|^])=\s*(?P<of>[^;]+);", bare)
+    kept = re.fullmatch(rf"{s}\s*=\s*(?P<call>fminf|fmaxf|min|max)\s*\(.*\)\s*;", bare)
     if kept is not None:
         calls = calls_of(bare, kept["call"])
         arguments = calls[0].arguments if calls else ()
         of = next((x for x in arguments if x != s), "") if s in arguments and len(arguments) == 2 else ""
         step = f"sum[i][j] = {kept['call']}(sum[i][j], {{}});"
     elif added is not None:
-        of, step = added["of"].strip(), "sum[i][j] += {};"
+        of, step = added["of"].strip(), f"sum[i][j] {added['op']}= {{}};"
     else:
         return None
     if not of or _NAME.search(of) or re.search(rf"\b{s}\b", of) or not _PURE.fullmatch(of):

@@ -63,8 +63,8 @@ def product(setting: Setting, text: Text, parameters: str) -> Product | None:
     n, launch = rows(setting), setting.launch
     if len(factors) != 2 or len(out) != 1 or launch is None or not n:
         return None
-    name = _size(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
-    small = _small(launch, n)
+    name = size_named(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
+    small = small_rows(launch, n)
     if name is None or not small:
         return None
     shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
@@ -74,7 +74,7 @@ def product(setting: Setting, text: Text, parameters: str) -> Product | None:
     return None
 
 
-def _small(launch: Launch, n: int) -> int:
+def small_rows(launch: Launch, n: int) -> int:
     """Rows of matrices of few blocks, two each way where that is not too many; 0 where there are none."""
     small = math.lcm(n // launch.grid[0], n // launch.grid[1])  # a block's rows and columns
     small = 2 * small if 2 * small <= LARGEST else small
@@ -83,7 +83,7 @@ def _small(launch: Launch, n: int) -> int:
     return small if flat and small <= LARGEST and not n % small and blocks <= BLOCKS else 0
 
 
-def _size(code: str, others: list[str], n: int, known: dict[str, int]) -> str | None:
+def size_named(code: str, others: list[str], n: int, known: dict[str, int]) -> str | None:
     """The name of the number of rows: the one parameter that is no pointer, or a constant of the file."""
     if others:
         match = re.fullmatch(r"(?:const\s+)?int\s+(\w+)", others[0])

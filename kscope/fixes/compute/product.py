@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from kscope.fixes.compute.crossed import hides
 from kscope.fixes.compute.multiplied import loaded, product, rows
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.setting import Asked
@@ -27,22 +28,22 @@ _TILED = re.compile(
 _PUT = re.compile(r"\b(\w+)\[(\w+)\]\[(\w+)\]\s*=\s*(\w+)\[([^][]+)\]\s*;")
 _HEAD = re.compile(r"\bvoid\s+(?:__launch_bounds__\s*\([^)]*\)\s*)?(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)")
 KERNEL = """__global__ void __launch_bounds__({threads}) {name}_tiles({parameters}) {{
-  __shared__ float a[{deep}][{tile} + 4], b[{deep}][{tile}];
+  __shared__ float {u}[{deep}][{tile} + 4], {v}[{deep}][{tile}];
   int t = threadIdx.x, row = t / {across}, col = t % {across};
   const float* from_a = {A} + (size_t)blockIdx.y * {tile} * {n}; const float* from_b = {B} + blockIdx.x * {tile};
   float sum[{each}][{each}] = {{}};
   for (int k0 = 0; k0 < {n}; k0 += {deep}) {{
     #pragma unroll
     for (int i = t; i < {tile} * {deep}; i += {threads}) {{
-      a[i % {deep}][i / {deep}] = from_a[(size_t)(i / {deep}) * {n} + k0 + i % {deep}];
-      b[i / {tile}][i % {tile}] = from_b[(size_t)(k0 + i / {tile}) * {n} + i % {tile}];
+      {u}[i % {deep}][i / {deep}] = from_a[(size_t)(i / {deep}) * {n} + k0 + i % {deep}];
+      {v}[i / {tile}][i % {tile}] = from_b[(size_t)(k0 + i / {tile}) * {n} + i % {tile}];
     }}
     __syncthreads();
     #pragma unroll
     for (int k = 0; k < {deep}; k++) {{
       float u[{each}], v[{each}];
       #pragma unroll
-      for (int i = 0; i < {each}; i++) {{ u[i] = a[k][row * {each} + i]; v[i] = b[k][col + i * {across}]; }}
+      for (int i = 0; i < {each}; i++) {{ u[i] = {u}[k][row * {each} + i]; v[i] = {v}[k][col + i * {across}]; }}
       #pragma unroll
       for (int i = 0; i < {each}; i++)
         #pragma unroll
@@ -70,19 +71,19 @@ def fixes(asked: Asked) -> list[Fix]:
     if found is None or results < asked.setting.sms * TILE**2:
         return []  # fewer tiles than SMs would leave some without
     a, b, n, c, value = found
-    floats = all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{x}\s*(?:,|$)", head["parameters"])
-                 for x in (a, b, c))  # fmt: skip
+    right = _floats(head["parameters"], (a, b, c)) and not hides(head["parameters"], n)
     known = constants(asked.setting.lines(text.file)).get(n, 0)
     passed = bool(re.search(rf"\bint\s+{n}\s*$", head["parameters"]))
-    if not floats or value != "sum[i][j]" or not (passed or known) or known % TILE:
+    if not right or value != "sum[i][j]" or not (passed or known) or known % TILE:
         return []
     loads = 2 * TILE * DEEP / (TILE * TILE * DEEP)
     now = loaded(asked.setting) if played is not None else (2.0, 0.0)
     if now[0] < LESS * loads and now[1] < LESS * 2 * EACH / EACH**2:
         return []
+    u, v = _tiles(a, b, c, n)
     code = KERNEL.format(
         threads=THREADS, name=head["name"], parameters=head["parameters"], tile=TILE, deep=DEEP, across=TILE // EACH,
-        each=EACH, A=a, B=b, C=c, n=n, value=value,
+        each=EACH, A=a, B=b, C=c, n=n, value=value, u=u, v=v,
     )  # fmt: skip
     return [
         Fix(
@@ -114,6 +115,15 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _floats(parameters: str, arrays: tuple[str, ...]) -> bool:
+    return all(re.search(rf"\bfloat\s*\*\s*(?:__restrict__\s+)?{x}\s*(?:,|$)", parameters) for x in arrays)
+
+
+def _tiles(*taken: str) -> tuple[str, str]:
+    """Names of both tiles: others than the parameters', which they would hide."""
+    return ("a_tile", "b_tile") if {"a", "b"} & {*taken} else ("a", "b")
 
 
 Found = tuple[str, str, str, str]

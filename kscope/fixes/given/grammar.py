@@ -4,12 +4,14 @@ Unplayable: text is whoever's, and nothing of it is ever executed."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 Node = tuple[Any, ...]
 """("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return`, `declare` type
-[(name, pointer, dims, value)] shared, `do` expression, `barrier`; expressions `number` n, `name` s, `index` base at,
-`binary` op a b, `unary` op a, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values]."""
+[(name, "*" or "&" or "", dims, value)] shared, `do` expression, `barrier`, `meeting` of a warp, `claim` cond;
+expressions `number` n, `name` s, `index` base at, `member` a letter, `deref` a, `address` a, `binary` op a b, `unary`
+op a, `cast` type a stars, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values]."""
 
 DEEPEST, LONGEST = 60, 6000  # brackets within brackets and words of a text that is looked at (judged)
 _WORDS = re.compile(
@@ -17,7 +19,12 @@ _WORDS = re.compile(
     r"|(?P<sign><<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^<>=!~?:;,.(){}\[\]])"
 )
 _QUALIFIERS = {"const", "volatile", "static", "constexpr", "__restrict__", "register"}
-_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto"}
+VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n in (2, 3, 4)}
+"""Elements of a vector type."""
+
+WHOLE = {"int32_t", "uint32_t", "int64_t", "uint64_t", "uint"}
+_TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS}
+_CASTS = ("reinterpret_cast", "static_cast")
 _BINARY = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
            ("*", "/", "%"))  # fmt: skip
 _ASSIGN = ("=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>=")
@@ -31,8 +38,10 @@ class Unplayable(Exception):
 class Parser:
     """Recursive descent over the words of a function's body."""
 
-    def __init__(self, text: str) -> None:
-        """text: without comments; lines of the preprocessor but pragmas are not understood."""
+    def __init__(self, text: str, number: Callable[[str], float] | None = None) -> None:
+        """text: without comments; lines of the preprocessor but pragmas are not understood. number: what a number
+        stands for that is no whole one."""
+        self.number = number or _number
         text = re.sub(r"(?m)^\s*#\s*pragma[^\n]*$", " ", text)
         self.words: list[str] = []
         at = 0
@@ -88,7 +97,13 @@ class Parser:
             return ("block", [])
         if self.take("for"):
             return self._loop()
+        if self.take("while"):
+            self.need("(")
+            test = self.comma()
+            self.need(")")
+            return ("for", ("block", []), test, ("number", 0), self.statement())
         if self.take("if"):
+            self.take("constexpr")
             self.need("(")
             test = self.comma()
             self.need(")")
@@ -97,10 +112,14 @@ class Parser:
         if self.take("return"):
             self.need(";")
             return ("return",)
-        if self.take("__syncthreads"):
+        if word := self.take("__syncthreads", "__syncwarp"):
             for sign in "();":
                 self.need(sign)
-            return ("barrier",)
+            return ("barrier",) if word == "__syncthreads" else ("meeting",)
+        if self.take("static_assert"):
+            given = self._arguments()
+            self.need(";")
+            return ("claim", given[0])
         found = self.declaration() if self._declares() else ("do", self.comma())
         self.need(";")
         return found
@@ -139,15 +158,18 @@ class Parser:
         kind, shared = self.kind()
         made = []
         while True:
-            stars = 0
-            while self.take("*", "__restrict__", "const"):
-                stars += self.words[self.at - 1] == "*"
+            stars = ""
+            while word := self.take("*", "&", "__restrict__", "const"):
+                stars += word if word in "*&" else ""
+            if len(stars) > 1:
+                raise Unplayable(stars)
             name = self.name()
             dims = []
             while self.take("["):
                 dims.append(self.comma())
                 self.need("]")
-            made.append((name, stars > 0, dims, self._value() if self.take("=") else None))
+            braced = self.next() == "{" and not dims  # int n{3}
+            made.append((name, stars, dims, self._value() if braced or self.take("=") else None))
             if not self.take(","):
                 return ("declare", kind, made, shared)
 
@@ -201,12 +223,30 @@ class Parser:
             return ("unary", op, self._unary())
         if op := self.take("++", "--"):
             return ("assign", op[0] + "=", self._unary(), ("number", 1))
-        if self.next() == "(" and self.words[self.at + 1 : self.at + 2] and self.words[self.at + 1] in _TYPES:
+        if self.next() == "(" and (self.words[self.at + 1 : self.at + 2] or [""])[0] in _TYPES | {"const"}:
             self.need("(")
-            kind, _ = self.kind()
-            self.need(")")
-            return ("cast", kind, self._unary())
+            kind, stars = self._cast(")")
+            return ("cast", kind, self._unary(), stars)
+        if op := self.take("*", "&"):
+            return ("deref" if op == "*" else "address", self._unary())
         return self._postfix()
+
+    def _cast(self, end: str) -> tuple[str, int]:
+        """(type, stars) in front of the bracket that ends a cast."""
+        kind, _ = self.kind()
+        stars = 0
+        while self.take("*", "const", "__restrict__"):
+            stars += self.words[self.at - 1] == "*"
+        self.need(end)
+        return kind, stars
+
+    def _arguments(self) -> list[Node]:
+        self.need("(")
+        given = []
+        while not self.take(")"):
+            given.append(self.expression())
+            self.take(",")
+        return given
 
     def _postfix(self) -> Node:
         found = self._atom()
@@ -214,6 +254,8 @@ class Parser:
             if self.take("["):
                 found = ("index", found, self.comma())
                 self.need("]")
+            elif self.take("."):
+                found = ("member", found, self.name())
             elif op := self.take("++", "--"):
                 found = ("after", op[0] + "=", found, ("number", 1))
             else:
@@ -227,17 +269,20 @@ class Parser:
         word = self.next()
         if word[:1].isdigit() or word[:1] == ".":
             self.at += 1
-            return ("number", _number(word))
+            return ("number", self.number(word))
         name = self.name()
+        if name in ("true", "false"):
+            return ("number", int(name == "true"))
+        if name in _CASTS:
+            self.need("<")
+            kind, stars = self._cast(">")
+            return ("cast", kind, self._arguments()[0], stars)
         if name in _DIMENSIONS:
             self.need(".")
             return ("name", f"{name}.{self.name()}")
-        if self.take("("):
-            given = []
-            while not self.take(")"):
-                given.append(self.expression())
-                self.take(",")
-            return ("call", name, given)
+        if self.next() == "(":
+            given = self._arguments()
+            return ("cast", name, given[0], 0) if name in _TYPES and len(given) == 1 else ("call", name, given)
         return ("name", name)
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import re
 from typing import Any
 
 import numpy as np
 
 from kscope.fixes.given.grammar import Unplayable
 
+HUGE = 2**40  # what larger literals are taken for: no number that is drawn or summed is as large
 LARGEST = 2**62  # numbers that all threads share have no end of their own
 LONGEST = 63  # bits of a shift
 
@@ -34,3 +37,26 @@ _OPERATIONS: dict[str, Any] = {
     "!=": lambda a, b: np.not_equal(a, b), "&&": lambda a, b: np.logical_and(np.asarray(a) != 0, np.asarray(b) != 0),
     "||": lambda a, b: np.logical_or(np.asarray(a) != 0, np.asarray(b) != 0),
 }  # fmt: skip
+
+
+REAL: dict[str, Any] = {
+    "expf": np.exp, "__expf": np.exp, "exp2f": np.exp2, "logf": np.log, "__logf": np.log, "log2f": np.log2,
+    "sqrtf": np.sqrt, "rsqrtf": lambda v: 1 / np.sqrt(v), "tanhf": np.tanh, "powf": np.power,
+    "__fdividef": lambda a, b: a / b,
+}  # fmt: skip
+"""Functions of fractions, where those are played as what they are."""
+
+
+def real(word: str) -> float:
+    """What a literal says."""
+    if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):
+        return int(word.rstrip("uUlL"), 0)
+    return float(word.rstrip("fFlL"))
+
+
+def drawn(word: str) -> int:
+    """A whole number for a literal: for a fraction an odd one of its own, as no power of it is lost at a word's end."""
+    value = real(word)
+    if value != int(value):
+        return random.Random(word.rstrip("fF")).randrange(1001, 9999, 2)
+    return min(int(value), HUGE)

@@ -29,10 +29,7 @@ _COPY = re.compile(
 def copies(asked: Asked) -> list[Fix]:
     """An element that is copied piece by piece: one access where it has this launch's size, else the loop as before."""
     setting, code = asked.setting, asked.setting.code
-    block = setting.launch.block if setting.launch is not None else None
-    at = {x.pc for x in asked.finding.locations}
-    every = [m for m in merges(code, block, crossing=True) if m.crossing and not m.sure]
-    groups = [m for m in every if code[m.members[0]].pc in at and code.classes[m.members[0]].bytes == 1]
+    groups = _copied(asked)
     members = code.ran({i for m in groups for i in m.members})
     reached = {p for i in members for p in places(setting, [i])}
     wide = {m.bytes for m in groups}
@@ -69,6 +66,17 @@ def copies(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _copied(asked: Asked) -> list[Merge]:
+    """Groups of bytes that the finding names, and what is stored beside: the change moves both."""
+    setting, code = asked.setting, asked.setting.code
+    block = setting.launch.block if setting.launch is not None else None
+    at = {x.pc for x in asked.finding.locations}
+    every = [m for m in merges(code, block, crossing=True) if m.crossing and not m.sure]
+    bytewise = [m for m in every if code.classes[m.members[0]].bytes == 1]
+    named = {p for m in bytewise if code[m.members[0]].pc in at for p in places(setting, m.members)}
+    return [m for m in bytewise if named.issuperset(places(setting, m.members))]
 
 
 def _once(match: re.Match[str], size: int) -> str:

@@ -8,6 +8,7 @@ import re
 from msgspec import Struct
 
 from kscope.features.sass.slices import pointer
+from kscope.fixes.atomics.reading import one_each
 from kscope.fixes.given.conditions import WRITES, proved, reads, shown
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Loop, Span, kernel_text, loops, spans_edited
@@ -42,7 +43,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or found is None or launch is None or price is None or max(launch.grid[1:]) > 1:
         return []
     parts = min(MOST, 1 << max(0, int(price.speedup).bit_length() - 1))
-    if parts < 2 or not _alone(setting):
+    if parts < 2 or not _alone(setting) or not one_each(setting, text, found.at):
         return []
     edits, code = spans_edited(setting, text, _spans(text.code, found)), setting.code
     grid = f"dim3({launch.grid[0]}, {parts})"
@@ -60,6 +61,7 @@ def fixes(asked: Asked) -> list[Fix]:
                       "sums of random lengths, empty ones too"),
                 proved("each thread works alone, and stores once", "code", code,
                        "no barrier, no shared memory, no exchange of lanes, no atomic; one store, not in a loop"),
+                reads("each element is one thread's", "its index is the thread's number in the grid"),
                 reads("nothing but the sum is carried from round to round", f"{found.sum} += stands alone in the loop"),
                 Condition(holds=f"{found.name} is zero before the launch", state="check", why="parts are added to it"),
                 Condition(holds="the order in which a sum is added up does not matter", state="check",

@@ -61,8 +61,10 @@ After (capture signal_max.many):
 ## When it is wrong
 
 Where the tree is the work (a sort, a scan), it grows with the elements. Fewer threads than fill the device lose more
-than they save. Rows of one launch may differ in length. A tree of many barriers comes first (LAT304): this only pays
-after it.
+than they save. Rows of one launch may differ in length. A tree of many barriers comes first (LAT304), and this only
+pays after it, unless the tree takes most of the block's time: then fewer threads have less of it, with or without
+shuffles (a public kernel with a distance a thread and a tree of ten rounds: 4.4x by eight distances a thread, 1.3x by
+shuffles).
 
 ## Source
 
@@ -120,7 +122,8 @@ class ShortThreads(ProfiledRule):
         touching = [i for i in elements_of(facts, code) if i not in steps]
         loads = [i for i in touching if code.classes[i].access == "load"]
         a_warp = 2.0 if steps else total(code.executed, loads) / launch.warps
-        if not (loads or steps) or a_warp > FEW:
+        tree = code.blamed_share(facts.patterns.block_trees(32 * launch.warps_per_block))
+        if not (loads or steps) or (a_warp > FEW and tree < FIXED):
             return PASSED
         return self._once(facts, code, touching, steps, a_warp)
 
@@ -131,18 +134,22 @@ class ShortThreads(ProfiledRule):
         tree in global memory; a_warp: elements loaded a thread."""
         launch = facts.counters.launch
         reduces = bool(steps) or reduces_to(code, touching, REDUCES)
-        once = sorted({*paid_once(code, set(touching), reduces=reduces), *steps})
+        joined = facts.patterns.block_trees(32 * launch.warps_per_block)
+        once = sorted({*paid_once(code, set(touching), reduces=reduces), *steps, *(joined if reduces else ())})
         share = code.blamed_share(once)
         lone = facts.profile.serial_section if not steps else None
-        if lone is not None and lone.warps < ALONE:  # the barrier waits for what few threads do, not for its tree
+        if lone is not None and lone.warps < ALONE and not joined.issuperset(lone.members):
+            # The barrier waits for what few threads do, not for its tree.
             share -= code.blamed_share(code.where(lambda ins, op: ins.opcode == "BAR"), "barrier")
         barriers = total(code.executed, code.where(lambda ins, op: ins.opcode == "BAR"))
         # Behind its barriers a block loads nothing more, yet keeps its place: a smaller share is a loss already.
         if share < (FIXED if not reduces or barriers < launch.warps else BEHIND):
             alone = paid_once(code, set(touching), reduces=False)
             return self._issued(facts, code, sorted({*alone, *alike_once(facts, code)}), a_warp)
-        # A tree of many barriers costs by itself: shuffles (LAT304) come first.
-        trees = barriers > TREE * launch.warps and not steps
+        # A tree of many barriers costs by itself: shuffles (LAT304) come first, unless it is most of what there is
+        # and each thread has an element: of more of them the tree is less.
+        most = a_warp >= 1 and code.blamed_share(joined) >= FIXED
+        trees = barriers > TREE * launch.warps and not steps and not most
         # The elements' own waits overlap as more of them are in flight; what is paid once shrinks with the threads.
         scale = facts.profile.demands_after(once, 1 / MORE) | {"blocks": 1 / MORE}
         if steps:  # of n elements 2 n are loaded and n stored where one load of each is enough

@@ -184,7 +184,8 @@ class BarrierStalls(ProfiledRule):
         """Shared-memory accesses in the loops (or straight-line code) that hold the barriers, but those of exchanges
         that data decide: no shuffle does them."""
         around = {code.cfg.loop_of[b] for b in barriers}
-        if any(lp.loads for lp in facts.patterns.fma_loops) or wasteful(facts, code):  # operands: the work itself
+        products = [*facts.patterns.fma_loops, *wasteful(facts, code)]
+        if any(code.classes[i].space == "shared" for lp in products for i in lp.loads):  # operands: the work itself
             return []
         stay = facts.patterns.exchanges
         return [

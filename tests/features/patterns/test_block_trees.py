@@ -77,6 +77,26 @@ def test_unrolled_rounds_are_told_by_their_distances() -> None:
     assert not tree([4, 12, 20, 28]), "a stencil's neighbours"
 
 
+BEST = """\
+LDS R5, [R3+{far}]
+LDS R4, [R3]
+FSETP.GT.AND P1, PT, R4, R5, PT
+@P1 LEA R7, R2, UR5, 0x3
+@P1 STS [R3], R5
+@P1 LDS.64 R8, [R7+{twice}]
+@P1 STS.64 [R7], R8
+BAR.SYNC.DEFER_BLOCKING 0x0
+"""
+
+
+def test_a_tree_of_the_best_value_and_where_it_stood() -> None:
+    """Two arrays, of 4 and of 8 bytes an element; data decide whether a place is stored to, not which."""
+    rounds = "".join(BEST.format(far=hex(far), twice=hex(2 * far)) for far in (4, 8, 16, 32, 64, 128, 256, 512))
+    known = facts(STORED + rounds + "LDS R6, [UR4]\nEXIT\n", [])
+    assert known.patterns.block_trees(256) == frozenset(range(3, 3 + 8 * 8))
+    assert not known.patterns.exchanges
+
+
 def warp_tree(far: list[int], guard: str = "@P0", value: str = "R4") -> frozenset[int]:
     steps = "".join(STEP.format(far=hex(x)) for x in far)
     return facts("LEA R3, R2, UR4, 0x2\n" + steps + JOINED.format(guard=guard, value=value), []).patterns.warp_trees

@@ -107,6 +107,35 @@ def test_an_address_is_neither_the_data_nor_the_guard(access: str) -> None:
     assert address_origins(code, 4) == {"tid"}
 
 
+GUARDED = """
+S2R R2, SR_TID.X
+LDG.E R4, desc[UR6][R8.64]
+ISETP.NE.AND P0, PT, R4, RZ, PT
+MOV R3, UR4
+{guard} LEA R3, R2, UR4, 0x2
+{between}
+{reader} STS [R3], RZ
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("guard", "between", "reader", "gathered"),
+    [
+        ("@P0", "NOP", "@P0", False),  # whenever it is stored to, this is the place
+        ("@P0", "NOP", "", True),  # one of two places: data decide which
+        ("@P0", "NOP", "@!P0", False),  # the other place, whose address no data decide
+        ("@P0", "ISETP.NE.AND P0, PT, R2, RZ, PT", "@P0", True),  # another guard of that name
+        ("@P0", "@P0 IADD3 R3, R3, R4, RZ", "@P0", True),
+    ],
+)
+def test_a_guard_that_the_access_has_too_says_nothing_of_its_address(
+    guard: str, between: str, reader: str, gathered: bool
+) -> None:
+    text = GUARDED.format(guard=guard, between=between, reader=reader)
+    assert gathers(Listing(program(text), "test"), 6) == gathered
+
+
 def test_a_zero_and_the_address_itself_are_no_stored_register() -> None:
     found = [stored(Listing(program(ADDRESSES.format(access=a)), "test"), 4) for a in (
         "STS [R3], RZ", "STS [R3], R3", "@P0 STS.64 [R3], R4", "STS [R3+UR4], R2"

@@ -1,0 +1,1 @@
+"""Atomics that a block combines first, and sums whose parts meet in atomics."""

@@ -1,0 +1,247 @@
+"""How much of what a change takes away a kernel has, each counted in its code: what `left` asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+from kscope.features.lanes.assumption import Assumption
+from kscope.features.lanes.bank_conflicts import conflicts
+from kscope.features.lanes.vectorizable import merges
+from kscope.features.patterns.math_functions import integer_divisions
+from kscope.features.patterns.tile_copies import exposed_copies
+from kscope.features.sass.accesses import accesses
+from kscope.features.sass.slices import stored
+from kscope.fixes.given.setting import Setting
+from kscope.fixes.memory.lane_mapping import sectors
+from kscope.fixes.memory.turned import Addressed, least
+from kscope.fixes.tile.own_rows import excess as with_data
+from kscope.isa.families import family
+
+WORD, WIDEST = 4, 16
+STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
+FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
+TENSOR = family("mma_sync")
+ROUNDS = 8  # that an inner loop is taken for: only more or less than before is asked
+
+
+def excess(setting: Setting) -> float:
+    known = conflicts(setting.code, setting.launch.block if setting.launch is not None else None)
+    found = sum(c.wavefronts - c.ideal for i, c in known.items() if setting.code.executed[i] > 0)
+    return found or with_data(setting)  # data decide where the code alone shows none
+
+
+def doubles(setting: Setting) -> float:
+    return len(setting.code.ran(setting.code.where(lambda ins, op: op.pipe == "fp64")))
+
+
+def divisions(setting: Setting) -> float:
+    return len(integer_divisions(setting.code))
+
+
+def wide_divisions(setting: Setting) -> float:
+    code = setting.code
+    made = family("integer_to_float")
+    return len(code.where(lambda ins, op: ins.opcode in made and "U64" in ins.mods))
+
+
+def spills(setting: Setting) -> float:
+    kinds = accesses(setting.code.program, setting.code.classes)
+    return sum(a is not None and a.stack in ("spill", "spill slot") for a in kinds)
+
+
+def local(setting: Setting) -> float:
+    return len(setting.code.ran(_of_arrays(setting)))
+
+
+def _of_arrays(setting: Setting) -> list[int]:
+    kinds = accesses(setting.code.program, setting.code.classes)
+    return [i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"]
+
+
+def slow_tables(setting: Setting) -> float:
+    """Accesses of local arrays, and of constant memory by a lane's index."""
+    code = setting.code
+    local = _of_arrays(setting)
+    loads = code.where(lambda ins, op: ins.opcode == "LDC")
+    indexed = [i for i in loads if any(o.bases for o in code[i].operands) and not _copied(setting, i)]
+    return len(code.ran([*local, *indexed]))
+
+
+def _copied(setting: Setting, index: int) -> bool:
+    """Whether a load is for a table in shared memory alone: once a block, as the change asks for."""
+    used = setting.code.defuse.consumers(index)
+    return bool(used) and all(setting.code[i].opcode == "STS" for i in used)
+
+
+def strong(setting: Setting) -> float:
+    code = setting.code
+    return len(code.where(lambda ins, op: op.access == "load" and op.space == "global" and "STRONG" in ins.mods))
+
+
+def pairs(setting: Setting) -> float:
+    code = setting.code
+    sums = code.ran(code.where(lambda ins, op: ins.opcode == "FADD"))
+    made = {p for i in sums for ps in code.defuse.sources(i).values() if len(ps) == 1 for p in ps}
+    return sum(code[p].opcode == "FMUL" for p in made)
+
+
+def narrow(setting: Setting) -> float:
+    found = merges(setting.code, setting.launch.block if setting.launch is not None else None)
+    return sum(len(m.members) - 1 for m in found if setting.code.classes[m.members[0]].access == "load")
+
+
+def in_pieces(setting: Setting) -> float:
+    """Where nothing is stored but single bytes; the loop for other sizes stays where it was."""
+    code = setting.code
+    if len(code.where(lambda ins, op: op.space == "global" and op.access == "store" and op.bytes > 1)):
+        return 0.0
+    found = merges(code, setting.launch.block if setting.launch is not None else None, crossing=True)
+    return sum(m.crossing for m in found if code.classes[m.members[0]].bytes == 1)
+
+
+def instructions(setting: Setting) -> float:
+    """A byte that is loaded: a loop of shorter rounds may be unrolled further."""
+    return len(setting.code.ran(range(len(setting.code)))) / _bytes(setting)
+
+
+def _bytes(setting: Setting) -> int:
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space in ("global", "shared") and op.access == "load"))
+    return max(1, sum(code.classes[i].bytes for i in loads))
+
+
+def conversions(setting: Setting) -> float:
+    code = setting.code
+    return len(code.ran(code.where(lambda ins, op: ins.opcode in FROM_INTEGER))) / _bytes(setting)
+
+
+def small_accesses(setting: Setting) -> float:
+    """Where none of 16 bytes does the most of them: what is left over is done one by one."""
+    code = setting.code
+    moves = ("load", "store")
+    found = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in moves and op.bytes > 0))
+    widest = {code.classes[i].access: max(code.classes[j].bytes for j in found
+              if code.classes[j].access == code.classes[i].access) for i in found}  # fmt: skip
+    return sum(code.classes[i].bytes < WORD and widest[code.classes[i].access] < WIDEST for i in found)
+
+
+def fences(setting: Setting) -> float:
+    code = setting.code
+    return sum(code.cfg.loop_of[i] is not None for i in code.where(lambda ins, op: ins.opcode == "MEMBAR"))
+
+
+def reciprocals(setting: Setting) -> float:
+    return len(setting.code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods))
+
+
+def fetches(setting: Setting) -> float:
+    return len(setting.code.where(lambda ins, op: ins.opcode in ("TEX", "TLD")))
+
+
+def shared_stores(setting: Setting) -> float:
+    code = setting.code
+    return len(code.ran(code.where(lambda ins, op: op.space == "shared" and op.access == "store")))
+
+
+def spread(setting: Setting) -> float | None:
+    """Of the loads whose addresses follow from the code, but for loaded words that are the same for the same address:
+    those in loops, where there are some."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    chosen = [i for i in loads if code.cfg.loop_of[i] is not None] or loads
+    lanes = Addressed(code, Assumption(1, setting.block))
+    rows = [(row, code.classes[i].bytes) for i in chosen if isinstance(row := lanes.address(i), tuple)]
+    known = [(row, width) for row, width in rows if len({b - a for a, b in pairwise(row)}) <= STRIDES]
+    return sum(sectors(row, width) / least(row, width) - 1 for row, width in known) / len(known) if known else None
+
+
+def unshared(setting: Setting) -> float:
+    code = setting.code
+    adding = code.where(lambda ins, op: op.access in ("atomic", "reduction"))
+    shared = [i for i in adding if code.classes[i].space == "shared"]
+    return 0 if shared else sum(not _of_warps(setting, i) for i in adding)
+
+
+def _of_warps(setting: Setting, index: int) -> bool:
+    """Whether an atomic's value was put together by lanes, of what the block's warps had left in shared memory."""
+    code = setting.code
+    starts = [p for r in stored(code, index) for p in code.defuse.sources(index).get(r, ())]
+    left_there = any(code.classes[i].space == "shared" for i in code.slices.bringing(starts, "load"))
+    return left_there and bool(code.where(lambda ins, op: ins.opcode in ("SHFL", "REDUX")))
+
+
+def whole_sums(setting: Setting) -> float:
+    """Global stores, where no block adds a part of what it has to another's."""
+    code = setting.code
+    outside = code.where(lambda ins, op: op.space in ("global", "generic"))
+    kinds = Counter(code.classes[i].access for i in outside)
+    return 0 if kinds["atomic"] + kinds["reduction"] else kinds["store"]
+
+
+def exchanges(setting: Setting) -> float:
+    code = setting.code
+    barriers = code.where(lambda ins, op: ins.opcode == "BAR")
+    return 0 if code.where(lambda ins, op: ins.opcode == "SHFL") else len(barriers)
+
+
+def meetings(setting: Setting) -> float:
+    return len(setting.code.where(lambda ins, op: ins.opcode in ("BAR", "SHFL")))
+
+
+def loaded(setting: Setting, *, whole: bool = False) -> float | None:
+    """Of the outermost loop with most multiplications; `whole`: with its inner loops, by the rounds that they are taken
+    for."""
+    code = setting.code
+    products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
+    products = products or code.where(lambda ins, op: ins.opcode in ("FADD", "FADD2", "FMNMX"))
+    around = [code.cfg.loops_around(i) for i in products]
+    outer = Counter(loops[-1] for loops in around if loops)
+    if not outer:
+        return None
+    most = max(outer, key=lambda loop: outer[loop])
+    body = code.cfg.loops[most].instructions if whole else code.cfg.loop_body(most)
+    depth = {i: len(code.cfg.loops_around(i)) for i in body}
+    least = min(depth.values())
+    made = sum(float(ROUNDS ** (depth[i] - least)) for i in products if i in depth)
+    loads = [i for i in body if code.classes[i].space == "global" and code.classes[i].access == "load"]
+    return sum(float(ROUNDS ** (depth[i] - least)) * code.classes[i].bytes / 4 for i in loads) / made
+
+
+def loaded_in_all(setting: Setting) -> float | None:
+    return loaded(setting, whole=True)
+
+
+def loads_apart(setting: Setting) -> float | None:
+    """In the innermost loops that have some."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    around = {code.cfg.loop_of[i] for i in loads} - {None}
+    body = {i for loop in around if loop is not None for i in code.cfg.loop_body(loop)}
+    return len(body & set(loads)) / len(body) if body else None
+
+
+def loads_a_product(setting: Setting) -> float | None:
+    """Of global memory, by the loops around both."""
+    code = setting.code
+    loads = code.where(lambda ins, op: op.space == "global" and op.access == "load")
+    products = code.where(lambda ins, op: ins.opcode in TENSOR)
+    made, loaded = (sum(float(ROUNDS ** code.cfg.depth[i]) for i in code.ran(one)) for one in (products, loads))
+    return loaded / made if made else None
+
+
+def rounds_a_load(setting: Setting) -> float | None:
+    """In the innermost loop that has the most of them; a thread without loops is one round."""
+    code = setting.code
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    most = Counter(code.cfg.loop_of[i] for i in loads if code.cfg.loop_of[i] is not None)
+    return 1 / max(most.values(), default=len(loads)) if loads else None
+
+
+def waited(setting: Setting) -> float:
+    return len(exposed_copies(setting.code))
+
+
+def idle_moves(setting: Setting) -> float:
+    moves = setting.code.where(lambda ins, op: ins.opcode == "MOV" and len(ins.operands) == 2)
+    return sum(len({o.text for o in setting.code[i].operands}) == 1 for i in moves)

@@ -1,0 +1,49 @@
+"""What lanes of a warp do together where a kernel's text is played: they wait for each other, and take values of one
+another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kscope.fixes.given.grammar import Unplayable
+
+WARP = 32
+WHOLE = (-1, 2**32 - 1)  # masks that name all lanes, as ~0u is played and as it is written
+SHUFFLES = ("__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync")
+
+
+def all_or_none(on: Any, alive: Any, of: Any) -> bool:
+    """Whether of each group of threads all that have not returned are here, or none. of: the group of each thread."""
+    missed = np.zeros(int(of.max()) + 1, dtype=bool)
+    come = missed.copy()
+    missed[of[alive & ~on]] = True
+    come[of[on]] = True
+    return not (missed & come).any()
+
+
+def shuffled(name: str, given: Sequence[Any], place: Any, on: Any, alive: Any, warp: Any) -> Any:
+    """The value of __shfl*_sync(mask, value, by, width) in each thread. place: of a thread among those of its block.
+    Raises Unplayable where lanes are missing, or a value comes from a lane that is not here."""
+    mask, value, by, width = (*given, WARP)[:4]
+    lanes = sum(1 << n for n in {*(place[alive] % WARP).tolist()})
+    named = isinstance(mask, int) and (mask in WHOLE or mask & 2**32 - 1 == lanes)
+    if not named or not isinstance(width, int) or not all_or_none(on, alive, warp):
+        raise Unplayable("a shuffle of some lanes")
+    if width not in (1, 2, 4, 8, 16, WARP) or np.any(np.asarray(by) < 0):
+        raise Unplayable("a shuffle of no group")
+    lane = place % WARP
+    first = lane - lane % width
+    target = {
+        "__shfl_sync": first + by % width, "__shfl_xor_sync": lane ^ by, "__shfl_down_sync": lane + by,
+        "__shfl_up_sync": lane - by,
+    }[name]  # fmt: skip
+    inside = (target < first + width) & ((target >= 0) if name == "__shfl_xor_sync" else (target >= first))
+    each = np.arange(len(place))
+    source = np.where(inside, each - lane + target, each)
+    here = source[on]
+    if here.size and not (here.max() < len(each) and on[here].all() and (warp[here] == warp[on]).all()):
+        raise Unplayable("a value of a lane that is not here")
+    return np.broadcast_to(value, each.shape)[np.where(on, source, each)]

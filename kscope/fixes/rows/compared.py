@@ -1,0 +1,144 @@
+"""Two texts of one function played beside each other on the same numbers: whether every result is the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.places import FLOATS
+from kscope.fixes.given.whole_numbers import HUGE
+from kscope.fixes.rows.function import Function
+from kscope.model.contract.fixes import Condition
+
+CELLS = 1 << 15  # elements of each array that is played with
+PLACES = 512  # that whole numbers lead to: longer rows take longer to play than they are worth (judged)
+SMALL = 8  # values below it repeat: where two are equal, either may be found
+SIZES = (7, 40, 300)  # that numbers of the launch are played as: shorter and longer rows than lanes (judged)
+LEAST = 2  # sizes, or drawings, that must come out the same
+NEAR = 1e-9  # of the largest result: sums of doubles in another order (judged)
+_COMPARED = re.compile(r"\bif\s*\([^;{}]*\]\s*[<>]=?[^<>=]")  # places whose values decide which of them is kept
+_NAMED = re.compile(r"\b(?:FLT_MAX|INFINITY|INT_MAX)\b")
+
+_SHARED = re.compile(r"__shared__\s+[A-Za-z_][\w ]*?\s+(\w+[^;]*);")
+
+
+class Side(Struct, frozen=True):
+    """A body, and the launch that it is played in."""
+
+    body: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+    values: Mapping[str, int]
+
+
+class Same(Struct, frozen=True):
+    """`compared`: results that were written, and came out alike, in `sizes` of launches. `ties`: of equal values
+    another one may be taken. `near`: played on fractions, alike but for rounding. `shared`: words of shared memory that
+    a block has more."""
+
+    compared: int
+    sizes: int
+    ties: bool
+    near: bool
+    shared: int
+
+    @property
+    def shown(self) -> Condition:
+        return proved(
+            f"every result is the same{', but for rounding' if self.near else ''}", "values", self.compared,
+            f"both texts played on {'fractions' if self.near else 'whole numbers'}, in {self.sizes} sizes, every result"
+            " compared",
+        )  # fmt: skip
+
+
+def same(fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[str, int]) -> Same | None:
+    """old, new: launches of one block and of several, pair by pair. None where a result is another one, or too little
+    could be played."""
+    tried = [(size, n % len(old)) for n, size in enumerate(SIZES)] if fn.numbers else [(0, n) for n in range(len(old))]
+    for drawn in ("several", "real"):
+        compared, played, more = 0, 0, 0
+        for size, n in tried:
+            one = _both(fn, (old[n], new[n]), size, drawn, known)
+            if one is None:
+                continue
+            if not one[0]:
+                return None
+            played, compared, more = played + (one[1] > 0), compared + one[1], one[2]
+        if played >= LEAST:
+            few = [_both(fn, (old[n], new[n]), size, "few", known) for size, n in tried[1:]]
+            ties = any(one is not None and not one[0] for one in few)
+            if ties and _COMPARED.search(fn.body) is None:
+                return None
+            return Same(compared, played, ties, drawn == "real", more)
+    return None
+
+
+def _both(
+    fn: Function, sides: tuple[Side, Side], size: int, drawn: str, known: Mapping[str, int]
+) -> tuple[bool, int, int] | None:  # fmt: skip
+    """(whether both leave the same, results that are written, words of shared memory more); None where the first one
+    cannot be played."""
+    first, second = (_made(fn, side, size, drawn, known) for side in sides)
+    if first is None:
+        return None
+    if second is None:
+        return False, 0, 0
+    written = 0
+    for name, kind in fn.pointers.items():
+        was, one, other = _drawn(name, kind, drawn), first[0][name], second[0][name]
+        changed = one != was
+        if ((other != was) != changed).any() or not _near(one[changed], other[changed], drawn):
+            return False, 0, 0
+        written += int(changed.sum())
+    return True, written, second[1] - first[1]
+
+
+def _near(one: Any, other: Any, drawn: str) -> bool:
+    if drawn != "real":
+        return bool(np.array_equal(one, other))
+    return bool(np.isfinite(one).all() and (np.abs(one - other) <= NEAR * np.abs(one).max(initial=0)).all())
+
+
+def _made(
+    fn: Function, side: Side, size: int, drawn: str, known: Mapping[str, int]
+) -> tuple[dict[str, Any], int] | None:
+    """The memory that a launch leaves, and the words of shared memory that a block of it has."""
+    from kscope.fixes.given.played import Rules, play
+
+    memory = {name: _drawn(name, kind, drawn).copy() for name, kind in fn.pointers.items()}
+    numbers = {"warpSize": 32, **known, **dict.fromkeys(fn.numbers, size), **side.values}
+    rules = Rules(literals="real" if drawn == "real" else "drawn", races=True, kinds=fn.pointers)
+    try:
+        played = play(_NAMED.sub(str(HUGE), arrayed(side.body)), side.grid, side.block, memory, numbers, rules)
+    except Unplayable:
+        return None
+    return memory, played.shared
+
+
+def arrayed(body: str) -> str:
+    """Shared variables as arrays of one element, for they are one place of a block."""
+    for m in list(_SHARED.finditer(body)):
+        for part in m[1].split(","):
+            if re.fullmatch(r"\s*\w+\s*", part):
+                name = part.strip()
+                body = re.sub(rf"(?<![\w.>]){name}\b", f"{name}[0]", body)
+                body = re.sub(rf"(__shared__[^;]*\b{name})\[0\]", r"\1[1]", body)
+    return body
+
+
+def _drawn(name: str, kind: str, drawn: str) -> Any:
+    """Few small numbers that repeat; or numbers of which no two are equal, whole ones, which may be places in other
+    arrays, in pieces of so many; or fractions."""
+    made = np.random.default_rng([len(drawn), *map(ord, name)])
+    if drawn == "few":
+        return made.integers(0, SMALL, CELLS)
+    if drawn == "real" and kind in FLOATS:
+        return made.random(CELLS)
+    piece = CELLS if kind in FLOATS else PLACES
+    return np.tile(made.permutation(piece), CELLS // piece)

@@ -1,0 +1,205 @@
+"""A row a block becomes a row a warp, or a part of one: rows that are shorter than a block's threads leave most of them
+idle, and a barrier that a whole block waits for costs more than the row's work. Both texts are played."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import proved
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.text import Text, outside, shape, spans_edited
+from kscope.fixes.rows.compared import Same, Side, same
+from kscope.fixes.rows.function import Function, constants, function, sized
+from kscope.fixes.rows.loaded import loaded
+from kscope.fixes.rows.parts import in_parts
+from kscope.fixes.rows.regrouped import WARP, applied, fors, kept, regrouped, renamed, repeated, rounds
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
+
+SECTOR = 32
+LEAST_BLOCK = 64  # threads of a block that has a row, of which a warp is a part
+MOST_ROUNDS = 4  # of a block along a row: longer rows keep its lanes busy (judged)
+OWN_ROUNDS = 2  # of a lane along a short row, that fewer lanes make instead of idling (judged)
+MOST_PARTS = 16  # threads that a lane stands for (judged)
+THREADS = (256, 128, 64)  # of a new block: several rows in it (judged)
+KEPT = 0.5  # of the warps that an SM holds, that must be left where rows take more shared memory (judged)
+
+
+class Changed(Struct, frozen=True):
+    """The function's new text, the values of its template, lanes of a row and rows of a block. exact: no operation has
+    another place, so that results are the same to the last bit."""
+
+    text: str
+    values: Mapping[str, int]
+    lanes: int
+    rows: int
+    edits: Sequence[Edit]
+    played: Same
+    exact: bool
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, launch = asked.setting, asked.setting.launch
+    if launch is None or launch.block[1] * launch.block[2] > 1 or launch.block[0] < LEAST_BLOCK or not setting.sms:
+        return []
+    if launch.block[0] % WARP or not setting.code.where(lambda ins, op: ins.opcode == "BAR"):
+        return []
+    fn = function(setting)
+    fn = sized(fn, launch.block[0], launch.shared_dynamic) if fn is not None else None
+    if fn is None:
+        return []
+    known, key = setting.code.found, (_changed, fn.code)  # played once, whatever rule asks
+    if key not in known:
+        known[key] = _changed(setting, fn)
+    one: Changed | None = known[key]
+    return [_fix(asked, fn, one)] if one is not None and _fits(setting, fn, one) else []
+
+
+def _changed(setting: Setting, fn: Function) -> Changed | None:
+    """The first of the new texts that makes the same: as few lanes as a short row needs, a warp, a warp whose lanes
+    stand for several threads each."""
+    assert setting.launch is not None
+    block, known = setting.launch.block[0], constants(setting.lines(fn.file), fn.code)
+    length, bytes_ = _row(setting, fn, block, known)
+    if not 0 < length <= MOST_ROUNDS * block:
+        return None
+    few = WARP
+    while few > 1 and (few // 2) * bytes_ >= SECTOR and few // 2 * OWN_ROUNDS >= length:
+        few //= 2
+    for lanes in sorted({few, WARP}):
+        rows = _rows(setting, lanes)
+        spans = regrouped(fn, block, lanes, rows, known) if rows else None
+        if spans is None:
+            continue
+        values = {n: lanes if v == block else v for n, v in fn.values.items()}
+        text = applied(fn.code, spans)
+        edits = spans_edited(setting, Text(fn.file, fn.first, fn.code), spans) if fn.call is None else []
+        played = _same(fn, text, block, lanes, rows, values, known) if edits or fn.call is not None else None
+        if played is not None:
+            return Changed(text, values, lanes, rows, edits, played, exact=False)
+    rows = _rows(setting, WARP)
+    whole = in_parts(fn, block, rows) if rows and block // WARP <= MOST_PARTS else None
+    played = _same(fn, whole, block, WARP, rows, fn.values, known) if whole is not None else None
+    if whole is None or played is None or played.ties:
+        return None
+    return Changed(whole, fn.values, WARP, rows, _rewritten(setting, fn, whole), played, exact=True)
+
+
+def _rows(setting: Setting, lanes: int) -> int:
+    """Rows of a new block: as many threads as the old one has at most, which its bounds allow, and no rest. 0 where
+    there are none, or too few lanes to fill the chip."""
+    launch, held = setting.launch, setting.occupancy()
+    if launch is None or held is None or launch.blocks * lanes < WARP * held.warps * setting.sms:
+        return 0
+    found = [t // lanes for t in THREADS if t <= launch.block[0] and launch.grid[0] % (t // lanes) == 0]
+    return next((n for n in found if n > 1), 0)
+
+
+def _row(setting: Setting, fn: Function, block: int, known: Mapping[str, int]) -> tuple[float, int]:
+    """Elements of a row, the mean, and bytes of one: what lanes loaded in the loops along it, by the loops around them;
+    of an element or a few a thread all of them. 0 where that is not known."""
+    code, launch = setting.code, setting.launch
+    assert launch is not None
+    lanes = getattr(code, "threads", None)
+    lanes = lanes if lanes is not None and any(lanes) else [n * WARP for n in code.executed]
+    along = rounds(fn, block, {**known, **fn.values})
+    if not along:
+        return float(block * max(kept(fn).values(), default=1)), 4
+    found = []
+    for loop in along:
+        first, last = (fn.first + fn.code.count("\n", 0, at) for at in (loop.start, loop.body[1]))
+        most, narrow = loaded(code, fn.file, range(first, last + 1), lanes)
+        found.append((most / launch.blocks / repeated(fn, loop), narrow))
+    return max(n for n, _ in found), min(b for _, b in found)
+
+
+def _same(
+    fn: Function, text: str, block: int, lanes: int, rows: int, values: Mapping[str, int], known: Mapping[str, int]
+) -> Same | None:  # fmt: skip
+    start = text.index("{", len(fn.code[: fn.opened].rstrip()))
+    old = [Side(fn.body, (rows * n, 1), (block, 1), fn.values) for n in (1, 2)]
+    new = [Side(text[start:], (n, 1), (lanes, rows), values) for n in (1, 2)]
+    return same(fn, old, new, known)
+
+
+def _fits(setting: Setting, fn: Function, one: Changed) -> bool:
+    """Whether an SM holds as many warps, but for what rows take in shared memory and in registers."""
+    assert setting.launch is not None
+    before, more = setting.occupancy(), 0 if one.exact else max(kept(fn).values(), default=0)
+    more = more * setting.launch.block[0] // one.lanes - more
+    after = setting.occupancy(
+        more_shared=4 * one.played.shared, registers=setting.launch.registers + more, threads=one.lanes * one.rows
+    )
+    return before is not None and after is not None and after.warps >= KEPT * before.warps
+
+
+def _rewritten(setting: Setting, fn: Function, text: str) -> list[Edit]:
+    """A function's lines by new ones: all of them where its first one was."""
+    if fn.call is not None:
+        return []
+    lines, old, new = setting.lines(fn.file), fn.code.split("\n"), text.split("\n")
+    last = lines[fn.first + len(old) - 2][len(old[-1]) :]
+    edits = [Edit(file=fn.file, line=fn.first, was=lines[fn.first - 1], becomes="\n".join(new) + last)]
+    rest = range(fn.first + 1, fn.first + len(old))
+    return edits + [Edit(file=fn.file, line=n, was=lines[n - 1], becomes="") for n in rest]
+
+
+def _fix(asked: Asked, fn: Function, one: Changed) -> Fix:
+    setting, launch, code = asked.setting, asked.setting.launch, asked.setting.code
+    assert launch is not None
+    block, grid = launch.block[0], (launch.grid[0] // one.rows, *launch.grid[1:])
+    values = f"<{', '.join(str(v) for v in one.values.values())}>" if one.values else ""
+    own = values if fn.call is None else ""
+    new, edits = f"{setting.name}{own}<<<{shape(grid)}, dim3({one.lanes}, {one.rows})>>>(...);", list(one.edits)
+    if fn.call is not None:
+        line, (start, end, _) = fn.call
+        was = setting.lines(fn.file)[line - 1]
+        edits = [Edit(file=fn.file, line=line, was=was, becomes=f"{was[:start]}{fn.name}_rows{values}{was[end:]}")]
+        new = f"{renamed(one.text, fn.name, fn.name + '_rows')}\n// launch: {new}"
+    barriers = code.ran(code.where(lambda ins, op: ins.opcode == "BAR"))
+    passed = total(code.executed, barriers) / (launch.warps * launch.blocks)
+    more = 4 * one.played.shared
+    parameters: dict[str, int | float | str] = {"grid.x": grid[0], "block.x": one.lanes, "block.y": one.rows}
+    parameters |= {"instance": values.strip("<>")} if own else {}
+    return Fix(
+        kind="lane_mapping",
+        title=f"{one.lanes} lanes a row instead of {block} threads: {one.rows} rows a block, no barrier of a block",
+        language="cuda",
+        code=new,
+        edits=edits,
+        parameters=parameters,
+        conditions=[*_conditions(asked, fn, one)],
+        proof=[
+            Proof(what="barriers that a warp passes", before=round(passed, 1), after=0, unit="barriers",
+                  how=f"each of the {len(barriers)} becomes __syncwarp(): {one.lanes} lanes wait for each other"),
+            Proof(what="threads a row", before=block, after=one.lanes, unit="threads",
+                  how=f"{launch.blocks} rows, as many as blocks were launched"),
+        ],
+        costs=[f"{more} bytes of shared memory a block more"] if more > 0 else [],
+        price=asked.finding.estimate,
+    )  # fmt: skip
+
+
+def _conditions(asked: Asked, fn: Function, one: Changed) -> list[Condition]:
+    launch, times = asked.setting.launch, max(kept(fn).values(), default=0)
+    assert launch is not None
+    block = launch.block[0]
+    out = [
+        one.played.shown,
+        proved("the rows come out even", "launch", launch.grid, f"{launch.grid[0]} blocks by {one.rows} rows each"),
+        Condition(holds=f"every launch has blocks of {block} threads, a multiple of {one.rows} of them along x",
+                  state="check", why="there is no test for a rest"),
+    ]  # fmt: skip
+    if one.played.ties:
+        why = "lanes meet in another order: played on numbers that repeat, results differ"
+        out.append(Condition(holds="of equal values either may be taken", state="check", why=why))
+    heads = [(loop.start, loop.body[0]) for loop in fors(fn.code, fn.opened)]
+    if not one.exact and re.search(r"\+=|\+\s*__shfl", outside(fn.code, heads)):
+        out.append(Condition(holds="the order of the sums does not matter", state="check", why="it is another one"))
+    if times and not one.exact:
+        out.append(Condition(holds=f"registers hold {times * block // one.lanes} elements of a row without spills",
+                             state="check", why="kscope fix --check on the new cubin"))  # fmt: skip
+    return out
