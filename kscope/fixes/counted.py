@@ -195,6 +195,7 @@ def loaded(setting: Setting, *, whole: bool = False) -> float | None:
     code = setting.code
     products = code.where(lambda ins, op: ins.opcode in ("FFMA", "FFMA2"))
     products = products or code.where(lambda ins, op: ins.opcode in ("FADD", "FADD2", "FMNMX"))
+    products = products or code.where(lambda ins, op: ins.opcode in ("VIADDMNMX", "VIMNMX", "IMNMX"))
     around = [code.cfg.loops_around(i) for i in products]
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:

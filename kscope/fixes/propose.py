@@ -47,7 +47,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",
                "template.proposed:idle"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "work.parts:fixes"),
-    "GRD404": ("work.launch:blocks", "triton.programs:programs", "rows.warps:fixes",
+    "GRD404": ("work.launch:blocks", "thread.halo:fixes", "triton.programs:programs", "rows.warps:fixes",
                "template.proposed:small", "template.proposed:barriers"),
     "GRD405": ("work.longer:fixes", "work.several:fixes", "rows.lanes:fixes", "rows.warps:fixes"),
     "ASY502": ("work.all_lanes:fixes",),
