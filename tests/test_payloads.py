@@ -36,9 +36,11 @@ from kscope.reports.text.sass_diff import render_sass_diff
 from tests.parsers.warp_trace.test_ktrace import at, made
 from tests.support import payloads, reports, sass, traces
 from tests.support.payloads import CHECKS, MARK, PAYLOADS, WHOLE, everywhere
+from tests.support.thorough import often
 
 FORMATS = ("text", "json", "md", "llm", "html", "sarif")
-few = settings(max_examples=8, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+MADE = often(8, 5)
+few = settings(max_examples=MADE, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 def run(args: list[str | Path], check: Callable[[str], Any], capfd: pytest.CaptureFixture[str], status: int = 0) -> str:

@@ -49,6 +49,11 @@ def imports(known: Mapping[str, Path]) -> dict[str, set[str]]:
     return graph
 
 
+@cache
+def graph() -> dict[str, set[str]]:
+    return imports(modules())
+
+
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
     """Strongly connected parts of more than one node (Tarjan, 1972)."""
     index: dict[str, int] = {}
@@ -143,21 +148,20 @@ def complexity(node: ast.AST) -> int:
 
 
 def test_no_module_imports_itself_by_others() -> None:
-    assert circles(imports(modules())) == []
+    assert circles(graph()) == []
 
 
 def test_no_room_imports_itself_by_others() -> None:
     known = modules()
     rooms: dict[str, set[str]] = {}
-    for name, others in imports(known).items():
+    for name, others in graph().items():
         here = room(name, known)
         rooms.setdefault(here, set()).update({room(one, known) for one in others} - {here})
     assert circles(rooms) == []
 
 
 def test_no_import_points_up() -> None:
-    graph = imports(modules())
-    assert {name: found for name, floors in orders().items() if (found := upward(graph, floors))} == {}
+    assert {name: found for name, floors in orders().items() if (found := upward(graph(), floors))} == {}
 
 
 def test_every_room_has_a_floor() -> None:

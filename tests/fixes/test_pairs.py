@@ -68,7 +68,8 @@ def test_most_of_what_is_pasted_has_what_was_proposed() -> None:
     has = Counter(row["has"] for row in BUILT)
     assert len(BUILT) >= 50
     assert has["no build"] == 0 and has["no"] == 0
-    assert has["yes"] >= 0.9 * len(BUILT)
+    assert has["unknown"] <= 0.1 * len(BUILT), "the code shows no launch: how large blocks are, who of them works"
+    assert has["yes"] >= 0.9 * (len(BUILT) - has["unknown"])
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from kscope.cli.machine import _record
 from tests.cli.running import kscope
 from tests.support import traces
 from tests.support.reports import plain
+from tests.support.thorough import some
 
 TORCH = os.environ.get("KSCOPE_TORCH_PYTHON") or (sys.executable if importlib.util.find_spec("torch") else "")
 torch = pytest.mark.skipif(not TORCH, reason="torch is not installed (KSCOPE_TORCH_PYTHON names a Python that has it)")
@@ -408,12 +409,12 @@ def test_training_steps(tmp_path: Path) -> None:
 @torch
 @pytest.mark.parametrize(
     ("body", "recorded"),
-    [("train(9)", "2 steps after 3"), ("train(4)", "1 steps after 3; the program ended there"),
+    some([("train(9)", "2 steps after 3"), ("train(4)", "1 steps after 3; the program ended there"),
      ("train(3)", "its first 2 steps"), ("train(1)", "all of it"),
      ("with record_function('epoch'): train(9)", "2 steps after 3"),
      ("call(4)", "0.3 s, "), ("with record_function('all'): call(3)", "its first "),
      ("with record_function('first'): call(1)\ncall(2)", "0.3 s, "),
-     ("Slow.apply(torch.ones(3, requires_grad=True))", "")],
+     ("Slow.apply(torch.ones(3, requires_grad=True))", "")], 5),
 )  # fmt: skip
 def test_a_recording_begins_outside_the_ranges_of_the_one_before(tmp_path: Path, body: str, recorded: str) -> None:
     (tmp_path / "s.py").write_text(WATCHED.replace("BODY", body))
