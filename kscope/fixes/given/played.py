@@ -1,4 +1,4 @@
-"""A kernel's text played on whole numbers: all threads of all blocks step by step together, one of the orders in which
+"""A kernel's text played on whole numbers: all threads of all blocks step by step together, one order of those in which
 a GPU may run them. Sums of whole numbers are exact, so that two texts give the same or do not."""
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled
 from kscope.fixes.given.places import ATOMICS, MADE, Places, Pointer, Reference, Values, Vector, chosen, words
 from kscope.fixes.given.races import Races
+from kscope.fixes.given.remembered import remembered
 from kscope.fixes.given.whole_numbers import REAL, combined, drawn, real
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
@@ -49,13 +50,13 @@ class Played(Struct, frozen=True):
 PLAIN = Rules()
 
 
+@remembered
 def play(
     text: str, grid: tuple[int, int], block: tuple[int, int], memory: dict[str, Any], numbers: Mapping[str, int],
     rules: Rules = PLAIN,
 ) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
-    pointers; numbers: what other names stand for. Raises Unplayable, also where something is read that nobody has
-    written."""
+    pointers; numbers: what other names stand for. Raises Unplayable, also where something is read and nobody wrote."""
     number = {"drawn": drawn, "real": real}.get(rules.literals)
     body = Parser(text, number).body()
     try:
@@ -221,9 +222,8 @@ class _Threads(Places):
 
     def _of_unary(self, node: Node) -> Values:
         one = self.value(node[2])
-        if node[1] == "!":
-            return np.asarray(one) == 0
-        return {"-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}[node[1]](one)
+        known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
+        return known[node[1]](one)
 
     def _of_binary(self, node: Node) -> Values:
         _, op, left, right = node
