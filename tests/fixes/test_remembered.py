@@ -9,7 +9,7 @@ import pytest
 
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import play
-from kscope.fixes.given.remembered import remembered
+from kscope.fixes.given.remembered import EACH, remembered
 
 TEXT = "{ y[threadIdx.x] = 2 * x[threadIdx.x] + n; }"
 
@@ -59,7 +59,15 @@ def test_a_refusal_is_remembered_with_what_was_written_before() -> None:
 
 
 def test_what_is_kept_has_a_bound() -> None:
-    again, made = counted(most=3 * 32 * 8)
+    again, made = counted(most=3 * (EACH + 32 * 8 + 2 * 32))
     for n in (0, 1, 2, 3, 0, 3):
         again(TEXT, (1, 1), (32, 1), memory(), {"n": n})
     assert len(made) == 5, "the oldest went"
+
+
+def test_refusals_have_one_too() -> None:
+    again, made = counted(most=2 * EACH)
+    for n in (0, 1, 2, 0):
+        with pytest.raises(Unplayable):
+            again("{ y[threadIdx.x] = what(n); }", (1, 1), (32, 1), memory(), {"n": n})
+    assert len(made) == 4

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from kscope.fixes.given.grammar import Unplayable
 
 T = TypeVar("T")
-MOST = 64 << 20  # bytes of what plays have written that are kept (judged: some dozen kernels')
+MOST = 64 << 20  # bytes of what plays have written and noted that are kept (judged: some dozen kernels')
+EACH = 1 << 12  # bytes that a play is taken for besides, so that those that write nothing have a bound, too
 
 
 def remembered(play: Callable[..., T], most: int = MOST) -> Callable[..., T]:
@@ -28,7 +29,7 @@ def remembered(play: Callable[..., T], most: int = MOST) -> Callable[..., T]:
                 took = str(error)
             new = {name: memory[name].copy() for name, cells in before.items() if (memory[name] != cells).any()}
             known[key] = new, took
-            while len(known) > 1 and sum(cells.nbytes for made, _ in known.values() for cells in made.values()) > most:
+            while len(known) > 1 and sum(_size(*one) for one in known.values()) > most:
                 del known[next(iter(known))]
         made, said = known[key]
         for name, cells in made.items():
@@ -38,6 +39,11 @@ def remembered(play: Callable[..., T], most: int = MOST) -> Callable[..., T]:
         return said
 
     return again
+
+
+def _size(made: Mapping[str, Any], said: object) -> int:
+    noted: Mapping[str, Any] = getattr(said, "read", {})
+    return EACH + sum(int(cells.nbytes) for cells in (*made.values(), *noted.values()))
 
 
 def _key(said: object, memory: Mapping[str, Any]) -> bytes:
