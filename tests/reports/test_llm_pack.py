@@ -11,8 +11,10 @@ import pytest
 from kscope.engine.run import analyze_paths
 from kscope.model.contract.analysis import Analysis
 from kscope.model.contract.detail import Detail
+from kscope.model.contract.fixes import Edit, Fix
 from kscope.reports import Options, render
 from kscope.reports.llm import tokens
+from kscope.reports.llm.findings import _change
 from tests.reports import sample
 from tests.support.reports import fixture
 from tests.support.thorough import some
@@ -220,3 +222,13 @@ def test_counts_of_a_public_tokenizer(name: str, case: str) -> None:
     for budget, text, real in zip(BUDGETS, packs, counted(packs, name), strict=True):
         assert tokens.count(text) == pytest.approx(real, rel=0.05)
         assert real <= 1.05 * budget
+
+
+def test_a_long_change_says_that_lines_are_left_out_and_which_go() -> None:
+    """A change that rewrites a function takes its old lines away; who pastes six of them must know of the others."""
+    edits = [Edit(file="k.cu", line=n, was=f"line {n}", becomes="new" if n == 1 else "") for n in range(1, 9)]
+    lines = _change(Fix(kind="lane_mapping", title="a row a warp", language="cuda", edits=edits))
+    assert sum(" goes" in line for line in lines) == 5 and sum(" becomes " in line for line in lines) == 1
+    assert lines[-1].startswith("     - 2 more lines change with these")
+    short = _change(Fix(kind="lane_mapping", title="a row a warp", language="cuda", edits=edits[:6]))
+    assert not any("more lines" in line for line in short)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kscope.model.contract.analysis import Finding, Fix, JobAnalysis, KernelAnalysis, TimelineAnalysis
 
 PLACES = 3
+EDITS = 6  # lines of a change that are written out: the pack has a budget (judged)
 
 
 def findings(kernel: KernelAnalysis | TimelineAnalysis | JobAnalysis, base: int, heading: str) -> list[Block]:
@@ -86,6 +87,9 @@ def _change(fix: Fix) -> list[str]:
     out = [f"   - change {said(fixes.head(fix))}: proved {said(fixes.figures(fix))}; takes {takes}"]
     out += [f"     - check {said(c)}" for c in fixes.conditions(fix, "check", "assumed")]
     out += [f"     - add {span(text)}" for text in fix.code.splitlines()]
-    for edit in fix.edits[:6]:
-        out.append(f"     - line {edit.line}: {span(edit.was.strip())} becomes {span(edit.becomes.strip())}")
+    for edit in fix.edits[:EDITS]:
+        new = f"becomes {span(edit.becomes.strip())}" if edit.becomes else "goes"
+        out.append(f"     - line {edit.line}: {span(edit.was.strip())} {new}")
+    if len(fix.edits) > EDITS:
+        out.append(f"     - {len(fix.edits) - EDITS} more lines change with these: `kscope fix REPORT` has them all")
     return out

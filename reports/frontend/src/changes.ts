@@ -12,7 +12,7 @@ function figures(rows: Proof[]): string {
 
 /** What a reader pastes: functions to add, then the lines as they will be. */
 export function pasted(fix: Fix): string {
-  const lines = fix.edits.map((e) => `// line ${e.line}\n${e.becomes}`);
+  const lines = fix.edits.map((e) => `// line ${e.line}${e.becomes ? `\n${e.becomes}` : " goes"}`);
   return [fix.code, ...lines].filter(Boolean).join("\n");
 }
 
@@ -45,7 +45,7 @@ function difference(fix: Fix): HTMLElement {
   for (const line of fix.code ? fix.code.split("\n") : []) put("+", line);
   for (const edit of fix.edits) {
     put("-", edit.was);
-    for (const line of edit.becomes.split("\n")) put("+", line);
+    for (const line of edit.becomes ? edit.becomes.split("\n") : []) put("+", line);
   }
   return block;
 }
