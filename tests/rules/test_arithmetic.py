@@ -12,7 +12,7 @@ from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters
 from kscope.model.program import Program
-from kscope.rules._shared.math_calls import spent_on
+from kscope.rules._shared.math_calls import _alike, spent_on
 from kscope.rules.base import Passed
 from kscope.rules.latency.warp_divergence import SORTED, SPECIAL
 from kscope.rules.registry import rule
@@ -208,6 +208,17 @@ ROUNDS = """
 0x200 STG.E desc[UR6][R2.64], R21
 0x210 EXIT
 """
+
+
+def test_a_slow_path_that_many_calls_come_to_knows_no_argument() -> None:
+    """It takes its operand from a register that each call fills: def-use sees none. A public kernel's angles, each its
+    thread's own, were told to be the same in all threads."""
+    for place, alike in ((0x1F0, True), (0x220, False)):  # as often as the call, and not
+        facts = walked(f"{ROUNDS.format(of='R5').rstrip()}\n{place:#x} MUFU.RCP R31, R30\n".replace("0x210 EXIT\n", ""))
+        assert facts.code is not None
+        (call,) = facts.patterns.accurate_calls
+        last = len(facts.code) - 1
+        assert _alike(facts.code, msgspec.structs.replace(call, members=(*call.members, last)), {last}) == alike
 
 
 @pytest.mark.parametrize(("of", "share"), [("R6", 1.0), ("R5", 0.0), ("R21", 0.0)])

@@ -10,6 +10,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.features.patterns.loop_parallelism import pieces
 from kscope.rules._shared.shared_rounds import dealing_out, rounds_in_words
+from tests.rules.test_arithmetic import walked
 
 
 @pytest.mark.parametrize(("each", "words"), [(1, "{} rounds,"), (10**6, "{} rounds of 1000000 elements,")])
@@ -22,3 +23,32 @@ def test_rounds_and_their_elements(each: int, words: str, facts: Callable[[str],
     trips = " x ".join(f"{known.patterns.trips(n):,.0f}" for n in found.loops)
     assert words.format(trips) in rounds_in_words(known, divided, ())
     assert f"share the {words.format(trips).rstrip(',')} of each one" in dealing_out(known, divided)
+
+
+SWAPS = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0x20 LDC.64 R6, c[0x0][0x218]
+0x30 IMAD.WIDE R2, R0, 0x4, R2
+0xe0 LDG.E R8, desc[UR6][R6.64]
+0xf0 IMAD.WIDE R10, {picked}, 0x4, R2
+0x100 LDG.E R12, desc[UR6][R10.64]
+0x110 LDG.E R13, desc[UR6][R2.64]
+0x120 STG.E desc[UR6][{to}.64], R12
+0x130 IADD3 R6, R6, 0x4, RZ
+0x140 IADD3 R2, R2, 0x1000, RZ
+0x150 IADD3 R20, R20, 0x1, RZ
+0x160 ISETP.NE.AND P2, PT, R20, 0x40, PT
+0x170 @P2 BRA 0xe0
+0x180 EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("picked", "to", "exchanges"), [("R8", "R2", True), ("R20", "R2", False), ("R8", "R6", False)],
+    ids=["rows that pivots pick", "rows that the round picks", "another array"],
+)  # fmt: skip
+def test_rounds_that_may_need_what_others_have_stored(picked: str, to: str, exchanges: bool) -> None:
+    """A public kernel that exchanges rows: its rounds were told to need nothing of each other."""
+    facts = walked(SWAPS.format(picked=picked, to=to))
+    assert facts.code is not None and facts.addresses.exchanges(0) == exchanges

@@ -11,12 +11,13 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules._shared.blocks.started import in_tiles, outrun
-from kscope.rules._shared.coarser_threads import alike_once, straight, strays
+from kscope.rules._shared.coarser_threads import alike_once, stored_by_each, straight, strays
 from kscope.rules._shared.data_reuse import walked
-from kscope.rules._shared.layouts import FIX, PIECES, ROW, Way, leading
+from kscope.rules._shared.layouts import APART, FIX, PIECES, ROW, Way, columns_beside, leading
 from kscope.rules.base import PASSED
-from kscope.rules.latency.exposed_memory_latency import CHAINS, HOPS
+from kscope.rules.latency.exposed_memory_latency import CHAINS, HOPS, SIDE
 from kscope.rules.registry import rule
+from tests.rules.test_arithmetic import walked as run
 
 Known = Callable[[str], Facts]
 
@@ -105,6 +106,72 @@ def test_rows_of_which_a_lane_would_have_two_elements_stay_with_their_lanes(fact
     assert leading(Way(ROW, "", 1.0, "", brief=True), FIX[ROW], shared, little).fix == FIX[ROW], "it must bring a tenth"
 
 
+def test_rows_beside_columns_stay_with_their_lanes(facts: Known) -> None:
+    """Lanes along a row would find a stride apart what they load side by side now. A public kernel (samples against
+    their centres): 3.4x by 16 bytes of the row, a warp a row 0.96x."""
+    estimate = found("GRD405", facts("taper.one")).estimate
+    assert estimate is not None
+    shared, mine = (msgspec.structs.replace(estimate, speedup=gain) for gain in (4.1, 3.0))
+    own = [Remedy(step=PIECES, applies=True, estimate=mine, why="where rows start at multiples of 16 bytes")]
+    assert leading(Way(ROW, "", 1.0, "", walks=True), FIX[ROW], shared, own).fix == FIX[ROW]
+    lead = leading(Way(ROW, "", 1.0, "", walks=True, apart=True), FIX[ROW], shared, own)
+    assert lead.fix.startswith(PIECES) and lead.estimate == mine
+    assert [(r.step, r.applies, r.why) for r in lead.remedies] == [(FIX[ROW], False, APART)]
+
+
+COLUMN = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0x20 LDC.64 R4, c[0x0][0x218]
+0x30 IMAD.WIDE R2, R0, 0x4, R2
+0x40 IMAD.WIDE R4, R0, 0x4, R4
+0x50 STG.E desc[UR6][R2.64], R7
+0x60 STG.E desc[UR6][R2.64+0x1000], R7
+0x70 STG.E desc[UR6][R2.64+0x2000], R7
+0x80 STG.E desc[UR6][{last}.64+0x3000], R7
+0x90 EXIT
+"""
+
+
+@pytest.mark.parametrize(("last", "bytes_"), [("R2", 16), ("R4", 12)])
+def test_a_column_of_elements_shares_what_a_thread_pays_once(last: str, bytes_: int) -> None:
+    """Four of one array a thread, though apart, or three of one and one of another. A public kernel with eight of a
+    volume: four times as many 0.82x."""
+    facts = run(COLUMN.format(last=last))
+    assert facts.code is not None and stored_by_each(facts, facts.code, [5, 6, 7, 8]) == bytes_
+
+
+BESIDE = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0x20 LDC.64 R4, c[0x0][0x218]
+0x30 IMAD.WIDE R2, R0, 0x400, R2
+0x40 IMAD.WIDE R4, R0, {lane}, R4
+0xe0 LDG.E R6, desc[UR6][R2.64]
+0xf0 LDG.E R7, desc[UR6][R4.64]
+0x100 IADD3 R2, R2, 0x4, RZ
+0x110 IADD3 R4, R4, {step}, RZ
+0x120 FFMA R21, R6, R7, R21
+0x130 IADD3 R20, R20, 0x1, RZ
+0x140 ISETP.NE.AND P1, PT, R20, 0x40, PT
+0x150 @P1 BRA 0xe0
+0x160 EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("lane", "step", "apart"), [("0x4", "0x1000", True), ("0x4", "0x0", False), ("0x0", "0x4", False)],
+    ids=["columns", "one element each", "one row for all"],
+)  # fmt: skip
+def test_what_lies_side_by_side_from_round_to_round(
+    lane: str, step: str, apart: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = run(BESIDE.format(lane=lane, step=step))
+    assert facts.code is not None
+    monkeypatch.setattr(type(facts.profile), "compact", lambda self, i: i == 6)
+    assert columns_beside(facts, facts.code, [5]) == apart
+
+
 def test_a_tile_has_longer_blocks_where_starting_them_is_the_limit(facts: Known) -> None:
     scale, why = in_tiles(facts("voxels.one"), possible=True)
     assert scale == {"blocks": 0.25} and "several elements a thread" in why
@@ -136,7 +203,7 @@ def test_a_thread_with_one_chain_follows_no_others(facts: Known, monkeypatch: py
     one = found("LAT302", known)
     assert one.fix == HOPS and one.estimate is not None and several.estimate is not None
     assert one.estimate.speedup < several.estimate.speedup
-    assert any(r.step == CHAINS and not r.applies and "in flight already" in r.why for r in one.remedies)
+    assert any(r.step == SIDE and not r.applies and "in flight already" in r.why for r in one.remedies)
 
 
 def test_device_memory_is_named_where_l2_shows_its_time(facts: Known) -> None:

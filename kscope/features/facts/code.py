@@ -11,6 +11,7 @@ from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.proxy_hazards import Hazard, hazards
 from kscope.features.lanes.strides import Walks, astride, lane_stride
 from kscope.features.lanes.values import Lanes, block_shapes
+from kscope.features.patterns import loop_parallelism
 from kscope.features.sass import slices
 from kscope.features.sass.listing import Listing
 
@@ -66,6 +67,10 @@ class AddressFacts:
     def steps_from_loaded(self, index: int) -> bool:
         """In a loop, with an address that starts from loaded data and then goes on by itself: it walks a row."""
         return slices.steps_from_loaded(self._code, index)
+
+    def exchanges(self, loop: int) -> bool:
+        """A loop loads and stores one array at places that its data pick: a round may need what another has stored."""
+        return loop_parallelism.exchanges(self._code, loop)
 
     def continues(self, index: int, loop: int) -> bool:
         """An access goes on where one of another loop stopped: the remainder of an unrolled loop."""

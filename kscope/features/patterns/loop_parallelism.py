@@ -107,6 +107,22 @@ def chained(code: Listing, number: int) -> tuple[int, ...]:
     return carried(code, number).serial
 
 
+def exchanges(code: Listing, number: int) -> bool:
+    """A loop loads and stores one array at places that its data pick: a round may need what an earlier one has stored,
+    which only the data say (rows exchanged one after the other)."""
+    places: dict[str, dict[str, bool]] = {}
+    for i in code.cfg.loop_body(number):
+        kind = code.classes[i]
+        array = slices.pointer(code, i) if kind.space == "global" and kind.access in ("load", "store") else None
+        if array is None:
+            continue
+        found = slices.address_origins(code, i) or frozenset[str]()
+        picked = not found.isdisjoint({"load", "table"}) and not slices.steps_from_loaded(code, i)
+        of = places.setdefault(array, {})
+        of[kind.access] = of.get(kind.access, False) or picked
+    return any(len(of) == 2 and any(of.values()) for of in places.values())
+
+
 def _rounds(code: Listing, number: int) -> float:
     """Independent items of a loop each time it is entered: rounds, times the loads of one from one array, for it may
     be unrolled."""

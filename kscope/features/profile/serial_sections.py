@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from kscope.features.patterns.loop_parallelism import shareable
+from kscope.features.patterns.loop_parallelism import shareable, trips
 from kscope.features.profile.code import Code
 from kscope.features.sass.cfg import Cfg
 from kscope.features.sass.columns import total
@@ -14,6 +14,7 @@ from kscope.features.sass.slices import alike
 
 HOT = 0.02  # share of all samples from which a loop is worth asking
 FEW = 0.5  # of a block's warps, up to which the others wait for them
+ROUNDS = 1.5  # of a thread that walks a loop, from which more threads can take some of them
 EXPLAINED = 0.5  # of the waits at a barrier, from which a section is what they wait for
 
 
@@ -67,7 +68,12 @@ def _awaited(code: Code, barriers: Sequence[int]) -> Alone | None:
     if total(code.samples, members) * (1 - warps) / warps < EXPLAINED * waited:
         return None
     inside = {cfg.loop_of[i] for i in members}.difference(around)
-    return Alone(members, warps, _lanes(code, members), any(shareable(code, n) for n in inside if n is not None))
+    return Alone(members, warps, _lanes(code, members), any(_dealt_out(code, n) for n in inside if n is not None))
+
+
+def _dealt_out(code: Code, number: int) -> bool:
+    """Whether more threads than now can take the rounds of a loop: those that walk it do so more than once."""
+    return trips(code, number) >= ROUNDS and shareable(code, number)
 
 
 def _together(code: Code, first: int) -> bool:
@@ -114,7 +120,7 @@ def _loop(code: Code, barriers: Sequence[int]) -> Alone | None:
     if not passed:
         return None
     warps = min(1.0, (_entered(code, number) or passed) / passed)
-    return Alone(loop.instructions, warps, _lanes(code, loop.instructions), shareable(code, number))
+    return Alone(loop.instructions, warps, _lanes(code, loop.instructions), _dealt_out(code, number))
 
 
 def _entered(code: Code, number: int) -> float:

@@ -121,5 +121,8 @@ def alike(code: Listing, members: Iterable[int]) -> bool:
     names = code.slices.names(members)
     if names is None or "tid" in names:
         return False
-    places = (address_origins(code, i) for i in code.slices.bringing(members, "load"))
+    loads = code.slices.bringing(members, "load")
+    if any(code.classes[i].space == "local" for i in loads):  # a place of the thread's own, whatever its address
+        return False
+    places = (address_origins(code, i) for i in loads)
     return all(found is not None and "tid" not in found for found in places)

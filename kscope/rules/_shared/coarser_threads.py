@@ -73,11 +73,22 @@ def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
         return 0.0
+    if stored_by_each(facts, code, stores) >= WIDE:  # a column of eight voxels, 16 bytes of them side by side a thread: 0.82x
+        return 0.0
     row = of_a_warp(facts)
     if row is not None and row.joins:  # what joins a row across its block goes with it (GRD405)
         return 0.0
     runs = all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0)
     return min(WIDE / widest, launch.waves) if runs else 0.0
+
+
+def stored_by_each(facts: Facts, code: Code, stores: Sequence[int]) -> int:
+    """The most bytes that a thread stores to one array: elements that lie apart share what it pays once already."""
+    of: dict[str | None, int] = {}
+    for i in stores:
+        array = facts.addresses.pointer(i)
+        of[array] = of.get(array, 0) + code.classes[i].bytes
+    return max((size for array, size in of.items() if array is not None), default=0)
 
 
 def _own(facts: Facts, code: Code) -> list[int]:

@@ -18,6 +18,8 @@ CAUGHT, CAUGHT_SURE = 0.95, 0.5
 """Of what L2 is asked for, left without the excess, from which L1 caught all of it; and the confidence then, where L1
 is not the fullest: of seven such findings that came first on libraries' kernels three named the cause, and two of three
 steps gained (0.77x to 3.4x). Of 19 where L2 is asked for less, 16 named it, and none of their steps was slower."""
+SLIGHT = 1.35  # gain, below which other lanes' places cost as much as they save: of 11 public kernels' steps that were
+# promised less, four brought a tenth and six nothing or less (0.63x to 1.01x); of 25 that were promised more, all did
 ROW, COLUMN, SWAPPED, PRODUCT, MOVED, PIECE, HIT = "row", "column", "swapped", "product", "moved", "piece", "hit"
 WHY = {
     "": "",
@@ -63,6 +65,7 @@ WORD, WIDE = 4, 16  # bytes of an element, and of the widest access of a lane
 WORTH = 1.1  # gain, from which another way is worth a line
 WALKS = "A thread walks a whole row"
 AS_GOOD = 0.95  # of the gain of lanes that share rows, from which their own rows are the better way (judged)
+APART = "what lanes load side by side in the same loop would lie apart"
 PIECES = "each lane goes on with its row, four elements of 4 bytes with one access (float4)"
 
 
@@ -119,7 +122,8 @@ def _elements(facts: Facts, code: Code, walking: list[int]) -> float:
 class Way(Struct, frozen=True):
     """What to do about lanes that stand apart: `layout` (of FIX), `why`; threads may become `more` times as many;
     `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere; `short`: for they are;
-    `walks`: they walk rows that are not; `brief`: a lane that shared one would have an element or two of it."""
+    `walks`: they walk rows that are not; `brief`: a lane that shared one would have an element or two of it; `apart`:
+    what neighbouring lanes load side by side from round to round would lie apart."""
 
     layout: str
     why: str
@@ -128,6 +132,7 @@ class Way(Struct, frozen=True):
     short: bool = False
     walks: bool = False
     brief: bool = False
+    apart: bool = False
 
 
 def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: str) -> Way:
@@ -139,13 +144,27 @@ def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: s
     launch = facts.counters.launch
     more = launch.room(rows.lanes)
     if more < TWICE:
-        return Way(layout, WHY[layout], 1.0, "", walks=True, brief=rows.elements <= BRIEF * LANES)
+        brief, apart = rows.elements <= BRIEF * LANES, columns_beside(facts, code, members)
+        return Way(layout, WHY[layout], 1.0, "", walks=True, brief=brief, apart=apart)
     lanes = "a warp" if rows.lanes == LANES else f"{rows.lanes} lanes"
     why = (
         f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and {launch.blocks:,} blocks leave the "
         f"device {more:.0f} times too empty: {lanes} a row mends both."
     )
     return Way(layout, why, more, "", walks=True)
+
+
+def columns_beside(facts: Facts, code: Code, members: list[int]) -> bool:
+    """Whether the loop of the rows loads something else side by side, another part each round: lanes along a row would
+    find it a stride apart."""
+    walks, loop = facts.lanes.strides, code.cfg.loop_of[code.hottest(members)[0]]
+    others = [
+        i for i in (code.cfg.loop_body(loop) if loop is not None else ())
+        if code.classes[i].space == "global" and code.classes[i].access == "load" and code.executed[i]
+        and i not in members and facts.profile.compact(i)
+    ]  # fmt: skip
+    beside = [all(isinstance(a, tuple) and 0 < a[1] - a[0] <= WIDE for a in walks.here(i)) for i in others]
+    return any(so and min(map(abs, walks.steps(i)), default=0) > WIDE for i, so in zip(others, beside, strict=True))
 
 
 def in_pieces(
@@ -181,10 +200,12 @@ def leading(way: Way, fix: str, estimate: Estimate, own: list[Remedy]) -> Lead:
     kernel with rows of 16 elements: 1.97x, shared 0.63x."""
     if way.layout != ROW:
         return Lead(None, fix, estimate, own)
-    least = WORTH if way.brief else AS_GOOD * estimate.speedup
+    least = WORTH if way.brief or way.apart else AS_GOOD * estimate.speedup
     if way.more > 1 or not own or (alone := own[0].estimate) is None or alone.speedup < least:
         return Lead(f"{WALKS}: give each row a warp", fix, estimate, own)
     shared = Remedy(step=fix, applies=True, estimate=estimate, why="where rows are long: joining their parts costs")
+    if way.apart:  # a public kernel (means of a million samples against their centres): 0.96x, in pieces 3.4x
+        shared = Remedy(step=fix, applies=False, why=APART)
     return Lead(WALKS, f"{PIECES}, {own[0].why}", alone, [shared])
 
 
@@ -240,8 +261,8 @@ def caught(facts: Facts, scale: Scale) -> bool:
     return scale.get("l2_sectors", 0.0) >= CAUGHT and busiest is not None and busiest.name != "l1"
 
 
-def sure(facts: Facts, scale: Scale, worst: int, *, indirect: bool) -> float:
-    """Confidence. indirect: loaded data are the addresses, of which `worst` is waited for most."""
+def sure(facts: Facts, scale: Scale, worst: int, *, gain: float, indirect: bool) -> float:
+    """Confidence. gain: of the time; indirect: loaded data are the addresses, of which `worst` is waited for most."""
     if indirect:
         return CHASED if facts.addresses.chases(worst) else GATHERED
-    return CAUGHT_SURE if caught(facts, scale) else PROVEN
+    return CAUGHT_SURE if gain < SLIGHT or caught(facts, scale) else PROVEN

@@ -28,17 +28,21 @@ def local_instructions(facts: Facts, code: Code) -> tuple[list[int], list[int]]:
 def fewer_warps(facts: Facts, code: Code, spills: list[int]) -> float:
     """Warps an SM holds when each spill slot gets a register of its own, over those that it holds now (at most 1): a
     grid that does not fill the SMs loses nothing."""
-    launch = facts.counters.launch
     slots: set[int] = set()
     for i in spills:
         first = facts.patterns.slot_offset(i)
         if first is not None:
             slots.update(range(first, first + max(4, code.classes[i].bytes), 4))
-    have = facts.kernel.launch.registers
-    threads = facts.kernel.launch.threads
-    if not have or not slots or not launch.limits or not launch.sms or not launch.blocks_per_sm:
+    return beside_registers(facts, len(slots))
+
+
+def beside_registers(facts: Facts, more: int) -> float:
+    """Warps an SM holds with so many registers more a thread, over those that it holds now (at most 1): a grid that
+    does not fill the SMs loses nothing."""
+    launch, have, threads = facts.counters.launch, facts.kernel.launch.registers, facts.kernel.launch.threads
+    if not have or not more or not launch.limits or not launch.sms or not launch.blocks_per_sm:
         return 1.0
-    after = facts.profile.occupancy_with(have + len(slots), threads)
+    after = facts.profile.occupancy_with(have + more, threads)
     if after is None:
         return 1.0
     given = launch.blocks / launch.sms

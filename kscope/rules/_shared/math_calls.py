@@ -60,8 +60,15 @@ def spent_on(facts: Facts, code: Code) -> list[Spent]:
 
 
 def _alike(code: Code, call: MathCall, same: set[int]) -> bool:
-    """What follows from the argument alone is the same in all threads: of a division the reciprocal."""
-    return call.anchor in same or any(code.classes[i].pipe == "xu" and i in same for i in call.members)
+    """What follows from the argument alone is the same in all threads: of a division the reciprocal. A function that
+    several calls share knows none of their arguments."""
+    times = code.executed[call.anchor]
+    return any(i in same for i in call.members if i == call.anchor or _starts(code, i, times))
+
+
+def _starts(code: Code, index: int, times: float) -> bool:
+    """A reciprocal or root of this call, run as often as it: not one of a slow path that many calls come to."""
+    return code.classes[index].pipe == "xu" and code.executed[index] == times
 
 
 def _compared(code: Code, call: MathCall) -> bool:

@@ -7,6 +7,7 @@ from kscope.features.facts import Facts, Pieces
 SHARED = 1.5  # threads that can share the work of one, from which splitting it is a way
 SHARE = "more threads share the loop that each one walks"
 _FREE = "which need nothing of each other"
+_EXCHANGED = "which load and store one array at places that data pick"
 _CARRIED = {
     frozenset({"sum"}): "which carry nothing but sums",
     frozenset({"choice"}): "which carry nothing but the best so far",
@@ -55,6 +56,8 @@ def _carry(facts: Facts, divided: Pieces) -> tuple[str, str]:
     joined = frozenset[str]().union(*(facts.patterns.joined(n) for n in divided.loops))
     if any(facts.patterns.searches(n) for n in divided.loops):
         return "a search that nearly always goes through to the end", "and each one tells what it has found"
+    if not joined and any(facts.addresses.exchanges(n) for n in divided.loops):
+        return _EXCHANGED, "if no round reads what another one stores; else what each element ends as, found first"
     if not joined:
         return _FREE, "each with rounds of its own"
     return _CARRIED.get(joined, _RECURRENCE[0]), _JOINED.get(joined, _RECURRENCE[1])

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from kscope.features.facts import Code, Column, Facts
+from kscope.rules.base import counted, percent
 
+EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
 FAINT = 0.02  # of the waiting, below which a wait is none
 ONCE = 2.0  # rounds, below which what a loop holds is code that runs once
 REGISTERS = 255  # a thread, by the instruction set
@@ -95,3 +97,19 @@ def _rows(facts: Facts, code: Code, loads: list[int], waited: Column) -> list[li
 def _once(facts: Facts, code: Code, index: int) -> bool:
     loop = code.cfg.loop_of[index]
     return loop is None or facts.patterns.trips(loop) < ONCE
+
+
+def earlier(row: InRow) -> str:
+    """The remedy in words."""
+    if row.together >= row.count:
+        return EARLIER
+    return f"the loads of {row.together} waits before the first use of any: as many as there are registers for"
+
+
+def in_a_row(row: InRow) -> str:
+    """How many waits stand in a row, and what is left of them."""
+    some = "" if row.together >= row.count else f"{row.together} waits "
+    return (
+        f" {counted(row.count, 'wait')} stand in a row, for loads that need nothing of each other; issued "
+        f"{some}together, they would wait {percent(1 / row.sooner)} of that."
+    )

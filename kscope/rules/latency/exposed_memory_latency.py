@@ -75,7 +75,7 @@ from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.waits_in_row import InRow, waits_in_row
+from kscope.rules._shared.waits_in_row import EARLIER, earlier, in_a_row, waits_in_row
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
@@ -83,11 +83,12 @@ UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
 UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
+ORDERED = f"{UNROLL}, if no round reads what another one stores"
 IN_FLIGHT = "less than a wave: all chains are in flight already"
-HOPS = "fewer hops: all that a hop reads in one place, nodes that hold their next ones"
-CHAINS = "follow several chains at once a thread; fewer hops"
+HOPS = "fewer hops: a hop's data in one place, nodes that hold their next ones, several probes a round of a search"
+SIDE = "follow several chains at once a thread"
+CHAINS = f"{SIDE}; fewer hops"
 FATTER = "several elements a thread, all their loads before the first use"
-EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
 ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
 WAVES = 2.0  # from which threads can take several elements each and still fill the device once
 LANES = 32
@@ -124,7 +125,7 @@ class ExposedMemoryLatency(ProfiledRule):
         row = waits_in_row(facts, code, loads)
         together = row.count >= ROW and row.sooner >= HALF and way in (FATTER, EARLIER)
         if together:
-            way, ahead = _earlier(row), max(row.sooner, SOONER)
+            way, ahead = earlier(row), max(row.sooner, SOONER)
         factor = 1 / (1 - share + share / ahead)
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
@@ -134,7 +135,7 @@ class ExposedMemoryLatency(ProfiledRule):
                 f"{percent(share)} of all samples wait for global loads, while {spare} and warps run "
                 f"{percent(running)} of the time. The first use of the hottest load follows "
                 f"{counted(_distance(code, hot[:1]), 'instruction')} behind it."
-                + (_in_a_row(row) if together else "")
+                + (in_a_row(row) if together else "")
             ),
             fix=way,
             evidence=[
@@ -145,7 +146,7 @@ class ExposedMemoryLatency(ProfiledRule):
             locations=code.locations(hot),
             estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if way == FATTER else {}),
             remedies=others,
-            pulls=["+registers", "+unrolling"] if way == UNROLL else ["-threads"] if way == FATTER else [],
+            pulls=["+registers", "+unrolling"] if way in (UNROLL, ORDERED) else ["-threads"] if way == FATTER else [],
             first=["GRD401"] if self._alone(facts) else [],
             confidence=SURE if ahead > 1.5 else UNSURE,
         )
@@ -177,11 +178,12 @@ class ExposedMemoryLatency(ProfiledRule):
             none = [Remedy(step=UNROLL, applies=False, why="each address comes from the load before")]
             outer = [n for n in code.cfg.loops_around(hot[0]) if n != loop and facts.patterns.trips(n) >= ROUNDS]
             if not outer and facts.counters.launch.waves < 1:
-                return HOPS, SOONER, [*none, Remedy(step=CHAINS, applies=False, why=IN_FLIGHT)]
+                return HOPS, SOONER, [*none, Remedy(step=SIDE, applies=False, why=IN_FLIGHT)]
             return CHAINS, CHASED, none
         if rounds >= ROUNDS or not hot:
             more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
-            return UNROLL, more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
+            step = ORDERED if loop is not None and facts.addresses.exchanges(loop) else UNROLL
+            return step, more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if facts.counters.launch.waves >= WAVES:
@@ -209,17 +211,3 @@ class ExposedMemoryLatency(ProfiledRule):
 
 def _distance(code: Code, loads: list[int]) -> int:
     return min((c - load for load in loads for c in code.defuse.consumers(load) if c > load), default=0)
-
-
-def _earlier(row: InRow) -> str:
-    if row.together >= row.count:
-        return EARLIER
-    return f"the loads of {row.together} waits before the first use of any: as many as there are registers for"
-
-
-def _in_a_row(row: InRow) -> str:
-    some = "" if row.together >= row.count else f"{row.together} waits "
-    return (
-        f" {counted(row.count, 'wait')} stand in a row, for loads that need nothing of each other; issued "
-        f"{some}together, they would wait {percent(1 / row.sooner)} of that."
-    )

@@ -73,7 +73,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
 from kscope.model.contract.analysis import Remedy
-from kscope.rules._shared.local_memory import local_estimate, local_instructions
+from kscope.rules._shared.local_memory import beside_registers, local_estimate, local_instructions
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 REGISTERS = 4 * 255  # bytes that a thread can have in registers, on every chip from sm_50 on
@@ -83,6 +83,7 @@ SHARED = "the array in shared memory with the thread as fastest index"
 ASIDE = "the array in global memory with the thread as fastest index: a warp's elements side by side"
 SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
 MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
+ROOM = 0.5  # of the warps, below which registers for the array cost more than it (a public kernel, 100 more: 0.57x)
 WORD = 4  # bytes a lane that an access of local memory moves, however narrow it is
 
 
@@ -132,10 +133,15 @@ class LocalMemoryIndexing(ProfiledRule):
     def _ways(self, facts: Facts, code: Code, arrays: list[int], *, counted: bool) -> tuple[str, float, list[Remedy]]:
         """Where the array can go, the share of its traffic that stays then, and where it has no room."""
         each, threads = facts.patterns.frame, facts.kernel.launch.threads
-        if counted and each <= REGISTERS:
+        words = -(-each // min(WORD, *(code.classes[i].bytes for i in arrays)))  # an element a register
+        warps = beside_registers(facts, words)
+        if counted and each <= REGISTERS and warps >= ROOM:
             return UNROLL, 0.0, []
         if facts.profile.fits_shared(each, threads):
-            return f"{CONSTANT}, or {SHARED}", 0.0, []
+            if warps >= ROOM:
+                return f"{CONSTANT}, or {SHARED}", 0.0, []
+            why = f"{words} registers more a thread leave {percent(warps)} of the warps"
+            return SHARED, 0.0, [Remedy(step=UNROLL if counted else CONSTANT, applies=False, why=why)]
         why = f"{each:,} bytes a thread are {each * threads / 1024:,.0f} KiB a block: more than an SM has"
         not_ = [Remedy(step=SHARED, applies=False, why=why)]
         if each <= REGISTERS:

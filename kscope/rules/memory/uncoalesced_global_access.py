@@ -147,7 +147,7 @@ class UncoalescedGlobalAccess(ExcessRule):
             ),
             locations=code.locations(bad.members), estimate=lead.estimate, remedies=[*remedies, *lead.remedies],
             pulls=["+threads"] if way.more > 1 else [], first=first,
-            confidence=sure(facts, scale, bad.worst, indirect=indirect),
+            confidence=sure(facts, scale, bad.worst, gain=lead.estimate.speedup, indirect=indirect),
         )
 
     def _relieved(

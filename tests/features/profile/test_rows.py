@@ -69,3 +69,12 @@ def test_what_all_threads_of_a_block_compute_alike(facts: GetFacts) -> None:
     assert branches and alike(code, branches), "the round of the tile"
     loads = [i for i in code.ran(range(len(code))) if code[i].opcode == "LDG"]
     assert loads and not alike(code, loads)
+
+
+def test_what_a_thread_keeps_in_local_memory_is_its_own(facts: GetFacts) -> None:
+    """Though its address is the same number in every thread."""
+    code = facts("local_array.slow").code
+    assert code is not None
+    loads = [i for i in code.ran(range(len(code))) if code[i].opcode == "LDL"]
+    users = sorted({c for i in loads for c in code.defuse.consumers(i)})
+    assert users and not alike(code, users)

@@ -10,7 +10,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.features.profile.blame import Blame
 from kscope.features.profile.code import Code
-from kscope.features.profile.serial_sections import alone
+from kscope.features.profile.serial_sections import Alone, alone
 from kscope.features.sass.columns import Column
 from kscope.features.sass.listing import Listing
 from tests.features.listings import program
@@ -49,7 +49,9 @@ EXIT
 
 
 class Counted(Listing):
-    """A block of eight warps, of which `warps` walk 100 rounds with `lanes` lanes."""
+    """A block of eight warps, of which `warps` walk `rounds` rounds with `lanes` lanes."""
+
+    rounds = 100
 
     def __init__(self, warps: float, lanes: float, hot: float, text: str = WALK) -> None:
         super().__init__(program(text), "test")
@@ -57,9 +59,8 @@ class Counted(Listing):
 
     @property
     def executed(self) -> Column:  # type: ignore[override]
-        return [
-            100 * self.warps if i in INSIDE else self.warps if i in (4, 5) else 8.0 for i in range(len(self.program))
-        ]
+        inside = self.rounds * self.warps
+        return [inside if i in INSIDE else self.warps if i in (4, 5) else 8.0 for i in range(len(self.program))]
 
     @property
     def threads(self) -> Column:
@@ -116,6 +117,14 @@ def test_whole_blocks_that_pass_a_loop_by_leave_nobody_waiting() -> None:
     """The branch around the loop asks for the block's number: all warps of an eighth of the blocks walk it."""
     assert alone(of(1, 32)) is not None
     assert alone(of(1, 32, text=WALK.replace("SR_TID.X", "SR_CTAID.X"))) is None
+
+
+def test_a_round_for_each_of_a_few_threads_cannot_be_dealt_out() -> None:
+    """More threads would have a part of an element. A public kernel that loads sines for its block: 0.88x."""
+    assert isinstance(found := alone(of(1, 32)), Alone) and found.shareable
+    once = of(1, 32)
+    cast(Counted, once).rounds = 1
+    assert isinstance(found := alone(once), Alone) and not found.shareable
 
 
 def test_a_chain_that_nobody_can_share() -> None:
