@@ -27,6 +27,7 @@ from kscope.model.units import counted, percent
 
 __all__ = ["Regimen", "decide"]
 
+WAVES = 2.0  # of what the last wave explains: SMs that differ by more have other work (judged: one kernel, 100 times)
 
 
 def decide(facts: Facts) -> Regimen:
@@ -189,7 +190,7 @@ def _by_shape(facts: Facts) -> Regimen | None:
             f"{launch.sms} SMs empty; {busy}"
         )
         return Regimen("overhead", "small_grid", 0.9, text)
-    if launch.waves > 1 and launch.tail_gain > 1.1:
+    if launch.waves > 1 and launch.tail_gain > 1.1 and launch.imbalance < WAVES * launch.shape:
         return Regimen("overhead", "tail", 0.85, f"{launch.waves:.2f} waves of blocks; {busy}")
     if launch.imbalance < facts.constants.even_work:
         text = f"blocks start and drain for {percent(1 - launch.active)} of the kernel's {_us(facts)}"

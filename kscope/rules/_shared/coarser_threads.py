@@ -73,7 +73,7 @@ def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
         return 0.0
-    if stored_by_each(facts, code, stores) >= WIDE:  # a column of eight voxels, 16 bytes of them side by side a thread: 0.82x
+    if stored_by_each(facts, code, stores) >= WIDE:  # a column of eight voxels, four beside each other a thread: 0.82x
         return 0.0
     row = of_a_warp(facts)
     if row is not None and row.joins:  # what joins a row across its block goes with it (GRD405)

@@ -69,12 +69,20 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.contract.analysis import Estimate, Remedy
-from kscope.rules._shared.blocks.idle_warps import crowded, meanwhile, one_chain, sms_without_work, standing_empty
+from kscope.rules._shared.blocks.idle_warps import (
+    at_work,
+    crowded,
+    meanwhile,
+    one_chain,
+    sms_without_work,
+    standing_empty,
+    started,
+)
 from kscope.rules._shared.blocks.wider_blocks import fuller, places, widened, wider_blocks
 from kscope.rules._shared.data_reuse import sums_gone
 from kscope.rules._shared.passes import widest_blocks
 from kscope.rules._shared.shared_rounds import SHARE, SHARED, dealing_out, rounds_in_words
-from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured
+from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, measured
 
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
@@ -96,11 +104,11 @@ class SmallGrid(CounterRule):
             return Missing(f"occupancy limits were not collected; profile with {self.collect}")
         capacity = launch.sms * launch.blocks_per_sm
         idle = max(launch.idle_sms, sms_without_work(facts))
-        held = places(facts)
-        full, clusters = launch.blocks >= capacity * 0.95, facts.kernel.launch.cluster != (1, 1, 1)
+        held, working = places(facts), at_work(facts)
+        full, clusters = working >= capacity * 0.95, facts.kernel.launch.cluster != (1, 1, 1)
         if clusters or (full and not held) or not (idle or self._waits(facts)):
             return PASSED
-        factor = capacity / max(1, launch.blocks)
+        factor = capacity / max(1, working)
         estimate, divided = self._shared_out(facts, factor)
         if held and divided is not None and (found := fuller(self, facts, held, divided)) is not None:
             return found
@@ -126,7 +134,7 @@ class SmallGrid(CounterRule):
         note = "sm__cycles_active.avg over elapsed cycles"
         activity = [derived("mean SM activity", launch.active, "", note)] if seen else []
         return self.finding(
-            title=f"{counted(launch.blocks, 'block')} where the device holds {capacity:,}",
+            title=f"{started(facts)} where the device holds {capacity:,}",
             why=f"{standing_empty(facts, idle)}{meanwhile(facts)}.{rounds or ALONE * stuck}",
             fix=fix,
             evidence=[

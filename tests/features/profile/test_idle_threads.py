@@ -7,10 +7,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from kscope.engine.verdict.regime import decide
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Counters, Kernel
-from kscope.rules._shared.blocks.idle_warps import sms_without_work
+from kscope.rules._shared.blocks.idle_warps import at_work, sms_without_work, started
 from kscope.rules.registry import rule
 from tests.features.listings import program
 from tests.support.edit import made
@@ -122,5 +123,21 @@ def test_uneven_work_of_fewer_warps_than_sms_is_a_small_grid(facts: GetFacts) ->
     assert few.profile.warps_at_work == pytest.approx(100)
     assert not isinstance(rule("GRD403")().run(few), Finding)  # type: ignore[attr-defined]
     assert sms_without_work(few) == pytest.approx(launch.sms - 100, abs=1) and sms_without_work(known) == 0
+    assert at_work(few) == pytest.approx(100, abs=1) and at_work(known) == launch.blocks
     spread = facts("operators.specialised")
     assert 0 < spread.profile.warps_at_work < spread.counters.launch.sms and sms_without_work(spread) == 0
+
+
+def test_blocks_that_end_at_once_fill_no_device(facts: GetFacts, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3.4 waves of blocks, of which one has work: a public kernel that was told nothing of it (28x by all threads)."""
+    known = facts("mandelbrot.bands")
+    code, launch = known.code, known.counters.launch
+    assert code is not None
+    few = Facts(scaled(known, COUNTS, set(range(len(code))), 16 / known.profile.warps_at_work))
+    monkeypatch.setattr(type(few.counters), "launch", msgspec.structs.replace(
+        launch, blocks=1792, waves=3.39, active=launch.active_max / 100,
+    ))  # fmt: skip
+    assert (at_work(few), started(few)) == (16, "1,792 blocks, of which up to 16 have work,")
+    said = rule("GRD401")().run(few)  # type: ignore[attr-defined]
+    assert isinstance(said, Finding) and "of which up to 16" in said.title and "no warp with work" in said.why
+    assert decide(few).limiter == "imbalance"

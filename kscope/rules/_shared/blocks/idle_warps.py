@@ -68,6 +68,18 @@ def sms_without_work(facts: Facts) -> int:
     return launch.sms - math.ceil(warps)
 
 
+def at_work(facts: Facts) -> int:
+    """Blocks that have work, at most: where others end at once, no more than there are warps that do not."""
+    launch = facts.counters.launch
+    return min(launch.blocks, math.ceil(facts.profile.warps_at_work)) if sms_without_work(facts) else launch.blocks
+
+
+def started(facts: Facts) -> str:
+    """The blocks of the launch, and of them those that have work where it is not all."""
+    blocks, working = counted(facts.counters.launch.blocks, "block"), at_work(facts)
+    return blocks if working == facts.counters.launch.blocks else f"{blocks}, of which up to {working:,} have work,"
+
+
 def meanwhile(facts: Facts) -> str:
     """What the SMs that have a block do, as far as it was collected."""
     unit, words = facts.counters.busiest, []
