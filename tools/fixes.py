@@ -152,7 +152,7 @@ def page() -> str:
         f"{words.get('same', 0)} the same as that version, {words.get('as good', 0)} as good, "
         f"{words.get('less', 0)} less.",
         f"{len(kept)} changes were built as printed and timed beside the original on one {device}",
-        "(in turn within one program, but for gemm_bf16.mma and build.debug):",
+        "(in turn, in one program or in two, but for gemm_bf16.mma and build.debug):",
         f"{sum(gain > 1 for gain, _ in kept)} are faster, {sum(gain < SLOWER for gain, _ in kept)} slower; "
         f"{inside} of {len(priced)} promises are in bounds.",
         "", "## Built as printed", "",

@@ -133,3 +133,11 @@ def test_triton_is_told_in_its_own_words(diagnosis: Diagnosis) -> None:
     assert programs.language == "triton" and "num_warps=4" in programs.code
     assert (programs.proof[0].before, programs.proof[0].after) == (32, 64)
     assert all(not f.fixes for f in diagnosis("triton_matmul.stage4").findings if f.code == "LAT307")
+
+
+def test_a_change_is_worth_as_much_whichever_finding_asks_for_it(diagnosis: Diagnosis) -> None:
+    """Eight lanes a row mend idle lanes, barriers and short threads at once: 17.8x measured, 1.6x for the barriers."""
+    found = [(f, x) for f in diagnosis("rank16.block").findings for x in f.fixes if x.kind == "lane_mapping"]
+    assert [f.code for f, _ in found] == ["GRD404", "LAT304", "GRD405"] and len({x.title for _, x in found}) == 1
+    assert all(x.price == found[0][0].estimate for _, x in found)
+    assert all(f.estimate is not None and f.estimate.speedup < 6 for f, _ in found[1:])
