@@ -56,7 +56,8 @@ After (capture list_walk.four):
 
 ## When it is wrong
 
-Pointer chasing has nothing to load ahead: only several chains at once help. Loads outside loops have no later round:
+Pointer chasing has nothing to load ahead: only several chains at once help. Rounds that load and store one array at
+places that data pick (rows exchanged) may need one another; that is said. Loads outside loops have no later round:
 several elements a thread bring theirs, if there are waves enough. Where three or more waits stand in a row, outside
 loops or in one that a thread runs once, for loads whose addresses need nothing of one another (a store or a branch
 between them keeps the compiler from moving them up), as many are issued together as registers allow; whether a store

@@ -60,6 +60,8 @@ After (capture local_array.fast):
 ## When it is wrong
 
 A small array that stays in L1 in a cold place costs little. Shared memory lowers occupancy: check LAT301 afterwards.
+Registers do too: where an element a register would leave less than half of the warps, that way is not told (200 words,
+unrolled: 0.57x).
 For an array that neither registers nor the block's shared memory can hold, by the bytes that the kernel sets aside for
 a thread, what is left is a layout in which narrow elements do not take a word each; where they are words already, the
 finding names no gain.

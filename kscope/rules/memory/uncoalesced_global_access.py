@@ -47,9 +47,9 @@ After (capture uncoalesced.fast):
 ## When it is wrong
 
 Rows of a few elements leave most lanes of a warp idle: the finding then says that a warp a row does not apply (a public
-kernel with 6 elements a row took 2.3 times as long). Gathers with a random index have no better order; sorting them in
-the kernel costs more than it saves (0.94x). cp.async is under-counted: a quiet rule proves nothing. Where an idle L1
-brings all of the excess, little is gained (staged: 0.59x); on an empty device more threads go first.
+kernel with 6 elements a row took 2.3 times as long), nor where the loop loads columns side by side too (0.96x). Gathers
+with a random index have no better order (sorted in the kernel: 0.94x). cp.async is under-counted. Where an idle L1
+brings all of the excess, or little is promised, little is gained; on an empty device more threads go first.
 
 ## Source
 
