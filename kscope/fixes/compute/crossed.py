@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,6 +14,9 @@ from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Loop, kernel_text, loops, plain
 from kscope.model.contract.fixes import Condition, Fix, Proof
+
+if TYPE_CHECKING:
+    from kscope.fixes.compute.semirings import Semiring
 
 SHAPES = ((128, 8, 8), (64, 4, 16))
 """Rows and columns of a block's tile, of a thread's results, and steps between two barriers: for 256 threads 128 or 64
@@ -108,38 +112,45 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     tile, each, deep = fits[0]
     loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    conditions = [
+        reads(f"each of {one.c} is made of a row of {one.a} and a column of {one.b}", "its loop and its store"),
+        proved(f"{rows} rows and {columns} columns come out even", "launch", [*launch.grid[:2], *launch.block],
+               f"the blocks and threads of the launch, by {tile}"),
+        Condition(holds=f"{one.d} is a multiple of {deep}", state="check", why="there is no test for the rest"),
+        *not_written(code, loads),
+        shown(_played(tile, each), "each result is made once", "values", tile * tile,
+              "places of a block's threads and results, written out"),
+    ]  # fmt: skip
+    return [tiled(asked, head, one, (one.d, one.m), (columns // tile, rows // tile), fits[0], conditions)]
+
+
+def tiled(
+    asked: Asked, head: re.Match[str], one: Crossed | Semiring, along: tuple[str, str], grid: tuple[int, int],
+    shape: tuple[int, int, int], conditions: list[Condition], now: tuple[float, float] = (2, 0), *costs: str,
+) -> Fix:  # fmt: skip
+    """KERNEL filled in. along: its d and m; grid: blocks along x and y; shape: results of a block and a thread along a
+    side, depth of a tile; now: loads of global and of shared memory a step."""
+    (tile, each, deep), (d, m), (gx, gy) = shape, along, grid
     new = KERNEL.format(
         threads=THREADS, name=head["name"], parameters=head["parameters"], tile=tile, deep=deep, across=tile // each,
-        each=each, kind=one.kind, A=one.a, B=one.b, C=one.c, d=one.d, m=one.m, first=one.first, step=one.step,
-        gx=columns // tile, gy=rows // tile,
+        each=each, kind=one.kind, A=one.a, B=one.b, C=one.c, d=d, m=m, first=one.first, step=one.step, gx=gx, gy=gy,
     )  # fmt: skip
-    return [
-        Fix(
-            kind="tile",
-            title=f"tiles of {tile} x {tile} a block, {each} x {each} results a thread",
-            language="cuda",
-            code=new,
-            parameters={"tile": tile, "depth": deep, "sums": each * each, "block.x": THREADS,
-                        "grid.x": columns // tile, "grid.y": rows // tile},
-            conditions=[
-                reads(f"each of {one.c} is made of a row of {one.a} and a column of {one.b}", "its loop and its store"),
-                proved(f"{rows} rows and {columns} columns come out even", "launch", [*launch.grid[:2], *launch.block],
-                       f"the blocks and threads of the launch, by {tile}"),
-                Condition(holds=f"{one.d} is a multiple of {deep}", state="check", why="there is no test for the rest"),
-                *not_written(code, loads),
-                shown(_played(tile, each), "each result is made once", "values", tile * tile,
-                      "places of a block's threads and results, written out"),
-            ],
-            proof=[
-                Proof(what="elements loaded from global memory a step", before=2, after=round(2 / tile, 4),
-                      how=f"{tile} rows and columns of depth {deep} serve {tile} x {tile} x {deep} steps"),
-                Proof(what="loads of shared memory a step", before=0, after=2 / each,
-                      how=f"{2 * each} values serve {each} x {each}"),
-            ],
-            costs=[f"{4 * deep * (2 * tile + 4)} bytes of shared memory a block"],
-            price=asked.finding.estimate,
-        )
-    ]  # fmt: skip
+    return Fix(
+        kind="tile",
+        title=f"tiles of {tile} x {tile} a block, {each} x {each} results a thread",
+        language="cuda",
+        code=new,
+        parameters={"tile": tile, "depth": deep, "sums": each * each, "block.x": THREADS, "grid.x": gx, "grid.y": gy},
+        conditions=conditions,
+        proof=[
+            Proof(what="elements loaded from global memory a step", before=round(now[0], 4), after=round(2 / tile, 4),
+                  how=f"{tile} rows and columns of depth {deep} serve {tile} x {tile} x {deep} steps"),
+            Proof(what="loads of shared memory a step", before=round(now[1], 4), after=2 / each,
+                  how=f"{2 * each} values serve {each} x {each}"),
+        ],
+        costs=[f"{4 * deep * (2 * tile + 4)} bytes of shared memory a block", *costs],
+        price=asked.finding.estimate,
+    )  # fmt: skip
 
 
 def hides(parameters: str, *others: str) -> bool:

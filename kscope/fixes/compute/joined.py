@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 
-from kscope.fixes.compute.crossed import HEAD, KERNEL, SHAPES, THREADS, hides
+from kscope.fixes.compute.crossed import HEAD, SHAPES, hides, tiled
 from kscope.fixes.compute.crossed import fixes as as_read
 from kscope.fixes.compute.multiplied import loaded, rows
 from kscope.fixes.compute.semirings import Semiring, semiring
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import kernel_text
-from kscope.model.contract.fixes import Condition, Fix, Proof
+from kscope.model.contract.fixes import Condition, Fix
 
 LESS = 1.5  # times what a step loads now: for less a new kernel is not worth its lines (judged, as compute.product's)
 _SAID = {"min": "the least", "max": "the largest", "sum": "the sum", "or": "the bits in any", "xor": "the odd bits"}
@@ -28,40 +28,17 @@ def fixes(asked: Asked) -> list[Fix]:
     fits = [(t, e, d) for t, e, d in SHAPES if n and n % t == 0 and (n // t) ** 2 >= setting.sms]
     if not fits:
         return []
-    tile, each, deep = fits[0]
+    tile, each, _ = fits[0]
     now, after = loaded(setting), (2 / tile, 2 / each)
     if now[0] < LESS * after[0] and now[1] < LESS * after[1]:
         return []
     one = semiring(setting, text, head["parameters"])
     if one is None or _product(one) or hides(head["parameters"], one.n):
         return []
-    new = KERNEL.format(
-        threads=THREADS, name=head["name"], parameters=head["parameters"], tile=tile, deep=deep, across=tile // each,
-        each=each, kind=one.kind, A=one.a, B=one.b, C=one.c, d=one.n, m=one.n, first=one.first, step=one.step,
-        gx=n // tile, gy=n // tile,
-    )  # fmt: skip
-    return [
-        Fix(
-            kind="tile",
-            title=f"tiles of {tile} x {tile} a block, {each} x {each} results a thread",
-            language="cuda",
-            code=new,
-            parameters={"tile": tile, "depth": deep, "sums": each * each, "block.x": THREADS,
-                        "grid.x": n // tile, "grid.y": n // tile},
-            conditions=_conditions(one, text.code, tile),
-            proof=[
-                Proof(what="elements loaded from global memory a step", before=round(now[0], 4),
-                      after=round(after[0], 4),
-                      how=f"{tile} rows and columns of depth {deep} serve {tile} x {tile} x {deep} steps"),
-                Proof(what="loads of shared memory a step", before=round(now[1], 4), after=after[1],
-                      how=f"{2 * each} values serve {each} x {each}"),
-            ],
-            costs=[f"{4 * deep * (2 * tile + 4)} bytes of shared memory a block",
-                   *(["floats are added in the order of the columns: last bits may differ where it was another one"]
-                     if (one.join, one.kind) == ("sum", "float") else [])],
-            price=asked.finding.estimate,
-        )
-    ]  # fmt: skip
+    last = "floats are added in the order of the columns: last bits may differ where it was another one"
+    costs = [last] if (one.join, one.kind) == ("sum", "float") else []
+    grid, conditions = (n // tile, n // tile), _conditions(one, text.code, tile)
+    return [tiled(asked, head, one, (one.n, one.n), grid, fits[0], conditions, now, *costs)]
 
 
 def _product(one: Semiring) -> bool:
