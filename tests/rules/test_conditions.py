@@ -21,9 +21,9 @@ from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER,
 from kscope.rules.latency.instruction_cache_misses import _hot_code
 from kscope.rules.latency.warp_divergence import ROUNDS, SORTED, WarpDivergence
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER
-from kscope.rules.registry import rule
 from tests.features.listings import program
 from tests.support.edit import with_metrics, without_metrics
+from tests.support.said import found, outcome
 
 CHAINED = """
 S2R R0, SR_TID.X
@@ -39,16 +39,6 @@ ISETP.GE.AND P0, PT, R0, 0x8000, PT
 STG.E desc[UR4][R8.64], R10
 EXIT
 """
-
-
-def outcome(code: str, facts: Facts) -> object:
-    return rule(code)().run(facts)  # type: ignore[attr-defined]
-
-
-def found(code: str, facts: Facts) -> Finding:
-    said = outcome(code, facts)
-    assert isinstance(said, Finding)
-    return said
 
 
 def waves(kernel: Kernel, number: float) -> Kernel:

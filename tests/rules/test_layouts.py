@@ -11,17 +11,10 @@ import pytest
 
 from kscope.features.facts import Facts, Listing
 from kscope.features.profile.coalescing import halves
-from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.layouts import FIX, MOVED, PIECE, PRODUCT, ROW, SWAPPED, kind_of, rows_of
-from kscope.rules.registry import rule
 from tests.features.listings import program
 from tests.support import labels
-
-
-def found(code: str, facts: Facts) -> Finding:
-    outcome = rule(code)().run(facts)  # type: ignore[attr-defined]
-    assert isinstance(outcome, Finding)
-    return outcome
+from tests.support.said import found
 
 
 @pytest.mark.parametrize(
@@ -56,7 +49,7 @@ def test_where_device_memory_is_full_staging_saves_nothing(
         units = {**known.counters.units, "dram": unit}
         asked = cast(Facts, SimpleNamespace(counters=SimpleNamespace(units=units, busiest=None)))
         assert unit.load == pytest.approx(load)
-        assert kind_of(asked, [], {"dram_bytes": kept}, "", None) == expected
+        assert kind_of(asked, [], {"dram_bytes": kept}, "", None, ()) == expected
 
 
 @pytest.mark.parametrize("case", ["bank_conflict.slow", "gemm_f32.reg2d"])
@@ -92,8 +85,8 @@ def test_gathers_are_told_of_pieces_where_these_have_a_quarter_of_the_sectors(
 ) -> None:
     known = facts("l2_rows.picked")
     monkeypatch.setattr(type(known.profile), "halves", lambda self, members: [i for i in members if i < 2])
-    assert kind_of(known, [1.0, 0.0, 3.0], {}, "", [0, 1, 2]) == "indirect"
-    assert kind_of(known, [1.1, 0.0, 3.0], {}, "", [0, 1, 2]) == PIECE
+    assert kind_of(known, [1.0, 0.0, 3.0], {}, "", [0, 1, 2], ()) == "indirect"
+    assert kind_of(known, [1.1, 0.0, 3.0], {}, "", [0, 1, 2], ()) == PIECE
 
 
 def test_a_warp_a_row_fills_an_empty_device_and_says_what_the_other_way_brings(facts: Callable[[str], Facts]) -> None:

@@ -18,14 +18,9 @@ from kscope.rules.base import PASSED
 from kscope.rules.latency.exposed_memory_latency import CHAINS, HOPS, SIDE
 from kscope.rules.registry import rule
 from tests.rules.test_arithmetic import walked as run
+from tests.support.said import found
 
 Known = Callable[[str], Facts]
-
-
-def found(code: str, facts: Facts) -> Finding:
-    said = rule(code)().run(facts)  # type: ignore[attr-defined]
-    assert isinstance(said, Finding)
-    return said
 
 
 def test_threads_of_large_enough_blocks_are_too_short(facts: Known) -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from kscope.features.facts import Code, Column, Excess, Facts, Scale, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.model.units import counted
+from kscope.rules._shared.own_records import ordered_words
 
 MOST = 16  # accesses looked at, those that are waited for most
 SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows
@@ -21,6 +22,7 @@ steps gained (0.77x to 3.4x). Of 19 where L2 is asked for less, 16 named it, and
 SLIGHT = 1.35  # gain, below which other lanes' places cost as much as they save: of 11 public kernels' steps that were
 # promised less, four brought a tenth and six nothing or less (0.63x to 1.01x); of 25 that were promised more, all did
 ROW, COLUMN, SWAPPED, PRODUCT, MOVED, PIECE, HIT = "row", "column", "swapped", "product", "moved", "piece", "hit"
+OWN = "own"
 WHY = {
     "": "",
     ROW: " Each lane walks a row of its own.",
@@ -48,6 +50,10 @@ FIX = {
     HIT: (
         "map neighbouring lanes to neighbouring addresses where that costs nothing: L1 brings the rest of each sector "
         "already (rows staged in shared memory took 1.7 times as long in a public kernel)"
+    ),
+    OWN: (
+        "each lane stores words side by side, in an order that volatile fixes: without it, one access of 8 or 16 bytes "
+        "for them (float2, float4)"
     ),
     "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
 }
@@ -238,7 +244,9 @@ def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> 
     return PRODUCT if not others or walks.on_and_on(others) else SWAPPED
 
 
-def kind_of(facts: Facts, sectors: Column, scale: Scale, layout: str, gathered: Sequence[int] | None) -> str:
+def kind_of(
+    facts: Facts, sectors: Column, scale: Scale, layout: str, gathered: Sequence[int] | None, members: Sequence[int]
+) -> str:
     """Which of FIX. gathered: the loads of what loaded data points at, where they are most of what is waited for;
     PIECE (two lanes an element of 32 bytes: 1.18x in a public kernel, its indices sorted in each block: 0.94x) where
     a quarter of their sectors are of such. MOVED where what the lanes leave out comes from device memory, and takes
@@ -248,6 +256,8 @@ def kind_of(facts: Facts, sectors: Column, scale: Scale, layout: str, gathered: 
         return PIECE if halves > PART * total(sectors, gathered) else "indirect"
     if layout:
         return layout
+    if members and facts.code is not None and ordered_words(facts.code, members):
+        return OWN
     if caught(facts, scale):
         return HIT
     dram = facts.counters.units.get("dram")

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import SECTOR, SECTORS, WIDE, Code, Facts, total
+from kscope.model.operand import memory_operand
 
 if TYPE_CHECKING:
     from kscope.features.facts import Merge
@@ -83,3 +84,20 @@ def fetched_again(facts: Facts, code: Code, records: Collection[int], ratio: flo
     lost = min(1.0, (missed - 1) / (now - 1)) if now > 1 else 0.0
     left = 1 + max(0.0, now * ratio - 1) * lost
     return 1 - facts.profile.sectors_share(records) * (1 - min(1.0, left / missed))
+
+
+def ordered_words(code: Code, members: Sequence[int]) -> bool:
+    """Whether most of these accesses are strong stores at adjacent offsets of one base, of 8 or 16 bytes in all. A
+    public kernel: one of 16 bytes 1.5x, the words dealt out to neighbouring lanes 0.94x."""
+    groups: dict[tuple[object, int], list[int]] = {}
+    for i in members:
+        place = memory_operand(code[i].operands)
+        if place is not None and code.classes[i].access == "store" and "STRONG" in code[i].name:
+            size = code.classes[i].bytes
+            groups.setdefault(((code.cfg.block_of[i], place.bases, code[i].guard), size), []).append(place.value)
+    found = 0
+    for (_, size), offsets in groups.items():
+        count = len(offsets)
+        row = [min(offsets) + size * n for n in range(count)]
+        found += count * (size * count in (8, WIDE) and sorted(offsets) == row)
+    return found > len(members) / 2

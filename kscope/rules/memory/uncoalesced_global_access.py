@@ -131,7 +131,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         indirect = not way.layout and gathered
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
         own = in_pieces(code, bad, scale, way, relieved, returns=returns)
-        kind = kind_of(facts, touched, scale, way.layout, scattered if indirect else None)
+        kind = kind_of(facts, touched, scale, way.layout, scattered if indirect else None, bad.members)
         lead = leading(way, FIX[kind], estimate, own)
         return self.finding(
             title=lead.title,
