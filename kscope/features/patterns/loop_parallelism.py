@@ -113,13 +113,14 @@ def exchanges(code: Listing, number: int) -> bool:
     places: dict[str, dict[str, bool]] = {}
     for i in code.cfg.loop_body(number):
         kind = code.classes[i]
-        array = slices.pointer(code, i) if kind.space == "global" and kind.access in ("load", "store") else None
-        if array is None:
+        moves = kind.access if kind.space == "global" and kind.access in ("load", "store") else None
+        array = slices.pointer(code, i) if moves is not None else None
+        if moves is None or array is None:
             continue
         found = slices.address_origins(code, i) or frozenset[str]()
         picked = not found.isdisjoint({"load", "table"}) and not slices.steps_from_loaded(code, i)
         of = places.setdefault(array, {})
-        of[kind.access] = of.get(kind.access, False) or picked
+        of[moves] = of.get(moves, False) or picked
     return any(len(of) == 2 and any(of.values()) for of in places.values())
 
 
