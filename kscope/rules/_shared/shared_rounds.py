@@ -57,7 +57,9 @@ def _carry(facts: Facts, divided: Pieces) -> tuple[str, str]:
     if any(facts.patterns.searches(n) for n in divided.loops):
         return "a search that nearly always goes through to the end", "and each one tells what it has found"
     if not joined and any(facts.addresses.exchanges(n) for n in divided.loops):
-        return _EXCHANGED, "if no round reads what another one stores; else what each element ends as, found first"
+        return _EXCHANGED, (
+            "where no round reads what another one stores (of exchanges: first where each element ends, then one move)"
+        )
     if not joined:
         return _FREE, "each with rounds of its own"
     return _CARRIED.get(joined, _RECURRENCE[0]), _JOINED.get(joined, _RECURRENCE[1])
