@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
-LIMIT = 31
-"""Megabytes (MiB, rounded up): 30.6 measured; 29.0 before the changes that are played and the steps of 95 more kernels
+LIMIT = 32
+"""Megabytes (MiB, rounded up): 31.1 measured, with the programs and steps of a seventh list of libraries; 30.6 before, 29.0 before the changes that are played and the steps of 95 more kernels
 of libraries, 26.6 before those of the first 203."""
 
 
