@@ -183,8 +183,7 @@ class ExposedMemoryLatency(ProfiledRule):
             return CHAINS, CHASED, none
         if rounds >= ROUNDS or not hot:
             more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
-            step = ORDERED if loop is not None and facts.addresses.exchanges(loop) else UNROLL
-            return step, more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
+            return _unrolled(facts, loop), more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if facts.counters.launch.waves >= WAVES:
@@ -208,6 +207,10 @@ class ExposedMemoryLatency(ProfiledRule):
             estimate=facts.estimate.overlap(1 / (1 - share + share / AHEAD)),
             confidence=FAINT,
         )
+
+
+def _unrolled(facts: Facts, loop: int | None) -> str:
+    return ORDERED if loop is not None and facts.addresses.exchanges(loop) else UNROLL
 
 
 def _distance(code: Code, loads: list[int]) -> int:
