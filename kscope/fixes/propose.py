@@ -63,7 +63,7 @@ def proposed(setting: Setting, findings: Sequence[Finding]) -> list[Finding]:
     best: dict[object, Fix] = {}
     for fix in (fix for fixes in made for fix in fixes if fix.price is not None):
         best[_change(fix)] = max(fix, best.get(_change(fix), fix), key=_promised)
-    dear = [[msgspec.structs.replace(x, price=best.get(_change(x), x).price) for x in fixes] for fixes in made]
+    dear = [[msgspec.structs.replace(x, price=best[_change(x)].price) if x.price else x for x in y] for y in made]
     return [msgspec.structs.replace(f, fixes=x) if x else f for f, x in zip(findings, dear, strict=True)]
 
 

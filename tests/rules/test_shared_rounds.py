@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from kscope.features.facts import Facts
-from kscope.features.patterns.loop_parallelism import pieces
+from kscope.features.patterns.loop_parallelism import Pieces, pieces
 from kscope.rules._shared.shared_rounds import dealing_out, rounds_in_words
+from kscope.rules.latency.exposed_memory_latency import ORDERED, UNROLL, _unrolled
 from tests.rules.test_arithmetic import walked
 
 
@@ -52,3 +53,6 @@ def test_rounds_that_may_need_what_others_have_stored(picked: str, to: str, exch
     """A public kernel that exchanges rows: its rounds were told to need nothing of each other."""
     facts = walked(SWAPS.format(picked=picked, to=to))
     assert facts.code is not None and facts.addresses.exchanges(0) == exchanges
+    assert _unrolled(facts, 0) == (ORDERED if exchanges else UNROLL)
+    divided = Pieces(((1.0, 64.0),), (), False, (0,))
+    assert ("where no round reads" in dealing_out(facts, divided)) == exchanges

@@ -11,7 +11,7 @@ import pytest
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Remedy
 from kscope.rules._shared.blocks.started import in_tiles, outrun
-from kscope.rules._shared.coarser_threads import alike_once, stored_by_each, straight, strays
+from kscope.rules._shared.coarser_threads import alike_once, makes_one, stored_by_each, straight, strays
 from kscope.rules._shared.data_reuse import walked
 from kscope.rules._shared.layouts import APART, FIX, PIECES, ROW, Way, columns_beside, leading
 from kscope.rules.base import PASSED
@@ -129,11 +129,16 @@ COLUMN = """
 
 
 @pytest.mark.parametrize(("last", "bytes_"), [("R2", 16), ("R4", 12)])
-def test_a_column_of_elements_shares_what_a_thread_pays_once(last: str, bytes_: int) -> None:
+def test_a_column_of_elements_shares_what_a_thread_pays_once(
+    last: str, bytes_: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Four of one array a thread, though apart, or three of one and one of another. A public kernel with eight of a
     volume: four times as many 0.82x."""
     facts = run(COLUMN.format(last=last))
     assert facts.code is not None and stored_by_each(facts, facts.code, [5, 6, 7, 8]) == bytes_
+    launch = msgspec.structs.replace(facts.counters.launch, blocks=1024, warps_per_block=8, waves=8.0)
+    monkeypatch.setattr(type(facts.counters), "launch", launch)
+    assert makes_one(facts, facts.code, [5, 6, 7, 8]) == (bytes_ < 16)
 
 
 BESIDE = """

@@ -19,8 +19,10 @@ CAUGHT, CAUGHT_SURE = 0.95, 0.5
 """Of what L2 is asked for, left without the excess, from which L1 caught all of it; and the confidence then, where L1
 is not the fullest: of seven such findings that came first on libraries' kernels three named the cause, and two of three
 steps gained (0.77x to 3.4x). Of 19 where L2 is asked for less, 16 named it, and none of their steps was slower."""
-SLIGHT = 1.35  # gain, below which other lanes' places cost as much as they save: of 11 public kernels' steps that were
-# promised less, four brought a tenth and six nothing or less (0.63x to 1.01x); of 25 that were promised more, all did
+SLIGHT, SLIGHT_SURE = 1.35, 0.5
+"""Gain, below which other places for lanes cost about what they save, and the confidence then (judged). Of their steps
+on libraries' kernels: of twelve that were promised less four brought a tenth, eight nothing or less (0.63x to 1.01x);
+of 28 that were promised more all did, two of them in other words than the first ones, which brought 0.94x and 0.96x."""
 ROW, COLUMN, SWAPPED, PRODUCT, MOVED, PIECE, HIT = "row", "column", "swapped", "product", "moved", "piece", "hit"
 OWN = "own"
 WHY = {
@@ -52,8 +54,8 @@ FIX = {
         "already (rows staged in shared memory took 1.7 times as long in a public kernel)"
     ),
     OWN: (
-        "each lane stores words side by side, in an order that volatile fixes: without it, one access of 8 or 16 bytes "
-        "for them (float2, float4)"
+        "each lane stores words side by side, in an order that volatile fixes: without it, if nobody waits for one of "
+        "them, one access of 8 or 16 bytes (float2, float4), aligned to as many"
     ),
     "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
 }
@@ -256,7 +258,7 @@ def kind_of(
         return PIECE if halves > PART * total(sectors, gathered) else "indirect"
     if layout:
         return layout
-    if members and facts.code is not None and ordered_words(facts.code, members):
+    if members and facts.code is not None and ordered_words(facts, facts.code, members):
         return OWN
     if caught(facts, scale):
         return HIT
@@ -275,4 +277,4 @@ def sure(facts: Facts, scale: Scale, worst: int, *, gain: float, indirect: bool)
     """Confidence. gain: of the time; indirect: loaded data are the addresses, of which `worst` is waited for most."""
     if indirect:
         return CHASED if facts.addresses.chases(worst) else GATHERED
-    return CAUGHT_SURE if gain < SLIGHT or caught(facts, scale) else PROVEN
+    return CAUGHT_SURE if caught(facts, scale) else SLIGHT_SURE if gain < SLIGHT else PROVEN

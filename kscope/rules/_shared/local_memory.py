@@ -33,17 +33,18 @@ def fewer_warps(facts: Facts, code: Code, spills: list[int]) -> float:
         first = facts.patterns.slot_offset(i)
         if first is not None:
             slots.update(range(first, first + max(4, code.classes[i].bytes), 4))
-    return beside_registers(facts, len(slots))
+    return beside(facts, len(slots))
 
 
-def beside_registers(facts: Facts, more: int) -> float:
-    """Warps an SM holds with so many registers more a thread, over those that it holds now (at most 1): a grid that
-    does not fill the SMs loses nothing."""
-    launch, have, threads = facts.counters.launch, facts.kernel.launch.registers, facts.kernel.launch.threads
-    if not have or not more or not launch.limits or not launch.sms or not launch.blocks_per_sm:
+def beside(facts: Facts, registers: int = 0, shared: int = 0) -> float:
+    """Warps an SM holds with so many registers more a thread and bytes of shared memory more a block, over those that
+    it holds now (at most 1): a grid that does not fill the SMs loses nothing."""
+    launch, mine = facts.counters.launch, facts.kernel.launch
+    if not mine.registers or not launch.limits or not launch.sms or not launch.blocks_per_sm:
         return 1.0
-    after = facts.profile.occupancy_with(have + more, threads)
-    if after is None:
+    taken = mine.shared_static + mine.shared_dynamic + shared if shared else 0
+    after = facts.profile.occupancy_with(mine.registers + registers, mine.threads, taken)
+    if after is None or not registers + shared:
         return 1.0
     given = launch.blocks / launch.sms
     return min(1.0, min(after.blocks, given) / min(launch.blocks_per_sm, given))
@@ -88,7 +89,7 @@ def local_estimate(
         min(1.0, share + held),
         remaining,
         scale,
-        latency=facts.estimate.floor_without(gone, left) / (fewer if facts.counters.launch.waves > 1 else 1.0),
+        latency=facts.estimate.floor_without(gone, left) / fewer,
         posted=posted,
         uncovered=others * (1 / fewer - 1),
     )

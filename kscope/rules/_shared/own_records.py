@@ -86,18 +86,19 @@ def fetched_again(facts: Facts, code: Code, records: Collection[int], ratio: flo
     return 1 - facts.profile.sectors_share(records) * (1 - min(1.0, left / missed))
 
 
-def ordered_words(code: Code, members: Sequence[int]) -> bool:
-    """Whether most of these accesses are strong stores at adjacent offsets of one base, of 8 or 16 bytes in all. A
-    public kernel: one of 16 bytes 1.5x, the words dealt out to neighbouring lanes 0.94x."""
-    groups: dict[tuple[object, int], list[int]] = {}
+def ordered_words(facts: Facts, code: Code, members: Sequence[int]) -> bool:
+    """Whether most of these accesses are strong stores at adjacent offsets of one base, 8 or 16 bytes in all, that fill
+    the sectors of a warp together: an order that the compiler has to keep holds them apart. A public kernel: one of 16
+    bytes 1.5x, the words dealt out to neighbouring lanes 0.94x."""
+    groups: dict[tuple[object, int], dict[int, int]] = {}
     for i in members:
         place = memory_operand(code[i].operands)
         if place is not None and code.classes[i].access == "store" and "STRONG" in code[i].name:
-            size = code.classes[i].bytes
-            groups.setdefault(((code.cfg.block_of[i], place.bases, code[i].guard), size), []).append(place.value)
+            key = (code.cfg.block_of[i], place.bases, code[i].guard), code.classes[i].bytes
+            groups.setdefault(key, {})[place.value] = i
     found = 0
-    for (_, size), offsets in groups.items():
-        count = len(offsets)
-        row = [min(offsets) + size * n for n in range(count)]
-        found += count * (size * count in (8, WIDE) and sorted(offsets) == row)
+    for (_, size), at in groups.items():
+        count, first = len(at), min(at)
+        side_by_side = size * count in (8, WIDE) and sorted(at) == [first + size * n for n in range(count)]
+        found += count * (side_by_side and facts.profile.compact_together(at.values(), size * count))
     return found > len(members) / 2

@@ -60,8 +60,8 @@ After (capture local_array.fast):
 ## When it is wrong
 
 A small array that stays in L1 in a cold place costs little. Shared memory lowers occupancy: check LAT301 afterwards.
-Registers do too: where an element a register would leave less than half of the warps, that way is not told (200 words,
-unrolled: 0.57x).
+Both take warps, which the estimate counts (200 words, unrolled into registers: 0.57x): the way is told that leaves more
+of them, registers from half of them on.
 For an array that neither registers nor the block's shared memory can hold, by the bytes that the kernel sets aside for
 a thread, what is left is a layout in which narrow elements do not take a word each; where they are words already, the
 finding names no gain.
@@ -73,9 +73,11 @@ CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from kscope.features.facts import Code, Facts, total
 from kscope.model.contract.analysis import Remedy
-from kscope.rules._shared.local_memory import beside_registers, local_estimate, local_instructions
+from kscope.rules._shared.local_memory import beside, local_estimate, local_instructions
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 REGISTERS = 4 * 255  # bytes that a thread can have in registers, on every chip from sm_50 on
@@ -85,8 +87,19 @@ SHARED = "the array in shared memory with the thread as fastest index"
 ASIDE = "the array in global memory with the thread as fastest index: a warp's elements side by side"
 SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
 MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
-ROOM = 0.5  # of the warps, below which registers for the array cost more than it (a public kernel, 100 more: 0.57x)
+ROOM = 0.5  # of the warps that registers leave, from which they are the place, for loops go with the array (judged)
+MANY = "it has more words than a thread has registers"
 WORD = 4  # bytes a lane that an access of local memory moves, however narrow it is
+
+
+class Place(Struct, frozen=True):
+    """Where an array can go: in words, the share of the warps that an SM holds then, the share of its traffic that
+    stays, and what has no room."""
+
+    fix: str
+    warps: float
+    left: float
+    remedies: list[Remedy]
 
 
 class LocalMemoryIndexing(ProfiledRule):
@@ -105,21 +118,21 @@ class LocalMemoryIndexing(ProfiledRule):
         if share < 0.01:
             return PASSED
         executed, sectors = total(code.executed, arrays), facts.counters.traffic.local_sectors
-        beside = facts.patterns.only_counting(arrays)
+        counting = facts.patterns.only_counting(arrays)
         loops = (
-            f" Loop counters alone index it: what the loops do to count is {percent(code.issue_share(beside))} of all "
-            "that is issued, and goes too where the compiler knows the counters."
-            if beside
+            f" Loop counters alone index it: what the loops do to count is {percent(code.issue_share(counting))} of "
+            "all that is issued, and goes too where the compiler knows the counters."
+            if counting
             else ""
         )
-        fix, left, not_ = self._ways(facts, code, arrays, counted=bool(beside))
+        place = self._ways(facts, code, arrays, counted=bool(counting))
         return self.finding(
             why=(
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
                 f"compiler could not keep in registers. {percent(share)} of all samples wait for them.{loops}"
             ),
-            fix=fix,
-            remedies=not_,
+            fix=place.fix,
+            remedies=place.remedies,
             evidence=[
                 derived("local accesses that are no spills", executed, "inst", "LDL/STL at computed addresses"),
                 measured(facts, "sass__inst_executed_register_spilling", "spills, for contrast"),
@@ -127,26 +140,26 @@ class LocalMemoryIndexing(ProfiledRule):
                 derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(arrays),
-            estimate=local_estimate(facts, code, arrays, beside, left=left) if left < 1 else None,
+            estimate=local_estimate(facts, code, arrays, counting, place.warps, place.left) if place.left < 1 else None,
             severity="major" if share >= MUCH else "info",
             confidence=0.9,
         )
 
-    def _ways(self, facts: Facts, code: Code, arrays: list[int], *, counted: bool) -> tuple[str, float, list[Remedy]]:
-        """Where the array can go, the share of its traffic that stays then, and where it has no room."""
+    def _ways(self, facts: Facts, code: Code, arrays: list[int], *, counted: bool) -> Place:
+        """Registers, where the loops have their counters from the launch alone and as many warps stay as beside shared
+        memory, or half of them; else shared memory; else what neither holds."""
         each, threads = facts.patterns.frame, facts.kernel.launch.threads
         words = -(-each // min(WORD, *(code.classes[i].bytes for i in arrays)))  # an element a register
-        warps = beside_registers(facts, words)
-        if counted and each <= REGISTERS and warps >= ROOM:
-            return UNROLL, 0.0, []
-        if facts.profile.fits_shared(each, threads):
-            if warps >= ROOM:
-                return f"{CONSTANT}, or {SHARED}", 0.0, []
-            why = f"{words} registers more a thread leave {percent(warps)} of the warps"
-            return SHARED, 0.0, [Remedy(step=UNROLL if counted else CONSTANT, applies=False, why=why)]
-        why = f"{each:,} bytes a thread are {each * threads / 1024:,.0f} KiB a block: more than an SM has"
-        not_ = [Remedy(step=SHARED, applies=False, why=why)]
-        if each <= REGISTERS:
-            return CONSTANT, 0.0, not_
-        left = min(1.0, max(code.classes[i].bytes for i in arrays) / WORD)
-        return ASIDE if left < 1 else SMALLER, left, not_
+        alone, in_registers = UNROLL if counted else CONSTANT, beside(facts, words) if each <= REGISTERS else 0.0
+        if not facts.profile.fits_shared(each, threads):
+            why = f"{each:,} bytes a thread are {each * threads / 1024:,.0f} KiB a block: more than an SM has"
+            not_ = [Remedy(step=SHARED, applies=False, why=why)]
+            if in_registers:
+                return Place(alone, in_registers, 0.0, not_)
+            left = min(1.0, max(code.classes[i].bytes for i in arrays) / WORD)
+            return Place(ASIDE if left < 1 else SMALLER, 1.0, left, not_)
+        in_shared = beside(facts, shared=each * threads)
+        if in_registers >= min(in_shared, ROOM):
+            return Place(alone if counted else f"{CONSTANT}, or {SHARED}", max(in_registers, in_shared), 0.0, [])
+        why = f"{words} registers more a thread leave {percent(in_registers)} of the warps" if in_registers else MANY
+        return Place(SHARED, in_shared, 0.0, [Remedy(step=alone, applies=False, why=why)])
