@@ -2,6 +2,7 @@
 
     python tools/field/capture.py REPORTS [--hecbench CHECKOUT] [--rodinia CHECKOUT] [--half learn] [--first 56]
     python tools/field/capture.py REPORTS --variants FOLDER [FOLDER] ...     (time versions beside the originals)
+    python tools/field/capture.py REPORTS --variants FOLDER ... --profile    (a report of each: NAME.FOLDER.ncu-rep)
     python tools/field/capture.py REPORTS --built FOLDER --build-only sm_90 [--variants ...]        (without a GPU)
 
 Needs nvcc, ncu and a GPU whose counters may be read; imports the standard library alone. CHECKOUT is the user's copy of
@@ -140,6 +141,20 @@ def time_variants(originals: list[Program], args: argparse.Namespace, make: Any,
         write(args.reports / "variants.json", {"device": device, "rows": rows})
 
 
+def profile_variants(originals: list[Program], args: argparse.Namespace, make: Any) -> None:
+    """A report of each optimised version, to lay beside the original's: what a step changed, why it brought nothing."""
+    known = {r["program"]: r for r in json.loads((args.reports / "manifest.json").read_text())["rows"]}
+    changed = versions(originals, args, make)
+    with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
+        built = [one for one, ok in zip(changed, pool.map(Changed.build, changed), strict=True) if ok]
+    for one in built:
+        spec, old = one.spec, known[one.original.name]
+        one.version.row |= {"function": spec.get("kernel", old["function"]), "skip": spec.get("skip", old["skip"])}
+        one.version.capture(args.reports / f"{one.original.slug}.{one.folder.name}", args.limit)
+    for one in changed:
+        print(one.original.name, one.folder.name, one.version.row.get("fault", "profiled")[-160:], flush=True)
+
+
 def versions(originals: list[Program], args: argparse.Namespace, make: Any) -> list[Changed]:
     return [
         Changed(p, make(p.name, folder.name), folder)
@@ -176,6 +191,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=60, help="seconds one run may take")
     parser.add_argument("--deadline", type=float, default=3600, help="seconds after which no capture starts")
     parser.add_argument("--variants", type=Path, nargs="+", help="folders of optimised versions to time")
+    parser.add_argument("--profile", action="store_true", help="profile the variants in place of timing them")
     parser.add_argument("--cold", action="store_true", help="time variants alone, as the originals' reports were")
     parser.add_argument("--checkout", action="append", default=[], metavar="SUITE=PATH", help="of another suite")
     parser.add_argument("--built", type=Path, help="keep built programs in this folder, use those that it holds")
@@ -208,7 +224,11 @@ def main() -> None:
             originals = [make(n) for n in chosen(args.half, 10_000, args.only, checkouts)]
             known = json.loads((args.reports / "manifest.json").read_text())["rows"]
             named = {r["program"] for r in known if "report" in r}
-            time_variants([p for p in originals if p.name in named], args, make, device)
+            measured = [p for p in originals if p.name in named]
+            if args.profile:
+                profile_variants(measured, args, make)
+            else:
+                time_variants(measured, args, make, device)
         else:
             capture_all([make(n) for n in chosen(args.half, args.first, args.only, checkouts)], args, device)
 

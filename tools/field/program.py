@@ -146,8 +146,9 @@ class Program:
         begin = time.monotonic()
         done = self.shell(" ".join([*NCU, *options, self.run_command or ""]), limit_s)
         self.row["capture_s"] = round(time.monotonic() - begin, 1)
-        if report.with_suffix(".ncu-rep").is_file():
-            self.row["report"] = report.with_suffix(".ncu-rep").name
+        written = report.with_name(report.name + ".ncu-rep")
+        if written.is_file():
+            self.row["report"] = written.name
         else:
             self.row["fault"] = f"no report: {(done.stdout + done.stderr)[-300:]}"
 
