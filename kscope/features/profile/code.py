@@ -102,15 +102,21 @@ class Code(Listing):
         if sectors is not None:
             columns.append([s / 4 for s in sectors])  # four sectors a line, one line a wavefront at best
         costs = [max(values) for values in zip(*columns, strict=True)]
-        indexed = self.indexed_constants
-        rounds = self.kernel.metrics.get("idc__requests.sum")
-        if rounds and indexed:
-            plain = total(self.executed, self.where(lambda ins, op: op.space == "constant" and op.access == "load"))
-            plain -= total(self.executed, indexed)
-            per = max(1.0, (rounds - plain) / max(1.0, total(self.executed, indexed)))
-            for i in indexed:
-                costs[i] *= per
+        for i in self.indexed_constants:
+            costs[i] *= self.constant_rounds or 1.0
         return costs
+
+    @cached_property
+    def constant_rounds(self) -> float | None:
+        """Rounds of the constant cache that an indexed load takes: 1 where all lanes want one word. Every LDC asks it,
+        those of a fixed address once; uniform loads (ULDC) have another cache. None where it was not counted."""
+        executed = total(self.executed, self.indexed_constants)
+        requests = self.kernel.metrics.get("idc__requests.sum")
+        if not requests or not executed:
+            return None
+        loads = self.where(lambda ins, op: op.space == "constant" and op.access == "load" and op.pipe != "uniform")
+        fixed = total(self.executed, loads) - executed
+        return max(1.0, (requests - fixed) / executed)
 
     @cached_property
     def blamed(self) -> Column:

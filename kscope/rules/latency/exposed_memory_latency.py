@@ -63,7 +63,8 @@ loops or in one that a thread runs once, for loads whose addresses need nothing 
 between them keeps the compiler from moving them up), as many are issued together as registers allow; whether a store
 between them feeds a later load, the reader knows. What all lanes of a warp load from one address can lie in shared or
 constant memory as well. Loads take registers: a grid of up to four rounds of the device may take one more for them
-(public kernels: 0.69x from 30 registers to 40, 0.86x from 31); the limit is said. When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+(public kernels: 0.69x from 30 registers to 40, 0.86x from 31); the limit is said. When the grid or occupancy is too
+small (GRD401, LAT301), fix that first.
 
 ## Source
 
