@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from kscope.features.facts import Code, Facts
-from kscope.rules._shared.blocks.one_round_more import Room, hidden, room_for
+from kscope.rules._shared.blocks.one_round_more import Room, elements_of_whole_rounds, hidden, room_for
 from tests.support.said import found
 
 
@@ -26,7 +26,10 @@ def test_a_thread_at_the_limit_has_no_room(facts: Callable[[str], Facts]) -> Non
     assert room is not None
     assert (room.registers, room.blocks, room.rounds, room.loads) == (32, 16, 1, 1.0)
     assert room.longer == pytest.approx(0.97 * 16 / 10, abs=0.02)  # three loads more of four words: 44 registers
-    assert "past 32 registers a thread the grid takes 2 rounds of blocks, not 1" in room.words(128)
+    way, gain = room.told(known, "unroll", 0.4, 4.0)
+    assert way.startswith("unroll; past 32 registers a thread the grid takes 2 rounds of blocks, not 1: ")
+    assert way.endswith("__launch_bounds__(128, 16)")
+    assert gain == room.gain(0.4, 4.0)
     assert room.gain(0.4, 4.0) < 1.15 < hidden(0.4, 4.0)
 
 
@@ -50,3 +53,12 @@ def test_many_rounds_or_few_blocks_are_none_of_it(facts: Callable[[str], Facts])
 def test_a_suggestion_says_what_keeps_the_blocks(facts: Callable[[str], Facts]) -> None:
     said = found("LAT302", facts("publish.fence_each")).fix
     assert said.endswith("the grid takes 2 rounds of blocks, not 1: __launch_bounds__(256, 8)")
+
+
+@pytest.mark.parametrize(
+    ("waves", "count", "longer"),
+    [(2.96, 3, 1.0), (3.9, 4, 1.0), (2.0, 2, 1.0), (5.68, 3, 1.0), (4.2, 3, 1.2), (6.3, 4, 8 / 7)],
+)
+def test_elements_fill_whole_rounds(waves: float, count: int, longer: float) -> None:
+    """Four elements a thread of 2.96 rounds make one that is four times as long: three is what the grid has."""
+    assert elements_of_whole_rounds(waves, 4.0) == (count, pytest.approx(longer))

@@ -76,7 +76,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Remedy
-from kscope.rules._shared.blocks.one_round_more import hidden, room_for
+from kscope.rules._shared.blocks.one_round_more import hidden, in_rounds
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.waits_in_row import EARLIER, earlier, in_a_row, waits_in_row
@@ -94,6 +94,7 @@ SIDE = "follow several chains at once a thread"
 CHAINS = f"{SIDE}; fewer hops"
 FATTER = "several elements a thread, all their loads before the first use"
 ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
+PULLS = {"deeper": ["+registers", "+unrolling"], "longer": ["-threads"], "": []}
 WAVES = 2.0  # from which threads can take several elements each and still fill the device once
 LANES = 32
 BUSY = 0.75  # of what a memory attains, up to which no queue needs to be looked for
@@ -129,10 +130,9 @@ class ExposedMemoryLatency(ProfiledRule):
         together = row.count >= ROW and row.sooner >= HALF and way in (FATTER, EARLIER)
         if together:
             way, ahead = earlier(row), max(row.sooner, SOONER)
-        factor = hidden(share, ahead)
-        room = room_for(facts, code, hot, ahead) if way in (UNROLL, ORDERED) else None
-        if room is not None:
-            way, factor = f"{way}; {room.words(facts.kernel.launch.threads)}", room.gain(share, ahead)
+        fatter = way == FATTER
+        kind = "longer" if fatter else "deeper" if way in (UNROLL, ORDERED) else ""
+        way, ahead, factor = in_rounds(facts, code, hot, kind, (way, ahead), share)
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
         return self.finding(
@@ -150,9 +150,9 @@ class ExposedMemoryLatency(ProfiledRule):
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if way == FATTER else {}),
+            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if fatter else {}),
             remedies=others,
-            pulls=["+registers", "+unrolling"] if way.startswith(UNROLL) else ["-threads"] if way == FATTER else [],
+            pulls=PULLS[kind],
             first=["GRD401"] if self._alone(facts) else [],
             confidence=SURE if ahead > 1.5 else UNSURE,
         )
