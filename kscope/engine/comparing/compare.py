@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kscope._version import __version__
+from kscope.engine.comparing.against import against
 from kscope.engine.comparing.compare_timelines import compare_timelines
 from kscope.engine.comparing.credit import went
 from kscope.engine.comparing.pairing import GUESSES, Rule, name_of, pair
@@ -84,6 +85,7 @@ def _pair(
         remaining=[code for code in _codes(now) if code in known],
         promises=[] if guess or speedup is None else _promises(fixed, speedup), changes=_changes(before, after),
         next=now[0] if now else None,
+        against=against(before, after, old, new) if speedup is not None and speedup < 1 - NOISE and not guess else [],
     )  # fmt: skip
 
 

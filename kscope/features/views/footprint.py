@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 ALWAYS = ("sm__cycles_active.max", "sm__cycles_active.avg", "sm__warps_active.avg.pct_of_peak_sustained_active")
 """Kept whether or not a finding quotes them: findings about the launch are credited by these."""
+LANES = "smsp__thread_inst_executed_per_inst_executed.ratio"
+TRAFFIC = {
+    "lts__t_sectors.sum": "sectors through L2",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": "sectors of global loads in L1",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": "sectors of global stores in L1",
+    "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum": "sectors of local memory",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum": "rounds of shared memory",
+}
+"""What a version can pay more of (`comparing/against.py`): counters of traffic, and what they count."""
 IDEAL = "_ideal"
 """Suffix of the counter that says what a perfect pattern would have needed."""
 
@@ -62,7 +71,7 @@ def quoted(findings: Sequence[Finding]) -> set[str]:
 
 def footprint(facts: Facts, wanted: Collection[str]) -> Footprint:
     """The footprint of a kernel with the metrics that are wanted, their ideals included."""
-    names = {*ALWAYS, *wanted, *(name + IDEAL for name in wanted)}
+    names = {*ALWAYS, LANES, *TRAFFIC, *wanted, *(name + IDEAL for name in wanted)}
     metrics = {name: value for name in names if (value := facts.kernel.metrics.get(name)) is not None}
     code = facts.code
     if code is None:

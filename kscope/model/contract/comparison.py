@@ -68,6 +68,10 @@ class KernelPair(Frozen, frozen=True, kw_only=True):
         list[str],
         Meta(description="no longer found, though what they counted did not go (or cannot be told): not credited"),
     ] = []
+    against: Annotated[
+        list[str],
+        Meta(description="of a slower version: what it pays that the old one did not, largest factor first"),
+    ] = []
 
 
 class TimelinePair(Frozen, frozen=True, kw_only=True):

@@ -70,6 +70,8 @@ def _kernel(page: Page, pair: KernelPair, *, verbose: bool) -> None:
         page.paragraph(how, lead=("  paired ", "dim"), indent=9, style="dim")
     good = (pair.speedup or 1) >= 1
     page.paragraph(one_line(pair.sentence), lead=("  ", ""), indent=2, style="good" if good else "critical")
+    for cost in pair.against:
+        page.paragraph(one_line(cost), lead=("  against it  ", "critical"), indent=14)
     page.blank()
     for promise in pair.promises:
         lead = f"  fixed  {promise.code} {one_line(promise.rule)}  "
