@@ -149,7 +149,7 @@ def _against(
     (pair,) = _compared(old, one, prints).pairs
     tried = attempts(parent.marks, entry.marks, pair.fixed, given.tries)
     step = Step(parent=parent.uid, speedup=pair.speedup, sentence=pair.sentence, fixed=pair.fixed, new=pair.new,
-                remaining=pair.remaining, delivered=_delivered(pair, tried))  # fmt: skip
+                remaining=pair.remaining, delivered=_delivered(pair, tried), against=pair.against)  # fmt: skip
     return _stepped(entry, parent, step, tried, given)
 
 
@@ -162,9 +162,9 @@ def _by_time(entry: Entry, parent: Entry, given: Given) -> Entry:
 
 def _stepped(entry: Entry, parent: Entry, step: Step, tried: list[Attempt], given: Given) -> Entry:
     slower = given.status is None and step.speedup is not None and step.speedup < 1 - NOISE
+    why = ": ".join([f"slower than version {parent.number}", *step.against[:1]])
     return replace(entry, parent=parent.uid, step=step, attempts=tried,
-                   status="set aside" if slower else entry.status,
-                   why=f"slower than version {parent.number}" if slower else entry.why)  # fmt: skip
+                   status="set aside" if slower else entry.status, why=why if slower else entry.why)  # fmt: skip
 
 
 def again(log: Worklog, a: Entry, b: Entry) -> Comparison:

@@ -79,6 +79,8 @@ class Step(Frozen, frozen=True, kw_only=True):
     new: list[str] = []
     remaining: list[str] = []
     delivered: list[Delivered] = []
+    against: list[str] = []
+    """What a slower version pays that its parent did not, largest factor first."""
 
 
 class Entry(Frozen, frozen=True, kw_only=True):
