@@ -81,7 +81,8 @@ def render_diff(comparison: Comparison) -> str:
         "pages": {}, "words": {"limiters": SHORT, "causes": {}, "reasons": REASONS}, "names": names,
     }  # fmt: skip
     pairs: list[KernelPair | TimelinePair] = [*comparison.pairs, *comparison.timelines]
-    return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{html_text(p.sentence)}</p>" for p in pairs), payload)
+    said = [p.sentence for p in pairs] + [cost for p in comparison.pairs for cost in p.against]
+    return page(f"{' and '.join(names)} - kscope", "\n".join(f"<p>{html_text(line)}</p>" for line in said), payload)
 
 
 def render_programs(path: str, programs: Sequence[ProgramDetail]) -> str:

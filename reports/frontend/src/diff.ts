@@ -76,6 +76,7 @@ function kernelPair(p: KernelPair, several: boolean): HTMLElement {
     h("div", { class: "say" }, h("h2", { class: "kernel-name" }, compact(name, 90)),
       old !== name ? h("p", { class: "dim" }, `was ${compact(old, 90)}`) : null,
       h("p", { class: `sentence ${tone(p.speedup)}` }, units(p.sentence)),
+      p.against.length ? h("ul", { class: "against" }, ...p.against.map((cost) => h("li", {}, h("b", {}, "Against it "), cost))) : null,
       several ? h("p", { class: "dim" }, sideOf(p)) : null,
       paired(p) ? h("p", { class: "dim" }, `paired ${paired(p)}`) : null,
       codes("no longer", p.fixed.filter((code) => !p.promises.some((x) => x.code === code)), "fixed"), codes("new", p.new, "major"),

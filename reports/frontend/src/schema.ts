@@ -242,7 +242,7 @@ export interface KernelPair {
   before: KernelAnalysis; after: KernelAnalysis;
   matched_by: "by hand" | "code" | "elimination" | "name" | "name and launch" | "name and signature" | "name without arguments" | "position";
   speedup: number | null; sentence: string; fixed: string[]; new: string[]; remaining: string[]; unknown: string[];
-  promises: Promise[]; changes: Change[]; next: Finding | null; guess: boolean; gone: string[];
+  promises: Promise[]; changes: Change[]; next: Finding | null; guess: boolean; gone: string[]; against: string[];
 }
 
 export interface KernelSpread {
