@@ -48,7 +48,7 @@ def _pair(pair: KernelPair, *, verbose: bool) -> list[str]:
     return [
         f"## {code(name_of(pair, 80))}",
         f"Paired {paired(pair)}." if paired(pair) else "",
-        bullets(f"Against it: {cost}" for cost in map(prose, pair.against)),
+        bullets(prose(f"Against it: {cost}") for cost in pair.against),
         bullets(f"{p.code} {prose(p.rule)}: {kept(p)}" for p in pair.promises),
         f"Gone: {' '.join(pair.gone)} {gone(pair)}." if pair.gone else "",
         _figures(pair.changes if verbose else most_moved(pair.changes)),
