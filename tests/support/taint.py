@@ -45,8 +45,8 @@ arch/chips.toml. before, after: figures of a Change; those of a SassLine reach t
 the guard."""
 
 SENTENCES = {
-    "abstained", "against", "body", "bounded_by", "capped_by", "cause", "chip_from", "collect", "contrast", "costs", "direction",
-    "explanations", "fix", "headline",
+    "abstained", "against", "body", "bounded_by", "capped_by", "cause", "chip_from", "collect", "contrast", "costs",
+    "direction", "explanations", "fix", "headline",
     "holds", "limits", "next", "not_advice", "note", "notes", "order", "pipe", "precision",
     "refused", "role", "says", "sentence",
     "step", "text", "title", "unit", "verdict", "waits_for", "what", "why", "window", "words",
