@@ -100,8 +100,8 @@ def test_kernels_of_libraries_have_a_harness_of_our_own(half: str) -> None:
     for name in labels:
         files = program.harnesses()[name.partition("/")[2]]
         assert "int main(" in files["main.cu"] and plans[name]["run"], name
-        repository = known[name]["repository"].rpartition("/")[2]
-        assert f"{{checkout}}/{repository}" in plans[name]["build"], name
+        folder = known[name].get("folder", known[name]["repository"].rpartition("/")[2])
+        assert f"{{checkout}}/{folder}" in plans[name]["build"], name
         assert known[name]["kernel"] == labels[name]["kernel"], name
         assert known[name]["file"].rpartition("/")[2] not in {f.rpartition("/")[2] for f in files}
         made = re.compile(rf"__global__[^;{{]*\b{labels[name]['kernel']}\s*\([^;{{]*\)\s*{{")
