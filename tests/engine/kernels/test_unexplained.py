@@ -11,7 +11,7 @@ from kscope.features.facts import Facts
 from kscope.model.contract.analysis import KernelAnalysis
 from kscope.model.kernel import Kernel
 from kscope.rules.registry import all_rules
-from tests.support.edit import without_columns
+from tests.support.edit import with_metrics, without_columns
 
 
 def test_barriers_without_a_finding(
@@ -41,6 +41,16 @@ def test_counters_alone_say_what_but_not_where(kernel: Callable[[str], Kernel]) 
     profiled = without_columns(kernel("barrier.slow"), lambda name: name.startswith("smsp__pcsamp"))
     (note,) = [n for n in unexplained(Facts(profiled), ()) if "barrier" in n]
     assert note.endswith("(--section SourceCounters)")
+
+
+def test_constants_that_miss_their_cache_come_with_what_is_known_of_them(kernel: Callable[[str], Kernel]) -> None:
+    """No capture waits for constants alone: the warps of one that waits for barriers are said to."""
+    profiled = without_columns(kernel("barrier.slow"), lambda name: name.startswith("smsp__pcsamp"))
+    (name,) = [n for n in profiled.metrics if "issue_stalled_barrier_per_issue_active.ratio" in n]
+    other = name.replace("barrier", "imc_miss")
+    moved = {other: profiled.metrics.get(name) or 0.0, name: 0.0}
+    (note,) = [n for n in unexplained(Facts(with_metrics(profiled, moved)), ()) if "constants (imc miss)" in n]
+    assert note.endswith("do not in shared memory (explain MEM111)")
 
 
 def test_codes_are_those_of_rules() -> None:
