@@ -77,16 +77,21 @@ def _pair(
     fixed, gone, unknown = _left(before, after, old, new)
     now, known = real(after.findings), {g.code for g in before.findings}
     sentence = _sentence(before, after, speedup)
+    promised = [] if guess or speedup is None else _promises(fixed, speedup)
     return KernelPair(
         before=before, after=after, matched_by=how, speedup=speedup, guess=guess,
         sentence=GUESSED.format(_WHY[how], sentence) if guess else sentence,
         fixed=_codes(fixed), gone=_codes(gone), unknown=_codes(unknown),
         new=[code for code in _codes(now) if code not in known],
         remaining=[code for code in _codes(now) if code in known],
-        promises=[] if guess or speedup is None else _promises(fixed, speedup), changes=_changes(before, after),
-        next=now[0] if now else None,
-        against=against(before, after, old, new) if speedup is not None and speedup < 1 - NOISE and not guess else [],
+        promises=promised, changes=_changes(before, after), next=now[0] if now else None,
+        against=against(before, after, old, new) if not guess and _short(speedup, promised) else [],
     )  # fmt: skip
+
+
+def _short(speedup: float | None, promised: Sequence[Promise]) -> bool:
+    """Whether it is slower, or below what was promised for what it repairs."""
+    return speedup is not None and (speedup < 1 - NOISE or any(p.outcome == "below" for p in promised))
 
 
 def _left(

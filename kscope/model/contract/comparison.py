@@ -70,7 +70,7 @@ class KernelPair(Frozen, frozen=True, kw_only=True):
     ] = []
     against: Annotated[
         list[str],
-        Meta(description="of a slower version: what it pays that the old one did not, largest factor first"),
+        Meta(description="slower, or below a promise: what it pays that the old one did not, largest factor first"),
     ] = []
 
 
