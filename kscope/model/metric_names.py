@@ -76,7 +76,10 @@ _NAMES = r"""
     l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_ld.sum
     l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum
     l1tex__t_sector_hit_rate.pct
+    l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum
+    l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
     l1tex__t_sectors_pipe_lsu_mem_local
+    l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum
     l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum
     l1tex__tex_writeback_active
     l1tex__texin_sm2tex_req_cycles_active
