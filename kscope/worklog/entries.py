@@ -80,7 +80,7 @@ class Step(Frozen, frozen=True, kw_only=True):
     remaining: list[str] = []
     delivered: list[Delivered] = []
     against: list[str] = []
-    """What a slower version pays that its parent did not, largest factor first."""
+    """What a version that is slower, or below a promise, pays that its parent did not: the largest factor first."""
 
 
 class Entry(Frozen, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ def test_a_thread_at_the_limit_has_no_room(facts: Callable[[str], Facts]) -> Non
     known = facts("nearby.more")
     room = room_for(known, *hot(known), 4.0)
     assert room is not None
-    assert (room.registers, room.blocks, room.rounds, room.loads) == (32, 16, 1, 1.0)
+    assert room[:5] == (32, 16, 1, 2, 1.0)
     assert room.longer == pytest.approx(0.97 * 16 / 10, abs=0.02)  # three loads more of four words: 44 registers
     way, gain = room.told(known, "unroll", 0.4, 4.0)
     assert way.startswith("unroll; past 32 registers a thread the grid takes 2 rounds of blocks, not 1: ")
@@ -35,8 +35,8 @@ def test_a_thread_at_the_limit_has_no_room(facts: Callable[[str], Facts]) -> Non
 
 def test_the_dearer_of_two_ways_is_not_promised() -> None:
     """Half of the time waits for loads: four in flight hide 1.6x, in 1.25 times the rounds 1.28x; two 1.33x."""
-    assert Room(40, 6, 2, 2.0, 1.25).gain(0.5, 4.0) == pytest.approx(hidden(0.5, 2.0))
-    assert Room(40, 6, 2, 1.0, 1.25).gain(0.5, 4.0) == pytest.approx(1.6 / 1.25)
+    assert Room(40, 6, 2, 3, 2.0, 1.25).gain(0.5, 4.0) == pytest.approx(hidden(0.5, 2.0))
+    assert Room(40, 6, 2, 3, 1.0, 1.25).gain(0.5, 4.0) == pytest.approx(1.6 / 1.25)
 
 
 def test_many_rounds_or_few_blocks_are_none_of_it(facts: Callable[[str], Facts]) -> None:
@@ -50,6 +50,15 @@ def test_many_rounds_or_few_blocks_are_none_of_it(facts: Callable[[str], Facts])
     assert room_for(known, code, loads, 1.0) is None  # nothing more in flight
 
 
+def test_blocks_of_half_an_sm_double_the_rounds(facts: Callable[[str], Facts]) -> None:
+    """Of 1,024 threads at 32 registers an SM holds two, with more one: four rounds become eight, not five."""
+    known = facts("nearby.more")
+    launch = structs.replace(known.kernel.launch, grid=(1024, 1, 1), block=(1024, 1, 1), waves=3.9)
+    other = Facts(structs.replace(known.kernel, launch=launch))
+    room = room_for(other, *hot(known), 4.0)
+    assert room is not None and room[:4] == (32, 2, 4, 8)
+
+
 def test_a_suggestion_says_what_keeps_the_blocks(facts: Callable[[str], Facts]) -> None:
     said = found("LAT302", facts("publish.fence_each")).fix
     assert said.endswith("the grid takes 2 rounds of blocks, not 1: __launch_bounds__(256, 8)")
@@ -61,4 +70,4 @@ def test_a_suggestion_says_what_keeps_the_blocks(facts: Callable[[str], Facts]) 
 )
 def test_elements_fill_whole_rounds(waves: float, count: int, longer: float) -> None:
     """Four elements a thread of 2.96 rounds make one that is four times as long: three is what the grid has."""
-    assert elements_of_whole_rounds(waves, 4.0) == (count, pytest.approx(longer))
+    assert elements_of_whole_rounds(waves, 4) == (count, pytest.approx(longer))

@@ -13,6 +13,7 @@ from kscope.model.contract.analysis import KernelAnalysis
 MORE = 1.1  # times as much, from which it is worth a word: two captures of one kernel differ by some percent
 LONGER = 1.5  # times fewer threads, from which each does the work of several
 AWAY = 0.15  # of warp time, by which a wait must have grown
+ROUNDED = 1e-6  # of a wave: what reports round
 SHOWN = 4
 
 
@@ -35,22 +36,26 @@ def _rounds(before: KernelAnalysis, after: KernelAnalysis) -> Iterator[Cost]:
     (waves, then), threads = (before.launch.waves, after.launch.waves), _threads(before) / _threads(after)
     if not waves or not then or not (before.launch.known and after.launch.known):
         return
-    rounds = math.ceil(then) / math.ceil(waves)
+    rounds = _whole(then) / _whole(waves)
     held, holds = (_held(k) for k in (before, after))
     if threads >= LONGER and rounds * threads >= MORE:
         yield Cost(rounds * threads, (
             f"threads of {threads:.3g} times the work, in {_counted(then)} of the device instead of "
-            f"{math.ceil(waves)}: {rounds * threads:.3g} times as long, but for what they overlap"
+            f"{_whole(waves)}: {rounds * threads:.3g} times as long, but for what they overlap"
         ))  # fmt: skip
     elif rounds >= MORE and 1 / MORE < threads < MORE and holds < held:
         yield Cost(rounds, (
-            f"{_counted(then)} of blocks instead of {math.ceil(waves)}: an SM holds {holds:.3g} of them, not "
+            f"{_counted(then)} of blocks instead of {_whole(waves)}: an SM holds {holds:.3g} of them, not "
             f"{held:.3g}{_why(before, after)}"
         ))  # fmt: skip
 
 
+def _whole(waves: float) -> int:
+    return max(1, math.ceil(waves - ROUNDED))
+
+
 def _counted(waves: float) -> str:
-    return "1 round" if math.ceil(waves) == 1 else f"{math.ceil(waves)} rounds"
+    return "1 round" if _whole(waves) == 1 else f"{_whole(waves)} rounds"
 
 
 def _why(before: KernelAnalysis, after: KernelAnalysis) -> str:
@@ -83,11 +88,12 @@ def _traffic(old: Footprint, new: Footprint) -> Iterator[Cost]:
     whole = sum(new.executed.values())
     for metric, what in TRAFFIC.items():
         a, b = (side.metrics.get(metric) for side in (old, new))
-        if a is None or b is None or b < MORE * a or b - a < whole / 100:  # next to nothing beside its instructions
+        # Next to nothing beside its instructions; without code nobody knows how many there are.
+        if a is None or b is None or b <= MORE * a or b - a < whole / 100:
             continue
         times = b / a if a else math.inf
         said = f"{times:.3g} times the {what}" if a else f"{b:,.3g} {what}, of which there were none"
-        yield Cost(min(times, 1 + (b - a) / whole), said)
+        yield Cost(min(times, 1 + (b - a) / whole) if whole else times, said)
 
 
 def _waits(before: KernelAnalysis, after: KernelAnalysis) -> Iterator[Cost]:

@@ -68,9 +68,19 @@ def unexplained(facts: Facts, findings: Iterable[Finding]) -> list[str]:
         called = f"{NAMED[name]} ({name})" if name in NAMED else name
         out.append(
             f"Unexplained: {percent(share)} of {whole} wait for {called}, and no finding says why"
-            f"{_where(facts, reason)}{HINTS.get(reason, '')}"
+            f"{_where(facts, reason)}{_known(facts, reason)}"
         )
     return out
+
+
+def _known(facts: Facts, reason: str) -> str:
+    """The hint, where most of the wait is in a loop: short kernels miss every constant once."""
+    code = facts.code
+    if reason not in HINTS or code is None or reason not in code.stall:
+        return ""
+    waits = code.stall[reason]
+    looped = sum(waits[i] for i in range(len(code)) if code.cfg.loop_of[i] is not None)
+    return HINTS[reason] if 2 * looped > sum(waits) else ""
 
 
 def _where(facts: Facts, reason: str) -> str:

@@ -130,8 +130,7 @@ class ExposedMemoryLatency(ProfiledRule):
         together = row.count >= ROW and row.sooner >= HALF and way in (FATTER, EARLIER)
         if together:
             way, ahead = earlier(row), max(row.sooner, SOONER)
-        fatter = way == FATTER
-        kind = "longer" if fatter else "deeper" if way in (UNROLL, ORDERED) else ""
+        kind = "longer" if way == FATTER else "deeper" if way in (UNROLL, ORDERED) else ""
         way, ahead, factor = in_rounds(facts, code, hot, kind, (way, ahead), share)
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
@@ -150,7 +149,7 @@ class ExposedMemoryLatency(ProfiledRule):
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if fatter else {}),
+            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if kind == "longer" else {}),
             remedies=others,
             pulls=PULLS[kind],
             first=["GRD401"] if self._alone(facts) else [],

@@ -9,7 +9,8 @@ from kscope.engine.comparing.against import against
 from kscope.engine.comparing.compare import compare
 from kscope.engine.comparing.pairing import parse_rule
 from kscope.engine.run import analyze_paths
-from kscope.features.views.footprint import Footprints
+from kscope.features.sass.align import shape
+from kscope.features.views.footprint import Footprint, Footprints
 from kscope.model.contract.analysis import Analysis, KernelAnalysis
 from kscope.model.contract.comparison import KernelPair
 from tests.support.reports import fixture
@@ -92,3 +93,15 @@ def test_longer_threads_in_rounds_that_do_not_divide(kernel: KernelAnalysis) -> 
 def test_a_launch_that_is_not_known_tells_nothing_of_rounds(kernel: KernelAnalysis) -> None:
     more = launch(kernel, registers=40, waves=4096 / 12 / kernel.device.sms, known=False)
     assert against(kernel, more, None, None) == []
+
+
+def test_traffic_of_reports_without_code(kernel: KernelAnalysis) -> None:
+    """Nobody knows how many instructions it lies beside: it is told all the same."""
+    few, many = (
+        Footprint(shape=shape(()), executed={}, samples={}, metrics={"lts__t_sectors.sum": n}) for n in (100.0, 130.0)
+    )
+    assert against(kernel, kernel, few, many) == ["1.3 times the sectors through L2"]
+    assert against(kernel, kernel, many, few) == []
+    none = structs.replace(few, metrics={"lts__t_sectors.sum": 0.0})
+    assert against(kernel, kernel, none, many) == ["130 sectors through L2, of which there were none"]
+    assert against(kernel, kernel, none, none) == []

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec import structs
 
 from kscope.engine.kernels.unexplained import EXPLAINS, unexplained
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import KernelAnalysis
-from kscope.model.kernel import Kernel
+from kscope.model.kernel import Kernel, Metrics
 from kscope.rules.registry import all_rules
-from tests.support.edit import with_metrics, without_columns
+from tests.support.edit import without_columns
 
 
 def test_barriers_without_a_finding(
@@ -43,14 +44,23 @@ def test_counters_alone_say_what_but_not_where(kernel: Callable[[str], Kernel]) 
     assert note.endswith("(--section SourceCounters)")
 
 
-def test_constants_that_miss_their_cache_come_with_what_is_known_of_them(kernel: Callable[[str], Kernel]) -> None:
-    """No capture waits for constants alone: the warps of one that waits for barriers are said to."""
-    profiled = without_columns(kernel("barrier.slow"), lambda name: name.startswith("smsp__pcsamp"))
-    (name,) = [n for n in profiled.metrics if "issue_stalled_barrier_per_issue_active.ratio" in n]
-    other = name.replace("barrier", "imc_miss")
-    moved = {other: profiled.metrics.get(name) or 0.0, name: 0.0}
-    (note,) = [n for n in unexplained(Facts(with_metrics(profiled, moved)), ()) if "constants (imc miss)" in n]
-    assert note.endswith("do not in shared memory (explain MEM111)")
+@pytest.mark.parametrize(
+    ("case", "waits", "known"), [("barrier.slow", "barrier", True), ("drift.one", "long_scoreboard", False)]
+)
+def test_what_is_known_of_constants_is_said_of_loops(
+    case: str, waits: str, known: bool, kernel: Callable[[str], Kernel]
+) -> None:
+    """No capture waits for constants: what these wait for, in a loop and outside of any, is given their name."""
+    real = kernel(case)
+    assert real.counters is not None
+    columns = {
+        name.replace(waits, "imc_miss"): column for name, column in real.counters.by_name.items() if "imc_" not in name
+    }
+    metrics = {name.replace(waits, "imc_miss"): v for name, v in real.metrics.items() if "imc_" not in name}
+    counters = structs.replace(real.counters, by_name=columns)
+    named = structs.replace(real, metrics=Metrics(metrics, {}), counters=counters)
+    (note,) = [n for n in unexplained(Facts(named), ()) if "constants (imc miss)" in n]
+    assert note.endswith("do not in shared memory (explain MEM111)") == known
 
 
 def test_codes_are_those_of_rules() -> None:

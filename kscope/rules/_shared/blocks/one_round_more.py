@@ -14,16 +14,17 @@ STEP = 8  # registers a thread, in which an SM gives them out
 MOST = 255
 WORD = 4
 MANY = 8.0  # waves, from which a last round that is not full costs less than an eighth
-MOST_ELEMENTS = 4.0  # a thread: what one change usually brings (LAT302)
 
 
 class Room(NamedTuple):
-    """The most registers a thread with which the grid takes as many rounds as now, the loads they leave room for, as a
-    multiple of those in flight now, and how many times more blocks there are for the places of all of them."""
+    """The most registers a thread with which the grid takes as many rounds as now, and the rounds with more; the loads
+    they leave room for, as a multiple of those in flight now, and how many times more blocks there are for the places
+    of all of them."""
 
     registers: int
     blocks: int
     rounds: int
+    beyond: int
     loads: float
     longer: float
 
@@ -36,7 +37,7 @@ class Room(NamedTuple):
         """The remedy in words, and its gain."""
         limit = f"__launch_bounds__({facts.kernel.launch.threads}, {self.blocks})"
         return (
-            f"{way}; past {self.registers} registers a thread the grid takes {self.rounds + 1} rounds of blocks, not "
+            f"{way}; past {self.registers} registers a thread the grid takes {self.beyond} rounds of blocks, not "
             f"{self.rounds}: {limit}"
         ), self.gain(share, times)
 
@@ -54,20 +55,28 @@ def room_for(facts: Facts, code: Code, loads: list[int], times: float) -> Room |
     now = facts.profile.occupancy_with(mine.registers, mine.threads, shared)
     if not SOME < launch.waves <= FEW or not launch.even or now is None or not now.blocks or not loads:
         return None
-    rounds = math.ceil(launch.waves)
+    rounds = beyond = _whole(launch.waves)
     loop = code.cfg.loop_of[loads[0]]
     each = sum(max(1, code.classes[i].bytes // WORD) for i in loads if code.cfg.loop_of[i] == loop)
     wanted, most, blocks = min(MOST, math.ceil(mine.registers + (times - 1) * each)), 0, now.blocks
     for registers in range(-(-mine.registers // STEP) * STEP, MOST + 1, STEP):
         then = facts.profile.occupancy_with(registers, mine.threads, shared)
-        if then is None or not then.blocks or math.ceil(launch.waves * now.blocks / then.blocks) > rounds:
+        if then is None or not then.blocks:  # no block fits: registers are not what it would be paid with
+            return None
+        beyond = _whole(launch.waves * now.blocks / then.blocks)
+        if beyond > rounds:
             break
         most, blocks = registers, then.blocks
     all_ = facts.profile.occupancy_with(wanted, mine.threads, shared)
     if not mine.registers <= most < wanted or all_ is None or not all_.blocks:
         return None
     longer = max(1.0, launch.waves * now.blocks / all_.blocks) / max(1.0, launch.waves)
-    return Room(most, blocks, rounds, 1 + (most - mine.registers) / each, longer)
+    return Room(most, blocks, rounds, beyond, 1 + (most - mine.registers) / each, longer)
+
+
+def _whole(waves: float) -> int:
+    """Rounds of so many waves, but for what reports round."""
+    return max(1, math.ceil(waves - 1e-6))
 
 
 def in_rounds(
@@ -77,7 +86,7 @@ def in_rounds(
     several elements each, `deeper` ones issue more of their loads early; others stay as they are."""
     (way, times), waves = told, facts.counters.launch.waves
     if kind == "longer" and waves < MANY:
-        count, longer = elements_of_whole_rounds(waves, MOST_ELEMENTS)
+        count, longer = elements_of_whole_rounds(waves, math.ceil(times))
         words = f"{way.replace('several', str(count), 1)}: whole rounds of the device"
         return words, count, hidden(share, count) / longer
     room = room_for(facts, code, loads, times) if kind == "deeper" else None
@@ -87,11 +96,11 @@ def in_rounds(
     return words, times, gain
 
 
-def elements_of_whole_rounds(waves: float, most: float) -> tuple[int, float]:
+def elements_of_whole_rounds(waves: float, most: int) -> tuple[int, float]:
     """How many elements a thread can take for its elements' loads to be in flight together, up to `most`, and how many
     times more thread rounds the grid then takes: of 2.96 rounds now, four elements a thread make one of four times the
     length (0.9x where it was built), three make one of three times."""
-    now = max(1, math.ceil(waves))
-    longer = {k: math.ceil(waves / k) * k / now for k in range(2, max(2, min(int(most), now)) + 1)}
+    now = _whole(waves)
+    longer = {k: _whole(waves / k) * k / now for k in range(2, max(2, min(most, now)) + 1)}
     best = max(longer, key=lambda k: (-longer[k], k))
     return best, longer[best]
