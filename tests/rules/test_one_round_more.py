@@ -59,6 +59,13 @@ def test_blocks_of_half_an_sm_double_the_rounds(facts: Callable[[str], Facts]) -
     assert room is not None and room[:4] == (32, 2, 4, 8)
 
 
+def test_as_many_registers_as_there_are_cost_no_round(facts: Callable[[str], Facts]) -> None:
+    """A block of 128 threads at 248 registers: two an SM, and as many with all 255."""
+    known = facts("nearby.more")
+    launch = structs.replace(known.kernel.launch, registers=248, waves=3.9)
+    assert room_for(Facts(structs.replace(known.kernel, launch=launch)), *hot(known), 4.0) is None
+
+
 def test_a_suggestion_says_what_keeps_the_blocks(facts: Callable[[str], Facts]) -> None:
     said = found("LAT302", facts("publish.fence_each")).fix
     assert said.endswith("the grid takes 2 rounds of blocks, not 1: __launch_bounds__(256, 8)")

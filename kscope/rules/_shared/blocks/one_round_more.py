@@ -68,7 +68,7 @@ def room_for(facts: Facts, code: Code, loads: list[int], times: float) -> Room |
             break
         most, blocks = registers, then.blocks
     all_ = facts.profile.occupancy_with(wanted, mine.threads, shared)
-    if not mine.registers <= most < wanted or all_ is None or not all_.blocks:
+    if beyond <= rounds or not mine.registers <= most < wanted or all_ is None or not all_.blocks:
         return None
     longer = max(1.0, launch.waves * now.blocks / all_.blocks) / max(1.0, launch.waves)
     return Room(most, blocks, rounds, beyond, 1 + (most - mine.registers) / each, longer)
