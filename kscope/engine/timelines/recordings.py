@@ -74,7 +74,7 @@ def _jobs(inputs: Sequence[tuple[Path, str]]) -> list[jobs.Group]:
     """Which inputs are ranks of one job. One input is none; nor are two that say nothing of ranks."""
     if len(inputs) < 2:
         return []
-    from kscope.parsers.timeline.job_places import place
+    from kscope.parsers.timeline.distributed import place
 
     return jobs.groups([(path, place(path) if kind == "kineto" else Place()) for path, kind in inputs])
 

@@ -4,14 +4,19 @@ for (`record_param_comms`, repeated on the kernels by Kineto from 2.2 on). parse
 
 from __future__ import annotations
 
+import contextlib
+from pathlib import Path
 from typing import Any
 
 from msgspec import DecodeError
 from msgspec.json import decode
 
-from kscope.model.errors import one_line
+from kscope.model.errors import KscopeError, one_line
 from kscope.model.timeline import LATEST, Message, Place
+from kscope.parsers.files.stream import Stream
+from kscope.parsers.timeline.chrome_events import Events
 
+_HEAD = 1 << 16
 _INT64 = 1 << 63
 _LARGEST = 1 << 50  # bytes of a message
 _MEMBERS = 1 << 20
@@ -69,3 +74,14 @@ def integer(value: Any) -> int:
         digits = value.rpartition(" ")[2]
         return int(digits) if digits.isdecimal() and len(digits) < 19 else 0
     return 0
+
+
+def place(path: Path) -> Place:
+    """The Place of a trace, from what stands before its events, without reading them; unknown where it says nothing
+    there, or cannot be read (which `kineto.read` says better)."""
+    with contextlib.suppress(KscopeError, OSError):
+        events = Events(Stream(path), str(path), _HEAD)
+        for _ in events:
+            break
+        return place_of(events.header)
+    return Place()
