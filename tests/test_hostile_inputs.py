@@ -28,6 +28,7 @@ from kscope.model.kernel import Counters
 from kscope.model.timeline import Calls, spans
 from kscope.parsers.files.regular_files import opened
 from kscope.parsers.timeline import kineto
+from kscope.parsers.timeline.event_batches import Table
 from kscope.parsers.warp_trace import files
 from kscope.reports import Options, render
 from kscope.rules.overhead.launch_bound import LaunchBound
@@ -222,7 +223,7 @@ def test_one_odd_correlation_costs_itself(number: Any, tmp_path: Path) -> None:
 
 
 def test_a_row_is_appended_whole_or_not_at_all() -> None:
-    table = kineto._Table("start", "end", "name")
+    table = Table("start", "end", "name")
     table.add(1, 2, 3)
     for bad in ((4, 5, 1 << 64), (4, 1 << 64, 6), (4, "5", 6), (4, 5), (4, 5, 6, 7)):
         with pytest.raises((OverflowError, TypeError, ValueError)):

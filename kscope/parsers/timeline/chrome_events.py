@@ -23,11 +23,14 @@ EXACT_US = 1 << 43
 _BEGIN = re.compile(rb'"traceEvents"\s*:\s*\[')
 _BORDER = re.compile(rb'\}\s*,\s*(?=\{\s*"(?:ph|name|cat|pid|tid|ts|id|s|bp)"\s*:)')
 _TEXT_BORDER = re.compile(_BORDER.pattern.decode())
+_LATE = re.compile(rb'"ts"\s*:\s*\d{13,}\.')
+"""A time with decimals, of so many digits that a double may not hold them all."""
 _EPOCH = re.compile(rb'"ts"(\s*:\s*)(\d{5})\d{11}\.\d')
 _EPOCH_US = 10**11
 """Absolute microseconds have 16 digits from 2001 to 2286. Their first five are the same for 27 hours: the digit 1 in
 their place leaves a number that a double holds."""
 _GAP = re.compile(r"[\s,]*")
+_BEFORE = re.compile(rb"[, \t\r\n]*")
 _TRIES = 8
 _DIGITS = 20  # of an integer of 64 bits, with its sign
 
@@ -137,7 +140,10 @@ _exact = msgspec.json.Decoder(list[ExactEvent])
 def _decoded(text: bytes) -> tuple[list[Any], int]:
     """(events, what is to be added to their times in us). Absolute times with decimals are made small as text, where
     all times of the chunk begin alike, and else kept with all their digits, which takes longer."""
-    found = _EPOCH.search(text)
+    late = _LATE.search(text)
+    if late is None:
+        return _fast.decode(text), 0
+    found = _EPOCH.search(text, late.start())
     if found is not None and found[2] > b"10000":
         key = b'"ts"' + found[1]
         events: list[Any] = _fast.decode(text.replace(key + found[2], key + b"1"))
@@ -232,8 +238,10 @@ class Events:
         """All events but the last of a buffer that decodes as it stands, and the bytes that they took."""
         window = max(len(buffer) - (256 << 10), 0)
         borders = list(_BORDER.finditer(buffer, window)) or list(_BORDER.finditer(buffer))
+        begin = _BEFORE.match(buffer).end()  # type: ignore[union-attr]
         for border in reversed(borders[-_TRIES:]):
-            text = b"[" + bytes(buffer[: border.start() + 1]).lstrip(b", \t\r\n") + b"]"
+            with memoryview(buffer) as all_:
+                text = b"".join((b"[", all_[begin : border.start() + 1], b"]"))
             try:
                 events, self.shift_us = _decoded(text)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # a name that is no UTF-8; deep nesting

@@ -6,10 +6,13 @@ parsers/kineto.md.
 
 from __future__ import annotations
 
-from array import array
+from collections import defaultdict
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from kscope.model.columns import by_start, column, constant
 from kscope.model.errors import KscopeError, one_line
@@ -25,18 +28,18 @@ from kscope.model.timeline import (
     Spans,
     Sync,
     Timeline,
-    spans,
 )
 from kscope.parsers.files.stream import Stream
 from kscope.parsers.timeline._names import Interner
 from kscope.parsers.timeline.allocations import NAME, AllocationRows
-from kscope.parsers.timeline.chrome_events import CHUNK, Events
+from kscope.parsers.timeline.chrome_events import CHUNK, Event, Events
 from kscope.parsers.timeline.distributed import integer as _int
 from kscope.parsers.timeline.distributed import message_of, place_of
+from kscope.parsers.timeline.event_batches import Table, Threads, correlations, gpu_columns, integers, times
 from kscope.parsers.timeline.operator_inputs import OperatorInputs
 
 _GPU = {"kernel": Op.KERNEL, "gpu_memcpy": Op.MEMCPY, "memcpy": Op.MEMCPY, "gpu_memset": Op.MEMSET, "memset": Op.MEMSET}
-_CALL, _OPERATOR, _RANGE, _OVERHEAD, _SYNC, _SPAN, _PYTHON = range(10, 17)
+_CALL, _OPERATOR, _RANGE, _OVERHEAD, _SYNC, _SPAN, _PYTHON, _OTHER = range(10, 18)
 _CATEGORIES: dict[str, int] = {
     **_GPU, "cuda_runtime": _CALL, "cuda_driver": _CALL, "runtime": _CALL, "cpu_op": _OPERATOR, "operator": _OPERATOR,
     "user_annotation": _RANGE, "overhead": _OVERHEAD, "cuda_sync": _SYNC, "trace": _SPAN,
@@ -50,30 +53,6 @@ _SYNCS = {"Event Sync": Sync.EVENT, "Stream Wait Event": Sync.STREAM_WAIT, "Stre
           "Context Sync": Sync.CONTEXT}  # fmt: skip
 _OPTIONS = ("record_shapes", "with_stack", "profile_memory", "with_modules", "with_flops")
 _QUEUE_FULL = "Command Buffer Full"
-
-
-class _Table:
-    """Columns that grow; `add` takes one value for each."""
-
-    def __init__(self, *names: str) -> None:
-        self.columns = {name: array("q") for name in names}
-        self.appends = [c.append for c in self.columns.values()]
-
-    def add(self, *values: int) -> None:
-        """All of a row or, where a value is no integer of 64 bits, nothing of it: raises OverflowError, TypeError."""
-        if len(values) != len(self.appends):
-            raise ValueError(f"{len(values)} values for {len(self.appends)} columns")
-        try:
-            for append, value in zip(self.appends, values, strict=False):
-                append(value)
-        except (OverflowError, TypeError):
-            size = min(map(len, self.columns.values()))
-            for column in self.columns.values():
-                del column[size:]
-            raise
-
-    def spans(self) -> Spans:
-        return spans(**self.columns)
 
 
 def read(path: Path | str, chunk: int = CHUNK) -> Timeline:
@@ -91,21 +70,42 @@ def read(path: Path | str, chunk: int = CHUNK) -> Timeline:
     return build.timeline(str(path), events.header, truncated, events.damaged)
 
 
+class _Categories(dict[str | None, int]):
+    """Category as it is written -> what its events are; _OTHER for what nobody asks for."""
+
+    def __missing__(self, category: str) -> int:
+        what = self[category] = _CATEGORIES.get(category.lower(), _OTHER)
+        return what
+
+
+@cache
+def _way(name: str) -> tuple[int, int]:
+    """Direction of a copy and whether its host memory is pageable, from its name."""
+    return next((d for word, d in _DIRECTIONS.items() if word in name), Copy.UNKNOWN), int("Pageable" in name)
+
+
+@cache
+def _is_users(what: int, name: str) -> bool:
+    """Whether an operator or range of this name is one that the program set, and not a library."""
+    return name.startswith(_USERS) if what == _OPERATOR else not any(word in name for word in _COMPILER)
+
+
 class _Builder:
     """Columns filled from events."""
 
     def __init__(self) -> None:
         self.names = Interner()
         self.threads = Interner()
-        self.ops = _Table("start", "end", "kind", "name", "device", "stream", "correlation", "bytes", "copy",
+        self.ops = Table("start", "end", "kind", "name", "device", "stream", "correlation", "bytes", "copy",
                           "pageable", "graph", "message", "gx", "gy", "gz", "bx", "by", "bz")  # fmt: skip
-        self.calls = _Table("start", "end", "name", "thread", "correlation")
+        self.calls = Table("start", "end", "name", "thread", "correlation")
         self.syncs, self.ranges, self.overhead, self.full = (
-            _Table("start", "end", "name", "thread") for _ in range(4)
+            Table("start", "end", "name", "thread") for _ in range(4)
         )
-        self.operators = _Table("start", "end", "name", "thread", "input")
-        self.awaited = _Table("correlation", "kind", "device", "stream", "of", "record")
-        self.categories: dict[str | None, int | None] = {None: None}
+        self.operators = Table("start", "end", "name", "thread", "input")
+        self.awaited = Table("correlation", "kind", "device", "stream", "of", "record")
+        self.thread_of = Threads(self.threads)
+        self.categories: dict[str | None, int] = _Categories({None: _OTHER})
         self.sources: dict[int, str] = {}
         self.messages = Interner()
         self.inputs = OperatorInputs()
@@ -120,22 +120,56 @@ class _Builder:
         """shift: ns to be added to the times of these events."""
         self.shift = shift
         categories = self.categories
+        kinds: defaultdict[int, list[Any]] = defaultdict(list)
         for event in events:
-            if event.ph != "X":
-                if event.name == NAME:
-                    self._allocation(event)
-                continue
-            try:
-                what = categories[event.cat]
-            except KeyError:
-                what = categories[event.cat] = _CATEGORIES.get(event.cat.lower())
-            if what is None or what >= _SPAN:
-                self.python += what == _PYTHON
-                continue
+            if event.ph == "X":
+                kinds[categories[event.cat]].append(event)
+            elif event.name == NAME:
+                self._allocation(event)
+        for what, some in kinds.items():
+            if what < _SPAN:
+                self._many(what, some)
+        self.python += len(kinds[_PYTHON])
+
+    def _many(self, what: int, events: list[Any]) -> None:
+        """All of one kind at once or, where one of them is odd, one by one."""
+        try:
+            if isinstance(events[0], Event) and self._batch(what, events):
+                return
+        except (TypeError, ValueError, OverflowError, AttributeError):
+            pass
+        for event in events:
             try:
                 self._event(what, event)
             except (TypeError, ValueError, OverflowError, ArithmeticError):
                 self.odd += 1
+
+    def _batch(self, what: int, events: list[Any]) -> bool:
+        """Whether events of this kind are read at once. Nothing of them is kept where it raises."""
+        if what >= _OVERHEAD:
+            return False
+        start, end = times(events, self.shift)
+        name = integers([self.names[e.name or ""] for e in events])
+        if what <= Op.GRAPH:
+            copy = _way if what == Op.MEMCPY else None
+            self.ops.extend(start, end, what, name, *gpu_columns(events, self._message, copy))
+            return True
+        thread = integers([self.thread_of[e.pid, e.tid] for e in events])
+        if what == _CALL:
+            self.calls.extend(start, end, name, thread, correlations(events))
+            return True
+        user = np.array([_is_users(what, e.name or "") for e in events])
+        given = integers([self.inputs.of(e.args) if e.args is not None else 0 for e in events])
+        for n, e in zip(name.tolist(), events, strict=True) if what == _OPERATOR else ():
+            if e.args is not None and e.args.kernel_file is not None:
+                self.sources.setdefault(n, one_line(str(e.args.kernel_file))[:500])
+        self.ranges.extend(start[user], end[user], name[user], thread[user])
+        own = ~user
+        self.operators.extend(start[own], end[own], name[own], thread[own], given[own] if what == _OPERATOR else 0)
+        return True
+
+    def _message(self, args: Any) -> int:
+        return self.messages[message_of(args)] + 1
 
     def _allocation(self, event: Any) -> None:
         self.memory = True
@@ -162,7 +196,7 @@ class _Builder:
             args = event.args
             self.calls.add(start, end, name, thread, _int(args.correlation) if args is not None else 0)
         elif what == _OPERATOR:
-            if text.startswith(_USERS):
+            if _is_users(what, text):
                 self.ranges.add(start, end, name, thread)
                 return
             args = event.args
@@ -170,10 +204,10 @@ class _Builder:
             if args is not None and args.kernel_file is not None:
                 self.sources.setdefault(name, one_line(str(args.kernel_file))[:500])
         elif what == _RANGE:
-            if any(word in text for word in _COMPILER):
-                self.operators.add(start, end, name, thread, 0)
-            else:
+            if _is_users(what, text):
                 self.ranges.add(start, end, name, thread)
+            else:
+                self.operators.add(start, end, name, thread, 0)
         elif what == _SYNC:
             self.syncs.add(start, end, name, thread)
             if event.args is not None:
@@ -197,11 +231,8 @@ class _Builder:
             graph = _int(args.graph or args.graph_id)
             grid, block = _dim(args.grid), _dim(args.block)
             if args.collective is not None:
-                message = self.messages[message_of(args)] + 1
-        direction, pageable = Copy.UNKNOWN, 0
-        if what == Op.MEMCPY:
-            direction = next((d for word, d in _DIRECTIONS.items() if word in text), Copy.UNKNOWN)
-            pageable = int("Pageable" in text)
+                message = self._message(args)
+        direction, pageable = _way(text) if what == Op.MEMCPY else (Copy.UNKNOWN, 0)
         self.ops.add(start, end, what, self.names[text], _int(device), _int(stream), correlation, size, direction,
                      pageable, graph, message, *grid, *block)  # fmt: skip
 
