@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
+from kscope.features.counters.occupancy_limits import shared_blocks
 from kscope.features.counters.units import elapsed_cycles
 from kscope.model.kernel import Kernel
 
@@ -113,6 +114,7 @@ def geometry(kernel: Kernel) -> Geometry:
     m, launch, device = kernel.metrics, kernel.launch, kernel.device
     limits = {name: int(v) for name, metric in LIMITS.items() if (v := m.get(metric)) is not None and v > 0}
     per_sm = max(1, min(limits.values(), default=1))
+    limits = _with_room(kernel, limits)
     sms = max(1, device.sms)
     cycles = elapsed_cycles(m)
     mean, most = m.get("sm__cycles_active.avg"), m.get("sm__cycles_active.max")
@@ -135,3 +137,14 @@ def geometry(kernel: Kernel) -> Geometry:
         known=launch.known and device.sms > 0,
         timed=cycles is not None and most is not None,
     )
+
+
+def _with_room(kernel: Kernel, limits: dict[str, int]) -> dict[str, int]:
+    """Of an SM the driver sets no more aside as shared memory than the blocks take that fit for other reasons, and the
+    report calls that a limit, too: here it is what the SM has."""
+    shared, mine = limits.get("shared memory"), kernel.launch
+    rest = [v for n, v in limits.items() if n != "shared memory"]
+    if shared is None or mine.carved is None or not rest or shared != min(rest):
+        return limits
+    room = shared_blocks(kernel.device.sm, mine.shared_static + mine.shared_dynamic)
+    return {**limits, "shared memory": max(shared, room)} if room is not None else limits

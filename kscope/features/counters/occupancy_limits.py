@@ -63,7 +63,7 @@ def pressure(
         return None
     warps = -(-threads // LANES)
     others = {"warps": chip["warps"] // warps, "blocks": int(chip["blocks"])}
-    taken = -(-(shared + chip["reserved"]) // chip["shared_unit"]) * chip["shared_unit"]
+    taken = _taken(chip, shared)
     if taken and (shared or carved is not None):  # the system's share is taken from what was set aside, too
         others["shared memory"] = (chip["shared"] if carved is None else carved) // taken
     by_registers = _blocks(chip, registers, warps)
@@ -77,6 +77,17 @@ def pressure(
         limits=tuple(name for name, value in every.items() if value == blocks),
         steps=tuple(_steps(chip, registers, warps, min(others.values()))),
     )  # fmt: skip
+
+
+def shared_blocks(sm: int, shared: int) -> int | None:
+    """Blocks of so many bytes of shared memory for which an SM has room; None where nothing is known of the chip."""
+    chip = limits_of(sm)
+    return int(chip["shared"]) // taken if chip is not None and (taken := _taken(chip, shared)) else None
+
+
+def _taken(chip: dict[str, Any], shared: int) -> int:
+    """Bytes of an SM's shared memory that a block takes: its own and the system's, in whole units."""
+    return int(-(-(shared + chip["reserved"]) // chip["shared_unit"]) * chip["shared_unit"])
 
 
 def _blocks(chip: dict[str, Any], registers: int, warps: int) -> int:

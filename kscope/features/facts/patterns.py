@@ -113,7 +113,7 @@ class PatternFacts:
         return loop_parallelism.trips(self._code, loop)
 
     def joined(self, loop: int) -> frozenset[str]:
-        """What must be joined where several threads share the rounds of a loop: "sum", "choice", "recurrence"."""
+        """What must be joined where several threads share a loop's rounds: "sum", "choice", "count", "recurrence"."""
         return carried_values.carried(self._code, loop).joined
 
     def searches(self, loop: int) -> bool:

@@ -11,35 +11,29 @@ ends it more often than a find does, its rounds are dealt out, and what lies beh
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from msgspec import Struct
 
+from kscope.features.patterns import carried_rings
 from kscope.features.patterns.dependency_chains import rings
+from kscope.features.patterns.exchanges import made_of, met_in_shared
 from kscope.features.patterns.kept_in_memory import SPACES, place, steady
 from kscope.features.sass import slices
 from kscope.features.sass.listing import Listing, once_per_code
 from kscope.features.sass.slices import stored
 from kscope.isa.families import family
-from kscope.model.operand import UNIFORM_BASE, memory_operand
+from kscope.model.operand import memory_operand
 
 LIMIT = 400  # instructions behind a test, from which what it depends on is called unknown
-INDEX = 8  # integer instructions up to which a ring without loaded data is a counter, a pointer or a stage's phase
 SELDOM = 0.5  # judged: of the times that a loop is left, by its data: more, and most of what is dealt out is in vain
-_SUMS = family("sum")
-_PRODUCTS = family("product")
-_CHOICES = family("choice")
-_MOVES = family("passes_on")
 _OWN = frozenset({"x", "y", "z", "tid", "load"})  # what the address of a counter that all share does not depend on
 _QUEUE = family("global_count")
-_INTEGER = frozenset({"int", "int_mul", "move", "predicate", "vote"})
 
 
 class Carried(Struct, frozen=True):
     """What a loop carries. `serial`: the largest ring that nobody can divide, or the branch that its data decide; none
     where rounds can be divided. `stored`: a value that is carried and can be divided is stored in each round. `joined`:
-    what has to be joined from pieces ("sum", "choice", "recurrence"). `searches`: data may end the loop, and hardly
-    ever do."""
+    what has to be joined from pieces ("sum", "choice", "count", "recurrence"). `searches`: data may end the loop, and
+    hardly ever do."""
 
     serial: tuple[int, ...]
     stored: bool
@@ -61,23 +55,39 @@ def carried(code: Listing, number: int) -> Carried:
     written = _written(code, inside - kept.keys())
     for ring in rings(code, inside, lambda p, c: _stale(code, p, c), kept):
         members = set(ring)
-        if _renewed(code, number, members, inside) or _index(code, members, inside):
+        if _renewed(code, number, members, inside):
+            continue
+        if carried_rings.index(code, members, inside):
+            if _finds(code, number, members, inside):
+                joined.add("count")
             continue
         able = [i for i in ring if i not in passed_on]
         if not able:
             continue
-        if not _divisible(code, able, members) or _state(code, members, inside - passed_on):
+        if not carried_rings.divisible(code, able, members) or carried_rings.state(code, members, inside - passed_on):
             bad = max(bad, tuple(able), key=len)
             continue
-        if any(_number(code, i) for i in able):
+        if any(carried_rings.numeric(code, i) for i in able):
             sums.update(able)
-        joined.add(_joint(code, able, members))
+        joined.add(carried_rings.joint(code, able, members))
         if members & written:
             stores = True
     if bad:
         return Carried(bad, stores, frozenset(), searches=False)
+    if met := met_in_shared(code, inside):
+        return Carried(met, stores, frozenset(), searches=False)
     test, searches = _ends_by_data(code, number, inside, sums)
     return Carried(test, stores, frozenset(joined), searches)
+
+
+def _finds(code: Listing, number: int, ring: set[int], inside: set[int]) -> bool:
+    """A count of what few rounds find, by executions, that says where the next find is stored."""
+    rounds = code.executed[code.cfg.blocks[code.cfg.loops[number].header].start]
+    if not code.counted or max(code.executed[i] for i in ring) > SELDOM * rounds:
+        return False
+    places = ((i, memory_operand(code[i].operands)) for i in inside if code.classes[i].access == "store")
+    made = {p for i, at in places if at is not None for b in at.bases for p in code.defuse.producers(i, b.register)}
+    return not ring.isdisjoint(made_of(code, made, inside))
 
 
 def _written(code: Listing, inside: set[int]) -> set[int]:
@@ -109,35 +119,8 @@ def _kept(code: Listing, inside: set[int]) -> dict[int, tuple[int, ...]]:
     return out
 
 
-def _state(code: Listing, ring: set[int], inside: set[int]) -> bool:
-    """A floating-point recurrence that each round needs, in a loop that brings nothing new to it: a state in time."""
-    if not any(_number(code, i) and _factors(code, i, ring) for i in ring):
-        return False
-    if not any(j in inside and j not in ring for i in ring for j in code.defuse.consumers(i)):
-        return False
-    return not any(_new_data(code, i, inside) for i in inside)
 
 
-def _number(code: Listing, i: int) -> bool:
-    return "fp32" in code.classes[i].kind or code.classes[i].pipe in ("fp64", "fp16")
-
-
-def _joint(code: Listing, able: list[int], ring: set[int]) -> str:
-    """How pieces of a value that can be divided are joined."""
-    able = [i for i in able if not _moves(code, i)]
-    if any(code[i].opcode in _CHOICES for i in able):
-        return "choice"
-    return "recurrence" if any(_factors(code, i, ring) for i in able) else "sum"
-
-
-def _new_data(code: Listing, i: int, inside: set[int]) -> bool:
-    """A load at an address that changes with the rounds."""
-    if code.classes[i].access not in ("load", "async_copy"):
-        return False
-    address = memory_operand(code[i].operands)
-    if address is None:
-        return True  # a texture, a tensor: what it brings is not told by registers of an address
-    return any(p in inside for b in address.bases for p in code.defuse.producers(i, b.register))
 
 
 def _ends_by_data(code: Listing, number: int, inside: set[int], sums: set[int]) -> tuple[tuple[int, ...], bool]:
@@ -252,49 +235,5 @@ def _renewed(code: Listing, number: int, ring: set[int], inside: set[int]) -> bo
     return False
 
 
-def _index(code: Listing, ring: set[int], inside: set[int]) -> bool:
-    """A counter, a pointer, the phase of a stage: few integer instructions that no loaded data enter."""
-    if len(ring) > INDEX or any(_quotient(code, i) for i in ring):
-        return False
-    for i in ring:
-        op = code.classes[i]
-        if op.access is not None or not (op.kind & _INTEGER or op.pipe == "uniform" or code[i].opcode == "ELECT"):
-            return False
-        fed = (p for producers in code.defuse.sources(i).values() for p in producers)
-        if any(p in inside and code.classes[p].space not in (None, "constant") for p in fed):
-            return False
-    return True
 
 
-def _divisible(code: Listing, able: list[int], ring: set[int]) -> bool:
-    """Sums alone, choices (minimum, maximum, the better of two) alone, or a linear recurrence."""
-    able = [i for i in able if not _moves(code, i)]
-    if all("tensor" in code.classes[i].kind or code.classes[i].pipe == "tensor" for i in able):
-        return True
-    if any(code.classes[i].access is not None for i in able):
-        return False
-    if all(code[i].opcode in _CHOICES for i in able):
-        return True
-    if any(_quotient(code, i) for i in able):
-        return False
-    return all(code[i].opcode in _SUMS | _PRODUCTS and _factors(code, i, ring) < 2 for i in able)
-
-
-def _quotient(code: Listing, i: int) -> bool:
-    """The upper half of a product: a quotient, which is neither a counter nor the sum of its parts' quotients."""
-    return "HI" in code[i].mods and code[i].opcode in _PRODUCTS
-
-
-def _moves(code: Listing, i: int) -> bool:
-    ins = code[i]
-    return ins.opcode in _MOVES or (ins.opcode == "IMAD" and "MOV" in ins.mods)
-
-
-def _factors(code: Listing, i: int, ring: Collection[int]) -> int:
-    """Carried values among the factors of a product: with none it adds, with one it is linear."""
-    ins = code[i]
-    if ins.opcode not in _PRODUCTS:
-        return 0
-    mine = {r for r, producers in code.defuse.sources(i).items() if any(p in ring for p in producers)}
-    factors = ins.operands[1:3]
-    return sum(any(r in mine for r in o.mentioned if r < UNIFORM_BASE) for o in factors)

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from kscope.features.sass.listing import Listing
-from kscope.features.sass.slices import gathers
+from kscope.features.sass.slices import gathers, stored
+from kscope.isa.families import family
+
+_BARRIERS, _SUMS, _MOVES = family("block_barrier"), family("sum"), family("passes_on")
 
 
 def exchanges(code: Listing) -> frozenset[int]:
@@ -46,3 +49,64 @@ def until(code: Listing, start: int, barriers: Collection[int]) -> tuple[set[int
         seen.update(fresh)
         todo += [(s, cfg.blocks[s].start) for s in fresh]
     return passed, reached
+
+
+def met_in_shared(code: Listing, inside: Collection[int]) -> tuple[int, ...]:
+    """Rounds that are one chain through shared memory, for the block joins what a round has found and the next begins
+    with it (the farthest point so far, the pivot of an elimination): the load whose value the next round begins with,
+    and what leads from there to what the loop stores to shared memory. Empty where there is none, and where only sums
+    lie between: a scan's carry, which pieces can do without."""
+    ran = sorted(inside)
+    shared = [i for i in ran if code.classes[i].space == "shared"]
+    stores = [i for i in shared if code.classes[i].access == "store"]
+    loads = [i for i in shared if code.classes[i].access == "load"]
+    if not stores or not loads or not any(code[i].opcode in _BARRIERS for i in ran):
+        return ()
+    behind = made_of(code, {p for s in stores for r in stored(code, s) for p in code.defuse.producers(s, r)}, inside)
+    for load in loads:
+        after = _next_round(code, load, inside)
+        way = sorted(_made_from(code, after & behind, inside) & behind)
+        if any(not _passes(code, i) for i in way):
+            return (load, *(i for i in way if i != load))
+    return ()
+
+
+def _next_round(code: Listing, load: int, inside: Collection[int]) -> set[int]:
+    """What takes a loaded value, moved at most, in the round behind its own."""
+    seen, work, out = {load}, [load], set[int]()
+    while work:
+        i = work.pop()
+        for c in code.defuse.consumers(i):
+            if c not in inside or c in seen:
+                continue
+            if c <= load:
+                out.add(c)
+            elif code[c].opcode in _MOVES:
+                seen.add(c)
+                work.append(c)
+    return out
+
+
+def _passes(code: Listing, i: int) -> bool:
+    return code[i].opcode in _MOVES or code[i].opcode in _SUMS
+
+
+def _made_from(code: Listing, seeds: set[int], inside: Collection[int]) -> set[int]:
+    seen, work = set(seeds), list(seeds)
+    while work:
+        new = {c for c in code.defuse.consumers(work.pop()) if c in inside} - seen
+        seen |= new
+        work += new
+    return seen
+
+
+def made_of(code: Listing, seeds: set[int], inside: Collection[int]) -> set[int]:
+    """What leads to these, among the instructions `inside`."""
+    seen = {s for s in seeds if s in inside}
+    work = list(seen)
+    while work:
+        sources = code.defuse.sources(work.pop()).values()
+        new = {p for ps in sources for p in ps if p in inside} - seen
+        seen |= new
+        work += new
+    return seen

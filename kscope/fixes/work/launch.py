@@ -10,7 +10,8 @@ from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WARP = 32
-SIZES = (128, 256)  # threads of a block that is proposed: 4 or 8 warps, of which several fit on an SM
+SIZE = 128  # threads of a block that is proposed where the finding names none: 4 warps, of which several fit on an SM
+ENOUGH = "threads a block that are enough"  # the finding's (GRD404)
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -66,8 +67,9 @@ def blocks(asked: Asked) -> list[Fix]:
     axes = [n for n in (0, 1) if launch.block[n] > 1]
     if not any_shape(asked, axes):
         return []
-    wide = WARP if len(axes) == 2 else SIZES[0]
-    tall = SIZES[0] // wide if len(axes) == 2 else 1
+    named = (int(e.value) for e in asked.finding.evidence if e.metric == ENOUGH and isinstance(e.value, (int, float)))
+    size = next((n for n in named if n and not n % WARP), SIZE)
+    wide, tall = (WARP, size // WARP) if len(axes) == 2 else (size, 1)
     across = [launch.grid[n] * launch.block[n] for n in (0, 1)]
     grid = [-(-across[0] // wide), -(-across[1] // tall)]
     before = launch.threads / (WARP * launch.warps)

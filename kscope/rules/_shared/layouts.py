@@ -10,7 +10,7 @@ from msgspec import Struct
 from kscope.features.facts import Code, Column, Excess, Facts, Scale, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.model.units import counted
-from kscope.rules._shared.own_records import ordered_words
+from kscope.rules._shared.own_records import ordered_words, split
 
 MOST = 16  # accesses looked at, those that are waited for most
 SHARED = 8  # bytes asked for over bytes from device memory, from which many threads walk the same rows
@@ -24,7 +24,7 @@ SLIGHT, SLIGHT_SURE = 1.35, 0.5
 on libraries' kernels: of twelve that were promised less four brought a tenth, eight nothing or less (0.63x to 1.01x);
 of 28 that were promised more all did, two of them in other words than the first ones, which brought 0.94x and 0.96x."""
 ROW, COLUMN, SWAPPED, PRODUCT, MOVED, PIECE, HIT = "row", "column", "swapped", "product", "moved", "piece", "hit"
-OWN = "own"
+OWN, SPLIT, ADDED = "own", "split", "added"
 WHY = {
     "": "",
     ROW: " Each lane walks a row of its own.",
@@ -57,6 +57,14 @@ FIX = {
         "each lane stores words side by side, in an order that volatile fixes: without it, if nobody waits for one of "
         "them, one access of 8 or 16 bytes (float2, float4), aligned to as many"
     ),
+    SPLIT: (
+        "struct of arrays; where the layout stays, whole structures with one access (float2, float4), stores too: "
+        "neighbouring lanes are on neighbouring structures already"
+    ),
+    ADDED: (
+        "add up first what goes to one place (registers, the warp, shared memory); or struct of arrays: neighbouring "
+        "lanes are on neighbouring structures already"
+    ),
     "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
 }
 
@@ -74,6 +82,8 @@ WORTH = 1.1  # gain, from which another way is worth a line
 WALKS = "A thread walks a whole row"
 AS_GOOD = 0.95  # of the gain of lanes that share rows, from which their own rows are the better way (judged)
 APART = "what lanes load side by side in the same loop would lie apart"
+PADDED = "once rows are padded to start at multiples of 16 bytes (now loaded data says where)"
+DEARER = "what is done once a row would be done by each of its lanes' warps, and the joining comes on top"
 PIECES = "each lane goes on with its row, four elements of 4 bytes with one access (float4)"
 
 
@@ -131,7 +141,8 @@ class Way(Struct, frozen=True):
     """What to do about lanes that stand apart: `layout` (of FIX), `why`; threads may become `more` times as many;
     `why_not`: why the rows that lanes walk are not to be shared among lanes, empty elsewhere; `short`: for they are;
     `walks`: they walk rows that are not; `brief`: a lane that shared one would have an element or two of it; `apart`:
-    what neighbouring lanes load side by side from round to round would lie apart."""
+    what neighbouring lanes load side by side from round to round would lie apart; `lanes`: those that are to share a
+    row on a device that is full."""
 
     layout: str
     why: str
@@ -141,6 +152,7 @@ class Way(Struct, frozen=True):
     walks: bool = False
     brief: bool = False
     apart: bool = False
+    lanes: int = 1
 
 
 def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: str) -> Way:
@@ -153,7 +165,7 @@ def way_of(facts: Facts, code: Code, members: list[int], share: float, layout: s
     more = launch.room(rows.lanes)
     if more < TWICE:
         brief, apart = rows.elements <= BRIEF * LANES, columns_beside(facts, code, members)
-        return Way(layout, WHY[layout], 1.0, "", walks=True, brief=brief, apart=apart)
+        return Way(layout, WHY[layout], 1.0, "", walks=True, brief=brief, apart=apart, lanes=rows.lanes)
     lanes = "a warp" if rows.lanes == LANES else f"{rows.lanes} lanes"
     why = (
         f" Each lane walks a row of its own ({rows.elements:,.0f} elements), and {launch.blocks:,} blocks leave the "
@@ -176,20 +188,25 @@ def columns_beside(facts: Facts, code: Code, members: list[int]) -> bool:
 
 
 def in_pieces(
-    code: Code, bad: Excess, scale: Scale, way: Way, relieved: Callable[[Excess, Scale], Estimate], *, returns: bool
+    facts: Facts, bad: Excess, scale: Scale, walking: list[int], touched: Column,
+    relieved: Callable[[Excess, Scale], Estimate], *, returns: bool,
 ) -> list[Remedy]:  # fmt: skip
     """Lanes that go on with rows of their own, 16 bytes at a time: as many requests fewer, and where later rounds do
     not find the rest of a sector in L1, as many sectors. scale: what is left of each demand with neighbouring lanes on
-    neighbouring addresses; relieved: the estimate of less excess. rows.single: 2.45x."""
-    ratio = WORD / WIDE
-    if not way.walks or any(code.classes[i].bytes != WORD for i in bad.members):
+    neighbouring addresses; walking: the accesses that go along rows, for what these point at stays where it is;
+    relieved: the estimate of less excess. rows.single: 2.45x."""
+    code = facts.code
+    if code is None or not walking or any(code.classes[i].bytes != WORD for i in walking):
         return []
+    gone = (1 - WORD / WIDE) * total(touched, walking) / max(1.0, total(touched, bad.members))
     kept = {
-        demand: 1 - (1 - ratio) * (1 - left)
+        demand: 1 - gone * (1 - left)
         for demand, left in scale.items() if not returns or demand in ("l1_wavefronts", "l2_requests")
     }  # fmt: skip
-    why = "where rows start at multiples of 16 bytes"
-    estimate = relieved(msgspec.structs.replace(bad, ideal=ratio * bad.actual), kept)
+    anywhere = any(facts.addresses.steps_from_loaded(i) for i in walking)
+    why = PADDED if anywhere else "where rows start at multiples of 16 bytes"
+    share = code.blamed_share(walking)
+    estimate = relieved(msgspec.structs.replace(bad, ideal=(1 - gone) * bad.actual, share=share), kept)
     return [Remedy(step=PIECES, applies=True, estimate=estimate, why=why)] if estimate.speedup >= WORTH else []
 
 
@@ -212,6 +229,8 @@ def leading(way: Way, fix: str, estimate: Estimate, own: list[Remedy]) -> Lead:
     if way.more > 1 or not own or (alone := own[0].estimate) is None or alone.speedup < least:
         return Lead(f"{WALKS}: give each row a warp", fix, estimate, own)
     shared = Remedy(step=fix, applies=True, estimate=estimate, why="where rows are long: joining their parts costs")
+    if estimate.speedup < WORTH:
+        shared = Remedy(step=fix, applies=False, why=DEARER)
     if way.apart:  # a public kernel (means of a million samples against their centres): 0.96x, in pieces 3.4x
         shared = Remedy(step=fix, applies=False, why=APART)
     return Lead(WALKS, f"{PIECES}, {own[0].why}", alone, [shared])
@@ -249,10 +268,9 @@ def layout_of(facts: Facts, code: Code, members: list[int], sectors: Column) -> 
 def kind_of(
     facts: Facts, sectors: Column, scale: Scale, layout: str, gathered: Sequence[int] | None, members: Sequence[int]
 ) -> str:
-    """Which of FIX. gathered: the loads of what loaded data points at, where they are most of what is waited for;
-    PIECE (two lanes an element of 32 bytes: 1.18x in a public kernel, its indices sorted in each block: 0.94x) where
-    a quarter of their sectors are of such. MOVED where what the lanes leave out comes from device memory, and takes
-    the time."""
+    """Which of FIX. gathered: the loads of what loaded data points at, where they are most of what is waited for; PIECE
+    (two lanes an element of 32 bytes: 1.18x in a public kernel, indices sorted in each block: 0.94x) where a quarter of
+    their sectors are of such. MOVED where what lanes leave out comes from device memory, and takes the time."""
     if gathered is not None:
         halves = total(sectors, facts.profile.halves(gathered))
         return PIECE if halves > PART * total(sectors, gathered) else "indirect"
@@ -260,6 +278,8 @@ def kind_of(
         return layout
     if members and facts.code is not None and ordered_words(facts, facts.code, members):
         return OWN
+    if members and facts.code is not None and split(facts, facts.code, members):
+        return ADDED if any(facts.code.classes[i].access == "reduction" for i in members) else SPLIT
     if caught(facts, scale):
         return HIT
     dram = facts.counters.units.get("dram")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kscope.features.facts import Code, Facts, total
 from kscope.model.contract.analysis import Estimate
 
+LOCALS = 0.5  # of the waits for memory, from which local memory is what warps wait for (judged)
 AHEAD = 4.0  # loads in flight once nothing orders them: what one unrolling usually brings
 
 
@@ -23,6 +24,13 @@ def local_instructions(facts: Facts, code: Code) -> tuple[list[int], list[int]]:
         return local, []
     slots = {i for i in local if facts.patterns.fixed_slot(i)}
     return sorted(slots), [i for i in local if i not in slots]
+
+
+def waits_for_locals(facts: Facts) -> bool:
+    """Whether warps wait for their own local memory most: more warps bring more of it, and caches hold no more (a
+    public kernel with arrays of 9 KB a thread took 1.9 times as long with 12 warps an SM in place of 8)."""
+    waits = facts.counters.stalls.of("long_scoreboard")
+    return facts.code is not None and facts.code.blamed_share(facts.patterns.local_accesses) > LOCALS * waits > 0
 
 
 def fewer_warps(facts: Facts, code: Code, spills: list[int]) -> float:

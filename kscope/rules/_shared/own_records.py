@@ -15,6 +15,8 @@ from kscope.model.operand import memory_operand
 if TYPE_CHECKING:
     from kscope.features.facts import Merge
 
+WORD, MOST = 4, 8  # bytes, and words of a structure that lanes side by side are said to stand in (a sector's)
+LOOSE = 1.4  # times the bytes of such a structure that a lane's sectors hold, for rows of them end (judged: one kernel)
 WHOLE = 0.5  # of a record, from which what its sectors hold is read, not a field here and there
 _Place = tuple[str | None, int | None, int]
 """What the accesses of a record share: its array, the loop, bytes between lanes."""
@@ -102,3 +104,26 @@ def ordered_words(facts: Facts, code: Code, members: Sequence[int]) -> bool:
         side_by_side = size * count in (8, WIDE) and sorted(at) == [first + size * n for n in range(count)]
         found += count * (side_by_side and facts.profile.compact_together(at.values(), size * count))
     return found > len(members) / 2
+
+
+def split(facts: Facts, code: Code, members: Sequence[int]) -> int:
+    """Words of a small structure whose parts each thread loads, stores or adds to one by one, neighbouring lanes in
+    neighbouring structures, as the sectors of a request tell: no other mapping of lanes fills the sectors, for all that
+    is in them is used. 0 where the accesses are not of that kind."""
+    touched, arrays = code.column(SECTORS), dict[str | None, dict[int, list[int]]]()
+    if touched is None:
+        return 0
+    for i in members:
+        at = memory_operand(code[i].operands)
+        if at is None:
+            return 0
+        arrays.setdefault(facts.addresses.pointer(i), {}).setdefault(at.value, []).append(i)
+    words = 0
+    for parts in arrays.values():
+        first, bytes_ = min(parts), sum(code.classes[there[0]].bytes for there in parts.values())
+        there = sorted(i for part in parts.values() for i in part)
+        asked = total(touched, there) * SECTOR / max(1.0, sum(float(code.threads[i]) for i in there))
+        if len(parts) < 2 or max(parts) - first >= bytes_ or bytes_ > MOST * WORD or asked > LOOSE * bytes_:
+            return 0
+        words = max(words, bytes_ // WORD)
+    return words

@@ -8,15 +8,18 @@ SHARED = 1.5  # threads that can share the work of one, from which splitting it 
 SHARE = "more threads share the loop that each one walks"
 _FREE = "which need nothing of each other"
 _EXCHANGED = "which load and store one array at places that data pick"
+_MET = "a round begins with what the block found in the one before (in shared memory)"
 _CARRIED = {
     frozenset({"sum"}): "which carry nothing but sums",
     frozenset({"choice"}): "which carry nothing but the best so far",
     frozenset({"sum", "choice"}): "which carry nothing but sums and the best so far",
+    frozenset({"count"}): "which carry nothing but how many were found, the place of the next",
 }
 _JOINED = {
     frozenset({"sum"}): "whose sums are added up behind (split-K)",
     frozenset({"choice"}): "and the best of their results is taken behind",
     frozenset({"sum", "choice"}): "whose sums are added up behind, and the best result taken",
+    frozenset({"count"}): "whose counts a scan adds up before what each found is stored in its place",
 }
 _RECURRENCE = ("which carry what a scan can join", "whose parts a scan joins behind")
 
@@ -30,7 +33,7 @@ def rounds_in_words(facts: Facts, divided: Pieces | None, chain: tuple[int, ...]
         rounds = _counted(facts, divided)
         return f" Each thread walks {rounds}, {_carry(facts, divided)[0]}." if rounds else ""
     opcode = facts.code[chain[0]].opcode
-    carries = "its data decide the rounds" if opcode == "BRA" else f"its loop carries what {opcode} computes"
+    carries = {"BRA": "its data decide the rounds", "LDS": _MET}.get(opcode, f"its loop carries what {opcode} computes")
     why = f" Each thread runs one chain, round after round, for {carries}."
     return f"{why} {divided.most:.0f} threads could share the rounds around it." if divided.most >= SHARED else why
 

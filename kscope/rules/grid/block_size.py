@@ -72,11 +72,13 @@ from kscope.rules._shared.blocks.started import WHOLE, held, outrun, starting
 from kscope.rules.base import PASSED, CounterRule, Outcome, counted, derived, measured, percent
 
 LEAST = 1.05  # gain below which another block size is not worth a word
+COMMON = 128  # threads a block: four warps, of which several blocks fit on an SM
 SIZES = (64, 128, 256)  # threads a block that are tried, and the present ones rounded up to whole warps
 NEARLY = 0.97  # of the best gain, from which the smaller block is taken
 IDLE = 0.5  # of the lanes, from which a block that should stay as it is wants a word
 WASTED = 0.03  # of the lanes, from which a partial warp counts
 NAMED = 0.6  # that warps or threads have no data: experts had named it in 3 of 9 public kernels
+ENOUGH = "threads a block that are enough"
 APART = 1.5  # times as long that a warp's path becomes, from which its lanes go different ways
 ISSUED: tuple[Demand, ...] = (
     "instructions", "fma", "fmaheavy", "alu", "xu", "fp64", "branches", "constants", "lsu_instructions",
@@ -117,7 +119,8 @@ class BlockSize(CounterRule):
             return PASSED
         pays = best.estimate.speedup >= LEAST
         title, why = self._words(facts, threads, wasted, started=started)
-        fix = f"{best.packing.threads} threads a block (two-dimensional ones 32 x n)"
+        several, size = sum(n > 1 for n in facts.kernel.launch.block) > 1, best.packing.threads
+        fix = f"{size} threads a block" + (f", 32 x {size // 32}" if several and size > 32 else "")
         if wasted < WASTED:
             fix += ", several items each or more warps an item"
         against = self._against(facts, best.packing)
@@ -129,6 +132,7 @@ class BlockSize(CounterRule):
                 measured(facts, "launch__block_size"),
                 derived("idle lanes", wasted, "", "of all lanes launched"),
                 measured(facts, "launch__occupancy_limit_blocks"),
+                derived(ENOUGH, size, "", "those that bring nearly as much as any"),
             ],
             estimate=best.estimate,
             remedies=[] if pays else [Remedy(step=fix, applies=False, why=against)],
@@ -168,12 +172,13 @@ class BlockSize(CounterRule):
         return title, why
 
     def _best(self, facts: Facts, threads: int, *, started: bool) -> Choice | None:
-        """The smallest block that brings nearly as much as any."""
+        """COMMON threads where they bring nearly as much as any, else the smallest block that does."""
         whole = 32 * facts.counters.launch.warps_per_block
         tried = [facts.counters.packed(size) for size in sorted({whole, *SIZES}) if size > threads]
         choices = [Choice(p, self._estimate(facts, p, started=started)) for p in tried if p is not None]
         most = max((c.estimate.speedup for c in choices), default=1.0)
-        return next((c for c in choices if c.estimate.speedup >= NEARLY * most), None)
+        good = [c for c in choices if c.estimate.speedup >= NEARLY * most]
+        return next((c for c in good if c.packing.threads == COMMON), good[0] if good else None)
 
     def _estimate(self, facts: Facts, packing: Packing, *, started: bool) -> Estimate:
         """Issue slots of fuller warps, threads that an SM holds, and starts: where these are what blocks wait for, an

@@ -74,9 +74,9 @@ Little's law as in Volkov's thesis (UC Berkeley, 2016), chapter 4. Loads between
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import Code, Demand, Facts
 from kscope.model.contract.analysis import Finding, Remedy
-from kscope.rules._shared.blocks.one_round_more import hidden, in_rounds
+from kscope.rules._shared.blocks.one_round_more import CROWDED, GUARDS, WRITTEN, crowded, hidden, in_rounds, written_out
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.waits_in_row import EARLIER, earlier, in_a_row, waits_in_row
@@ -131,6 +131,8 @@ class ExposedMemoryLatency(ProfiledRule):
         if together:
             way, ahead = earlier(row), max(row.sooner, SOONER)
         kind = "longer" if way == FATTER else "deeper" if way in (UNROLL, ORDERED) else ""
+        guards: dict[Demand, float] = {"instructions": GUARDS} if kind and written_out(facts, code, hot) else {}
+        way = WRITTEN if guards and way == UNROLL else way
         way, ahead, factor = in_rounds(facts, code, hot, kind, (way, ahead), share)
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
@@ -149,7 +151,7 @@ class ExposedMemoryLatency(ProfiledRule):
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if kind == "longer" else {}),
+            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if kind == "longer" else guards),
             remedies=others,
             pulls=PULLS[kind],
             first=["GRD401"] if self._alone(facts) else [],
@@ -190,6 +192,8 @@ class ExposedMemoryLatency(ProfiledRule):
             return _unrolled(facts, loop), more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
+        if words := crowded(facts, code):
+            return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=CROWDED.format(words))]
         if facts.counters.launch.waves >= WAVES:
             return FATTER, min(AHEAD, facts.counters.launch.waves), none  # no more than the grid has
         few = f"{facts.counters.launch.waves:.2g} waves: longer threads would leave SMs empty"

@@ -48,8 +48,11 @@ Warp-specialised kernels keep a unit busy with few warps by design, and so do pr
 of one the finding is less sure of itself. Kernels with much independent work a thread hide latency without occupancy.
 Fewer registers can mean spills (MEM104): no more warps are promised than fit with 0.6 of the registers. Where the warps
 of a block do not meet, smaller blocks may take registers that no whole block fits into, and none need be saved: the
-finding says how many warps that makes. Fixes that take more registers (unrolling, register tiles) contradict this one;
-only the better of the two is suggested.
+finding says how many warps that makes. Where warps wait for arrays and spills in local memory, more warps bring more
+of those (MEM105, MEM104): nothing is said. A grid that gives each SM as many blocks as fit now has none for the new
+places: that it must grow with them is said. More values alive at once than registers would be left take another
+algorithm: then the finding is not sure of itself. Fixes that take more registers (unrolling, register tiles)
+contradict this one; only the better of the two is suggested.
 
 ## Source
 
@@ -60,6 +63,8 @@ from __future__ import annotations
 
 from kscope.features.facts import Facts, Occupancy
 from kscope.model.contract.analysis import Location, Remedy
+from kscope.rules._shared.blocks.registers import held, with_fewer
+from kscope.rules._shared.local_memory import waits_for_locals
 from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, counted, derived, measured, percent
 
 LOW = 0.6  # of the chip's warps, above which more occupancy is never the first advice
@@ -68,10 +73,10 @@ FEWEST = 0.125
 PRODUCTS = 0.02  # busy share of the tensor pipe, from which a kernel is for products; others have none at all
 CARVED = "set more of each SM aside as shared memory (carve-out)"
 INSTEAD = "more independent work a thread instead"
-MAXIMUM = 64  # warps of the largest SM: no bound where the report does not hold the code
+MORE_BLOCKS = ", and as many more blocks in the launch: now it has one for each place"
 SMALLER = (128, 256, 512)  # threads of a block, of which enough fit an SM for all of its warps on every chip
 MORE = 1.2  # times the warps of now, from which another block size is worth a word
-SPARE = 0.6  # of the registers that a thread can do with: most compilers' savings end there, and spills begin (judged)
+HELD_SURE = 0.35  # confidence where more values are alive at once than registers would be left
 
 
 class LowOccupancy(CounterRule):
@@ -93,10 +98,13 @@ class LowOccupancy(CounterRule):
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
         carved = self._with_carveout(facts, occ)
         target = self._target(facts, occ, unused=unused, carved=carved)
+        whole = launch.waves == 1  # as many blocks as fit: the launch counted them, and can count anew
+        target = target if whole else min(target, -(-launch.blocks // launch.sms) * launch.warps_per_block)
         factor = target / max(1, occ.theoretical)
         waiting = facts.specialized.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
-        if factor <= 1 or waiting < 0.3 or ready > READY:  # warps queue for the issue slot: there are enough of them
+        queued = ready > READY  # for the issue slot: there are enough of them
+        if factor <= 1 or waiting < 0.3 or queued or waits_for_locals(facts):
             return PASSED
         estimate = facts.estimate.overlap(factor)
         if estimate.speedup < 1.05:
@@ -113,7 +121,7 @@ class LowOccupancy(CounterRule):
                 f"{counted(launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
                 f"waiting, and {units}. {target} warps would fit without that limit."
             ),
-            fix=f"{self._step(names, carved)} so that {target} warps fit",
+            fix=f"{self._step(names, carved)} so that {target} warps fit{MORE_BLOCKS if whole else ''}",
             evidence=[
                 derived("theoretical warps an SM", occ.theoretical, "warp", f"of {occ.maximum}, limited by {names}"),
                 measured(facts, "sm__warps_active.avg.pct_of_peak_sustained_active", "achieved"),
@@ -126,7 +134,7 @@ class LowOccupancy(CounterRule):
                 Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers"),
             ],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
-            confidence=0.9 if unused or self._very_few(facts, occ) else 0.65,
+            confidence=HELD_SURE if held(facts, occ, target) else 0.9 if unused or self._very_few(facts, occ) else 0.65,
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
 
@@ -197,17 +205,7 @@ class LowOccupancy(CounterRule):
         if occ.theoretical <= FEWEST * occ.maximum:
             # A handful of warps: the next step is not the goal. Between it and what the other limits allow.
             target = max(target, int((step * occ.relaxed) ** 0.5))
-        return min(target, self._with_registers(facts, step)) if "registers" in occ.limiters else target
-
-    def _with_registers(self, facts: Facts, step: int) -> int:
-        """Warps an SM with as few registers as a thread can do with, for fewer would spill; at least the next step
-        where that is within reach."""
-        launch = facts.kernel.launch
-        fewest = max(SPARE * launch.registers, 32.0)
-        if facts.code is None:
-            return MAXIMUM
-        then = facts.profile.occupancy_with(int(fewest), launch.threads)
-        return then.warps if then is not None else step
+        return min(target, with_fewer(facts, step)) if "registers" in occ.limiters else target
 
     def _next_step(self, facts: Facts) -> int:
         """Warps an SM with one more block resident; for a single block, two."""

@@ -20,8 +20,9 @@ constants that no stored value and no other address needs (def-use).
 
 ## Fix
 
-Make every index a compile-time constant (unroll the loop fully), or move the array to shared memory with the thread
-as the fastest index, or replace a table by arithmetic, a select chain or `__constant__`/`__ldg` data.
+Make every index a compile-time constant (unroll the loop fully; where no loop indexes it, scalars and a selection among
+them), or move the array to shared memory with the thread as the fastest index, or replace a table by arithmetic, a
+select chain or `__constant__`/`__ldg` data.
 
 Before:
 
@@ -83,12 +84,14 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, 
 REGISTERS = 4 * 255  # bytes that a thread can have in registers, on every chip from sm_50 on
 UNROLL = "loops of a length that the compiler knows (template argument), unrolled: the array stays in registers"
 CONSTANT = "constant indices (full unroll)"
+SELECTED = "scalars, and a selection among them by the index (or of the pointer before the load): no loop indexes it"
 SHARED = "the array in shared memory with the thread as fastest index"
 ASIDE = "the array in global memory with the thread as fastest index: a warp's elements side by side"
 SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
 MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
 ROOM = 0.5  # of the warps that registers leave, from which they are the place, for loops go with the array (judged)
 MANY = "it has more words than a thread has registers"
+FEW = 8  # words among which a selection costs less than an access (judged)
 WORD = 4  # bytes a lane that an access of local memory moves, however narrow it is
 
 
@@ -150,7 +153,9 @@ class LocalMemoryIndexing(ProfiledRule):
         memory, or half of them; else shared memory; else what neither holds."""
         each, threads = facts.patterns.frame, facts.kernel.launch.threads
         words = -(-each // min(WORD, *(code.classes[i].bytes for i in arrays)))  # an element a register
-        alone, in_registers = UNROLL if counted else CONSTANT, beside(facts, words) if each <= REGISTERS else 0.0
+        chosen = words <= FEW and all(code.cfg.loop_of[i] is None for i in arrays)
+        alone = UNROLL if counted else SELECTED if chosen else CONSTANT
+        in_registers = beside(facts, words) if each <= REGISTERS else 0.0
         if not facts.profile.fits_shared(each, threads):
             why = f"{each:,} bytes a thread are {each * threads / 1024:,.0f} KiB a block: more than an SM has"
             not_ = [Remedy(step=SHARED, applies=False, why=why)]
@@ -160,6 +165,7 @@ class LocalMemoryIndexing(ProfiledRule):
             return Place(ASIDE if left < 1 else SMALLER, 1.0, left, not_)
         in_shared = beside(facts, shared=each * threads)
         if in_registers >= min(in_shared, ROOM):
-            return Place(alone if counted else f"{CONSTANT}, or {SHARED}", max(in_registers, in_shared), 0.0, [])
+            ways = alone if counted or chosen else f"{alone}, or {SHARED}"
+            return Place(ways, max(in_registers, in_shared), 0.0, [])
         why = f"{words} registers more a thread leave {percent(in_registers)} of the warps" if in_registers else MANY
         return Place(SHARED, in_shared, 0.0, [Remedy(step=alone, applies=False, why=why)])

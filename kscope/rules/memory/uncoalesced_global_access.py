@@ -46,10 +46,10 @@ After (capture uncoalesced.fast):
 
 ## When it is wrong
 
-Rows of a few elements leave most lanes of a warp idle: the finding then says that a warp a row does not apply (a public
-kernel with 6 elements a row took 2.3 times as long), nor where the loop loads columns side by side too (0.96x). Gathers
-with a random index have no better order (sorted in the kernel: 0.94x). cp.async is under-counted. Where an idle L1
-brings all of the excess, or little is promised, little is gained; on an empty device more threads go first.
+Rows of a few elements leave most lanes of a warp idle (6 of them, a warp a row: 0.43x in a public kernel), and what is
+done once a row is then done by each of its warps (0.62x): such ways are said not to apply, nor where the loop loads
+columns side by side too (0.96x). Gathers with a random index have no better order (sorted in the kernel: 0.94x). Where
+an idle L1 brings all of the excess, or little is promised, little is gained; an empty device wants more threads first.
 
 ## Source
 
@@ -75,6 +75,7 @@ from kscope.features.facts import (
     up_to,
 )  # fmt: skip
 from kscope.model.contract.analysis import Estimate, Finding
+from kscope.rules._shared.blocks.joined_rows import joined
 from kscope.rules._shared.blocks.started import in_tiles
 from kscope.rules._shared.excess import SCATTERED, ExcessRule, compared, up_to_misses
 from kscope.rules._shared.layouts import (
@@ -94,6 +95,7 @@ from kscope.rules._shared.wide_waits import left_in_line
 from kscope.rules.base import FAINT, PASSED, Missing, Outcome, Passed, derived, percent
 
 ALWAYS = 1e9
+EVERY, BEST = "all global accesses", "the same bytes, coalesced"
 LITTLE = 0.1  # share of all sectors below which the excess does not matter
 SORTED = 0.2  # of the excess of a gather that better ordered indices save: no pair measured, and the sort costs too
 FOUND = 0.5  # of the sectors in L1, from which a walk over them is what brought them there (half of a sector is left)
@@ -117,20 +119,23 @@ class UncoalescedGlobalAccess(ExcessRule):
             return PASSED
         scattered = [i for i in bad.members if facts.addresses.gathers(i) and not facts.addresses.steps_from_loaded(i)]
         gathered = code.blamed_share(scattered) > 0.5 * bad.share
-        tiles, tiled = in_tiles(facts, possible=not gathered)
-        scale = self._scale(facts, code, touched, ideal, bad) | tiles
         # Lanes that walk rows side by side are the cause even where the rows' contents are then gathered.
         layout = layout_of(facts, code, [i for i in bad.members if i not in scattered], touched)
+        way = way_of(facts, code, bad.members, bad.share, layout)
+        tiles, tiled = in_tiles(facts, possible=not gathered)
+        alone = self._scale(facts, code, touched, ideal, bad) | tiles
+        tiles |= joined(facts, code, bad.members, way.lanes)
+        scale = alone | tiles
         returns = bool(layout) or self._returns(facts, code, bad.members)
         relieved = partial(self._relieved, facts, code, returns=returns)
         best = up_to_misses(facts, scale, partial(relieved, bad))
-        way = way_of(facts, code, bad.members, bad.share, layout)
         # Rows too short to share are no better off than gathers: another order of their elements is a copy of the data.
         loose = bad.members if way.short else scattered
         estimate = self._gathering(facts, code, touched, ideal, loose, best, tiles, returns=returns)
         indirect = not way.layout and gathered
         estimate, remedies, first = spread_out(facts, way, estimate, scale, FIX["" if way.more > 1 else ROW])
-        own = in_pieces(code, bad, scale, way, relieved, returns=returns)
+        walking = [i for i in bad.members if way.walks and i not in scattered]
+        own = in_pieces(facts, bad, alone, walking, touched, relieved, returns=returns)
         kind = kind_of(facts, touched, scale, way.layout, scattered if indirect else None, bad.members)
         lead = leading(way, FIX[kind], estimate, own)
         return self.finding(
@@ -141,12 +146,9 @@ class UncoalescedGlobalAccess(ExcessRule):
                 f"samples wait for these accesses.{way.why}{tiled}"
             ),
             fix=lead.fix,
-            evidence=compared(
-                (SECTORS, bad.every, "all global accesses"), (IDEAL_SECTORS, bad.needed, "the same bytes, coalesced"),
-                "sector", bad.share,
-            ),
-            locations=code.locations(bad.members), estimate=lead.estimate, remedies=[*remedies, *lead.remedies],
-            pulls=["+threads"] if way.more > 1 else [], first=first,
+            evidence=compared((SECTORS, bad.every, EVERY), (IDEAL_SECTORS, bad.needed, BEST), "sector", bad.share),
+            locations=code.locations(bad.members), estimate=lead.estimate, first=first,
+            remedies=[*remedies, *lead.remedies], pulls=["+threads"] if way.more > 1 else [],
             confidence=sure(facts, scale, bad.worst, gain=lead.estimate.speedup, indirect=indirect),
         )
 
@@ -169,8 +171,7 @@ class UncoalescedGlobalAccess(ExcessRule):
 
     def by_counters(self, facts: Facts) -> Finding | None:
         traffic = facts.counters.traffic
-        each = traffic.global_load_sectors / requests if (requests := traffic.global_load_requests) else 0.0
-        if each <= WIDEST:
+        if (each := traffic.global_load_sectors / max(1.0, traffic.global_load_requests)) <= WIDEST:
             return None
         kept, walks = WIDEST / 2 / each, (traffic.l1_hit or 0.0) >= FOUND  # else gathers, for all that is known
         waits = facts.counters.stalls.of("long_scoreboard", "lg_throttle") if facts.counters.stalls.share else 0.5
@@ -199,8 +200,7 @@ class UncoalescedGlobalAccess(ExcessRule):
         asked = traffic.l2_requests
         l2_requests = min(1.0, min(needed, traffic.l2_sectors) / LINE / asked) if asked else 1.0
         # A scattered request takes a wavefront a line that it touches, a coalesced one takes one.
-        every = traffic.l1_wavefronts or 0.0
-        chosen = set(bad.members)
+        every, chosen = traffic.l1_wavefronts or 0.0, set(bad.members)
         rest = [i for i in code.where(lambda ins, op: op.space == "global") if i not in chosen]
         least = facts.profile.least_wavefronts(bad.members, ideal)
         now = max(least, every - traffic.shared_wavefronts - facts.profile.least_wavefronts(rest, touched))

@@ -68,8 +68,10 @@ def test_every_scheme_was_seen() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["gemm(float *)", "void gemm_kernel<(int)128>(x)", "transpose_tile", "my_ampere_sgemm", "flash::mine(int)", ""],
-)
+    ["gemm(float *)", "void gemm_kernel<(int)128>(x)", "transpose_tile", "my_ampere_sgemm", "flash::mine(int)", "",
+     "void mine::spread<thrust::THRUST_300001_SM_900_NS::transform_iterator<A, const float4 *>, float3 *>(T1, T2)",
+     "void softmax<c10::Half, cub::Sum>(T1 *)", "void mine::copy<at::native::Loader<(int)4>>(int)"],
+)  # fmt: skip
 def test_ones_own_kernels(name: str) -> None:
     assert library_of(name) is None
 

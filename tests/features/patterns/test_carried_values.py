@@ -159,3 +159,69 @@ def test_sums_of_a_small_grid_are_told_from_choices(facts: Callable[[str], Facts
     assert known.code is not None
     kinds = [carried(known.code, n).joined for n in range(len(known.code.cfg.loops))]
     assert frozenset({"sum"}) in kinds and not any("choice" in k for k in kinds)
+
+
+MET = """
+S2R R0, SR_TID.X
+LDC.64 R2, c[0x0][0x210]
+LDC.64 R8, c[0x0][0x218]
+IMAD.SHL.U32 R4, R0, 0x4, RZ
+CS2R R10, SRZ
+{begin}
+{work}
+STS [R4], R12
+BAR.SYNC.DEFER_BLOCKING 0x0
+LDS R14, [RZ]
+IADD3 R5, R5, 0x1, RZ
+ISETP.GE.AND P1, PT, R5, 0x400, PT
+MOV R10, R14
+@!P1 BRA 0x50
+STG.E desc[UR4][R8.64], R10
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("begin", "work", "one_chain"),
+    [
+        # The farthest point so far is where the next round measures from.
+        ("IMAD.WIDE R16, R10, 0x4, R2\nLDG.E R18, desc[UR4][R16.64]", "FADD R12, R18, -R0", True),
+        # A scan's carry: a piece of the rounds can do without, and add it behind.
+        ("IMAD.WIDE R16, R5, 0x4, R2\nLDG.E R18, desc[UR4][R16.64]", "FADD R12, R18, R10", False),
+        # What the block found goes to nobody's next round.
+        ("IMAD.WIDE R16, R5, 0x4, R2\nLDG.E R18, desc[UR4][R16.64]", "FADD R12, R18, -R0", False),
+    ],
+)  # fmt: skip
+def test_rounds_that_begin_with_what_the_block_found_are_one_chain(begin: str, work: str, one_chain: bool) -> None:
+    code = Counted(MET.format(begin=begin, work=work), [10.0] * 5 + [1000.0] * 10 + [10.0] * 2)
+    assert code[14].opcode == "BRA" and len(code.cfg.loops) == 1
+    serial = carried(code, 0).serial
+    assert bool(serial) == one_chain
+    assert not serial or code[serial[0]].opcode == "LDS"
+
+
+FINDS = """
+S2R R0, SR_TID.X
+LDC.64 R2, c[0x0][0x210]
+LDC.64 R8, c[0x0][0x218]
+CS2R R10, SRZ
+IMAD.WIDE R4, R12, 0x4, R2
+LDG.E R6, desc[UR4][R4.64]
+FSETP.GEU.AND P0, PT, R6, R7, PT
+@P0 BRA 0xb0
+IMAD.WIDE R14, R10, 0x4, R8
+STG.E desc[UR4][R14.64], R12
+IADD3 R10, R10, 0x1, RZ
+IADD3 R12, R12, 0x1, RZ
+ISETP.GE.AND P1, PT, R12, 0x8000, PT
+@!P1 BRA 0x40
+EXIT
+"""
+
+
+@pytest.mark.parametrize(("found", "joined"), [(50.0, {"count"}), (1000.0, set())])
+def test_a_count_of_what_few_rounds_find_says_where_the_next_is_stored(found: float, joined: set[str]) -> None:
+    """Where every round stores one it is the counter of the rounds, as good as their number."""
+    code = Counted(FINDS, [10.0] * 4 + [1000.0] * 4 + [found] * 3 + [1000.0] * 3 + [10.0])
+    what = carried(code, 0)
+    assert (what.serial, what.joined) == ((), joined)

@@ -3,6 +3,7 @@ a thread fill whole ones (LAT302)."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import NamedTuple
 
@@ -13,6 +14,12 @@ SOME = 0.5  # waves, below which a chip holds the grid with half of its warps as
 STEP = 8  # registers a thread, in which an SM gives them out
 MOST = 255
 WORD = 4
+WRITTEN = (
+    "the loop is unrolled already, but each load is used before the next: all loads of a pass first (their tests too), "
+    "prefetch a pass ahead, cp.async or TMA"
+)
+GUARDS = 1.15  # times the instructions then, with tests and addresses kept (measured: one public kernel)
+CROWDED = "a thread's own loads fill {} registers: those of two elements would take half of the warps and more"
 MANY = 8.0  # waves, from which a last round that is not full costs less than an eighth
 
 
@@ -104,3 +111,29 @@ def elements_of_whole_rounds(waves: float, most: int) -> tuple[int, float]:
     longer = {k: _whole(waves / k) * k / now for k in range(2, max(2, min(most, now)) + 1)}
     best = max(longer, key=lambda k: (-longer[k], k))
     return best, longer[best]
+
+
+def crowded(facts: Facts, code: Code) -> int:
+    """Registers that a thread's own loads fill, where those of a second element would leave an SM fewer than half of
+    its warps; 0 elsewhere. A public kernel (32 loads of doubles a thread, 40 registers or 150): 0.92x."""
+    mine = facts.kernel.launch
+    loads = [i for i in code.where(lambda ins, op: op.access == "load" and op.space == "global") if code.executed[i]]
+    most = max((code.executed[i] for i in loads), default=0.0)
+    words = sum(max(1, code.classes[i].bytes // WORD) for i in loads if 2 * code.executed[i] > most)
+    shared = mine.shared_static + mine.shared_dynamic
+    now = facts.profile.occupancy_with(mine.registers, mine.threads, shared)
+    then = facts.profile.occupancy_with(min(MOST, mine.registers + words), mine.threads, shared)
+    return words if now is not None and then is not None and 2 * then.warps < now.warps else 0
+
+
+def written_out(facts: Facts, code: Code, hot: list[int]) -> bool:
+    """The compiler has made several rounds of the loads' loop one, each with a load of the same array, and uses each
+    before it loads the next."""
+    loop = code.cfg.loop_of[hot[0]] if hot else None
+    if loop is None:
+        return False
+    loads = [i for i in code.cfg.loop_body(loop) if code.classes[i].access == "load"]
+    same = sorted(i for i in loads if code[i].line == code[hot[0]].line)
+    if len(same) < 2 or {facts.addresses.pointer(i) for i in same} != {facts.addresses.pointer(hot[0])}:
+        return False
+    return any(a < c < b for a, b in itertools.pairwise(same) for c in code.defuse.consumers(a))
