@@ -57,7 +57,7 @@ from kscope.features.profile.warp_rows import WarpRows
 from kscope.features.sass.cfg import Loop
 from kscope.features.sass.columns import Column, total
 from kscope.features.sass.listing import Listing, Places, Structure
-from kscope.features.sass.loop_kinds import SERIAL
+from kscope.features.sass.loop_kinds import SERIAL, SPIN
 from kscope.model.kernel import Kernel
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
-    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
+    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL",
+    "SPIN", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
     "Code", "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing",
     "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "WarpRows", "Window",
     "between", "no_higher", "partly", "total", "up_to",

@@ -18,6 +18,9 @@ DEPTH = 12  # steps along def-use that one inlined function spans
 MORE = 1.25  # of a seed's executions: more than warps that part and meet again add
 
 
+BOUND = 64  # instructions up to which a test that no load enters is one of an index
+
+
 def computation(code: Listing, seeds: Iterable[int]) -> set[int]:
     """Arithmetic (no memory access) that belongs to the same computation as the seeds.
 
@@ -146,7 +149,8 @@ def behind(code: Listing, stores: Iterable[int]) -> list[int]:
 
 def purpose(code: Listing) -> set[int]:
     """What the kernel computes: the arithmetic behind all values that it writes to memory, and the tests of what it
-    loaded. What else is integer serves addresses, loop counts and bounds."""
+    loaded, or computed in more steps than a bound takes (a hash of the thread's number). What else is integer serves
+    addresses, loop counts and bounds."""
     found = set(behind(code, code.where(lambda ins, op: op.access in ("store", "atomic", "reduction"))))
     work = code.where(lambda ins, op: "predicate" in op.kind)
     while work:
@@ -154,7 +158,20 @@ def purpose(code: Listing) -> set[int]:
         if i not in found and code.classes[i].access is None and "load" in (code.slices.names([i]) or ()):
             found.add(i)
             work += [p for producers in code.defuse.sources(i).values() for p in producers]
+    for test in code.where(lambda ins, op: "predicate" in op.kind):
+        if test not in found and len(steps := _steps(code, test)) > BOUND:
+            found |= steps
     return found
+
+
+def _steps(code: Listing, test: int) -> set[int]:
+    """The arithmetic that a test takes, from what is loaded or given on."""
+    seen, work = {test}, [test]
+    while work:
+        before = {p for ps in code.defuse.sources(work.pop()).values() for p in ps if code.classes[p].access is None}
+        work += before - seen
+        seen |= before
+    return {i for i in seen if code.executed[i]}
 
 
 def _alive(code: Listing, reader: int, chosen: set[int], slice_: set[int]) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from kscope.model.operand import memory_operand
 
 if TYPE_CHECKING:
     from kscope.features.sass.cfg import Cfg
@@ -34,12 +36,21 @@ def _is_serial(ins: Instruction) -> bool:
     return ins.opcode == "BRA" and ins.mods[:2] == ("U", "ANY")
 
 
+def _same_place(ins: Instruction, made: Collection[int]) -> bool:
+    address = memory_operand(ins.operands)
+    return address is not None and bool(address.bases) and not any(
+        r in made for b in address.bases for r in (b.register, b.register + 1)
+    )
+
+
 def _spins(code: Sequence[Instruction], classes: Sequence[OpClass], inside: Sequence[int]) -> bool:
-    polls = False
+    """A load that asks for the same place in each round (a volatile one) waits as well."""
+    polls, made = False, {r for i in inside for r in code[i].defs}
     for i in inside:
         ins, op = code[i], classes[i]
         phase = ins.opcode == "SYNCS" and "PHASECHK" in ins.mods
-        if phase or op.access == "atomic" or (op.access == "load" and "STRONG" in ins.mods):
+        again = op.access == "load" and op.space in ("global", "shared", "generic") and _same_place(ins, made)
+        if phase or op.access == "atomic" or (op.access == "load" and ("STRONG" in ins.mods or again)):
             polls = True
         elif op.access is not None or "tensor" in op.kind or "mbarrier" in op.kind or "fp32" in op.kind:
             return False

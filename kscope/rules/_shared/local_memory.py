@@ -59,11 +59,13 @@ def beside(facts: Facts, registers: int = 0, shared: int = 0) -> float:
 
 
 def local_estimate(
-    facts: Facts, code: Code, members: list[int], beside: list[int], fewer: float = 1.0, left: float = 0.0
-) -> Estimate:
+    facts: Facts, code: Code, members: list[int], beside: list[int], fewer: float = 1.0, left: float = 0.0,
+    each: int = 0,
+) -> Estimate:  # fmt: skip
     """Gain if these local accesses were gone: their waits, their issue slots and their part of every level; and with
     them what their loops do only to count (`beside`), where constant indices mean that the loops are unrolled. fewer:
-    warps that an SM still holds then, as a share of now; left: share of their traffic that stays, somewhere else."""
+    warps that an SM still holds then, as a share of now; left: share of their traffic that stays, somewhere else; each:
+    instructions that take the place of an access."""
     traffic = facts.counters.traffic
     m = facts.kernel.metrics
     local = code.where(lambda ins, op: op.space == "local")
@@ -75,7 +77,7 @@ def local_estimate(
         "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_st.sum",
     )
     l1 = facts.counters.traffic.l1_wavefronts or 1.0
-    gone = sorted({*members, *beside})
+    gone = sorted({*members, *beside, *(facts.patterns.addresses_of(members) if each else ())})
     lsu = code.where(lambda ins, op: op.pipe == "lsu")
     of_lsu = (1 - left) * total(code.executed, members) / max(1.0, total(code.executed, lsu))
     kept = 1 - of_sectors
@@ -84,6 +86,10 @@ def local_estimate(
         "lsu_instructions": 1 - of_lsu,
         "l2_sectors": kept, "l2_requests": kept, "l2_writes": kept, "dram_bytes": kept,
     }  # fmt: skip
+    added = each * total(code.executed, members)
+    scale["instructions"] = scale.get("instructions", 1.0) + added / max(1.0, total(code.executed))
+    alu = total(code.executed, code.where(lambda ins, op: op.pipe == "alu"))
+    scale["alu"] = scale.get("alu", 1.0) + added / max(1.0, alu)
     share = code.blamed_share(gone)
     # Stores to local memory are written through: L2 takes each of them, and no warp waits for one.
     through = m.total("l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum") * mine

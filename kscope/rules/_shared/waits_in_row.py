@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from kscope.features.facts import Code, Column, Facts
+from kscope.features.facts import SPIN, Code, Column, Facts
 from kscope.rules.base import counted, percent
 
 EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
@@ -113,3 +113,13 @@ def in_a_row(row: InRow) -> str:
         f" {counted(row.count, 'wait')} stand in a row, for loads that need nothing of each other; issued "
         f"{some}together, they would wait {percent(1 / row.sooner)} of that."
     )
+
+
+def fetching(facts: Facts, code: Code) -> list[int]:
+    """Loads that bring data from afar: neither a thread's own local memory, nor a flag that a loop asks for until
+    another warp has set it."""
+    polled = {n for n, kind in facts.patterns.loop_kinds.items() if kind == SPIN}
+    loads = code.where(
+        lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local"
+    )
+    return [i for i in loads if code.cfg.loop_of[i] not in polled] if polled else loads

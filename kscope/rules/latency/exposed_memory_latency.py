@@ -58,13 +58,12 @@ After (capture list_walk.four):
 
 Pointer chasing has nothing to load ahead: only several chains at once help. Rounds that load and store one array at
 places that data pick (rows exchanged) may need one another; that is said. Loads outside loops have no later round:
-several elements a thread bring theirs, if there are waves enough. Where three or more waits stand in a row, outside
-loops or in one that a thread runs once, for loads whose addresses need nothing of one another (a store or a branch
-between them keeps the compiler from moving them up), as many are issued together as registers allow; whether a store
-between them feeds a later load, the reader knows. What all lanes of a warp load from one address can lie in shared or
-constant memory as well. Loads take registers: a grid of up to four rounds of the device may take one more for them
-(public kernels: 0.69x from 30 registers to 40, 0.86x from 31); the limit is said. When the grid or occupancy is too
-small (GRD401, LAT301), fix that first.
+several elements a thread bring theirs, if there are waves enough, and not 28 loads of its own already (0.65x). Where
+three or more waits stand in a row outside loops, for loads whose addresses need nothing of one another (a store or a
+branch keeps the compiler from moving them up), as many are issued together as registers allow; whether a store feeds a
+later load, the reader knows. What all lanes load from one address can lie in shared or constant memory as well. Loads
+take registers: a grid of up to four rounds of the device may take one more for them (0.69x, 0.86x): the limit is said.
+When the grid or occupancy is too small (GRD401, LAT301), fix that first.
 
 ## Source
 
@@ -76,10 +75,10 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Demand, Facts
 from kscope.model.contract.analysis import Finding, Remedy
-from kscope.rules._shared.blocks.one_round_more import CROWDED, GUARDS, WRITTEN, crowded, hidden, in_rounds, written_out
+from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded, hidden, in_rounds, written_out
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.waits_in_row import EARLIER, earlier, in_a_row, waits_in_row
+from kscope.rules._shared.waits_in_row import EARLIER, earlier, fetching, in_a_row, waits_in_row
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
@@ -113,9 +112,7 @@ class ExposedMemoryLatency(ProfiledRule):
 
     def check(self, facts: Facts, code: Code) -> Outcome:
         stalls = facts.counters.stalls
-        loads = code.where(
-            lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local"
-        )
+        loads = fetching(facts, code)
         share = code.blamed_share(loads, "long_scoreboard")
         if facts.specialized.pipeline is not None:  # roles wait by design: what a busy unit covers is no loss
             share = facts.specialized.pipeline.exposed_of("long_scoreboard", share)
@@ -131,9 +128,10 @@ class ExposedMemoryLatency(ProfiledRule):
         if together:
             way, ahead = earlier(row), max(row.sooner, SOONER)
         kind = "longer" if way == FATTER else "deeper" if way in (UNROLL, ORDERED) else ""
-        guards: dict[Demand, float] = {"instructions": GUARDS} if kind and written_out(facts, code, hot) else {}
-        way = WRITTEN if guards and way == UNROLL else way
+        written, guards = written_out(facts, code, hot) if way == UNROLL else ("", 1.0)
+        way = written or way
         way, ahead, factor = in_rounds(facts, code, hot, kind, (way, ahead), share)
+        more: dict[Demand, float] = {"blocks": 1 / ahead} if kind == "longer" else {"instructions": guards}
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
         return self.finding(
@@ -151,17 +149,19 @@ class ExposedMemoryLatency(ProfiledRule):
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.estimate.overlap(factor, {"blocks": 1 / ahead} if kind == "longer" else guards),
+            estimate=facts.estimate.overlap(factor, more),
             remedies=others,
             pulls=PULLS[kind],
-            first=["GRD401"] if self._alone(facts) else [],
+            first=["GRD401"] if self._alone(facts, code, hot) else [],
             confidence=SURE if ahead > 1.5 else UNSURE,
         )
 
-    def _alone(self, facts: Facts) -> bool:
+    def _alone(self, facts: Facts, code: Code, hot: list[int]) -> bool:
         """Part of one warp runs on the whole device: what is written for its one thread is written anew once a warp
         shares the work. Measured: loads a round ahead 0.65x, a warp in place of the thread 4.9x."""
-        return facts.kernel.launch.known and facts.counters.launch.blocks == 1 and facts.kernel.launch.threads < LANES
+        loops = [n for i in hot[:1] if (n := code.cfg.loop_of[i]) is not None]
+        part = facts.counters.launch.blocks == 1 and facts.kernel.launch.threads < LANES
+        return facts.kernel.launch.known and part and all(map(facts.patterns.shareable, loops))
 
     def _in_line(self, facts: Facts) -> bool:
         """Whether loads wait for a busy memory rather than for their round trip. Device memory and L2 can be busy

@@ -63,8 +63,14 @@ CUDA C++ Programming Guide, Memory Fence Functions; Kernel Profiling Guide, stal
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts
+from kscope.features.facts import SPIN, Code, Facts, total
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
+
+FIX = "one fence for several writes, block scope, or release/acquire on the flag"
+POLLED = (
+    "wait for the flag with an acquire load (cuda::atomic_ref, memory_order_acquire) in place of a load and a fence in "
+    "each round; one thread of a block asks, the others wait at a barrier"
+)
 
 
 class MemoryFenceStalls(ProfiledRule):
@@ -79,10 +85,13 @@ class MemoryFenceStalls(ProfiledRule):
         share = max(facts.counters.stalls.of("membar"), code.blamed_share(fences))
         if not fences or share < 0.08:
             return PASSED
+        polling = {n for n, kind in facts.patterns.loop_kinds.items() if kind == SPIN}
+        polled = [i for i in fences if code.cfg.loop_of[i] in polling]
+        polls = 2 * total(code.executed, polled) > total(code.executed, fences)
         passes = max(code.executed[i] for i in fences) / max(1, facts.counters.launch.warps)
         return self.finding(
             why=f"{percent(share)} of warp time waits at {code[fences[0]].name}, passed {passes:.1f} times a warp.",
-            fix="one fence for several writes, block scope, or release/acquire on the flag",
+            fix=POLLED if polls else FIX,
             evidence=[
                 derived("warp time at fences", share, "", "stall reason membar and samples at MEMBAR"),
                 derived("fences a warp", passes, "", "executions"),

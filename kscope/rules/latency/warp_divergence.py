@@ -61,7 +61,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kscope.features.facts import Code, Demand, Facts, total
+from kscope.features.facts import SPIN, Code, Demand, Facts, total
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
 LEFT = 0.05  # of the narrow instructions stay so: groups come out uneven, and grouping moves the data about
@@ -97,6 +97,8 @@ class WarpDivergence(ProfiledRule):
         if sp is not None:  # one elected lane that copies, signals or stores for its warp is the design
             elected = frozenset().union(*(r.members for r in sp.roles.producers), *(w.members for w in sp.waits.sites))
             narrow = [i for i in narrow if i not in elected]
+        spinning = {n for n, kind in facts.patterns.loop_kinds.items() if kind == SPIN}  # one lane waits for its warp
+        narrow = [i for i in narrow if code.cfg.loop_of[i] not in spinning]
         issue = code.issue_share(narrow)
         samples = (total(code.samples, narrow) - self._memory(facts, code, narrow)) / max(1.0, total(code.samples))
         if issue < 0.1 or samples < 0.1:

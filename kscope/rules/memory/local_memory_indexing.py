@@ -91,18 +91,21 @@ SMALLER = "a smaller array: one for the block where threads hold the same, narro
 MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
 ROOM = 0.5  # of the warps that registers leave, from which they are the place, for loops go with the array (judged)
 MANY = "it has more words than a thread has registers"
-FEW = 8  # words among which a selection costs less than an access (judged)
+PACKED = "its few narrow elements in one register or two, and shifts by the index: no loop indexes it"
+FEW, BOTH = 8, 8  # words among which a selection can cost less than an access, and bytes of two registers (judged)
+SHIFTS = 3  # instructions of an access to an element of a register: a shift, a mask, and one to put it back
 WORD = 4  # bytes a lane that an access of local memory moves, however narrow it is
 
 
 class Place(Struct, frozen=True):
     """Where an array can go: in words, the share of the warps that an SM holds then, the share of its traffic that
-    stays, and what has no room."""
+    stays, what has no room, and the instructions that an access takes then (`each`)."""
 
     fix: str
     warps: float
     left: float
     remedies: list[Remedy]
+    each: int = 0
 
 
 class LocalMemoryIndexing(ProfiledRule):
@@ -143,7 +146,10 @@ class LocalMemoryIndexing(ProfiledRule):
                 derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),
             ],
             locations=code.locations(arrays),
-            estimate=local_estimate(facts, code, arrays, counting, place.warps, place.left) if place.left < 1 else None,
+            estimate=(
+                local_estimate(facts, code, arrays, counting, place.warps, place.left, place.each)
+                if place.left < 1 else None
+            ),
             severity="major" if share >= MUCH else "info",
             confidence=0.9,
         )
@@ -152,9 +158,11 @@ class LocalMemoryIndexing(ProfiledRule):
         """Registers, where the loops have their counters from the launch alone and as many warps stay as beside shared
         memory, or half of them; else shared memory; else what neither holds."""
         each, threads = facts.patterns.frame, facts.kernel.launch.threads
-        words = -(-each // min(WORD, *(code.classes[i].bytes for i in arrays)))  # an element a register
-        chosen = words <= FEW and all(code.cfg.loop_of[i] is None for i in arrays)
-        alone = UNROLL if counted else SELECTED if chosen else CONSTANT
+        narrowest = min(WORD, *(code.classes[i].bytes for i in arrays))
+        words = -(-each // narrowest)  # an element a register
+        chosen = words <= FEW and not counted and all(code.cfg.loop_of[i] is None for i in arrays)
+        packed = chosen and narrowest < WORD and each <= BOTH
+        alone = UNROLL if counted else PACKED if packed else SELECTED if chosen else CONSTANT
         in_registers = beside(facts, words) if each <= REGISTERS else 0.0
         if not facts.profile.fits_shared(each, threads):
             why = f"{each:,} bytes a thread are {each * threads / 1024:,.0f} KiB a block: more than an SM has"
@@ -166,6 +174,6 @@ class LocalMemoryIndexing(ProfiledRule):
         in_shared = beside(facts, shared=each * threads)
         if in_registers >= min(in_shared, ROOM):
             ways = alone if counted or chosen else f"{alone}, or {SHARED}"
-            return Place(ways, max(in_registers, in_shared), 0.0, [])
+            return Place(ways, max(in_registers, in_shared), 0.0, [], chosen * (SHIFTS if packed else words))
         why = f"{words} registers more a thread leave {percent(in_registers)} of the warps" if in_registers else MANY
         return Place(SHARED, in_shared, 0.0, [Remedy(step=alone, applies=False, why=why)])

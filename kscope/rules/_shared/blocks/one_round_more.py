@@ -14,11 +14,12 @@ SOME = 0.5  # waves, below which a chip holds the grid with half of its warps as
 STEP = 8  # registers a thread, in which an SM gives them out
 MOST = 255
 WORD = 4
-WRITTEN = (
-    "the loop is unrolled already, but each load is used before the next: all loads of a pass first (their tests too), "
-    "prefetch a pass ahead, cp.async or TMA"
-)
-GUARDS = 1.15  # times the instructions then, with tests and addresses kept (measured: one public kernel)
+WRITTEN = "the loop is unrolled already, but each load is used before the next"
+TESTED = f"{WRITTEN}: all loads of a pass first (their tests too), prefetch a pass ahead, cp.async or TMA"
+HELD = f"{WRITTEN}, for it may alias the stores between: __restrict__, or all loads of a pass before its stores"
+GUARDS = 1.15  # times the instructions with tests and addresses kept for a batch (measured: one public kernel, 0.90x)
+HELD_LONG = 1.75  # registers a word that is loaded early, with its address (two public kernels: 1.7 and 2.6)
+ENOUGH = 16  # loads of one thread that need nothing of each other, from which more elements are not the way (judged)
 CROWDED = "a thread's own loads fill {} registers: those of two elements would take half of the warps and more"
 MANY = 8.0  # waves, from which a last round that is not full costs less than an eighth
 
@@ -115,25 +116,37 @@ def elements_of_whole_rounds(waves: float, most: int) -> tuple[int, float]:
 
 def crowded(facts: Facts, code: Code) -> int:
     """Registers that a thread's own loads fill, where those of a second element would leave an SM fewer than half of
-    its warps; 0 elsewhere. A public kernel (32 loads of doubles a thread, 40 registers or 150): 0.92x."""
+    its warps; 0 elsewhere. Public kernels: 32 loads of doubles a thread (40 registers or 150) 0.92x, 28 of words (34 or
+    179) 0.65x."""
     mine = facts.kernel.launch
     loads = [i for i in code.where(lambda ins, op: op.access == "load" and op.space == "global") if code.executed[i]]
     most = max((code.executed[i] for i in loads), default=0.0)
-    words = sum(max(1, code.classes[i].bytes // WORD) for i in loads if 2 * code.executed[i] > most)
+    own = [i for i in loads if 2 * code.executed[i] > most and not facts.addresses.gathers(i)]
+    if len(own) < ENOUGH:
+        return 0
+    words = sum(max(1, code.classes[i].bytes // WORD) for i in own)
     shared = mine.shared_static + mine.shared_dynamic
     now = facts.profile.occupancy_with(mine.registers, mine.threads, shared)
-    then = facts.profile.occupancy_with(min(MOST, mine.registers + words), mine.threads, shared)
+    more = int(HELD_LONG * words)
+    then = facts.profile.occupancy_with(min(MOST, mine.registers + more), mine.threads, shared)
     return words if now is not None and then is not None and 2 * then.warps < now.warps else 0
 
 
-def written_out(facts: Facts, code: Code, hot: list[int]) -> bool:
-    """The compiler has made several rounds of the loads' loop one, each with a load of the same array, and uses each
-    before it loads the next."""
-    loop = code.cfg.loop_of[hot[0]] if hot else None
+def written_out(facts: Facts, code: Code, hot: list[int]) -> tuple[str, float]:
+    """(What is to be done, times the instructions) where the compiler has made several rounds of the loads' loop one,
+    each with a load of the same array, and uses each before it loads the next: a test of each round's own lies between
+    them, or a store, past which it may move no load. Nothing elsewhere: other loads of a line are the line's own."""
+    none, loop = ("", 1.0), code.cfg.loop_of[hot[0]] if hot else None
     if loop is None:
-        return False
-    loads = [i for i in code.cfg.loop_body(loop) if code.classes[i].access == "load"]
-    same = sorted(i for i in loads if code[i].line == code[hot[0]].line)
+        return none
+    body = code.cfg.loop_body(loop)
+    same = sorted(i for i in body if code.classes[i].access == "load" and code[i].line == code[hot[0]].line)
     if len(same) < 2 or {facts.addresses.pointer(i) for i in same} != {facts.addresses.pointer(hot[0])}:
-        return False
-    return any(a < c < b for a, b in itertools.pairwise(same) for c in code.defuse.consumers(a))
+        return none
+    pairs = list(itertools.pairwise(same))
+    if not all(any(a < c < b for c in code.defuse.consumers(a)) for a, b in pairs):
+        return none
+    if len({code.cfg.block_of[i] for i in same}) == len(same):
+        return TESTED, GUARDS
+    stores = [i for i in body if code.classes[i].access == "store" and code.classes[i].space in ("global", "generic")]
+    return (HELD, 1.0) if all(any(a < s < b for s in stores) for a, b in pairs) else none

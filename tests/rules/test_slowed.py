@@ -1,0 +1,163 @@
+"""Conditions of advice that had slowed public kernels: each holds on a capture, and not where it should not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from kscope.features.facts import Facts
+from kscope.features.patterns.slicing import purpose
+from kscope.features.sass.listing import Listing
+from kscope.features.sass.loop_kinds import SPIN, loop_kinds
+from kscope.model.kernel import Kernel
+from kscope.rules._shared.blocks.joined_rows import joined
+from kscope.rules._shared.blocks.one_round_more import CROWDED, HELD, TESTED, crowded, written_out
+from kscope.rules._shared.blocks.registers import held
+from kscope.rules._shared.local_memory import waits_for_locals
+from kscope.rules._shared.own_records import split
+from kscope.rules.latency.low_occupancy import MORE_BLOCKS
+from kscope.rules.memory.local_memory_indexing import PACKED, SELECTED
+from tests.features.listings import program
+from tests.support.said import found
+
+Known = Callable[[str], Facts]
+
+
+def with_frame(kernel: Kernel, bytes_: int) -> Facts:
+    """The same with so many bytes of local memory a thread."""
+    assert kernel.program is not None
+    code = kernel.program.instructions
+    (place,) = (n for n, ins in enumerate(code) if ins.defs == (1,) and 1 in ins.uses)
+    frame = [msgspec.structs.replace(o, value=-bytes_) if o.kind == "integer" else o for o in code[place].operands]
+    changed = msgspec.structs.replace(code[place], operands=tuple(frame))
+    out = msgspec.structs.replace(kernel.program, instructions=(*code[:place], changed, *code[place + 1 :]))
+    return Facts(msgspec.structs.replace(kernel, program=out))
+
+
+def test_the_driver_s_carve_out_is_no_limit_beside_another(facts: Known) -> None:
+    """It sets no more of an SM aside than the blocks take that registers allow: registers alone are to be saved."""
+    known = facts("mha_copy.registers")
+    assert known.counters.occupancy is not None and known.counters.occupancy.limiters == ("registers",)
+    asked = facts("occupancy_smem.slow").counters.occupancy
+    assert asked is not None and asked.limiters == ("shared memory",), "200 KB that the launch asks for are a limit"
+
+
+def test_more_warps_are_none_for_warps_that_wait_for_their_own_arrays(facts: Known) -> None:
+    assert waits_for_locals(facts("sort16.insertion")) and waits_for_locals(facts("local_array.slow"))
+    assert not waits_for_locals(facts("calibrate.block128"))
+
+
+def test_a_grid_of_one_block_for_each_place_has_to_grow(facts: Known) -> None:
+    kernel = facts("calibrate.block128").kernel
+    assert MORE_BLOCKS in found("LAT301", Facts(kernel)).fix
+    launch = msgspec.structs.replace(kernel.launch, grid=(4 * kernel.launch.grid[0], 1, 1), waves=4.0)
+    assert MORE_BLOCKS not in found("LAT301", Facts(msgspec.structs.replace(kernel, launch=launch))).fix
+
+
+def test_as_many_values_as_are_alive_need_as_many_registers(facts: Known) -> None:
+    known = facts("mha_copy.registers")
+    occ, code = known.counters.occupancy, known.code
+    assert occ is not None and code is not None
+    assert not held(known, occ, occ.theoretical), "what an SM holds now is within reach"
+    assert held(known, occ, occ.maximum) == (0.85 * code.liveness.peak()[0] > 65536 / 32 / occ.maximum)
+
+
+@pytest.mark.parametrize(("bytes_", "way"), [(32, SELECTED), (256, None)])
+def test_few_words_that_no_loop_indexes_are_selected(bytes_: int, way: str | None, facts: Known) -> None:
+    finding = found("MEM105", with_frame(facts("local_array.slow").kernel, bytes_))
+    assert (finding.fix == way) if way else (finding.fix not in (SELECTED, PACKED))
+
+
+def test_a_selection_takes_instructions_for_each_word(facts: Known) -> None:
+    """Eight words selected cost more than one: the promise is smaller."""
+    kernel = facts("local_array.slow").kernel
+    few, some = (found("MEM105", with_frame(kernel, n)).estimate for n in (4, 32))
+    assert few is not None and some is not None and few.speedup > some.speedup
+
+
+@pytest.mark.parametrize(("case", "own"), [("dwconv.one", 18), ("csr.thread", 0), ("uncoalesced.slow", 0)])
+def test_threads_with_many_loads_of_their_own_take_no_second_element(case: str, own: int, facts: Known) -> None:
+    known = facts(case)
+    assert known.code is not None and crowded(known, known.code) == own
+    if own:
+        assert CROWDED.format(own) in {r.why for r in found("LAT302", known).remedies}
+
+
+@pytest.mark.parametrize(
+    ("case", "way"), [("digits.thread_rows", TESTED), ("publish.fence_each", HELD), ("csr.thread", "")]
+)
+def test_unrolled_loops_are_told_what_keeps_their_loads_apart(case: str, way: str, facts: Known) -> None:
+    known = facts(case)
+    code = known.code
+    assert code is not None
+    loads = code.where(lambda ins, op: op.access == "load" and op.space == "global" and op.scoreboard == "long")
+    hot = [i for i in code.hottest(loads) if code.blamed[i] > 0]
+    assert written_out(known, code, hot)[0] == way
+
+
+def test_sharing_a_row_repeats_what_is_done_once_a_row(facts: Known) -> None:
+    known = facts("csr.thread")
+    code = known.code
+    assert code is not None
+    loop = next(n for n, lp in enumerate(code.cfg.loops) if lp.innermost and code.executed[lp.instructions[0]] > 0)
+    loads = [i for i in code.cfg.loop_body(loop) if code.classes[i].access == "load"]
+    four, all_ = (joined(known, code, loads, lanes).get("instructions", 1.0) for lanes in (4, 32))
+    assert joined(known, code, loads, 1) == {} and 1.0 <= four < all_
+
+
+@pytest.mark.parametrize(
+    ("case", "words"), [("rope_bf16.pairs", True), ("uncoalesced.slow", False), ("csr.thread", False)]
+)
+def test_words_of_neighbouring_structures_stay_with_their_lane(case: str, words: bool, facts: Known) -> None:
+    known = facts(case)
+    code = known.code
+    finding = found("MEM101", known)
+    assert code is not None and finding.locations
+    by_pc = {ins.pc: i for i, ins in enumerate(code.program.instructions)}
+    members = sorted({by_pc[at.pc] for at in finding.locations if at.pc is not None})
+    assert bool(split(known, code, members)) == words
+    assert ("whole structures with one access" in finding.fix) == words
+
+
+POLL = """
+LDC.64 R2, c[0x0][0x210]
+{load}
+ISETP.NE.AND P0, PT, R4, RZ, PT
+MEMBAR.SC.GPU
+@!P0 BRA 0x10
+EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("load", "spins"),
+    [
+        ("LDG.E R4, desc[UR4][R2.64]", True),  # volatile: the same place in each round
+        ("LDG.E.STRONG.GPU R4, desc[UR4][R2.64]", True),
+        ("LDG.E R4, desc[UR4][R4.64]", False),  # a list that is walked
+    ],
+)  # fmt: skip
+def test_a_loop_that_asks_for_one_place_waits_for_another_warp(load: str, spins: bool) -> None:
+    code = Listing(program(POLL.format(load=load)), "test")
+    assert (SPIN in loop_kinds(code.program, code.cfg, code.classes).values()) == spins
+
+
+def test_lanes_that_wait_for_their_warp_are_no_divergence(facts: Known) -> None:
+    """One lane spins on a barrier while 31 wait behind it: by design."""
+    known = facts("tile_sum.elected")
+    assert SPIN in known.patterns.loop_kinds.values()
+
+
+@pytest.mark.parametrize(("steps", "computes"), [(80, True), (10, False)])
+def test_a_hash_of_the_thread_s_number_is_no_address(steps: int, computes: bool) -> None:
+    """What decides whether a nonce is stored is what the kernel computes; a bound of a few steps is not."""
+    mixed = "\n".join(f"LOP3.LUT R{4 + n % 2}, R{5 - n % 2}, {hex(17 * n + 1)}, R0, 0x96, !PT" for n in range(steps))
+    text = (
+        f"S2R R0, SR_TID.X\nLDC.64 R2, c[0x0][0x210]\n{mixed}\nISETP.GT.U32.AND P0, PT, R4, 0x10, PT\n"
+        f"@P0 EXIT\nSTG.E desc[UR4][R2.64], R0\nEXIT\n"
+    )
+    code = Listing(program(text), "test")
+    mixing = {i for i in range(len(code)) if code[i].opcode == "LOP3"}
+    assert (len(mixing & purpose(code)) > steps // 2) == computes
