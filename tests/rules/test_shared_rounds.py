@@ -9,8 +9,8 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.patterns.loop_parallelism import Pieces, pieces
+from kscope.rules._shared.blocks.deeper_loads import ORDERED, UNROLL, unrolled
 from kscope.rules._shared.shared_rounds import dealing_out, rounds_in_words
-from kscope.rules.latency.exposed_memory_latency import ORDERED, UNROLL, _unrolled
 from tests.rules.test_arithmetic import walked
 
 
@@ -53,6 +53,16 @@ def test_rounds_that_may_need_what_others_have_stored(picked: str, to: str, exch
     """A public kernel that exchanges rows: its rounds were told to need nothing of each other."""
     facts = walked(SWAPS.format(picked=picked, to=to))
     assert facts.code is not None and facts.addresses.exchanges(0) == exchanges
-    assert _unrolled(facts, 0) == (ORDERED if exchanges else UNROLL)
+    assert unrolled(facts, 0) == (ORDERED if exchanges else UNROLL)
     divided = Pieces(((1.0, 64.0),), (), False, (0,))
     assert ("where no round reads" in dealing_out(facts, divided)) == exchanges
+
+
+def test_sums_that_are_stored_on_the_way_are_a_scan(facts: Callable[[str], Facts]) -> None:
+    """A public kernel of sum area tables: "which carry nothing but sums" was said, whose every step is stored."""
+    known = facts("small_grid.slow")
+    assert known.code is not None and known.estimate.latency_floor is not None
+    found = pieces(known.code, known.estimate.latency_floor.walk)
+    assert known.patterns.joined(found.loops[-1]) == {"sum"}
+    words = [rounds_in_words(known, msgspec.structs.replace(found, twice=twice), ()) for twice in (False, True)]
+    assert "nothing but sums" in words[0] and "store them on the way" in words[1]

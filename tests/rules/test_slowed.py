@@ -12,11 +12,13 @@ from kscope.features.patterns.slicing import purpose
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.loop_kinds import SPIN, loop_kinds
 from kscope.model.kernel import Kernel
+from kscope.rules._shared.blocks.deeper_loads import HELD, TESTED, written_out
 from kscope.rules._shared.blocks.joined_rows import joined
-from kscope.rules._shared.blocks.one_round_more import CROWDED, HELD, TESTED, crowded, written_out
+from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded
 from kscope.rules._shared.blocks.registers import held
 from kscope.rules._shared.local_memory import waits_for_locals
 from kscope.rules._shared.own_records import split
+from kscope.rules._shared.waits_in_row import FETCHES, LOADS, named
 from kscope.rules.latency.low_occupancy import MORE_BLOCKS
 from kscope.rules.memory.local_memory_indexing import PACKED, SELECTED
 from tests.features.listings import program
@@ -94,7 +96,7 @@ def test_unrolled_loops_are_told_what_keeps_their_loads_apart(case: str, way: st
     assert code is not None
     loads = code.where(lambda ins, op: op.access == "load" and op.space == "global" and op.scoreboard == "long")
     hot = [i for i in code.hottest(loads) if code.blamed[i] > 0]
-    assert written_out(known, code, hot)[0] == way
+    assert written_out(known, code, hot) == way
 
 
 def test_sharing_a_row_repeats_what_is_done_once_a_row(facts: Known) -> None:
@@ -161,3 +163,12 @@ def test_a_hash_of_the_thread_s_number_is_no_address(steps: int, computes: bool)
     code = Listing(program(text), "test")
     mixing = {i for i in range(len(code)) if code[i].opcode == "LOP3"}
     assert (len(mixing & purpose(code)) > steps // 2) == computes
+
+
+@pytest.mark.parametrize(("case", "what"), [("texels.fetched", FETCHES), ("texels.loaded", LOADS)])
+def test_textures_are_fetched_and_not_copied(case: str, what: str, facts: Known) -> None:
+    """cp.async and TMA copy memory; a filtered fetch is neither."""
+    code = facts(case).code
+    assert code is not None
+    slow = code.where(lambda ins, op: op.scoreboard == "long" and op.access == "load")
+    assert named(code, [i for i in code.hottest(slow)[:4] if code.blamed[i] > 0]) == what

@@ -68,11 +68,12 @@ class RooflinePoint(Struct, frozen=True):
         return min(1.0, max(shares, default=0.0))
 
 
-def roofline(kernel: Kernel) -> RooflinePoint | None:
-    """None where neither operations nor the bytes of device memory, or their share of its peak, were collected."""
+def roofline(kernel: Kernel, constants: float = 0.0) -> RooflinePoint | None:
+    """None where neither operations nor the bytes of device memory, or their share of its peak, were collected.
+    constants: share of the multiply-adds of halves that only move a constant (HFMA2 with two zeros), no work."""
     m = kernel.metrics
     clock = m.first("smsp__cycles_elapsed.avg.per_second", "sm__cycles_elapsed.avg.per_second")
-    ceilings = _scalar(m, clock) + _tensor(m, clock)
+    ceilings = _scalar(m, clock, constants) + _tensor(m, clock)
     if _uncounted(m):
         ceilings = []  # what was counted is the smaller part of the work
     bandwidth = peak_bandwidth(kernel)
@@ -111,14 +112,15 @@ def _bytes_per_s(kernel: Kernel, bandwidth: float | None) -> float | None:
     return share / 100 * bandwidth if share is not None and bandwidth else None
 
 
-def _scalar(m: Metrics, clock: float | None) -> list[Ceiling]:
+def _scalar(m: Metrics, clock: float | None, constants: float) -> list[Ceiling]:
     out = []
     for precision, (add, mul, fma, lanes) in SCALAR.items():
         rate = [_rate(m, op, n) for op, n in ((add, lanes), (mul, lanes), (fma, 2 * lanes))]
         doubled = m.get(DERIVED_PEAK.format(fma, 2 * lanes))
         peak = m.get(PEAK.format(fma)) or (doubled / (2 * lanes) if doubled else None)
         if clock and peak and rate[2] is not None:
-            work = (rate[0] or 0.0) + (rate[1] or 0.0) + 2 * rate[2]
+            fused = rate[2] * (1 - constants if precision == "fp16" else 1.0)
+            work = (rate[0] or 0.0) + (rate[1] or 0.0) + 2 * fused
             out.append(Ceiling(precision, work * lanes * clock, 2 * peak * lanes * clock))
     return out
 

@@ -16,6 +16,7 @@ from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
 from kscope.features.counters.traffic import SECTOR, Traffic, traffic
 from kscope.features.counters.units import Unit, busiest, by_rate, units
+from kscope.isa.purpose import constant_of
 
 if TYPE_CHECKING:
     from kscope.features.profile.code import Code
@@ -128,7 +129,16 @@ class CounterFacts:
     @cached_property
     def roofline(self) -> RooflinePoint | None:
         """Operations and bytes a second against the chip's."""
-        return roofline(self._kernel)
+        return roofline(self._kernel, self._constants())
+
+    def _constants(self) -> float:
+        """Share of the multiply-adds of halves that move a constant by way of a pipe that is free."""
+        code = self._code
+        if code is None:
+            return 0.0
+        halves = code.where(lambda ins, op: ins.opcode == "HFMA2")
+        every = sum(float(code.threads[i]) for i in halves)
+        return sum(float(code.threads[i]) for i in halves if constant_of(code[i]) is not None) / every if every else 0.0
 
     @cached_property
     def product_tile(self) -> Tile | None:

@@ -27,7 +27,10 @@ def fixes(asked: Asked) -> list[Fix]:
     return [
         Fix(
             kind="launch_bounds",
-            title=f"{step.blocks} blocks an SM: {step.registers} registers a thread instead of {launch.registers}",
+            title=(
+                f"launch bounds alone, for {step.blocks} blocks an SM: {step.registers} registers a thread instead of "
+                f"{launch.registers}"
+            ),
             parameters={"blocks": step.blocks, "registers": step.registers, "peak": most},
             proof=[
                 Proof(

@@ -21,6 +21,9 @@ _JOINED = {
     frozenset({"sum", "choice"}): "whose sums are added up behind, and the best result taken",
     frozenset({"count"}): "whose counts a scan adds up before what each found is stored in its place",
 }
+_SCANNED = (
+    "which carry sums and store them on the way", "each with the total of its rounds first, then the values (a scan)"
+)
 _RECURRENCE = ("which carry what a scan can join", "whose parts a scan joins behind")
 
 
@@ -65,4 +68,6 @@ def _carry(facts: Facts, divided: Pieces) -> tuple[str, str]:
         )
     if not joined:
         return _FREE, "each with rounds of its own"
+    if joined == {"sum"} and divided.twice:
+        return _SCANNED
     return _CARRIED.get(joined, _RECURRENCE[0]), _JOINED.get(joined, _RECURRENCE[1])

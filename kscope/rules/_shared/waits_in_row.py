@@ -123,3 +123,12 @@ def fetching(facts: Facts, code: Code) -> list[int]:
         lambda ins, op: op.scoreboard == "long" and op.access in ("load", "async_copy") and op.space != "local"
     )
     return [i for i in loads if code.cfg.loop_of[i] not in polled] if polled else loads
+
+
+LOADS, FETCHES = "global loads", "texture fetches"
+
+
+def named(code: Code, hot: list[int]) -> str:
+    """What most of these loads are, in words."""
+    textures = [i for i in hot if code.classes[i].pipe == "tex"]
+    return FETCHES if 2 * code.blamed_share(textures) > code.blamed_share(hot) else LOADS

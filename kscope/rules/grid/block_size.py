@@ -119,10 +119,7 @@ class BlockSize(CounterRule):
             return PASSED
         pays = best.estimate.speedup >= LEAST
         title, why = self._words(facts, threads, wasted, started=started)
-        several, size = sum(n > 1 for n in facts.kernel.launch.block) > 1, best.packing.threads
-        fix = f"{size} threads a block" + (f", 32 x {size // 32}" if several and size > 32 else "")
-        if wasted < WASTED:
-            fix += ", several items each or more warps an item"
+        size, fix = best.packing.threads, self._step(facts, best.packing.threads, wasted)
         against = self._against(facts, best.packing)
         return self.finding(
             title=title,
@@ -138,6 +135,11 @@ class BlockSize(CounterRule):
             remedies=[] if pays else [Remedy(step=fix, applies=False, why=against)],
             confidence=0.7 if threads > 1 else 0.4,
         )
+
+    def _step(self, facts: Facts, size: int, wasted: float) -> str:
+        several = sum(n > 1 for n in facts.kernel.launch.block) > 1
+        fix = f"{size} threads a block" + (f", 32 x {size // 32}" if several and size > 32 else "")
+        return f"{fix}, several items a block or more warps an item" if wasted < WASTED else fix
 
     def _empty(self, facts: Facts) -> Outcome | None:
         """Warps or threads without data, where fewer of them pay."""

@@ -62,8 +62,7 @@ several elements a thread bring theirs, if there are waves enough, and not 28 lo
 three or more waits stand in a row outside loops, for loads whose addresses need nothing of one another (a store or a
 branch keeps the compiler from moving them up), as many are issued together as registers allow; whether a store feeds a
 later load, the reader knows. What all lanes load from one address can lie in shared or constant memory as well. Loads
-take registers: a grid of up to four rounds of the device may take one more for them (0.69x, 0.86x): the limit is said.
-When the grid or occupancy is too small (GRD401, LAT301), fix that first.
+take registers: a grid of up to four rounds may take one more for them (0.69x): the limit is said. GRD401, LAT301 first.
 
 ## Source
 
@@ -75,18 +74,17 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Demand, Facts
 from kscope.model.contract.analysis import Finding, Remedy
-from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded, hidden, in_rounds, written_out
+from kscope.rules._shared.blocks.deeper_loads import DEEPER, GUARDS, TESTED, UNROLL, deeper
+from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded, hidden, in_rounds
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.waits_in_row import EARLIER, earlier, fetching, in_a_row, waits_in_row
+from kscope.rules._shared.waits_in_row import EARLIER, earlier, fetching, in_a_row, named, waits_in_row
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
 UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
-UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
-ORDERED = f"{UNROLL}, if no round reads what another one stores"
 IN_FLIGHT = "less than a wave: all chains are in flight already"
 HOPS = "fewer hops: a hop's data in one place, nodes that hold their next ones, several probes a round of a search"
 SIDE = "follow several chains at once a thread"
@@ -119,25 +117,24 @@ class ExposedMemoryLatency(ProfiledRule):
         full = facts.counters.memory_load
         if share < 0.25 or self._in_line(facts):
             return PASSED
-        hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))
-        hot = [i for i in hot[:4] if code.blamed[i] > 0]
+        hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))[:4]
+        hot = [i for i in hot if code.blamed[i] > 0]
         running = max(0.02, stalls.of("selected", "not_selected"))
         way, ahead, others = self._way(facts, code, hot)
         row = waits_in_row(facts, code, loads)
         together = row.count >= ROW and row.sooner >= HALF and way in (FATTER, EARLIER)
         if together:
             way, ahead = earlier(row), max(row.sooner, SOONER)
-        kind = "longer" if way == FATTER else "deeper" if way in (UNROLL, ORDERED) else ""
-        written, guards = written_out(facts, code, hot) if way == UNROLL else ("", 1.0)
-        way = written or way
+        kind = "longer" if way == FATTER else "deeper" if way in DEEPER else ""
         way, ahead, factor = in_rounds(facts, code, hot, kind, (way, ahead), share)
-        more: dict[Demand, float] = {"blocks": 1 / ahead} if kind == "longer" else {"instructions": guards}
+        more: dict[Demand, float] = {"blocks": 1 / ahead} if kind == "longer" else {}
+        more |= {"instructions": GUARDS} if way.startswith(TESTED) else {}
         spare = f"memory runs at {percent(full)} of what it attains" if full is not None else UNSEEN
         known = [derived("load of the fullest memory unit", full, "", "of what kernels attain")] if full else []
         return self.finding(
             title=None if full is not None else BLIND,
             why=(
-                f"{percent(share)} of all samples wait for global loads, while {spare} and warps run "
+                f"{percent(share)} of all samples wait for {named(code, hot)}, while {spare} and warps run "
                 f"{percent(running)} of the time. The first use of the hottest load follows "
                 f"{counted(_distance(code, hot[:1]), 'instruction')} behind it."
                 + (in_a_row(row) if together else "")
@@ -189,7 +186,7 @@ class ExposedMemoryLatency(ProfiledRule):
             return CHAINS, CHASED, none
         if rounds >= ROUNDS or not hot:
             more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
-            return _unrolled(facts, loop), more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
+            return deeper(facts, code, hot), more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
         why = f"the loads run {counted(rounds, 'round')} a thread" if loop is not None else "the loads are in no loop"
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if words := crowded(facts, code):
@@ -215,10 +212,6 @@ class ExposedMemoryLatency(ProfiledRule):
             estimate=facts.estimate.overlap(hidden(share, AHEAD)),
             confidence=FAINT,
         )
-
-
-def _unrolled(facts: Facts, loop: int | None) -> str:
-    return ORDERED if loop is not None and facts.addresses.exchanges(loop) else UNROLL
 
 
 def _distance(code: Code, loads: list[int]) -> int:

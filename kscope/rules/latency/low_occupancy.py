@@ -97,17 +97,14 @@ class LowOccupancy(CounterRule):
             return PASSED
         unused = "shared memory" in occ.limiters and self._shared_untouched(facts)
         carved = self._with_carveout(facts, occ)
-        target = self._target(facts, occ, unused=unused, carved=carved)
-        whole = launch.waves == 1  # as many blocks as fit: the launch counted them, and can count anew
-        target = target if whole else min(target, -(-launch.blocks // launch.sms) * launch.warps_per_block)
+        target, grows = self._within(facts, self._target(facts, occ, unused=unused, carved=carved))
         factor = target / max(1, occ.theoretical)
         waiting = facts.specialized.exposed("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar")
         ready = stalls.of("not_selected")
-        queued = ready > READY  # for the issue slot: there are enough of them
-        if factor <= 1 or waiting < 0.3 or queued or waits_for_locals(facts):
+        if ready > READY or waits_for_locals(facts):  # for the issue slot, that is: there are enough of them
             return PASSED
-        estimate = facts.estimate.overlap(factor)
-        if estimate.speedup < 1.05:
+        estimate = facts.estimate.overlap(max(1.0, factor))
+        if factor <= 1 or waiting < 0.3 or estimate.speedup < 1.05:
             return PASSED
         names = " and ".join(occ.limiters)
         verb = ("limits", "allows") if names == "shared memory" else ("limit", "allow")
@@ -121,7 +118,7 @@ class LowOccupancy(CounterRule):
                 f"{counted(launch.warps_per_block, 'warp')} an SM.{reserve} {percent(waiting)} of warp time is "
                 f"waiting, and {units}. {target} warps would fit without that limit."
             ),
-            fix=f"{self._step(names, carved)} so that {target} warps fit{MORE_BLOCKS if whole else ''}",
+            fix=f"{self._step(names, carved)} so that {target} warps fit{grows}",
             evidence=[
                 derived("theoretical warps an SM", occ.theoretical, "warp", f"of {occ.maximum}, limited by {names}"),
                 measured(facts, "sm__warps_active.avg.pct_of_peak_sustained_active", "achieved"),
@@ -134,9 +131,16 @@ class LowOccupancy(CounterRule):
                 Remedy(step=INSTEAD, applies=True, why="the same waits hidden by few warps; it takes registers"),
             ],
             pulls=[f"-{name}" for name in occ.limiters if name in ("registers", "shared memory")],
-            confidence=HELD_SURE if held(facts, occ, target) else 0.9 if unused or self._very_few(facts, occ) else 0.65,
+            confidence=HELD_SURE if held(facts, occ, target) else self._sure(facts, occ, unused=unused),
             regime="memory" if stalls.of("long_scoreboard") > waiting / 2 else "compute",
         )
+
+    def _within(self, facts: Facts, target: int) -> tuple[int, str]:
+        """Warps that the grid has for an SM; a launch that counted the places for its blocks can count anew."""
+        launch = facts.counters.launch
+        if launch.waves == 1:
+            return target, MORE_BLOCKS
+        return min(target, -(-launch.blocks // launch.sms) * launch.warps_per_block), ""
 
     def _smaller_blocks(self, facts: Facts, occ: Occupancy) -> list[Remedy]:
         """Registers that no whole block fits into any more, taken by smaller ones: no register need be saved. Only
@@ -179,6 +183,9 @@ class LowOccupancy(CounterRule):
     def _hottest(self, facts: Facts) -> list[Location]:
         code = facts.code
         return code.locations(code.hottest(range(len(code)))[:2]) if code is not None else []
+
+    def _sure(self, facts: Facts, occ: Occupancy, *, unused: bool) -> float:
+        return 0.9 if unused or self._very_few(facts, occ) else 0.65
 
     def _very_few(self, facts: Facts, occ: Occupancy) -> bool:
         """So few warps that they can hide little. But products on tensor cores hold their tiles in registers and shared

@@ -92,13 +92,7 @@ class WarpDivergence(ProfiledRule):
         if not every or not any(threads):
             return PASSED
         full = min(32.0, facts.kernel.launch.threads / facts.counters.launch.warps_per_block)
-        narrow = [i for i, n in enumerate(executed) if n > 0 and threads[i] / n < FEW * full / 32]
-        sp = facts.specialized.pipeline
-        if sp is not None:  # one elected lane that copies, signals or stores for its warp is the design
-            elected = frozenset().union(*(r.members for r in sp.roles.producers), *(w.members for w in sp.waits.sites))
-            narrow = [i for i in narrow if i not in elected]
-        spinning = {n for n, kind in facts.patterns.loop_kinds.items() if kind == SPIN}  # one lane waits for its warp
-        narrow = [i for i in narrow if code.cfg.loop_of[i] not in spinning]
+        narrow = self._narrow(facts, code, full)
         issue = code.issue_share(narrow)
         samples = (total(code.samples, narrow) - self._memory(facts, code, narrow)) / max(1.0, total(code.samples))
         if issue < 0.1 or samples < 0.1:
@@ -139,6 +133,17 @@ class WarpDivergence(ProfiledRule):
             confidence=NAMED,
             first=first,
         )
+
+    def _narrow(self, facts: Facts, code: Code, full: float) -> list[int]:
+        """What runs with few lanes, but for one elected lane that copies, signals or stores for its warp by design, or
+        waits for another."""
+        narrow = [i for i, n in enumerate(code.executed) if n > 0 and code.threads[i] / n < FEW * full / 32]
+        sp, kinds = facts.specialized.pipeline, facts.patterns.loop_kinds
+        spinning = {n for n, kind in kinds.items() if kind == SPIN}
+        elected = frozenset[int]()
+        if sp is not None:
+            elected = elected.union(*(r.members for r in sp.roles.producers), *(w.members for w in sp.waits.sites))
+        return [i for i in narrow if i not in elected and code.cfg.loop_of[i] not in spinning]
 
     def _mended(self, facts: Facts, code: Code, narrow: list[int], full: float) -> tuple[str, str, tuple[str, ...]]:
         """(what the lanes part for, where it is known; the fix; findings whose fix comes before)."""

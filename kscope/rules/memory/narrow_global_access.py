@@ -155,12 +155,13 @@ class NarrowGlobalAccess(ProfiledRule):
         if fatter := coarse is not None and coarse.speedup > estimate.speedup:
             estimate = coarse
         width = code.classes[first := code.hottest(members)[0]].bytes
+        most = max(code.classes[i].bytes for i in members)
         wide = widest(groups * merged if narrow else groups, records)  # of what most are
         alike = for_all_lanes(facts, code, members)
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
-                f"{before:,.0f} global accesses of up to {counted(width, 'byte')} a lane could be {kept:,.0f} of {wide}"
+                f"{before:,.0f} global accesses of up to {counted(most, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent(groups)}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
             fix=AT_ONCE.format(wide) if alike else fix(facts, code, members, groups, peeled=peeled, records=whole),

@@ -100,3 +100,20 @@ def test_only_traffic() -> None:
         None,
         0,
     )
+
+
+@pytest.mark.parametrize("case", ["digits.thread_rows", "csr.thread"])
+def test_constants_that_the_fp16_pipe_moves_are_no_work(case: str, facts: Callable[[str], Facts]) -> None:
+    """HFMA2 with two zeros is how the compiler writes a constant: a kernel of integers or floats has no FP16 roof."""
+    known = facts(case)
+    counted, point = roofline(known.kernel), known.counters.roofline
+    assert counted is not None and point is not None
+    assert "fp16" in {c.precision for c in counted.ceilings}, "the counter has them"
+    assert "fp16" not in {c.precision for c in point.ceilings} and point.counted
+
+
+def test_work_of_halves_stays_work(facts: Callable[[str], Facts]) -> None:
+    known = facts("hgemm.packed")
+    counted, point = roofline(known.kernel), known.counters.roofline
+    assert counted is not None and point is not None and counted.main is not None and point.main is not None
+    assert point.main.precision == "fp16" and point.main.flops > 0.99 * counted.main.flops

@@ -3,7 +3,6 @@ a thread fill whole ones (LAT302)."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import NamedTuple
 
@@ -14,10 +13,6 @@ SOME = 0.5  # waves, below which a chip holds the grid with half of its warps as
 STEP = 8  # registers a thread, in which an SM gives them out
 MOST = 255
 WORD = 4
-WRITTEN = "the loop is unrolled already, but each load is used before the next"
-TESTED = f"{WRITTEN}: all loads of a pass first (their tests too), prefetch a pass ahead, cp.async or TMA"
-HELD = f"{WRITTEN}, for it may alias the stores between: __restrict__, or all loads of a pass before its stores"
-GUARDS = 1.15  # times the instructions with tests and addresses kept for a batch (measured: one public kernel, 0.90x)
 HELD_LONG = 1.75  # registers a word that is loaded early, with its address (two public kernels: 1.7 and 2.6)
 ENOUGH = 16  # loads of one thread that need nothing of each other, from which more elements are not the way (judged)
 CROWDED = "a thread's own loads fill {} registers: those of two elements would take half of the warps and more"
@@ -130,23 +125,3 @@ def crowded(facts: Facts, code: Code) -> int:
     more = int(HELD_LONG * words)
     then = facts.profile.occupancy_with(min(MOST, mine.registers + more), mine.threads, shared)
     return words if now is not None and then is not None and 2 * then.warps < now.warps else 0
-
-
-def written_out(facts: Facts, code: Code, hot: list[int]) -> tuple[str, float]:
-    """(What is to be done, times the instructions) where the compiler has made several rounds of the loads' loop one,
-    each with a load of the same array, and uses each before it loads the next: a test of each round's own lies between
-    them, or a store, past which it may move no load. Nothing elsewhere: other loads of a line are the line's own."""
-    none, loop = ("", 1.0), code.cfg.loop_of[hot[0]] if hot else None
-    if loop is None:
-        return none
-    body = code.cfg.loop_body(loop)
-    same = sorted(i for i in body if code.classes[i].access == "load" and code[i].line == code[hot[0]].line)
-    if len(same) < 2 or {facts.addresses.pointer(i) for i in same} != {facts.addresses.pointer(hot[0])}:
-        return none
-    pairs = list(itertools.pairwise(same))
-    if not all(any(a < c < b for c in code.defuse.consumers(a)) for a, b in pairs):
-        return none
-    if len({code.cfg.block_of[i] for i in same}) == len(same):
-        return TESTED, GUARDS
-    stores = [i for i in body if code.classes[i].access == "store" and code.classes[i].space in ("global", "generic")]
-    return (HELD, 1.0) if all(any(a < s < b for s in stores) for a, b in pairs) else none

@@ -1,0 +1,49 @@
+"""More loads of later rounds in flight, in the words of what a loop has already (LAT302)."""
+
+from __future__ import annotations
+
+import itertools
+
+from kscope.features.facts import Code, Facts
+from kscope.rules._shared.waits_in_row import FETCHES, named
+
+UNROLL = "several loads before the first use (unroll), prefetch an iteration ahead, cp.async or TMA"
+SIMPLY = "several fetches before the first use (unroll), or prefetch an iteration ahead"
+ORDERED = f"{UNROLL}, if no round reads what another one stores"
+WRITTEN = "the loop is unrolled already, but each load is used before the next"
+TESTED = f"{WRITTEN}: all loads of a pass first (their tests too), prefetch a pass ahead, cp.async or TMA"
+HELD = f"{WRITTEN}, for it may alias the stores between: __restrict__, or all loads of a pass before its stores"
+GUARDS = 1.15  # times the instructions with tests and addresses kept for a batch (measured: one public kernel, 0.90x)
+DEEPER = (UNROLL, ORDERED, SIMPLY, TESTED, HELD)
+
+
+def deeper(facts: Facts, code: Code, hot: list[int]) -> str:
+    """What brings more of these loads' rounds into flight."""
+    way = unrolled(facts, code.cfg.loop_of[hot[0]] if hot else None)
+    if way != UNROLL:
+        return way
+    return written_out(facts, code, hot) or (SIMPLY if named(code, hot) == FETCHES else way)
+
+
+def unrolled(facts: Facts, loop: int | None) -> str:
+    return ORDERED if loop is not None and facts.addresses.exchanges(loop) else UNROLL
+
+
+def written_out(facts: Facts, code: Code, hot: list[int]) -> str:
+    """What is to be done where the compiler has made several rounds of the loads' loop one,
+    each with a load of the same array, and uses each before it loads the next: a test of each round's own lies between
+    them, or a store, past which it may move no load. Nothing elsewhere: other loads of a line are the line's own."""
+    loop = code.cfg.loop_of[hot[0]] if hot else None
+    if loop is None:
+        return ""
+    body = code.cfg.loop_body(loop)
+    same = sorted(i for i in body if code.classes[i].access == "load" and code[i].line == code[hot[0]].line)
+    if len(same) < 2 or {facts.addresses.pointer(i) for i in same} != {facts.addresses.pointer(hot[0])}:
+        return ""
+    pairs = list(itertools.pairwise(same))
+    if not all(any(a < c < b for c in code.defuse.consumers(a)) for a, b in pairs):
+        return ""
+    if len({code.cfg.block_of[i] for i in same}) == len(same):
+        return TESTED
+    stores = [i for i in body if code.classes[i].access == "store" and code.classes[i].space in ("global", "generic")]
+    return HELD if all(any(a < s < b for s in stores) for a, b in pairs) else ""
