@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -19,9 +20,11 @@ from kscope.rules._shared.blocks.registers import held
 from kscope.rules._shared.local_memory import waits_for_locals
 from kscope.rules._shared.own_records import split
 from kscope.rules._shared.waits_in_row import FETCHES, LOADS, named
+from kscope.rules._shared.wide_accesses import mixes
 from kscope.rules.latency.low_occupancy import MORE_BLOCKS
 from kscope.rules.memory.local_memory_indexing import PACKED, SELECTED
 from tests.features.listings import program
+from tests.rules.test_arithmetic import walked
 from tests.support.said import found
 
 Known = Callable[[str], Facts]
@@ -172,3 +175,34 @@ def test_textures_are_fetched_and_not_copied(case: str, what: str, facts: Known)
     assert code is not None
     slow = code.where(lambda ins, op: op.scoreboard == "long" and op.access == "load")
     assert named(code, [i for i in code.hottest(slow)[:4] if code.blamed[i] > 0]) == what
+
+
+TURNED = """
+S2R R0, SR_TID.X
+LDC.64 R2, c[0x0][0x210]
+LDC.64 R6, c[0x0][0x218]
+IMAD.WIDE R2, R0, 0xc, R2
+IMAD.WIDE R6, R0, 0xc, R6
+LDG.E R8, desc[UR4][R2.64]
+LDG.E R9, desc[UR4][R2.64+0x4]
+LDG.E R10, desc[UR4][R2.64+0x8]
+{x}
+FMUL R13, R9, R9
+FMUL R14, R10, R10
+STG.E desc[UR4][R6.64], R12
+STG.E desc[UR4][R6.64+0x4], R13
+STG.E desc[UR4][R6.64+0x8], R14
+EXIT
+"""
+
+
+@pytest.mark.parametrize(("x", "turned"), [("FFMA R12, R8, R9, R10", True), ("FMUL R12, R8, R8", False)])
+def test_pieces_that_need_each_other_are_no_flat_array(x: str, turned: bool) -> None:
+    """A vector that is turned takes all its pieces; one that is scaled takes each as it comes."""
+    known = walked(TURNED.format(x=x))
+    assert known.code is not None
+    threes = known.lanes.threes
+    assert len(threes) == 2
+    loads = Counter(known.code.classes[g.members[0]].access for g in threes)
+    assert loads == {"load": 1, "store": 1}
+    assert mixes(known.code, threes, threes) == turned

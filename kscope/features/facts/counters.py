@@ -16,12 +16,14 @@ from kscope.features.counters.roofline import RooflinePoint, roofline
 from kscope.features.counters.stalls import StallMix, stall_mix
 from kscope.features.counters.traffic import SECTOR, Traffic, traffic
 from kscope.features.counters.units import Unit, busiest, by_rate, units
+from kscope.isa.families import family
 from kscope.isa.purpose import constant_of
 
 if TYPE_CHECKING:
     from kscope.features.profile.code import Code
     from kscope.model.kernel import Kernel
 
+_FMA = family("fma")
 PASSED_ON = 1.25  # bytes that L2 serves over bytes of device memory, up to which it hardly serves any again
 
 
@@ -136,7 +138,7 @@ class CounterFacts:
         code = self._code
         if code is None:
             return 0.0
-        halves = code.where(lambda ins, op: ins.opcode == "HFMA2")
+        halves = code.where(lambda ins, op: ins.opcode in _FMA and op.pipe in ("fp16", "tensor"))
         every = sum(float(code.threads[i]) for i in halves)
         return sum(float(code.threads[i]) for i in halves if constant_of(code[i]) is not None) / every if every else 0.0
 

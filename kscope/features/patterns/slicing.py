@@ -159,18 +159,18 @@ def purpose(code: Listing) -> set[int]:
             found.add(i)
             work += [p for producers in code.defuse.sources(i).values() for p in producers]
     for test in code.where(lambda ins, op: "predicate" in op.kind):
-        if test not in found and len(steps := _steps(code, test)) > BOUND:
+        if test not in found and len(steps := _steps(code, test, found)) > BOUND:
             found |= steps
     return found
 
 
-def _steps(code: Listing, test: int) -> set[int]:
-    """The arithmetic that a test takes, from what is loaded or given on."""
+def _steps(code: Listing, test: int, known: set[int]) -> set[int]:
+    """The arithmetic that a test takes, from what is loaded, given or known on."""
     seen, work = {test}, [test]
     while work:
         before = {p for ps in code.defuse.sources(work.pop()).values() for p in ps if code.classes[p].access is None}
-        work += before - seen
-        seen |= before
+        work += before - seen - known
+        seen |= before - known
     return {i for i in seen if code.executed[i]}
 
 

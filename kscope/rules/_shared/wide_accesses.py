@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import SECTOR, Code, CodeFacts, Facts, Listing, total
-from kscope.model.operand import PREDICATE_BASE
+from kscope.model.operand import PREDICATE_BASE, memory_operand
 from kscope.model.units import counted
 from kscope.rules._shared.askew_rows import askew
 from kscope.rules._shared.coarser_threads import makes_one
@@ -14,7 +14,7 @@ from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.own_records import copied, own_records
 
 if TYPE_CHECKING:
-    from kscope.features.facts import Merge
+    from kscope.features.facts import Demand, Merge
 
 LANES = 32
 FATTER = "fewer, fatter threads"
@@ -29,6 +29,8 @@ FLAT = (
 )
 PAD = "give the structure of three a fourth piece (uchar4, float4): one load for all; or "
 """FLAT: four structures of three a thread took 1.5 times as long as one, flat arrays 0.9 (a public kernel)."""
+FOURTH = "give each structure of three a fourth piece (float4): one access for all; what is stored mixes the pieces"
+STEPS = 400  # instructions behind a value that are looked at
 REACHED = "lts__t_sectors_srcunit_tex_op_write.sum"
 
 
@@ -118,7 +120,7 @@ def fix(
     threes = sorted({i for g in padded(facts, set()) for i in g.members}.intersection(members))
     most = 2 * total(code.executed, threes) > total(code.executed, members)
     if most and any(code.classes[i].access == "store" for i in threes):
-        return FLAT
+        return FOURTH if mixes(code, padded(facts, set()), groups) else FLAT
     return f"{elements or PAD if elements or first in threes else ''}{FIX}; {FATTER}"
 
 
@@ -153,3 +155,43 @@ def apart_stores(facts: Facts, code: Code, groups: Sequence[Merge]) -> float:
     stores = code.where(lambda ins, op: op.access == "store" and op.space in ("global", "generic"))
     least = sum((code.threads[i] or LANES * code.executed[i]) * code.classes[i].bytes for i in stores) / SECTOR
     return min(1.0, spare, max(0.0, reached - least) / served)
+
+
+def mixes(code: Listing, threes: Sequence[Merge], groups: Sequence[Merge]) -> bool:
+    """Whether a piece of a structure of three that is stored hangs on several pieces of one that is loaded (a turn of a
+    vector): lanes that take the words as they come would need each other's."""
+    loads = [g for g in threes if code.classes[g.members[0]].access == "load"]
+    stores = {i for g in groups for i in g.members if code.classes[i].access == "store"}
+    behind = (_behind(code, i) for i in stores)
+    return any(len(seen.intersection(g.members)) > 1 for seen in behind for g in loads)
+
+
+def _behind(code: Listing, store: int) -> set[int]:
+    """What leads to the value that is stored, up to the loads."""
+    at = memory_operand(code[store].operands)
+    address = {r for b in at.bases for r in (b.register, b.register + 1)} if at is not None else set[int]()
+    other = {*address, code[store].guard}
+    work = [p for r, ps in code.defuse.sources(store).items() if r not in other for p in ps]
+    seen = set[int]()
+    while work and len(seen) < STEPS:
+        i = work.pop()
+        if i not in seen and code.classes[i].access is None:
+            work += [p for ps in code.defuse.sources(i).values() for p in ps]
+        seen.add(i)
+    return seen
+
+
+def padding(facts: Facts, code: Code, groups: Sequence[Merge]) -> dict[Demand, float]:
+    """Where a fourth piece for structures of three is what is left: times the bytes that it makes of all that global
+    accesses move. A public kernel at a full L2: 0.92x."""
+    pieces_of_three = padded(facts, set())
+    if not mixes(code, pieces_of_three, groups):
+        return {}
+
+    def moved(members: Iterable[int]) -> float:
+        return sum(float(code.threads[i]) * code.classes[i].bytes for i in members)
+
+    every = moved(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    threes = {i for g in pieces_of_three for i in g.members}.intersection(i for g in groups for i in g.members)
+    more = 1 + moved(threes) / 3 / max(1.0, every)
+    return {"dram_bytes": more, "l2_sectors": more}

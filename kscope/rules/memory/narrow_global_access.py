@@ -91,6 +91,7 @@ from kscope.rules._shared.wide_accesses import (
     apart_stores,
     candidates,
     fix,
+    padding,
     streams,
     wavefronts_left,
 )  # fmt: skip
@@ -149,6 +150,7 @@ class NarrowGlobalAccess(ProfiledRule):
         scale = self._demands(facts, code, groups, members, ratio)
         if records:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
+        scale |= padding(facts, code, groups)
         estimate = self._relieved(facts, code, groups, members, left, scale, ratio, whole=whole)
         if self._covered(facts, code, members, fatter=left.fewer and not merged, gain=estimate.speedup):
             return PASSED

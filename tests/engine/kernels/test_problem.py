@@ -74,7 +74,7 @@ def test_cuda_cores_where_tensor_cores_could() -> None:
 def test_another_problem_has_no_headroom() -> None:
     seen = fit("gemm_f32.vector", "gemm 8192 8192 8192 fp32")
     assert seen.headroom is None
-    assert "executes 0.13 of the FLOP: only a part of this problem, or another algorithm" in seen.says
+    assert "executes 0.12 of the FLOP: only a part of this problem, or another algorithm" in seen.says
     assert any("times the FLOP needed" in t for t in fit("gemm_f32.vector", "gemm 2048 2048 2048 fp32").says)
 
 
