@@ -12,6 +12,7 @@ from kscope.features.facts import Facts
 from kscope.features.patterns.slicing import purpose
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.loop_kinds import SPIN, loop_kinds
+from kscope.fixes.work.launch import ENOUGH
 from kscope.model.kernel import Kernel
 from kscope.rules._shared.blocks.deeper_loads import HELD, TESTED, written_out
 from kscope.rules._shared.blocks.joined_rows import joined
@@ -19,9 +20,11 @@ from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded
 from kscope.rules._shared.blocks.registers import held
 from kscope.rules._shared.local_memory import waits_for_locals
 from kscope.rules._shared.own_records import split
-from kscope.rules._shared.waits_in_row import FETCHES, LOADS, named
+from kscope.rules._shared.waits_in_row import FETCHES, LOADS, fetching, named
 from kscope.rules._shared.wide_accesses import mixes
+from kscope.rules.grid.block_size import COMMON
 from kscope.rules.latency.low_occupancy import MORE_BLOCKS
+from kscope.rules.latency.warp_divergence import WarpDivergence
 from kscope.rules.memory.local_memory_indexing import PACKED, SELECTED
 from tests.features.listings import program
 from tests.rules.test_arithmetic import walked
@@ -149,10 +152,33 @@ def test_a_loop_that_asks_for_one_place_waits_for_another_warp(load: str, spins:
     assert (SPIN in loop_kinds(code.program, code.cfg, code.classes).values()) == spins
 
 
-def test_lanes_that_wait_for_their_warp_are_no_divergence(facts: Known) -> None:
-    """One lane spins on a barrier while 31 wait behind it: by design."""
-    known = facts("tile_sum.elected")
-    assert SPIN in known.patterns.loop_kinds.values()
+SPINS = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0xe0 LDG.E R4, desc[UR4][{place}.64]
+0xf0 ISETP.NE.AND P0, PT, {tested}, RZ, PT
+0x100 @!P0 BRA 0xe0
+0x110 EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("place", "tested", "waits"), [("R2", "R4", True), ("R4", "R4", False), ("R2", "R0", False)],
+    ids=["a flag", "a list", "a loop that something else ends"],
+)  # fmt: skip
+def test_a_lane_that_waits_for_its_warp_is_no_divergence(place: str, tested: str, waits: bool) -> None:
+    """One lane spins while 31 wait behind it, by design: neither are its rounds narrow, nor is the flag data."""
+    known = walked(SPINS.format(place=place, tested=tested), lanes=1.0)
+    code = known.code
+    assert code is not None
+    (load,) = code.where(lambda ins, op: op.access == "load" and op.space == "global")
+    assert (load not in WarpDivergence()._narrow(known, code, 32.0)) == waits
+    assert (load not in fetching(known, code)) == waits
+
+
+def test_the_rule_names_the_block_by_the_word_that_its_change_reads(facts: Known) -> None:
+    (named_,) = (e.value for e in found("GRD404", facts("julia.block6x6")).evidence if e.metric == ENOUGH)
+    assert named_ == 128 == COMMON
 
 
 @pytest.mark.parametrize(("steps", "computes"), [(80, True), (10, False)])

@@ -70,8 +70,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHAIN", "CONVERSIONS", "DOUBLE", "ELAPSED", "FMA_OPCODES", "FUNCTIONS", "IDEAL_SECTORS", "IDEAL_WAVEFRONTS",
-    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL",
-    "SPIN", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
+    "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SPIN", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
     "Code", "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing",
     "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "WarpRows", "Window",
     "between", "no_higher", "partly", "total", "up_to",

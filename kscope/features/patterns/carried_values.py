@@ -24,6 +24,7 @@ from kscope.isa.families import family
 from kscope.model.operand import memory_operand
 
 LIMIT = 400  # instructions behind a test, from which what it depends on is called unknown
+FINDS = 0.5  # judged: of the rounds, up to which what counts is what is found there, and no counter of the rounds
 SELDOM = 0.5  # judged: of the times that a loop is left, by its data: more, and most of what is dealt out is in vain
 _OWN = frozenset({"x", "y", "z", "tid", "load"})  # what the address of a counter that all share does not depend on
 _QUEUE = family("global_count")
@@ -83,7 +84,7 @@ def carried(code: Listing, number: int) -> Carried:
 def _finds(code: Listing, number: int, ring: set[int], inside: set[int]) -> bool:
     """A count of what few rounds find, by executions, that says where the next find is stored."""
     rounds = code.executed[code.cfg.blocks[code.cfg.loops[number].header].start]
-    if not code.counted or max(code.executed[i] for i in ring) > SELDOM * rounds:
+    if not code.counted or max(code.executed[i] for i in ring) > FINDS * rounds:
         return False
     places = ((i, memory_operand(code[i].operands)) for i in inside if code.classes[i].access == "store")
     made = {p for i, at in places if at is not None for b in at.bases for p in code.defuse.producers(i, b.register)}

@@ -36,6 +36,17 @@ def _is_serial(ins: Instruction) -> bool:
     return ins.opcode == "BRA" and ins.mods[:2] == ("U", "ANY")
 
 
+def _decides(code: Sequence[Instruction], classes: Sequence[OpClass], inside: Sequence[int], load: int) -> bool:
+    """What is loaded reaches the guard of a branch of the loop."""
+    reached = set(code[load].defs)
+    for i in sorted(inside):
+        if i > load and not reached.isdisjoint(code[i].uses):
+            if "branch" in classes[i].kind:
+                return True
+            reached.update(code[i].defs)
+    return any("branch" in classes[i].kind and code[i].guard in reached for i in inside)
+
+
 def _same_place(ins: Instruction, made: Collection[int]) -> bool:
     address = memory_operand(ins.operands)
     return address is not None and bool(address.bases) and not any(
@@ -44,12 +55,13 @@ def _same_place(ins: Instruction, made: Collection[int]) -> bool:
 
 
 def _spins(code: Sequence[Instruction], classes: Sequence[OpClass], inside: Sequence[int]) -> bool:
-    """A load that asks for the same place in each round (a volatile one) waits as well."""
+    """A load that asks for the same place in each round (a volatile one), and ends the loop, waits as well."""
     polls, made = False, {r for i in inside for r in code[i].defs}
     for i in inside:
         ins, op = code[i], classes[i]
         phase = ins.opcode == "SYNCS" and "PHASECHK" in ins.mods
         again = op.access == "load" and op.space in ("global", "shared", "generic") and _same_place(ins, made)
+        again = again and _decides(code, classes, inside, i)
         if phase or op.access == "atomic" or (op.access == "load" and ("STRONG" in ins.mods or again)):
             polls = True
         elif op.access is not None or "tensor" in op.kind or "mbarrier" in op.kind or "fp32" in op.kind:

@@ -58,12 +58,12 @@ FIX = {
         "them, one access of 8 or 16 bytes (float2, float4), aligned to as many"
     ),
     SPLIT: (
-        "struct of arrays; where the layout stays, whole structures with one access (float2, float4), stores too: "
-        "neighbouring lanes are on neighbouring structures already"
+        "struct of arrays; where the layout stays, whole structures with one access (float2, float4), stores too if "
+        "nobody else writes their other words: neighbouring lanes are on neighbouring structures already"
     ),
     ADDED: (
-        "add up first what goes to one place (registers, the warp, shared memory); or struct of arrays: neighbouring "
-        "lanes are on neighbouring structures already"
+        "struct of arrays: neighbouring lanes are on neighbouring structures already; or, where several of a block go "
+        "to one place, add them up first (registers, the warp, shared memory)"
     ),
     "": "map neighbouring lanes to neighbouring addresses, struct of arrays, or stage in shared memory",
 }

@@ -138,8 +138,8 @@ class LowOccupancy(CounterRule):
     def _within(self, facts: Facts, target: int) -> tuple[int, str]:
         """Warps that the grid has for an SM; a launch that counted the places for its blocks can count anew."""
         launch = facts.counters.launch
-        if launch.waves == 1:
-            return target, MORE_BLOCKS
+        if launch.waves == 1 or not launch.known:
+            return target, MORE_BLOCKS if launch.known else ""
         return min(target, -(-launch.blocks // launch.sms) * launch.warps_per_block), ""
 
     def _smaller_blocks(self, facts: Facts, occ: Occupancy) -> list[Remedy]:

@@ -69,7 +69,7 @@ from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 FIX = "one fence for several writes, block scope, or release/acquire on the flag"
 POLLED = (
     "wait for the flag with an acquire load (cuda::atomic_ref, memory_order_acquire) in place of a load and a fence in "
-    "each round; one thread of a block asks, the others wait at a barrier"
+    "each round; where all threads of a block wait for one flag, one of them asks"
 )
 
 

@@ -30,9 +30,9 @@ def unrolled(facts: Facts, loop: int | None) -> str:
 
 
 def written_out(facts: Facts, code: Code, hot: list[int]) -> str:
-    """What is to be done where the compiler has made several rounds of the loads' loop one,
-    each with a load of the same array, and uses each before it loads the next: a test of each round's own lies between
-    them, or a store, past which it may move no load. Nothing elsewhere: other loads of a line are the line's own."""
+    """What is to be done where the compiler has made several rounds of the loads' loop one, each with a load of one
+    array, and uses each before it loads the next: a test of each round's own lies between them, or a store, past which
+    it may move no load. Nothing elsewhere: other loads of a line are the line's own."""
     loop = code.cfg.loop_of[hot[0]] if hot else None
     if loop is None:
         return ""

@@ -24,7 +24,8 @@ def joined(facts: Facts, code: Code, members: Sequence[int], lanes: int) -> dict
     inside = set(code.cfg.loop_body(loop))
     every = total(code.executed, range(len(code)))
     once = every - total(code.executed, inside)
-    sums = {r for i in inside if code.classes[i].pipe != "alu" for r in {*code[i].defs} & {*code[i].uses}}
+    adding = (code[i] for i in inside if code.classes[i].pipe not in ("alu", "uniform"))
+    sums = {r for ins in adding for r in {*ins.defs} & {*ins.uses}}
     rows = code.executed[code.cfg.blocks[code.cfg.loops[loop].header].start] / max(1.0, facts.patterns.trips(loop))
     steps = STEP * len(sums) * max(1, lanes.bit_length() - 1)
     times = 1 + (lanes - 1) * once / every + lanes * steps * rows / every
