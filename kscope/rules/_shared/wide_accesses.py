@@ -181,12 +181,12 @@ def _behind(code: Listing, store: int) -> set[int]:
     return seen
 
 
-def padding(facts: Facts, code: Code, groups: Sequence[Merge]) -> dict[Demand, float]:
-    """Where a fourth piece for structures of three is what is left: times the bytes that it makes of all that global
-    accesses move. A public kernel at a full L2: 0.92x."""
+def padding(facts: Facts, code: Code, groups: Sequence[Merge], scale: dict[Demand, float]) -> dict[Demand, float]:
+    """What is left of each demand, with the bytes of a fourth piece where that is what is left for structures of three.
+    A public kernel at a full L2: 0.92x."""
     pieces_of_three = padded(facts, set())
     if not mixes(code, pieces_of_three, groups):
-        return {}
+        return scale
 
     def moved(members: Iterable[int]) -> float:
         return sum(float(code.threads[i]) * code.classes[i].bytes for i in members)
@@ -194,4 +194,4 @@ def padding(facts: Facts, code: Code, groups: Sequence[Merge]) -> dict[Demand, f
     every = moved(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
     threes = {i for g in pieces_of_three for i in g.members}.intersection(i for g in groups for i in g.members)
     more = 1 + moved(threes) / 3 / max(1.0, every)
-    return {"dram_bytes": more, "l2_sectors": more}
+    return {**scale, "dram_bytes": more * scale.get("dram_bytes", 1.0), "l2_sectors": more * scale["l2_sectors"]}

@@ -150,7 +150,7 @@ class NarrowGlobalAccess(ProfiledRule):
         scale = self._demands(facts, code, groups, members, ratio)
         if records:
             scale["l2_sectors"] = scale["l2_requests"] = fetched_again(facts, code, records, ratio)
-        scale |= {d: scale.get(d, 1.0) * more for d, more in padding(facts, code, groups).items()}
+        scale = padding(facts, code, groups, scale)
         estimate = self._relieved(facts, code, groups, members, left, scale, ratio, whole=whole)
         if self._covered(facts, code, members, fatter=left.fewer and not merged, gain=estimate.speedup):
             return PASSED
