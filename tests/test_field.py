@@ -28,6 +28,7 @@ import capture
 import judge
 import launches
 import program
+import record
 import split
 import spread
 
@@ -339,3 +340,14 @@ def test_wider_promises_hold_more_and_cost_their_width() -> None:
     assert kept.least(made, 0.4, 0.05) == pytest.approx(2.0)
     assert 1 < kept.least(made, 0.2, 0.05) < kept.least(made, 0.3, 0.05) < 2.0 > kept.least(made, 0.4, 0.1)
     assert small.least(made, 0.0, 0.05) < 1, "what a rewrite costs where nothing comes of it"
+
+
+def test_the_record_of_promises_is_what_was_built() -> None:
+    told = read("told.toml")
+    assert record.FILE.read_text(encoding="utf-8") == record.page(record.count(told))
+    counted = {name: row for name, row in told.items() if "promised" in row}
+    assert {name.split("/")[0] for name in counted} >= {"library9", "library10"}
+    assert sum(row["built"] for row in record.count(told)) == len(counted)
+    assert record.count({"a": {"promised": 1.4, "ratio": 1.2, "earlier": 0.9}, "b": {"ratio": 0.5}})[1] == {
+        "least": 1.3, "below": 1.6, "built": 1, "gained": 0, "slower": 1,
+    }  # fmt: skip

@@ -9,13 +9,14 @@ import msgspec
 import pytest
 
 from kscope.engine.kernels.kernel import analyze_kernel
-from kscope.model.contract.analysis import KernelAnalysis
+from kscope.model.contract.analysis import Analysis, KernelAnalysis
 from kscope.model.kernel import Kernel
 from kscope.model.units import times
 from kscope.napkin.asked import build
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
 from kscope.reports import Options, render
+from kscope.reports.html import page
 from tests.support import patches
 from tests.support.edit import without_metrics
 from tests.support.labels import LABELS, PAIRS
@@ -45,6 +46,8 @@ def test_go_on_names_what_to_do(case: str, diagnosis: Diagnose) -> None:
     finding = next(f for f in kernel.findings if f.code == step.code)
     assert finding.estimate is not None and finding.estimate.speedup == step.speedup
     assert step.words == f"go on: {times(step.speedup)}, {step.code}"
+    odds = step.odds
+    assert odds is not None and odds.least <= step.speedup < (odds.below or float("inf"))
 
 
 def without_code_and_states(kernel: Kernel) -> Kernel:
@@ -94,3 +97,13 @@ def test_every_format_says_it(format_: str, case: str, analysis: Callable[[str],
 def test_json_calls_it_next(analysis: Callable[[str], object]) -> None:
     value = msgspec.json.decode(render("json", analysis("exp_chain.base")))  # type: ignore[arg-type]
     assert value["kernels"][0]["next"]["do"] == "stop"
+
+
+@pytest.mark.parametrize("format_", ["text", "md", "llm"])
+def test_every_format_says_how_such_promises_fared(format_: str, analysis: Callable[[str], Analysis]) -> None:
+    value = analysis("bank_conflict.slow")
+    step = value.kernels[0].next_step
+    assert step is not None and step.odds is not None and step.odds.below is None  # it promises twenty times and more
+    told = f"{step.odds.built} built, {step.odds.gained} gained a tenth, {step.odds.slower} slower"
+    assert told in " ".join(render(format_, value, Options(width=100)).split())  # type: ignore[arg-type]
+    assert told in page.said(value.kernels[0])["next"]

@@ -12,14 +12,16 @@ more than their bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
 
+from kscope.arch.record import band
 from kscope.engine.findings.rank import DEBUG_BUILD, PAYS, at_roof, one_chain, pays
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Headroom, NextStep, ProblemFit
-from kscope.model.contract.next_step import UNHEARD, WRITTEN
+from kscope.model.contract.next_step import UNHEARD, WRITTEN, Odds
 from kscope.model.units import at_most, percent, span, times
 from kscope.rules.compute.pipe_saturated import NEAR
 
@@ -128,7 +130,14 @@ def _go_on(fault: Finding) -> NextStep:
         do="go_on", words=f"go on: {times(gain.speedup)}, {fault.code}", code=fault.code, speedup=gain.speedup,
         why=f"{fault.title}: {times(gain.speedup)} ({span(gain.low, gain.high, gain.speedup)}), capped by "
         f"{gain.capped_by}",
+        odds=_odds(gain.speedup),
     )  # fmt: skip
+
+
+def _odds(promise: float) -> Odds:
+    b = band(promise)
+    below = None if math.isinf(b.below) else b.below
+    return Odds(built=b.built, gained=b.gained, slower=b.slower, least=b.least, below=below)
 
 
 def _beside_the_problem(

@@ -334,7 +334,7 @@ export interface MixRow {
 
 export interface NextStep {
   do: "change_algorithm" | "go_on" | "measure" | "stop"; words: string; why: string; code: string | null;
-  command: string | null; speedup: number | null;
+  command: string | null; speedup: number | null; odds: Odds | null;
 }
 
 export interface Node {
@@ -366,6 +366,10 @@ export interface OccupancyDetail {
 
 export interface OccupancyStep {
   registers: number; blocks: number; warps: number;
+}
+
+export interface Odds {
+  built: number; gained: number; slower: number; least: number; below: number | null;
 }
 
 export interface OperatorFigures {
