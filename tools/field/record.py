@@ -22,8 +22,8 @@ GAINED, SLOWER = 1.1, 0.97
 HEAD = """\
 # What came of the first suggestions that kscope gave when it first saw kernels of public libraries, by what they
 # promised: built as told by people who saw nothing else, timed on an H200 (tools/field/record.py counts
-# tools/field/labels/told.toml; gained: faster by a tenth or more; slower: by 3 % or more). The edges were chosen on lists
-# nine and ten, where they part promises that mostly come to nothing from those that mostly hold.
+# tools/field/labels/told.toml; gained: faster by a tenth or more; slower: by 3 % or more). The edges were chosen on
+# lists nine and ten, where they part promises that mostly come to nothing from those that mostly hold.
 """
 
 
