@@ -10,10 +10,11 @@ import pytest
 
 from kscope.engine.code.lint import lint
 from kscope.features.facts import CodeFacts
-from kscope.features.lanes import pointers, values
+from kscope.features.lanes import values
 from kscope.features.patterns import fma_loops, register_banks
 from kscope.features.patterns.fma_loops import FMA_OPCODES
 from kscope.features.patterns.register_banks import bank_costs
+from kscope.features.sass import pointers
 from kscope.features.sass.listing import Listing
 from kscope.rules.base import PASSED
 from kscope.rules.lints.tensor_cores_idle import TensorCoresIdleLint

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.borders import inside
-from kscope.features.lanes.pointers import pointers
+from kscope.features.sass.pointers import pointers
 from kscope.features.lanes.semantics import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.sass.listing import Listing
 from kscope.isa.abi import abi

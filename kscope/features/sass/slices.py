@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kscope.features.sass.backward_slices import LIMIT
 from kscope.features.sass.listing import Listing
+from kscope.features.sass.pointers import pointers
 from kscope.isa.abi import abi
 from kscope.model.operand import memory_operand
 
@@ -97,12 +98,14 @@ def continues(code: Listing, index: int, loop: int) -> bool:
 
 
 def pointer(code: Listing, index: int) -> str | None:
-    """The kernel parameter that an address is based on (`c[0x0][0x210]`); None when there is no one such."""
+    """The kernel parameter that an address is based on (`c[0x0][0x210]`); None when there is no one such. Sizes and
+    strides that an index is made of are none, where the code tells them from pointers."""
     found = address_origins(code, index)
     first = abi(code.program.sm).parameters
     known = code.slices.constants
     parameters = [name for name in found or () if known.get(name, -1) >= first]
-    return min(parameters) if parameters else None
+    bases = [name for name in parameters if known[name] in pointers(code)]
+    return min(bases or parameters, default=None)
 
 
 def grid_dimensions(code: Listing, index: int) -> frozenset[str] | None:
