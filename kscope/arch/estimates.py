@@ -21,6 +21,7 @@ class Constants(Struct, frozen=True):
     strewn: float
     yields: float
     rise: float
+    steep: float
     low: float
     cost: float
     noise: float

@@ -29,7 +29,7 @@ from kscope.arch.estimates import Constants, constants  # noqa: E402
 
 LOWS = (0.1, 0.2, 0.3, 0.4, 0.5)
 COSTS = (0.03, 0.05, 0.08, 0.1, 0.12, 0.15, 0.2)
-RISES = (1.35, 1.5, 1.6, 1.8, 2.0, 2.2)
+RISES = (1.35, 1.6, 1.8, 2.0, 2.2, 2.6)
 ALPHA = 0.1
 
 
@@ -54,7 +54,8 @@ class Held(msgspec.Struct, frozen=True):
     def most(self, made: Constants, rise: float) -> float:
         """Its upper end with another `rise`."""
         gain = max(self.gain, 1.0)
-        return self.high * min(rise, gain) / min(made.rise, gain)
+        beside = gain**made.steep
+        return self.high * min(rise, beside) / min(made.rise, beside)
 
 
 def promises(reports: Path, half: str) -> list[Held]:

@@ -192,7 +192,7 @@ class Bounds(Queues, frozen=True):
         gain = 1 / max(1 - sure * lost, min(load, 1.0))
         most = high if high is not None else lost
         noise = 1 + self.constants.noise
-        best = max(gain, 1 / max(1 - most, 0.05)) * min(self.constants.rise, gain)
+        best = max(gain, 1 / max(1 - most, 0.05)) * self._beside(gain)
         return Estimate(
             speedup=round(gain, 3),
             low=round(min(gain / noise, 1 / (1 - 0.5 * sure * lost)), 3),
@@ -218,6 +218,10 @@ class Bounds(Queues, frozen=True):
         power = self.constants.smooth
         return float(sum(max(0.0, x) ** power for x in loads) ** (1 / power))
 
+    def _beside(self, gain: float, rise: float | None = None) -> float:
+        """Times the upper end that a rewrite brings beside what was counted: more where more is rewritten."""
+        return float(min(self.constants.rise if rise is None else rise, gain**self.constants.steep))
+
     def _promise(
         self, after: float, hardest: float, cap: str, rise: float | None = None, queued: float = 0.0,
         scale: Scale | None = None,
@@ -228,7 +232,7 @@ class Bounds(Queues, frozen=True):
         after = min(1.0, max(after, 1e-4))
         point = 1 / after
         low = 1 / (1 - self.constants.low * (1 - queued) * (1 - after) + self.constants.cost * after)
-        high = max(point, 1 / min(1.0, hardest)) * min(self.constants.rise if rise is None else rise, point)
+        high = max(point, 1 / min(1.0, hardest)) * self._beside(point, rise)
         high = max(high, (1 + self.constants.noise) * point)
         return Estimate(
             speedup=round(point, 3), low=round(low, 3), high=round(high, 3), capped_by=cap, kind="modelled",

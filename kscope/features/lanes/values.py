@@ -13,9 +13,9 @@ from functools import cached_property
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.borders import inside
-from kscope.features.sass.pointers import pointers
 from kscope.features.lanes.semantics import LANES, MASK, OPERATIONS, Value, each, flat
 from kscope.features.sass.listing import Listing
+from kscope.features.sass.pointers import pointers
 from kscope.isa.abi import abi
 from kscope.isa.families import family
 from kscope.model.operand import PREDICATE_BASE, UNIFORM_BASE, Operand

@@ -21,6 +21,8 @@ from kscope.features.sass.cfg import calls_made
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.warp_simulation import Walk
 
+_MOVES = ("load", "store", "atomic", "reduction")
+
 
 class Pieces(Struct, frozen=True):
     """Shares of the thread's unloaded path by the pieces that it can fall into: `parts` holds (share, pieces), the
@@ -108,20 +110,21 @@ def chained(code: Listing, number: int) -> tuple[int, ...]:
 
 
 def exchanges(code: Listing, number: int) -> bool:
-    """A loop loads and stores one array at places that its data pick: a round may need what an earlier one has stored,
-    which only the data say (rows exchanged one after the other)."""
-    places: dict[str, dict[str, bool]] = {}
+    """A loop loads and changes one array, at places that its data pick (rows exchanged one after the other) or at
+    others than those that it loads: a round may need what an earlier one has stored, which only the data, or whoever
+    wrote it, can say. What is changed where it was loaded is none."""
+    picks, places = set[str](), dict[str, dict[bool, set[object]]]()
     for i in code.cfg.loop_body(number):
-        kind = code.classes[i]
-        moves = kind.access if kind.space == "global" and kind.access in ("load", "store") else None
-        array = slices.pointer(code, i) if moves is not None else None
-        if moves is None or array is None:
+        kind, ran = code.classes[i], code.executed[i] > 0 or not any(code.executed)
+        array = slices.pointer(code, i) if kind.space == "global" and kind.access in _MOVES and ran else None
+        if array is None:
             continue
         found = slices.address_origins(code, i) or frozenset[str]()
-        picked = not found.isdisjoint({"load", "table"}) and not slices.steps_from_loaded(code, i)
-        of = places.setdefault(array, {})
-        of[moves] = of.get(moves, False) or picked
-    return any(len(of) == 2 and any(of.values()) for of in places.values())
+        if not found.isdisjoint({"load", "table"}) and not slices.steps_from_loaded(code, i):
+            picks.add(array)
+        places.setdefault(array, {}).setdefault(kind.access == "load", set()).add(slices.place(code, i))
+    both = {array: of for array, of in places.items() if len(of) == 2}
+    return any(array in picks or not of[True] <= of[False] for array, of in both.items())
 
 
 def _rounds(code: Listing, number: int) -> float:

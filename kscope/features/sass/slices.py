@@ -108,6 +108,16 @@ def pointer(code: Listing, index: int) -> str | None:
     return min(bases or parameters, default=None)
 
 
+def place(code: Listing, index: int) -> object:
+    """What tells one address of a memory instruction from another: where its base registers were written, and the
+    offset. Equal for two instructions that go to one place."""
+    operand = memory_operand(code[index].operands)
+    if operand is None:
+        return index
+    sources = code.defuse.sources(index)
+    return frozenset(p for b in operand.bases for p in sources.get(b.register, ())), operand.value
+
+
 def grid_dimensions(code: Listing, index: int) -> frozenset[str] | None:
     """Grid dimensions that the address of a memory instruction depends on; None when it cannot be told (a gather,
     a row that the block looks up in constant memory, or a slice that is too large)."""

@@ -7,7 +7,7 @@ from kscope.features.facts import Facts, Pieces
 SHARED = 1.5  # threads that can share the work of one, from which splitting it is a way
 SHARE = "more threads share the loop that each one walks"
 _FREE = "which need nothing of each other"
-_EXCHANGED = "which load and store one array at places that data pick"
+_EXCHANGED = "which load and change one array"
 _MET = "a round begins with what the block found in the one before (in shared memory)"
 _CARRIED = {
     frozenset({"sum"}): "which carry nothing but sums",
@@ -64,7 +64,7 @@ def _carry(facts: Facts, divided: Pieces) -> tuple[str, str]:
         return "a search that nearly always goes through to the end", "and each one tells what it has found"
     if not joined and any(facts.addresses.exchanges(n) for n in divided.loops):
         return _EXCHANGED, (
-            "where no round reads what another one stores (of exchanges: first where each element ends, then one move)"
+            "where no round reads what another one changes (of exchanges: first where each element ends, then one move)"
         )
     if not joined:
         return _FREE, "each with rounds of its own"

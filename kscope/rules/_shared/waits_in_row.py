@@ -10,6 +10,8 @@ from msgspec import Struct
 from kscope.features.facts import SPIN, Code, Column, Facts
 from kscope.rules.base import counted, percent
 
+ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
+NEAR = 0.75  # of the longest wait, from which another is as long
 EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
 FAINT = 0.02  # of the waiting, below which a wait is none
 ONCE = 2.0  # rounds, below which what a loop holds is code that runs once
@@ -132,3 +134,14 @@ def named(code: Code, hot: list[int]) -> str:
     """What most of these loads are, in words."""
     textures = [i for i in hot if code.classes[i].pipe == "tex"]
     return FETCHES if 2 * code.blamed_share(textures) > code.blamed_share(hot) else LOADS
+
+
+def loops_first(facts: Facts, code: Code, hot: list[int]) -> list[int]:
+    """Of loads that are waited for about as long, those of a loop's rounds lead: more of these can be on their way."""
+
+    def walks(i: int) -> bool:
+        loop = code.cfg.loop_of[i]
+        return loop is not None and facts.patterns.trips(loop) >= ROUNDS
+
+    near = [i for i in hot if code.blamed[i] >= NEAR * code.blamed[hot[0]]]
+    return sorted(hot, key=lambda i: not (i in near and walks(i)))

@@ -78,22 +78,29 @@ from kscope.rules._shared.blocks.deeper_loads import DEEPER, GUARDS, TESTED, UNR
 from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded, hidden, in_rounds
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
-from kscope.rules._shared.waits_in_row import EARLIER, earlier, fetching, in_a_row, named, waits_in_row
+from kscope.rules._shared.waits_in_row import (
+    EARLIER,
+    ROUNDS,
+    earlier,
+    fetching,
+    in_a_row,
+    loops_first,
+    named,
+    waits_in_row,
+)  # fmt: skip
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent
 
 BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
 UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
-IN_FLIGHT = "less than a wave: all chains are in flight already"
 HOPS = "fewer hops: a hop's data in one place, nodes that hold their next ones, several probes a round of a search"
 SIDE = "follow several chains at once a thread"
 CHAINS = f"{SIDE}; fewer hops"
 FATTER = "several elements a thread, all their loads before the first use"
-ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
 PULLS = {"deeper": ["+registers", "+unrolling"], "longer": ["-threads"], "": []}
-WAVES = 2.0  # from which threads can take several elements each and still fill the device once
-LANES = 32
+WAVES, LANES = 2.0, 32  # waves from which threads can take several elements each and still fill the device once
+IN_FLIGHT = "less than a wave: all chains are in flight already"
 BUSY = 0.75  # of what a memory attains, up to which no queue needs to be looked for
 SOONER = 1.25  # loads in flight where a thread has only its own few, and most are issued together already
 ROW, HALF = 3, 2.0  # waits one after the other outside loops, and how many times shorter one for all of them is
@@ -118,7 +125,7 @@ class ExposedMemoryLatency(ProfiledRule):
         if share < 0.25 or self._in_line(facts):
             return PASSED
         hot = code.hottest(loads, code.blame.by_producer.get("long_scoreboard"))[:4]
-        hot = [i for i in hot if code.blamed[i] > 0]
+        hot = loops_first(facts, code, [i for i in hot if code.blamed[i] > 0])
         running = max(0.02, stalls.of("selected", "not_selected"))
         way, ahead, others = self._way(facts, code, hot)
         row = waits_in_row(facts, code, loads)
