@@ -55,7 +55,7 @@ After (capture gemm_bf16.swizzled):
 ## When it is wrong
 
 FP32 products that need full precision cannot move; for them no gain is promised. Tiny inner dimensions do not fill a
-tensor instruction.
+tensor instruction, nor do rows of a sparse matrix, whose factors an index picks round by round.
 
 ## Source
 
@@ -98,6 +98,8 @@ class TensorCoresIdle(ProfiledRule):
         if not loops or fmas < 0.15 * every:
             return PASSED
         main = loops[0]
+        if self._sparse(facts, main):
+            return PASSED
         # FFMA on values that were loaded as 2 bytes: half-precision data, which tensor cores multiply exactly.
         half = main.opcode == "FFMA" and facts.patterns.multiplies_halves(main)
         precision = "fp16" if half else BY_OPCODE[main.opcode]
@@ -118,6 +120,11 @@ class TensorCoresIdle(ProfiledRule):
             confidence=0.6 if precision == "fp32" else 0.75,
             severity="minor",
         )
+
+    def _sparse(self, facts: Facts, main: FmaLoop) -> bool:
+        """Whether an index that each round loads says where a factor is: rows of a sparse matrix fill no fragment."""
+        at = facts.addresses
+        return any(at.gathers(i) and not at.steps_from_loaded(i) for i in main.loads)
 
     def _estimate(self, facts: Facts, code: Code, main: FmaLoop) -> Estimate:
         """Gain if a tensor instruction does the work of 32 multiply-adds and takes its operands packed, and the loads

@@ -29,6 +29,7 @@ SEEN = {
     "void cublasLt::splitKreduce_kernel<(int)32, (int)16, int, float>(cublasSplitKParams<T>)": ("cuBLAS", {}),
     "void at::native::vectorized_elementwise_kernel<(int)4, at::native::FillFunctor<float>>(int)": ("PyTorch", {}),
     "triton_red_fused_native_layer_norm_3": ("Triton", {"kind": "red"}),
+    "void flashinfer::sampling::RadixTopKMaskLogitsKernel_MultiCTA<(unsigned int)1024>(float)": ("FlashInfer", {}),
     "void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::PosEncodingMode)0>(float)": ("FlashInfer", {}),
     "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<(int)64>>(pytorch_flash::Flash_fwd_params)": (
         "FlashAttention", {}),
