@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 LANES = 32
 FATTER = "fewer, fatter threads"
+TILE = "as many threads: the block's part comes by loads of 16 bytes and lies in shared memory"
 AT_ONCE = "load {} bytes at once, on a base aligned to as many: all lanes want the same ones"
 FIX = "move 16 bytes a thread: float4 / uint4 on a 16-byte aligned base, __restrict__"
 PEEL = "rows start anywhere: a head of single elements up to 16 bytes, then 16 bytes a thread, then a tail"
@@ -109,19 +110,19 @@ def adjacent(groups: Sequence[Merge]) -> str:
 
 
 def fix(
-    facts: Facts, code: Code, members: list[int], groups: Sequence[Merge], *, peeled: bool, records: bool
+    facts: Facts, code: Code, members: list[int], groups: Sequence[Merge], *, peeled: bool, own: bool, few: bool
 ) -> str:  # fmt: skip
-    """What to do about narrow accesses. peeled: most are of rows that start anywhere; records: most of records of their
-    threads' own."""
+    """What to do about narrow accesses. peeled: most are of rows that start anywhere; own: most of records of their
+    threads' own; few: threads are, so that the block has to share out what it loads at once."""
     first = code.hottest(members)[0]
     elements = next((ELEMENT.format(n=g.bytes) for g in groups if first in g.members and copied(g)), "")
-    if peeled or (records and not elements):
+    if peeled or (own and not elements):
         return PEEL if peeled else RECORD
     threes = sorted({i for g in padded(facts, set()) for i in g.members}.intersection(members))
     most = 2 * total(code.executed, threes) > total(code.executed, members)
     if most and any(code.classes[i].access == "store" for i in threes):
         return FOURTH if mixes(code, padded(facts, set()), groups) else FLAT
-    return f"{elements or PAD if elements or first in threes else ''}{FIX}; {FATTER}"
+    return f"{elements or PAD if elements or first in threes else ''}{FIX}; {TILE if few else FATTER}"
 
 
 def streams(code: Code, accesses: float) -> bool:

@@ -159,14 +159,14 @@ class NarrowGlobalAccess(ProfiledRule):
         width = code.classes[first := code.hottest(members)[0]].bytes
         most = max(code.classes[i].bytes for i in members)
         wide = widest(groups * merged if narrow else groups, records)  # of what most are
-        alike = for_all_lanes(facts, code, members)
+        alike, few = for_all_lanes(facts, code, members), left.fewer and left.path > ratio
         return self.finding(
             title=f"{code[first].name} moves {counted(width, 'byte')} a lane",
             why=(
                 f"{before:,.0f} global accesses of up to {counted(most, 'byte')} a lane could be {kept:,.0f} of {wide}"
                 f"{adjacent(groups)}. {percent(share)} of all samples wait for them.{ONE_EACH if fatter else ''}"
             ),
-            fix=AT_ONCE.format(wide) if alike else fix(facts, code, members, groups, peeled=peeled, records=whole),
+            fix=AT_ONCE.format(wide) if alike else fix(facts, code, members, groups, peeled=peeled, own=whole, few=few),
             evidence=[
                 derived("narrow global accesses", before, "inst", "inst_executed over the listed opcodes"),
                 derived(f"accesses at {wide} bytes", kept, "inst", "the same bytes a lane"),
@@ -174,7 +174,7 @@ class NarrowGlobalAccess(ProfiledRule):
             ],
             locations=code.locations(members),
             estimate=estimate,
-            remedies=_remedies(facts, code, members, alike=alike, empty=left.fewer and left.path > ratio),
+            remedies=_remedies(facts, code, members, alike=alike, empty=few),
             pulls=["-threads"] if left.fewer or fatter else [],
             confidence=self._sure(
                 code, before, peeled=peeled, proven=width < 4 or merged, fatter=fatter, few=share < LITTLE

@@ -18,6 +18,7 @@ MANY = 2.0  # waves from which blocks follow each other
 LEAST = 1.05  # gain below which they are not worth a word
 WHOLE = 64  # threads from which a block is large enough: what ends too soon are its threads (judged: five kernels)
 TILED = 4.0  # elements a thread of a tile: a block of it is as long as four of now (judged: one kernel)
+LOADS = ", and have more loads in flight"
 TILES = " Blocks end as fast as the device can start them: a tile has several elements a thread."
 
 
@@ -72,9 +73,10 @@ def longer(rule: Rule, facts: Facts, code: Code, times: int) -> Finding | None:
     estimate = _longer_threads(facts, code, times)
     if estimate is None or estimate.speedup < LEAST:
         return None
+    loads = code.ran(code.where(lambda ins, op: op.access == "load" and op.space == "global"))
     return rule.finding(
         title=f"Blocks of {facts.kernel.launch.threads} threads end as fast as the device can start them",
-        why=f"{starting(facts)} Threads that do more leave fewer blocks to start, and have more loads in flight.",
+        why=f"{starting(facts)} Threads that do more leave fewer blocks to start{LOADS if loads else ''}.",
         fix=f"up to {times} elements a thread: a grid-stride or unrolled loop; a warp an item, several items a block",
         evidence=[
             derived("blocks started", facts.estimate.starting, "", "of the most that a device was seen to start"),
