@@ -6,7 +6,9 @@ import pytest
 
 from kscope.features.sass.listing import Listing
 from kscope.model.contract.analysis import Finding
+from kscope.rules._shared.atomics import raced
 from kscope.rules._shared.blocks.claims import claimed, claims
+from kscope.rules.memory.atomic_contention import _before
 from kscope.rules.registry import rule
 from tests.features.listings import program
 from tests.rules.test_arithmetic import walked
@@ -65,3 +67,26 @@ def test_one_compare_and_swap_a_place_is_as_few_as_can_be() -> None:
     assert code is not None
     code.__dict__["blamed"] = [1.0] * len(code)
     assert claimed(rule("MEM109")(), facts, code, [4], 0.5) is None
+
+
+SUMS = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R8, c[0x0][0x210]
+0x20 {place}
+0x30 LDG.E R6, desc[UR4][R8.64]
+0xe0 FADD R7, R6, R5
+0xf0 ATOMG.E.CAS.STRONG.GPU PT, R7, desc[UR4][R8.64], R6, R7
+0x100 ISETP.NE.AND P0, PT, R7, R6, PT
+0x110 MOV R6, R7
+0x120 @P0 BRA 0xe0
+0x130 EXIT
+"""
+
+
+@pytest.mark.parametrize(("place", "together"), [("NOP", True), ("IMAD.WIDE R8, R0, 0x4, R8", False)])
+def test_more_warps_that_try_again_on_one_address_come_last(place: str, together: bool) -> None:
+    """A public kernel of 1,024 warps: "more threads share the rounds" was said, and eight times as many, whose sums
+    meet in one compare-and-swap loop, take 14 times as long."""
+    facts = walked(SUMS.format(place=place))
+    assert raced(facts) == ([5] if together else [])
+    assert (_before(facts, None) == []) or not together

@@ -18,6 +18,7 @@ from kscope.rules._shared.blocks.deeper_loads import HELD, TESTED, written_out
 from kscope.rules._shared.blocks.joined_rows import joined
 from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded
 from kscope.rules._shared.blocks.registers import held
+from kscope.rules._shared.coarser_threads import masked_beside
 from kscope.rules._shared.local_memory import waits_for_locals
 from kscope.rules._shared.own_records import split
 from kscope.rules._shared.waits_in_row import FETCHES, LOADS, fetching, named
@@ -261,3 +262,27 @@ def test_rows_of_a_sparse_matrix_fill_no_tensor_core(picked: str, sparse: bool) 
     known = walked(ROW.format(picked=picked))
     (loop,) = known.patterns.fma_loops
     assert loop.both and TensorCoresIdle()._sparse(known, loop) == sparse
+
+
+MASK = """
+0x0 S2R R0, SR_TID.X
+0x10 LDC.64 R2, c[0x0][0x210]
+0x20 LDC.64 R6, c[0x0][0x218]
+0x30 IADD3 R2, R2, R0, RZ
+0x40 LDG.E.U8 R4, desc[UR4][R2.64]
+0x50 ISETP.EQ.AND P0, PT, {tested}, RZ, PT
+0x60 @P0 EXIT
+0xe0 IMAD.WIDE R6, R0, 0x8, R6
+0xf0 STG.E.64 desc[UR4][R6.64], R8
+0x100 EXIT
+"""
+
+
+@pytest.mark.parametrize(("tested", "share", "found_"), [("R4", 0.3, True), ("R0", 0.3, False), ("R4", 0.02, False)])
+def test_what_a_mask_picks_lies_apart_for_fatter_threads(tested: str, share: float, found_: bool) -> None:
+    """A public kernel that packs the elements of a mask: 16 bytes of the mask a thread took 1.13 times as long."""
+    known = walked(MASK.format(tested=tested))
+    code = known.code
+    assert code is not None
+    code.__dict__["threads"] = [share * 32000.0 if i >= 7 else 32000.0 for i in range(len(code))]
+    assert masked_beside(code, [4]) == found_

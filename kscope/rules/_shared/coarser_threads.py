@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WORD = 4  # bytes: lanes side by side fill their sectors with it, so that only what a thread does once is saved
 ONCE = 1.1  # rounds, below which a loop is one over a grid that is as large as its work
+FEW = 0.1  # of the threads, up to which it is what a block does once
+PICKED = 0.75  # of the threads, below which a test of data says whose element is moved: what it moves lies apart then
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 
 
@@ -73,6 +75,8 @@ def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
     launch, widest = facts.counters.launch, max((code.classes[i].bytes for i in stores), default=WIDE)
     if widest >= WIDE or not launch.warps or (widest >= WORD and not _alone(facts, code)):
         return 0.0
+    if masked(code, stores):
+        return 0.0
     if stored_by_each(facts, code, stores) >= WIDE:  # a column of eight voxels, four beside each other a thread: 0.82x
         return 0.0
     row = of_a_warp(facts)
@@ -80,6 +84,27 @@ def _elements(facts: Facts, code: Code, stores: Sequence[int]) -> float:
         return 0.0
     runs = all(straight(facts, code, i) for i in range(len(code)) if code.executed[i] > 0)
     return min(WIDE / widest, launch.waves) if runs else 0.0
+
+
+def masked(code: Code, accesses: Collection[int]) -> bool:
+    """Whether a test of data says whose elements these move: with neighbouring elements a thread they lie apart, and
+    cannot be moved at once (16 bytes of a mask a thread, and what it picks: 0.89x)."""
+    every = max(code.threads, default=0.0)
+    some = any(FEW * every < code.threads[i] < PICKED * every for i in accesses)
+    return some and any("load" in names for names in _tests(code))
+
+
+def _tests(code: Code) -> list[Collection[str]]:
+    """What branches, and accesses that not all lanes make, are decided by."""
+    decided = [(i, g) for i in code.ran(range(len(code))) if (g := code[i].guard) is not None]
+    decided = [(i, g) for i, g in decided if code[i].opcode in ("BRA", "EXIT") or code.classes[i].space == "global"]
+    return [code.slices.names(code.defuse.producers(i, g)) or () for i, g in decided]
+
+
+def masked_beside(code: Code, members: Collection[int]) -> bool:
+    """The same of what else the kernel moves."""
+    moves = code.where(lambda ins, op: op.space == "global" and op.access is not None)
+    return masked(code, set(moves).difference(members))
 
 
 def stored_by_each(facts: Facts, code: Code, stores: Sequence[int]) -> int:

@@ -69,6 +69,7 @@ from __future__ import annotations
 
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.contract.analysis import Estimate, Remedy
+from kscope.rules._shared.atomics import raced
 from kscope.rules._shared.blocks.idle_warps import (
     at_work,
     crowded,
@@ -87,6 +88,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, me
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
+RACED = "first a sum of the block, then one atomic a block: of so many warps more each would try again and again; then "
 ALONE = " What one thread does is a chain as long as the kernel, without a loop that others could share."
 
 
@@ -147,6 +149,7 @@ class SmallGrid(CounterRule):
             estimate=estimate,
             remedies=remedies + widest,
             pulls=["+threads"],
+            first=["MEM109"] if raced(facts) else [],
             locations=facts.code.locations(chain) if facts.code is not None and chain else None,
             confidence=0.9 if idle > launch.sms // 4 else 0.45,
         )
@@ -175,7 +178,7 @@ class SmallGrid(CounterRule):
                 alone = chained and divided.most < SHARED
                 ways.append(f"smaller blocks{' alone' if alone else ''}, to reach idle SMs")
         ways.append("several problems a launch")
-        return "; ".join(ways), not_
+        return (RACED if raced(facts) else "") + "; ".join(ways), not_
 
     def _waits(self, facts: Facts) -> bool:
         """All SMs work: more warps help only where those of now wait, and do not stand in line for the issue slot."""

@@ -75,7 +75,7 @@ technical blog, "CUDA Pro Tip: Optimized Filtering with Warp-Aggregated Atomics"
 from __future__ import annotations
 
 from kscope.features.facts import SECTOR, SECTORS, WAVEFRONTS, Code, Facts, total
-from kscope.rules._shared.atomics import LARGEST, apart, beside, queueing, sectors_share, spaces
+from kscope.rules._shared.atomics import ADD, LARGEST, ONCE, apart, beside, queueing, raced, sectors_share, spaces
 from kscope.rules._shared.blocks.claims import claimed
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
@@ -128,7 +128,7 @@ class AtomicContention(ProfiledRule):
                     else ""
                 )
             ),
-            fix="aggregate in registers, across the warp or in shared memory first; then one a block and address",
+            fix=ONCE if raced(facts) else ADD,
             evidence=[
                 derived("atomic instructions", executed, "inst", "ATOM, ATOMG, RED, ATOMS"),
                 derived("share of warp time at atomics", share, "", "blamed samples, retry loops and drain included"),
@@ -220,6 +220,6 @@ class AtomicContention(ProfiledRule):
 
 
 def _before(facts: Facts, hot: float | None) -> list[str]:
-    """Each SM sends atomics by itself: where most are empty and no slice of L2 is behind, more blocks go first."""
+    """Each SM sends atomics by itself: where most are empty, no slice is behind and nobody races, blocks go first."""
     launch = facts.counters.launch
-    return ["GRD401"] if hot is None and launch.blocks <= launch.sms / 2 else []
+    return ["GRD401"] if hot is None and launch.blocks <= launch.sms / 2 and not raced(facts) else []

@@ -81,7 +81,7 @@ from typing import TYPE_CHECKING
 from kscope.features.facts import WIDE, Code, Facts, total
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.askew_rows import askew
-from kscope.rules._shared.coarser_threads import coarsened
+from kscope.rules._shared.coarser_threads import coarsened, masked_beside
 from kscope.rules._shared.own_records import apart, fetched_again, widest
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.wide_accesses import (
@@ -186,7 +186,8 @@ class NarrowGlobalAccess(ProfiledRule):
         elements a thread take registers from warps (svd3x3, a public kernel, 40 registers or 127: 0.94x)."""
         turns = facts.counters.stalls.of("selected", "not_selected", "math_pipe_throttle", "dispatch_stall")
         words = all(code.classes[i].bytes >= WORD for i in members)
-        return fatter and gain < LEAST and words and code.blamed_share(members) < LITTLE and turns > COVERED
+        little = gain < LEAST and words and code.blamed_share(members) < LITTLE and turns > COVERED
+        return fatter and (little or masked_beside(code, members))
 
     def _sure(self, code: Code, before: float, *, peeled: bool, proven: bool, fatter: bool, few: bool) -> float:
         """few: wait for these accesses, so that fatter threads save what each does once, if anything."""

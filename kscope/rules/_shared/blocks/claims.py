@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kscope.features.facts import Code, Facts, total
+from kscope.rules._shared.atomics import from_its_own
 from kscope.rules.base import Rule, derived, percent
 
 if TYPE_CHECKING:
@@ -21,22 +22,8 @@ def claims(code: Code, index: int) -> bool:
     if "EXCH" in ins.mods:
         return True
     if "CAS" in ins.mods:
-        return not _from_its_own(code, index)
+        return not from_its_own(code, index)
     return {"ADD", "OR"} & set(ins.mods) != set() and ins.operands[-1].text == "RZ"
-
-
-def _from_its_own(code: Code, index: int) -> bool:
-    """Whether what a compare-and-swap writes is computed from what it read a round before: a sum of floats, say."""
-    work = list(code.defuse.producers(index, code[index].operands[-1].register))
-    seen = set[int]()
-    while work:
-        i = work.pop()
-        if i == index:
-            return True
-        if i not in seen and len(seen) < 64:
-            seen.add(i)
-            work += [p for ps in code.defuse.sources(i).values() for p in ps]
-    return False
 
 
 def claimed(rule: Rule, facts: Facts, code: Code, atomics: list[int], share: float) -> Finding | None:
