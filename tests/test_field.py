@@ -17,9 +17,10 @@ import msgspec
 import pytest
 
 from kscope.arch.estimates import constants
+from kscope.arch.record import fared
 from kscope.parsers.files.inputs import open_input
 from kscope.parsers.ncu.kernels import read_kernels
-from kscope.rules.registry import all_rules
+from kscope.rules.registry import all_rules, page, rule
 from tests.support.reports import FIXTURES
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools" / "field"))
@@ -344,10 +345,17 @@ def test_wider_promises_hold_more_and_cost_their_width() -> None:
 
 def test_the_record_of_promises_is_what_was_built() -> None:
     told = read("told.toml")
-    assert record.FILE.read_text(encoding="utf-8") == record.page(record.count(told))
+    assert record.FILE.read_text(encoding="utf-8") == record.page(told)
     counted = {name: row for name, row in told.items() if "promised" in row}
     assert {name.split("/")[0] for name in counted} >= {"library9", "library10"}
     assert sum(row["built"] for row in record.count(told)) == len(counted)
     assert record.count({"a": {"promised": 1.4, "ratio": 1.2, "earlier": 0.9}, "b": {"ratio": 0.5}})[1] == {
         "least": 1.3, "below": 1.6, "built": 1, "gained": 0, "slower": 1,
     }  # fmt: skip
+    rules = record.of_rules(told)
+    assert sum(row[0] for row in rules.values()) == len(told) and set(rules) <= {r.slug for r in all_rules()}
+    for slug, row in rules.items():
+        known = fared(slug)
+        assert known is not None and [known.built, known.gained, known.slower] == row
+        assert f"{row[0]} built, {row[1]} gained" in " ".join(page(rule(slug)).split())
+    assert fared("debug-build") is None and "How it fared" not in page(rule("debug-build"))

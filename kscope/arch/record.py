@@ -32,3 +32,17 @@ def band(promise: float) -> Band:
 
     promise: expected speed-up, times."""
     return next(b for b in bands() if promise < b.below)
+
+
+class Fared(Struct, frozen=True):
+    """The same of all first suggestions of one rule, whatever they promised."""
+
+    built: int
+    gained: int
+    slower: int
+
+
+def fared(slug: str) -> Fared | None:
+    """slug: of a rule; None where none of its suggestions was built."""
+    row = table("record")["rules"].get(slug)
+    return Fared(*row) if row else None

@@ -9,6 +9,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from kscope.arch.record import fared
 from kscope.model.errors import EXIT_USAGE, KscopeError
 from kscope.rules.base import AnyRule
 
@@ -172,4 +173,15 @@ def unknown(name: str) -> KscopeError:
 def page(r: type[AnyRule]) -> str:
     """The rule's page as Markdown: its module's docstring under a heading."""
     text = inspect.cleandoc(sys.modules[r.__module__].__doc__ or "")
-    return f"# {r.code} {r.slug}\n\n{text}\n"
+    return f"# {r.code} {r.slug}\n\n{text}\n{_fared(r.slug)}"
+
+
+def _fared(slug: str) -> str:
+    """What came of the rule's first suggestions that were built, as a section; empty where none was."""
+    if (known := fared(slug)) is None:
+        return ""
+    return (
+        "\n## How it fared\n\nFirst suggestions of this rule, built as told on public kernels that kscope had not "
+        f"seen: {known.built} built, {known.gained} gained a tenth or more, {known.slower} made their kernel slower "
+        "(tools/field/labels/told.toml; words that slowed kernels were mended since).\n"
+    )

@@ -14,6 +14,7 @@ import math
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FILE = HERE.parents[1] / "kscope" / "arch" / "record.toml"
@@ -27,7 +28,13 @@ HEAD = """\
 """
 
 
-def count(told: dict[str, dict[str, float]]) -> list[dict[str, float]]:
+RULES = """
+# By the rule that gave the suggestion, of all lists: built, gained, slower.
+[rules]
+"""
+
+
+def count(told: dict[str, dict[str, Any]]) -> list[dict[str, float]]:
     """A row a band: least, below (none in the last), built, gained, slower."""
     pairs = [(row["promised"], row.get("earlier", row["ratio"])) for row in told.values() if "promised" in row]
     rows, least = [], 1.0
@@ -40,15 +47,26 @@ def count(told: dict[str, dict[str, float]]) -> list[dict[str, float]]:
     return rows
 
 
-def page(rows: list[dict[str, float]]) -> str:
-    return HEAD + "".join("\n[[band]]\n" + "".join(f"{key} = {value}\n" for key, value in row.items()) for row in rows)
+def of_rules(told: dict[str, dict[str, Any]]) -> dict[str, list[int]]:
+    """Slug of a rule -> how many of its first suggestions were built, of all lists, gained and were slower."""
+    ratios: dict[str, list[float]] = {}
+    for row in told.values():
+        ratios.setdefault(row["causes"][0], []).append(row.get("earlier", row["ratio"]))
+    rows = sorted(ratios.items())
+    return {slug: [len(of), sum(r >= GAINED for r in of), sum(r <= SLOWER for r in of)] for slug, of in rows}
+
+
+def page(told: dict[str, dict[str, Any]]) -> str:
+    """Of kscope/arch/record.toml, as it should be."""
+    bands = "".join("\n[[band]]\n" + "".join(f"{k} = {v}\n" for k, v in row.items()) for row in count(told))
+    return HEAD + bands + RULES + "".join(f"{slug} = {row}\n" for slug, row in of_rules(told).items())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     write = parser.parse_args().write
-    text = page(count(tomllib.loads((HERE / "labels" / "told.toml").read_text(encoding="utf-8"))))
+    text = page(tomllib.loads((HERE / "labels" / "told.toml").read_text(encoding="utf-8")))
     if write:
         FILE.write_text(text, encoding="utf-8")
     print(text, end="")

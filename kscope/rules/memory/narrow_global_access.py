@@ -177,7 +177,7 @@ class NarrowGlobalAccess(ProfiledRule):
             remedies=_remedies(facts, code, members, alike=alike, empty=few),
             pulls=["-threads"] if left.fewer or fatter else [],
             confidence=self._sure(
-                code, before, peeled=peeled, proven=width < 4 or merged, fatter=fatter, few=share < LITTLE
+                code, before, peeled=peeled, proven=width < 4 * (not few) or merged, fatter=fatter, few=share < LITTLE
             ),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kscope.features.facts import Demand, Facts, Pieces, up_to
 from kscope.model.contract.analysis import Estimate, Finding
-from kscope.rules._shared.blocks.idle_warps import meanwhile
+from kscope.rules._shared.blocks.idle_warps import meanwhile, standing_empty
 from kscope.rules._shared.shared_rounds import SHARED, dealing_out, rounds_in_words
 from kscope.rules.base import Rule, counted, derived, measured
 
@@ -36,11 +36,11 @@ def widened(rule: Rule, facts: Facts, capacity: int, estimate: Estimate, times: 
     return rule.finding(
         title=f"{counted(launch.blocks, 'block')} of {threads} threads where the device holds {capacity:,}",
         why=(
-            f"{launch.idle_sms} of {launch.sms} SMs get no block{meanwhile(facts)}. A block deals the rounds "
+            f"{standing_empty(facts, launch.idle_sms)}{meanwhile(facts)}. A block deals the rounds "
             f"of its loops out to its threads: with {times} times as many it needs fewer of them, which more "
             "blocks would not change."
         ),
-        fix=f"up to {times * threads} threads a block: as many as it has items, so that each does one",
+        fix=f"up to {times * threads} threads a block: no more than it has items, so that each does fewer",
         evidence=[
             measured(facts, "launch__grid_size"),
             derived("threads a block could have", times * threads, "thread", "by registers and the largest block"),
