@@ -14,9 +14,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
-LIMIT = 33
-"""Megabytes (MiB, rounded up): 31.01 measured; 30.6 before the programs and steps of a seventh list of libraries,
-29.0 before the changes that are played and the steps of 95 more kernels, 26.6 before those of the first 203."""
+LIMIT = 34
+"""Megabytes (MiB, rounded up): 33.7 measured; 31.0 before the programs and steps of four more lists of libraries, 30.6
+before those of a seventh, 29.0 before the changes that are played and the steps of 95 more kernels, 26.6 before those of
+the first 203."""
 
 
 def size(folder: Path) -> int:
