@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
 LIMIT = 34
 """Megabytes (MiB, rounded up): 33.7 measured; 31.0 before the programs and steps of four more lists of libraries, 30.6
-before those of a seventh, 29.0 before the changes that are played and the steps of 95 more kernels, 26.6 before those of
+before those of a seventh, 29.0 before the changes that are played and the steps of 95 more, 26.6 before those of
 the first 203."""
 
 
