@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kscope.features.facts import Code, Facts, total
 from kscope.rules._shared.atomics import from_its_own
-from kscope.rules.base import Rule, derived, percent
-
-if TYPE_CHECKING:
-    from kscope.model.contract.analysis import Finding
+from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
 MOSTLY = 0.5  # of the waits for atomics, from which claims are what they are
 FEW = 0.9  # of the atomics left, from which nothing is worth folding
@@ -26,9 +21,9 @@ def claims(code: Code, index: int) -> bool:
     return {"ADD", "OR"} & set(ins.mods) != set() and ins.operands[-1].text == "RZ"
 
 
-def claimed(rule: Rule, facts: Facts, code: Code, atomics: list[int], share: float) -> Finding | None:
-    """What is told where most of the waits are for such atomics: fewer of them a place. None elsewhere, and where each
-    place takes one alone."""
+def claimed(rule: Rule, facts: Facts, code: Code, atomics: list[int], share: float) -> Outcome | None:
+    """What is told where most of the waits are for such atomics: fewer of them a place, nothing where each place takes
+    one alone. None elsewhere."""
     mine = [i for i in atomics if claims(code, i)]
     if code.blamed_share(mine) <= MOSTLY * code.blamed_share(atomics):
         return None
@@ -36,7 +31,7 @@ def claimed(rule: Rule, facts: Facts, code: Code, atomics: list[int], share: flo
     spare = [i for i in mine if i not in swaps]
     kept = total(code.threads, swaps) / max(1.0, total(code.threads, mine))
     if not swaps or kept > FEW:
-        return None
+        return PASSED
     scale = facts.profile.demands_after(spare, 0.0) | {"atomics": kept}
     return rule.finding(
         title="Places are claimed with several atomics each",
