@@ -181,7 +181,7 @@ def _fared(slug: str) -> str:
     if (known := fared(slug)) is None:
         return ""
     return (
-        "\n## How it fared\n\nFirst suggestions of this rule, built as told on public kernels that kscope had not "
-        f"seen: {known.built} built, {known.gained} gained a tenth or more, {known.slower} made their kernel slower "
+        "\n## How it fared\n\nFirst suggestions of this rule, built as told on public kernels: "
+        f"{known.built} built, {known.gained} gained a tenth or more, {known.slower} made their kernel slower "
         "(tools/field/labels/told.toml; words that slowed kernels were mended since).\n"
     )

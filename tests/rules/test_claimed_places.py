@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kscope.features.sass.listing import Listing
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.atomics import raced
 from kscope.rules._shared.blocks.claims import claimed, claims
 from kscope.rules.base import PASSED
 from kscope.rules.memory.atomic_contention import _before
 from kscope.rules.registry import rule
-from tests.features.listings import program
 from tests.rules.test_arithmetic import walked
 
 CLAIM = """
@@ -41,9 +39,10 @@ EXIT
 
 
 def test_what_claims_and_what_adds() -> None:
-    code = Listing(program(CLAIM.format(more=ADDED)), "test")
-    assert [claims(code, i) for i in (4, 5, 6, 7)] == [True, True, True, False]  # type: ignore[arg-type]
-    assert not claims(Listing(program(SUM), "test"), 2), "a sum of floats by compare-and-swap"  # type: ignore[arg-type]
+    facts, summed = walked(CLAIM.format(more=ADDED)), walked(SUM)
+    assert facts.code is not None and summed.code is not None
+    assert [claims(facts, facts.code, i) for i in (4, 5, 6, 7)] == [True, True, True, False]
+    assert not claims(summed, summed.code, 2), "a sum of floats by compare-and-swap"
 
 
 @pytest.mark.parametrize(("more", "waits", "told"), [("NOP", {}, True), (ADDED, {7: 9.0}, False)])

@@ -19,10 +19,11 @@ from kscope.rules._shared.blocks.joined_rows import joined
 from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded
 from kscope.rules._shared.blocks.registers import held
 from kscope.rules._shared.coarser_threads import masked_beside
+from kscope.rules._shared.layouts import sure
 from kscope.rules._shared.local_memory import waits_for_locals
 from kscope.rules._shared.own_records import split
 from kscope.rules._shared.waits_in_row import FETCHES, LOADS, fetching, named
-from kscope.rules._shared.wide_accesses import mixes
+from kscope.rules._shared.wide_accesses import FATTER, TILE, candidates, fix, mixes
 from kscope.rules.compute.tensor_cores_idle import TensorCoresIdle
 from kscope.rules.grid.block_size import COMMON
 from kscope.rules.latency.low_occupancy import MORE_BLOCKS
@@ -286,3 +287,39 @@ def test_what_a_mask_picks_lies_apart_for_fatter_threads(tested: str, share: flo
     assert code is not None
     code.__dict__["threads"] = [share * 32000.0 if i >= 7 else 32000.0 for i in range(len(code))]
     assert masked_beside(code, [4]) == found_
+
+
+def test_threads_that_cannot_become_fewer_are_not_told_to(facts: Known) -> None:
+    """A public kernel of 1.4 waves: "fewer, fatter threads" was the fix, and what the same finding ruled out."""
+    known = facts("ldg32_x4.slow")
+    assert known.code is not None
+    groups, narrow = candidates(known, known.code)
+    members = sorted({*narrow, *(i for g in groups for i in g.members)})
+    told = [fix(known, known.code, members, groups, peeled=False, own=False, few=few) for few in (False, True)]
+    assert FATTER in told[0] and TILE not in told[0]
+    assert TILE in told[1] and FATTER not in told[1]
+
+
+def test_a_small_gain_by_other_places_for_lanes_is_not_sure(facts: Known) -> None:
+    known = facts("uncoalesced.slow")
+    assert [sure(known, {"l2_sectors": 0.3}, 0, gain=gain, indirect=False) for gain in (1.5, 1.7)] == [0.5, 0.9]
+
+
+def test_a_kernel_without_loads_has_none_in_flight(facts: Known) -> None:
+    """A public kernel that fills an image: threads that do more were to have more loads in flight."""
+    known = facts("taper.one")
+    assert known.code is not None
+    loads = known.code.where(lambda ins, op: op.access == "load" and op.space == "global")
+    assert ("loads in flight" in found("GRD405", known).why) == bool(len(loads))
+    assert ("loads in flight" in found("GRD405", without_loads(known.kernel)).why) is False
+
+
+def without_loads(kernel: Kernel) -> Facts:
+    """The same where its loads from global memory move a constant."""
+    assert kernel.program is not None
+    code = [
+        msgspec.structs.replace(ins, opcode="MOV", mods=()) if ins.opcode == "LDG" else ins
+        for ins in kernel.program.instructions
+    ]
+    changed = msgspec.structs.replace(kernel.program, instructions=tuple(code))
+    return Facts(msgspec.structs.replace(kernel, program=changed))

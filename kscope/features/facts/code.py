@@ -64,6 +64,11 @@ class AddressFacts:
         """The address comes from the load itself, a round before: nothing can be loaded ahead."""
         return slices.chases(self._code, load)
 
+    def swaps_its_own(self, index: int) -> bool:
+        """What a compare-and-swap writes is computed from what it read a round before: a sum of floats, say."""
+        written = self._code[index].operands[-1].register
+        return slices.feeds(self._code, index, list(self._code.defuse.producers(index, written)))
+
     def steps_from_loaded(self, index: int) -> bool:
         """In a loop, with an address that starts from loaded data and then goes on by itself: it walks a row."""
         return slices.steps_from_loaded(self._code, index)

@@ -113,9 +113,9 @@ def exchanges(code: Listing, number: int) -> bool:
     """A loop loads and changes one array, at places that its data pick (rows exchanged one after the other) or at
     others than those that it loads: a round may need what an earlier one has stored, which only the data, or whoever
     wrote it, can say. What is changed where it was loaded is none."""
-    picks, places = set[str](), dict[str, dict[bool, set[object]]]()
+    picks, places, unknown = set[str](), dict[str, dict[bool, set[object]]](), not any(code.executed)
     for i in code.cfg.loop_body(number):
-        kind, ran = code.classes[i], code.executed[i] > 0 or not any(code.executed)
+        kind, ran = code.classes[i], code.executed[i] > 0 or unknown
         array = slices.pointer(code, i) if kind.space == "global" and kind.access in _MOVES and ran else None
         if array is None:
             continue

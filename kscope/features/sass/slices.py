@@ -69,11 +69,15 @@ def steps_from_loaded(code: Listing, index: int) -> bool:
 
 def chases(code: Listing, load: int) -> bool:
     """The load's address comes from the load itself, one iteration ago: nothing can be loaded ahead."""
+    return feeds(code, load, [p for ps in code.defuse.sources(load).values() for p in ps])
+
+
+def feeds(code: Listing, index: int, work: list[int]) -> bool:
+    """Whether what these compute comes from what an instruction brought a round before."""
     seen: set[int] = set()
-    work = [p for ps in code.defuse.sources(load).values() for p in ps]
     while work:
         i = work.pop()
-        if i == load:
+        if i == index:
             return True
         if i not in seen and len(seen) < 64:
             seen.add(i)

@@ -15,7 +15,7 @@ FETCHED = 0.5  # no other warp had them in L2 (judged: a hash table of 512 MB ha
 
 ADD = "aggregate in registers, across the warp or in shared memory first; then one a block and address"
 ONCE = "add up in the block first, then one native atomicAdd a block (double has one from sm_60 on), no loop of its own"
-RETRIED = 1.5  # tries a sum, from which warps get in each other's way
+RETRIED = 1.5  # tries a sum, from which warps get in each other's way (judged: one kernel, with 190)
 
 IDLE = 0.3  # load of the fullest unit, below which none is what warps stand in line for
 LARGEST = 0.3  # share of warp time at atomics, or in the queue that they stand in, from which it is the largest wait
@@ -94,20 +94,6 @@ def _nothing_else(facts: Facts) -> bool:
     return facts.counters.nothing_busy and path is not None and path.share < EXPLAINED
 
 
-def from_its_own(code: Code, index: int) -> bool:
-    """Whether what a compare-and-swap writes is computed from what it read a round before: a sum of floats, say."""
-    work = list(code.defuse.producers(index, code[index].operands[-1].register))
-    seen = set[int]()
-    while work:
-        i = work.pop()
-        if i == index:
-            return True
-        if i not in seen and len(seen) < 64:
-            seen.add(i)
-            work += [p for ps in code.defuse.sources(i).values() for p in ps]
-    return False
-
-
 def raced(facts: Facts) -> list[int]:
     """Compare-and-swap loops in which all warps add to one address: who loses a round tries again, so the tries grow
     with the square of the warps (8 times as many in a public kernel: 14 times as long)."""
@@ -118,6 +104,6 @@ def raced(facts: Facts) -> list[int]:
     for i in code.ran(code.where(lambda ins, op: op.access == "atomic" and op.space == "global" and "CAS" in ins.mods)):
         loop, origins = code.cfg.loop_of[i], facts.addresses.origins(i)
         alone = origins is not None and origins.isdisjoint({"tid", "x", "y", "z", "load", "table"})
-        if loop is not None and alone and from_its_own(code, i) and facts.patterns.trips(loop) >= RETRIED:
+        if loop is not None and alone and facts.addresses.swaps_its_own(i) and facts.patterns.trips(loop) >= RETRIED:
             found.append(i)
     return found

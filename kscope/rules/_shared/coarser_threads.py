@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 WORD = 4  # bytes: lanes side by side fill their sectors with it, so that only what a thread does once is saved
 ONCE = 1.1  # rounds, below which a loop is one over a grid that is as large as its work
-FEW = 0.1  # of the threads, up to which it is what a block does once
+FEW = 0.1  # of the threads, up to which it is what a block does once (judged)
 PICKED = 0.75  # of the threads, below which a test of data says whose element is moved: what it moves lies apart then
 PICKS = ("PRMT", "HADD2")  # read the byte or half of a register that they name, as conversions do
 

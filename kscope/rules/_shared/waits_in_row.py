@@ -11,7 +11,7 @@ from kscope.features.facts import SPIN, Code, Column, Facts
 from kscope.rules.base import counted, percent
 
 ROUNDS = 2.0  # of a loop, from which a later round's loads can be issued early
-NEAR = 0.75  # of the longest wait, from which another is as long
+NEAR = 0.75  # of the longest wait, from which another is as long (judged)
 EARLIER = "all loads of a thread before the first use of any; fuse with what runs before or after"
 FAINT = 0.02  # of the waiting, below which a wait is none
 ONCE = 2.0  # rounds, below which what a loop holds is code that runs once

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from kscope.features.facts import Code, Facts, total
-from kscope.rules._shared.atomics import from_its_own
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
-MOSTLY = 0.5  # of the waits for atomics, from which claims are what they are
-FEW = 0.9  # of the atomics left, from which nothing is worth folding
+MOSTLY = 0.5  # of the waits for atomics, from which claims are what they are (judged: one hash table)
+FEW = 0.9  # of the atomics left, from which nothing is worth folding (judged)
 
 
-def claims(code: Code, index: int) -> bool:
+def claims(facts: Facts, code: Code, index: int) -> bool:
     """An atomic that takes a place or looks at it: a swap, a compare-and-swap whose new value does not come from the
     old one, an addition of zero that polls."""
     ins = code[index]
     if "EXCH" in ins.mods:
         return True
     if "CAS" in ins.mods:
-        return not from_its_own(code, index)
+        return not facts.addresses.swaps_its_own(index)
     return {"ADD", "OR"} & set(ins.mods) != set() and ins.operands[-1].text == "RZ"
 
 
 def claimed(rule: Rule, facts: Facts, code: Code, atomics: list[int], share: float) -> Outcome | None:
     """What is told where most of the waits are for such atomics: fewer of them a place, nothing where each place takes
     one alone. None elsewhere."""
-    mine = [i for i in atomics if claims(code, i)]
+    mine = [i for i in atomics if claims(facts, code, i)]
     if code.blamed_share(mine) <= MOSTLY * code.blamed_share(atomics):
         return None
     swaps = [i for i in mine if "CAS" in code[i].mods]
