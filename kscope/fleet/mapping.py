@@ -113,23 +113,35 @@ def _by_dask(tasks: Numbered, address: str, function: Look) -> Iterator[Result]:
         client = distributed.Client(address, timeout=CONNECT, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise _unreachable(address, error) from None
+
+    def submit(task: tuple[int, Source]) -> Any:
+        return client.submit(function, task[1], pure=False, key=f"kscope-{task[0]}-{time.time_ns()}")
+
     with client:
         waiting = list(reversed(tasks))
+        suspects: list[tuple[int, Source]] = []
         under_way: dict[Any, tuple[int, Source]] = {}
         done = distributed.as_completed(loop=client.loop)
         window = AHEAD * max(1, sum(client.nthreads().values()))
         while waiting or under_way:
             while waiting and len(under_way) < window:
-                number, source = waiting.pop()
-                future = client.submit(function, source, pure=False, key=f"kscope-{number}-{time.time_ns()}")
-                under_way[future] = (number, source)
+                task = waiting.pop()
+                future = submit(task)
+                under_way[future] = task
                 done.add(future)
             future = next(done)
-            number, source = under_way.pop(future)
+            task = under_way.pop(future)
             try:
-                yield number, future.result()
-            except distributed.KilledWorker:  # the scheduler has tried others
-                yield number, died(source)
+                yield task[0], future.result()
+            except distributed.KilledWorker:  # the scheduler blames all that a worker had before it when it ended
+                suspects.append(task)
+            future.release()
+        for task in suspects:  # with nothing beside it: which one ends its worker is seen alone
+            future = submit(task)
+            try:
+                yield task[0], future.result()
+            except distributed.KilledWorker:
+                yield task[0], died(task[1])
             future.release()
 
 
