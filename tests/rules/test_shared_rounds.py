@@ -9,9 +9,11 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.patterns.loop_parallelism import Pieces, pieces
+from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.blocks.deeper_loads import ORDERED, UNROLL, unrolled
 from kscope.rules._shared.shared_rounds import dealing_out, rounds_in_words
 from kscope.rules._shared.waits_in_row import loops_first
+from kscope.rules.grid import small_grid
 from tests.rules.test_arithmetic import walked
 
 
@@ -25,6 +27,21 @@ def test_rounds_and_their_elements(each: int, words: str, facts: Callable[[str],
     trips = " x ".join(f"{known.patterns.trips(n):,.0f}" for n in found.loops)
     assert words.format(trips) in rounds_in_words(known, divided, ())
     assert f"share the {words.format(trips).rstrip(',')} of each one" in dealing_out(known, divided)
+
+
+def test_parts_that_a_block_joins_are_stored_once(
+    facts: Callable[[str], Facts], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two threads for each of lora.mma's 128 are one block still: what they add up does not go through memory."""
+    def promised() -> float:
+        found = rule.check(known)
+        assert isinstance(found, Finding) and found.estimate is not None
+        return found.estimate.speedup
+
+    rule, known = small_grid.SmallGrid(), facts("lora.mma")
+    inside = promised()
+    monkeypatch.setattr(small_grid, "THREADS", 0)
+    assert promised() < inside
 
 
 SWAPS = """

@@ -66,6 +66,11 @@ class Geometry(Struct, frozen=True):
         return self.blocks_per_sm * self.warps_per_block
 
     @property
+    def at_once(self) -> float:
+        """Warps that an SM with work holds at once, as far as the grid goes."""
+        return self.warps_per_block * min(self.blocks_per_sm, max(1.0, self.blocks / self.sms))
+
+    @property
     def imbalance(self) -> float:
         """Busiest SM over the mean SM, 1.0 when even: the speed-up that perfect balance would give."""
         return self.active_max / self.active if self.active else 1.0

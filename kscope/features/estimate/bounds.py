@@ -70,11 +70,14 @@ class Bounds(Queues, frozen=True):
         """Blocks over what the device can start in the time (0..1)."""
         return min(1.0, self.launch.blocks / self.launch.cycles / self.constants.starts) if self.launch.cycles else 0.0
 
-    def next_limit(self, scale: Scale, skip: tuple[str, ...] = (), *, stay: bool = False) -> tuple[float, str]:
+    def next_limit(
+        self, scale: Scale, skip: tuple[str, ...] = (), *, stay: bool = False, alone: bool = False
+    ) -> tuple[float, str]:
         """Load and title of the fullest unit when demands are scaled; the start of "blocks" is one too. skip: units
-        to leave out; stay: the work stays on the SMs that have it, of a grid that leaves some empty."""
+        to leave out; stay: the work stays on the SMs that have it, of a grid that leaves some empty; alone: and with
+        the warps that have it."""
         loads = [
-            (self.here(u, u.load_after(scale)) if stay else u.load_after(scale), u.title)
+            (self.here(u, u.load_after(scale), alone=alone) if stay else u.load_after(scale), u.title)
             for n, u in self.units.items() if n not in skip
         ]  # fmt: skip
         if "blocks" not in skip:
@@ -117,10 +120,10 @@ class Bounds(Queues, frozen=True):
         outside, inside = self.launch.outside - behind * (1 - remaining), 1.0 - self.launch.outside
         residual = outside + inside * ((1 - touched) * (1 - queueing) + touched * min(remaining, 1 - queueing))
         residual += inside * uncovered * (1 - queueing)
-        load, name = max(self.next_limit(scale, stay=True), brings)
+        load, name = max(self.next_limit(scale, stay=True, alone=True), brings)
         floor = self.floor * latency
         # The same smooth form before and after: what several half-full units cost each other is there already.
-        before = self.together(1.0, min(1.0, self.next_limit({}, stay=True)[0]), self.floor)
+        before = self.together(1.0, min(1.0, self.next_limit({}, stay=True, alone=True)[0]), self.floor)
         after = self.behind(max(self.together(residual, load, floor) / before, min(1.0, load)), scale)
         least = min(1.0, outside + self.start)  # of a kernel that does nothing
         after = max(after, least)
@@ -130,13 +133,19 @@ class Bounds(Queues, frozen=True):
         return self._promise(after, hardest, cap, queued=queued, scale=scale)
 
     def overlap(
-        self, factor: float, scale: Scale | None = None, passes: float = 1.0, chain: float = 0.0, stay: bool = True
+        self,
+        factor: float,
+        scale: Scale | None = None,
+        passes: float = 1.0,
+        chain: float = 0.0,
+        stay: bool = True,
+        alone: bool = False,
     ) -> Estimate:
         """factor: how many times more work is in flight; the waiting part of the time shrinks by it. passes: starts
         that the kernel then needs, 2 where blocks must be joined by a second kernel or wait for each other. chain:
         time of what each thread must still do one after the other, as a share of the present time. stay: on the SMs
-        that have work now, of a grid that leaves some empty."""
-        load, name = self.next_limit(scale or {}, stay=stay)
+        that have work now, of a grid that leaves some empty; alone: in the warps that there are."""
+        load, name = self.next_limit(scale or {}, stay=stay, alone=alone)
         outside = self.launch.outside
         load = min(load, 1.0)
         queued = self.queued(scale or {})

@@ -18,6 +18,8 @@ from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
 
 EVERYBODYS = ("dram", "l2")
+OWN = ("issue", "fma", "alu", "fp64", "xu", "tensor")  # what each of an SM's PARTITIONS has for its own warps
+PARTITIONS = 4  # of an SM, all chips since Volta (kscope/arch/sm.toml)
 MOSTLY = 0.5  # of the sectors at L2
 ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
 
@@ -49,9 +51,13 @@ class Queues(Struct, frozen=True):
         launch = self.launch
         return 1 - launch.idle_sms / launch.sms if launch.sms and launch.idle_sms < launch.sms else 1.0
 
-    def here(self, unit: Unit, load: float) -> float:
-        """Load of a unit on the SMs that have work."""
-        return load if unit.name in EVERYBODYS else min(1.0, load / self.reached)
+    def here(self, unit: Unit, load: float, *, alone: bool = False) -> float:
+        """Load of a unit on the SMs that have work; alone: in the sub-partitions that have a warp, where the work stays
+        with the warps that have it and these are fewer than an SM's sub-partitions."""
+        if unit.name in EVERYBODYS:
+            return load
+        filled = min(1.0, self.launch.at_once / PARTITIONS) if alone and unit.name in OWN else 1.0
+        return min(1.0, load / self.reached / filled)
 
     @property
     def inside(self) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from kscope.features.facts.local_memory import LocalMemoryFacts
 from kscope.features.patterns import (
     accurate_math,
     block_trees,
@@ -13,7 +14,6 @@ from kscope.features.patterns import (
     dependency_chains,
     exchanges,
     fma_loops,
-    local_memory,
     loop_parallelism,
     math_functions,
     repeated_loads,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # and of the modules that only lints ask, which profiles do w
     from kscope.model.kernel import Launch
 
 
-class PatternFacts:
+class PatternFacts(LocalMemoryFacts):
     """`facts.patterns`. Instructions are named by index; lists are of instructions that ran, and not to be changed."""
 
     def __init__(self, code: Listing) -> None:
@@ -259,35 +259,7 @@ class PatternFacts:
         """(conversions from float to double, the double arithmetic that their values reach)."""
         return math_functions.widened(self._code)
 
-    # Local memory and strong loads
-
-    @cached_property
-    def local_accesses(self) -> list[int]:
-        """Loads and stores of local memory."""
-        return local_memory.local_accesses(self._code)
-
-    @cached_property
-    def spills_and_arrays(self) -> tuple[list[int], list[int], bool]:
-        """(spills, array accesses, whether that is certain), by the code alone."""
-        return local_memory.spills_and_arrays(self._code)
-
-    def fixed_slot(self, index: int) -> bool:
-        """The address is the stack pointer and a constant."""
-        return local_memory.fixed_slot(self._code, index)
-
-    def slot_offset(self, index: int) -> int | None:
-        """Bytes from the stack pointer of an access at a fixed slot; None for a computed address."""
-        return local_memory.slot_offset(self._code, index)
-
-    @cached_property
-    def frame(self) -> int:
-        """Bytes of local memory that the kernel itself sets aside for a thread: arrays, spills, what it saves."""
-        return local_memory.frame(self._code)
-
-    def only_counting(self, arrays: Iterable[int]) -> list[int]:
-        """What goes beside the accesses where loops whose counters index an array have as many rounds as the compiler
-        knows: counters, tests, branches. Empty where loaded data has a say."""
-        return local_memory.counted(self._code, arrays)
+    # Strong loads
 
     def strong_loads_shared_by_blocks(self, launch: Launch) -> list[int]:
         """Strong loads of few bytes that all blocks read and nobody writes: L1 could answer them."""

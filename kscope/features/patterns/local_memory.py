@@ -7,10 +7,12 @@ from collections.abc import Iterable
 from kscope.features.patterns.slicing import purpose
 from kscope.features.sass import accesses
 from kscope.features.sass.listing import Listing
-from kscope.features.sass.slices import address_origins, origins
+from kscope.features.sass.slices import address_origins, origins, stored
+from kscope.isa.abi import abi
 from kscope.model.operand import Operand, memory_operand
 
 STACK, MASK = 1, 0xFFFFFFFF
+MOVES = 3  # between a parameter and the store of it
 COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
 
 
@@ -127,3 +129,44 @@ def _read_outside(code: Listing, index: int, gone: set[int]) -> bool:
 
 def _slot(code: Listing, index: int) -> Operand | None:
     return memory_operand(code[index].operands)
+
+
+def copied(code: Listing, arrays: Iterable[int]) -> bool:
+    """Whether these accesses are of the launch's own parameters, which the compiler copies into local memory where code
+    picks a member by a computed index: all that is stored are words of the parameters, and whoever reads has an
+    address from counters, constants and what was copied, so that the lanes of a warp read the same member."""
+    members = list(arrays)
+    stores = [i for i in members if code.classes[i].access == "store"]
+    loads = [i for i in members if i not in stores]
+    if not stores or not loads or any(fixed_slot(code, i) for i in loads):
+        return False
+    words = [_parameter(code, i, r) for i in stores for r in stored(code, i) or (-1,)]
+    first = abi(code.program.sm).parameters
+    return all(w is not None and w >= first for w in words) and all(_shared(code, i, set(loads)) for i in loads)
+
+
+def _parameter(code: Listing, index: int, register: int) -> int | None:
+    """Byte in constant bank 0 from which a register's value was moved as it is; None for what was computed."""
+    for _ in range(MOVES):
+        producers = code.defuse.sources(index).get(register, ())
+        if len(producers) != 1:
+            return None
+        (index,) = producers
+        ins = code[index]
+        found = next((o for o in ins.operands if o.kind == "constant"), None)
+        if found is not None:
+            whole = not found.bank and not found.bases and not ins.uses
+            return found.value + 4 * ins.defs.index(register) if whole else None
+        if len(ins.uses) != 1 or "move" not in code.classes[index].kind:
+            return None
+        (register,) = ins.uses
+    return None
+
+
+def _shared(code: Listing, index: int, copies: set[int]) -> bool:
+    """The address depends on no thread's number, and on no load but of the copies."""
+    place = _slot(code, index)
+    sources = code.defuse.sources(index)
+    starts = [p for b in (place.bases if place is not None else ()) for p in sources.get(b.register, ())]
+    names = code.slices.names(starts, index)
+    return names is not None and "tid" not in names and copies.issuperset(code.slices.bringing(starts, "load"))

@@ -68,6 +68,7 @@ blocks of 96 with a cell a thread (4.5x and 10x said).
 
 from __future__ import annotations
 
+from kscope.arch.chips import LANES
 from kscope.features.facts import CHAIN, Demand, Facts, Pieces
 from kscope.model.contract.analysis import Estimate, Remedy
 from kscope.rules._shared.atomics import raced
@@ -89,6 +90,7 @@ from kscope.rules.base import PASSED, CounterRule, Missing, Outcome, derived, me
 WAITS = ("long_scoreboard", "short_scoreboard", "wait", "barrier", "drain", "membar", "branch_resolving", "sleeping")
 WAITING = 0.3  # of warp time in them, and at most READY of it ready but not selected: as low occupancy (LAT301) asks
 READY = 0.1
+THREADS = 1024  # of a block at most
 RACED = "first a sum of the block, then one atomic a block: of so many warps more each would try again and again; then "
 ALONE = " What one thread does is a chain as long as the kernel, without a loop that others could share."
 
@@ -188,6 +190,10 @@ class SmallGrid(CounterRule):
         waiting = facts.specialized.exposed(*WAITS)
         return waiting >= WAITING and facts.counters.stalls.of("not_selected") <= READY
 
+    def _inside(self, facts: Facts) -> float:
+        """Parts of a thread's work that one block can take: what they bring is joined there, and stored once."""
+        return THREADS / (facts.counters.launch.warps_per_block * LANES)
+
     def _shared_out(self, facts: Facts, factor: float) -> tuple[Estimate, Pieces | None]:
         """Gain with `factor` times the blocks, and what of a thread's work can be divided. Where a loop is what can
         be shared out, its sums or its carry must be joined: a second kernel, atomics or blocks that wait for each
@@ -210,9 +216,8 @@ class SmallGrid(CounterRule):
         parts = min(factor, divided.most) if divided is not None and divided.most >= SHARED else factor
         # A sum that is kept in memory, and stored in each round, is no sum of a part: that one stays in a register.
         once = sums_gone(facts)["l2_sectors"]
-        scale: dict[Demand, float] = dict.fromkeys(
-            ("l2_sectors", "l2_requests", "l2_writes"), once + 2 * (parts - 1) * facts.profile.sectors_share(behind)
-        )
+        more = 2 * (parts - 1) * facts.profile.sectors_share(behind) if parts > self._inside(facts) else 0.0
+        scale: dict[Demand, float] = dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), once + more)
         if divided is not None and divided.twice:
             again = 1 + facts.profile.sectors_share([i for i in inside if code.classes[i].access == "load"])
             for demand in ("dram_bytes", "l2_sectors", "l2_requests"):

@@ -96,7 +96,7 @@ class DependencyChain(ProfiledRule):
         waiting = max(share, 1 - stalls.of("selected", "not_selected"))
         part = min(1.0, share / waiting)
         fix, chains, others = self._way(facts, code, chain)
-        estimate = facts.estimate.overlap(1 / (1 - part + part / chains))
+        estimate = facts.estimate.overlap(1 / (1 - part + part / chains), alone=True)
         return self.finding(
             why=(
                 f"{len(chain)} instructions of the loop form a carried chain, starting with "

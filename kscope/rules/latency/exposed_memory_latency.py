@@ -153,7 +153,7 @@ class ExposedMemoryLatency(ProfiledRule):
                 measured(facts, "smsp__warps_eligible.avg.per_cycle_active"),
             ],
             locations=code.locations(hot),
-            estimate=facts.estimate.overlap(factor, more),
+            estimate=facts.estimate.overlap(factor, more, alone=True),
             remedies=others,
             pulls=PULLS[kind],
             first=["GRD401"] if self._alone(facts, code, hot) else [],
@@ -216,7 +216,7 @@ class ExposedMemoryLatency(ProfiledRule):
             ),
             fix="several loads before the first use (unroll), prefetch, more warps; look at the access pattern first",
             evidence=[measured(facts, "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio")],
-            estimate=facts.estimate.overlap(hidden(share, AHEAD)),
+            estimate=facts.estimate.overlap(hidden(share, AHEAD), alone=True),
             confidence=FAINT,
         )
 

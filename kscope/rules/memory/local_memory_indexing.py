@@ -22,7 +22,9 @@ constants that no stored value and no other address needs (def-use).
 
 Make every index a compile-time constant (unroll the loop fully; where no loop indexes it, scalars and a selection among
 them), or move the array to shared memory with the thread as the fastest index, or replace a table by arithmetic, a
-select chain or `__constant__`/`__ldg` data.
+select chain or `__constant__`/`__ldg` data. Sizes and strides in a structure that is a parameter are copied thread by
+thread where a loop of a run-time length picks among them: declare the parameter `const __grid_constant__`, and they are
+read from constant memory, where the launch put them (`LDC R6, c[0x0][R4+0x210]`).
 
 Before:
 
@@ -69,7 +71,8 @@ finding names no gain.
 
 ## Source
 
-CUDA C++ Programming Guide, Device Memory Accesses: Local Memory.
+CUDA C++ Programming Guide, Device Memory Accesses: Local Memory; `__grid_constant__` Parameters (that a parameter whose
+address is taken is copied by each thread otherwise).
 """
 
 from __future__ import annotations
@@ -89,6 +92,10 @@ SHARED = "the array in shared memory with the thread as fastest index"
 ASIDE = "the array in global memory with the thread as fastest index: a warp's elements side by side"
 SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
 MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
+WHERE_IT_LIES = (
+    "the parameter declared `const __grid_constant__` (CUDA 11.7): its members are read where the launch put them, by an "
+    "index that a warp shares"
+)
 ROOM = 0.5  # of the warps that registers leave, from which they are the place, for loops go with the array (judged)
 MANY = "it has more words than a thread has registers"
 PACKED = "its few narrow elements in one register or two, and shifts by the index: no loop indexes it"
@@ -106,6 +113,9 @@ class Place(Struct, frozen=True):
     left: float
     remedies: list[Remedy]
     each: int = 0
+
+
+IN_PLACE = Place(WHERE_IT_LIES, 1.0, 0.0, [])
 
 
 class LocalMemoryIndexing(ProfiledRule):
@@ -131,11 +141,13 @@ class LocalMemoryIndexing(ProfiledRule):
             if counting
             else ""
         )
-        place = self._ways(facts, code, arrays, counted=bool(counting))
+        copied = facts.patterns.copied_parameters(arrays)
+        place = IN_PLACE if copied else self._ways(facts, code, arrays, counted=bool(counting))
+        copy = " They are a copy that each thread makes of the launch's own parameters." * copied
         return self.finding(
             why=(
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
-                f"compiler could not keep in registers. {percent(share)} of all samples wait for them.{loops}"
+                f"compiler could not keep in registers. {percent(share)} of all samples wait for them.{copy}{loops}"
             ),
             fix=place.fix,
             remedies=place.remedies,

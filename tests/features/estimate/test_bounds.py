@@ -341,6 +341,20 @@ def test_units_are_as_full_as_where_the_work_is() -> None:
     assert few.relieve(0.95, 0.1, {"sectors": 0.1}).speedup > 3  # type: ignore[dict-item]
 
 
+def test_a_pipe_is_as_full_as_where_its_warps_are() -> None:
+    """Blocks of one warp on 99 of 132 SMs, one sub-partition of four: an integer pipe at 11 % of the device is at 59 %
+    where there is work. Sums side by side in the same warps may not pass it, more warps may; L1 is the SM's."""
+    alu, l1 = (unit(name, 1.0, [Part("instructions", 0.11, "m")]) for name in ("alu", "l1"))
+    for one, full in ((alu, 0.11 / 0.75 / 0.25), (l1, 0.11 / 0.75)):
+        few = few_blocks(one, idle=25)
+        few = msgspec.structs.replace(few, launch=msgspec.structs.replace(few.launch, warps_per_block=1))
+        assert few.launch.at_once == 1
+        assert few.here(one, 0.11, alone=True) == pytest.approx(full)
+        assert (few.overlap(4.0, alone=True).speedup < 1.8 < few.overlap(4.0).speedup) is (one is alu)
+    whole = msgspec.structs.replace(few.launch, blocks=400)  # four blocks of a warp on each SM
+    assert whole.at_once == 4 and msgspec.structs.replace(few, launch=whole).here(alu, 0.11, alone=True) == 0.11
+
+
 @given(any_bounds, share, share)
 def test_nothing_is_faster_than_a_kernel_that_does_nothing(some: Bounds, touched: float, remaining: float) -> None:
     short = msgspec.structs.replace(some, launch=msgspec.structs.replace(some.launch, cycles=3000.0))
