@@ -32,6 +32,7 @@ def _never(setting: Setting) -> float | None:
 Count = tuple[str, Callable[[Setting], float | None]]
 BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", counted.spread),
+    ("MEM105", "qualifier"): ("accesses of local arrays", counted.local),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),

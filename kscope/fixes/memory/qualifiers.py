@@ -1,16 +1,81 @@
-"""`volatile` on data that nobody writes meanwhile: each use is a load past L1."""
+"""Words before a declaration: `volatile` on data that nobody writes meanwhile, each use of which is a load past L1, and
+`__grid_constant__`, without which each thread copies a parameter that code picks members of."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
+from kscope.features.patterns.local_memory import copied, local_accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.rewrite import Place, changed, places
-from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import SIZES
+from kscope.fixes.given.setting import Asked, Setting
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _VOLATILE = re.compile(r"\bvolatile\s+(?=[\w:]+\s*\*)|(?<=[\w*])\s+volatile(?=\s*\*)")
+_BY_VALUE = re.compile(
+    r"(?<=[(,])(?P<gap>\s*)(?:const\s+)?(?!const\b)(?P<type>[\w:]+(?:<[^<>]*>)?)(?:\s+const)?\s+(?P<name>\w+)(?=\s*[,)])"
+)
+SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
+
+
+def in_place(asked: Asked) -> list[Fix]:
+    """The one structure that is a parameter by value, read in constant memory instead of copied by each thread."""
+    setting = asked.setting
+    local = local_accesses(setting.code)
+    if setting.code.program.sm < SINCE or not copied(setting.code, local):
+        return []
+    heads = _heads(setting, [i for i in local if setting.code.classes[i].access == "load"])
+    found = [
+        (place, match)
+        for place in heads
+        for match in _BY_VALUE.finditer(f"({place.text[1:]}")
+        if match["type"] not in SIZES and _has_members(match["name"], setting.lines(place.file)[place.number :])
+    ]
+    if len(found) != 1 or "__grid_constant__" in found[0][0].text:
+        return []
+    (place, match), name = found[0], found[0][1]["name"]
+    lines = setting.lines(place.file)
+    written = re.compile(rf"\b{re.escape(name)}\b(?:\.\w+|\[[^\]]*\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&){name}\b")
+    if any(written.search(line) for line in lines[place.number :]):
+        return []
+    was = match[0].removeprefix(match["gap"])
+    edits = changed([place], lambda text: text.replace(was, f"const __grid_constant__ {match['type']} {name}", 1))
+    return [
+        Fix(
+            kind="qualifier",
+            title=f"{name} read where the launch put it, not copied by each thread",
+            language="cuda",
+            edits=edits,
+            conditions=[Condition(holds="CUDA 11.7 or newer", state="check")],
+            proof=[
+                Proof(
+                    what="warp loads and stores of the copy", before=total(setting.code.executed, local), after=0,
+                    unit="inst",
+                    how="all that is stored are words of the parameters; who reads has a warp's index, from counters, "
+                    "constants and what was copied",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def _has_members(name: str, lines: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{re.escape(name)}\s*\.", line) for line in lines)
+
+
+def _heads(setting: Setting, indices: list[int]) -> list[Place]:
+    """The lines of the declaration of the kernel that has them, up to its brace."""
+    for used in places(setting, indices)[:1]:
+        lines = setting.lines(used.file)
+        for number in range(used.number, 0, -1):
+            if "__global__" in lines[number - 1]:
+                end = next((n for n in range(number, len(lines) + 1) if "{" in lines[n - 1]), number)
+                return [Place(used.file, n, lines[n - 1]) for n in range(number, end + 1)]
+    return []
 
 
 def fixes(asked: Asked) -> list[Fix]:

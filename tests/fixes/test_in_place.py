@@ -1,0 +1,59 @@
+"""Parameters that each thread copies because code picks members of them: the word that leaves them where they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.memory.qualifiers import in_place
+from kscope.model.contract.analysis import Finding
+from kscope.parsers.sass.instructions import parse_program
+from tests.features.patterns.test_local_memory import PARAMETERS
+
+SOURCE = """struct Shape { int dims; int size[8]; int step[8]; };
+__global__ void permute(const float* __restrict__ x,
+                        float* __restrict__ y, {shape}) {{
+  int t = blockIdx.x * 256 + threadIdx.x, at = 0, left = t;
+  for (int d = s.dims - 1; d >= 0; d--) {{ at += (left & s.size[d]) * s.step[d]; left /= 2; }}
+  y[t] = x[at];{more}
+}}
+"""
+
+
+def asked(shape: str, more: str = "", sm: int = 90) -> Asked:
+    """The finding on the listing of this source, whose lines are all from its fifth."""
+    text = SOURCE.replace("{{", "{").replace("}}", "}").replace("{shape}", shape).replace("{more}", more)
+    rows = [(int(pc, 16), ins, "k.cu", 5) for pc, _, ins in (r.partition(" ") for r in PARAMETERS.strip().splitlines())]
+    setting = Setting(Listing(parse_program("permute", sm, rows)), lambda file: text.splitlines())
+    finding = Finding(code="MEM105", rule="local-memory-indexing", title="", regime="memory")
+    return Asked(setting, finding)
+
+
+@pytest.mark.parametrize("shape", ["const Shape s", "Shape s", "Shape const s"])
+def test_the_word_is_put_before_the_parameter(shape: str) -> None:
+    (fix,) = in_place(asked(shape))
+    (edit,) = fix.edits
+    assert (edit.line, edit.was) == (3, f"                        float* __restrict__ y, {shape}) {{")
+    assert edit.becomes == "                        float* __restrict__ y, const __grid_constant__ Shape s) {"
+    assert fix.proof[0].after == 0 and fix.proof[0].before > 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "more"),
+    [
+        ("const __grid_constant__ Shape s", ""),
+        ("Shape s, Shape z", " y[t] = z.dims;"),  # which one is meant is not clear
+        ("Shape s", " s.dims = 3;"),
+        ("Shape s", " s.step[0] += 3;"),
+        ("Shape s", " fill(&s);"),
+        ("const Shape* s", ""),
+        ("int s", ""),
+    ],
+)
+def test_not_where_it_is_there_unclear_or_written(shape: str, more: str) -> None:
+    assert in_place(asked(shape, more)) == []
+
+
+def test_not_for_chips_that_cannot() -> None:
+    assert in_place(asked("const Shape s", sm=61)) == []
