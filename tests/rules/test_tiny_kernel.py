@@ -28,4 +28,5 @@ def test_a_longer_kernel_keeps_its_upper_end(facts: Callable[[str], Facts]) -> N
     found = TinyKernel().check(known)
     assert isinstance(found, Finding) and found.estimate is not None
     assert known.counters.launch.duration_us is not None and known.counters.launch.duration_us > SHORT_US
-    assert found.estimate.high == pytest.approx(found.estimate.speedup * known.estimate.constants.more_balance, rel=0.001)
+    balanced = found.estimate.speedup * known.estimate.constants.more_balance
+    assert found.estimate.high == pytest.approx(balanced, rel=0.001)

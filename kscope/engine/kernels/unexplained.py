@@ -22,7 +22,9 @@ MEMORY = "MEM107"
 SLOW_OR_FEW = ("LAT301", "GRD401", "OVH606")
 """Warps are too few to cover any latency."""
 EXPLAINS: dict[str, tuple[str, ...]] = {
-    "long_scoreboard": ("MEM", "LAT302", "LAT307", "LAT310", "ASY", "CMP201", "CMP202", "GRD405", *SLOW_OR_FEW),
+    "long_scoreboard": (
+        "MEM", "LAT302", "LAT307", "LAT310", "ASY", "CMP201", "CMP202", "GRD404", "GRD405", *SLOW_OR_FEW,
+    ),
     "lg_throttle": ("MEM", "LAT302"),
     "drain": ("MEM", "LAT302"),
     "tex_throttle": ("MEM",),

@@ -10,13 +10,14 @@ from kscope.features.patterns.local_memory import copied, local_accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.rewrite import Place, changed, places
-from kscope.fixes.given.source import SIZES
 from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.source import SIZES
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _VOLATILE = re.compile(r"\bvolatile\s+(?=[\w:]+\s*\*)|(?<=[\w*])\s+volatile(?=\s*\*)")
 _BY_VALUE = re.compile(
-    r"(?<=[(,])(?P<gap>\s*)(?:const\s+)?(?!const\b)(?P<type>[\w:]+(?:<[^<>]*>)?)(?:\s+const)?\s+(?P<name>\w+)(?=\s*[,)])"
+    r"(?<=[(,])(?P<gap>\s*)(?:const\s+)?(?!const\b)(?P<type>[\w:]+(?:<[^<>]*>)?)(?:\s+const)?\s+(?P<name>\w+)"
+    r"(?=\s*[,)])"
 )
 SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
 
@@ -38,7 +39,8 @@ def in_place(asked: Asked) -> list[Fix]:
         return []
     (place, match), name = found[0], found[0][1]["name"]
     lines = setting.lines(place.file)
-    written = re.compile(rf"\b{re.escape(name)}\b(?:\.\w+|\[[^\]]*\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&){name}\b")
+    member = rf"\b{re.escape(name)}\b(?:\.\w+|\[[^\]]*\])*"
+    written = re.compile(rf"{member}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&){name}\b")
     if any(written.search(line) for line in lines[place.number :]):
         return []
     was = match[0].removeprefix(match["gap"])

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from kscope.features.facts import Facts
     from kscope.model.contract.analysis import Estimate
 
-SHORT_US = 5.0  # about the host's cost of one launch (15 rows of public kernels on an H200: 2.9 to 6.2 us of time a launch)
+SHORT_US = 5.0  # about the host's cost of one launch (15 rows of public kernels, H200: 2.9 to 6.2 us each)
 HARDLY = 0.6  # of the time outside, from which nothing inside pays (judged: with 44 and 47 %, 1.59x and 1.20x were had)
 MOSTLY_LAUNCH = 0.4  # of the time, that no SM works in or a kernel of one load and one store works as long
 
@@ -90,7 +90,8 @@ class TinyKernel(CounterRule):
             return PASSED
         seen = "SM activity" in facts.counters.collected.parts
         idle_share = launch.own if launch.timed else facts.estimate.start
-        estimate = _in_a_row(facts, facts.estimate.balance(1 / max(1 - idle_share, 0.05), "the launch itself"), idle_share)
+        alone = facts.estimate.balance(1 / max(1 - idle_share, 0.05), "the launch itself")
+        estimate = _in_a_row(facts, alone, idle_share)
         idle = f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us" if seen else ""
         idle = idle or f"the kernel takes {duration:.1f} us"
         rest = "What it computes hardly matters."

@@ -1,0 +1,70 @@
+"""Blocks whose rows are shorter than a line of memory: what GRD404 says where L2 has more requests than bytes."""
+
+from __future__ import annotations
+
+from kscope.features.facts import Facts, total
+from kscope.rules._shared.blocks.idle_warps import Empty
+from kscope.rules.base import counted, derived, measured, percent
+
+LINE = 128  # bytes that one request to L2 can ask for
+WARP = 32
+MOST = 0.9  # of the executions of global accesses, from which all are in rows
+APART = 1.3  # times as busy as any other part, from which requests are what fills L2 (judged)
+
+
+def narrow_rows(facts: Facts) -> Empty | None:
+    """None where rows are whole lines or all the data there is, where lanes do not lie side by side in them, where
+    threads meet at barriers (what they share has the block's shape), and where requests are not what is full."""
+    code, block = facts.code, facts.kernel.launch.block
+    if code is None or block[0] >= WARP or block[1] * block[2] == 1:
+        return None
+    accesses = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    every = total(code.executed, accesses)
+    each = {i: code.classes[i].bytes for i in accesses}
+    rows = [i for i in accesses if facts.lanes.stride(i) == each[i] and block[0] * each[i] < LINE]
+    width = max((each[i] for i in rows), default=0)
+    long = min(WARP, LINE // width) if width else 0
+    times = long // block[0]
+    length = block[0] * facts.kernel.launch.grid[0]
+    if not every or total(code.executed, rows) < MOST * every or times < 2 or length < long:
+        return None
+    full, beside = _busy(facts)
+    limit = facts.estimate.next_limit({}, skip=("blocks",))[1]
+    meet = any("barrier" in code.classes[i].kind for i in code.ran(range(len(code))))
+    if meet or full < APART * beside or limit != facts.estimate.units["l2"].title:
+        return None
+    shape = _shape(block, times)
+    return Empty(
+        title=f"Rows of {block[0]} threads: L2 is asked for {block[0] * width} bytes at a time",
+        why=(
+            f"A warp of {' x '.join(map(str, block))} threads lies in {counted(WARP // block[0], 'row')}: each access "
+            f"asks L2 {WARP // block[0]} times for {block[0] * width} bytes where rows of {long} threads ask "
+            f"{counted(WARP // long, 'time')} for {long * width}. L2 takes requests in {percent(full)} of its cycles, "
+            f"and moves bytes in {percent(beside)}."
+        ),
+        evidence=[
+            measured(facts, "launch__block_size"),
+            derived("cycles in which L2 takes a request", full, "", "fullest part of L2 (tag requests)"),
+            derived("cycles in which L2 moves bytes", beside, "", "the fullest of its other parts"),
+        ],
+        locations=code.locations(rows),
+        estimate=facts.estimate.relieve(code.blamed_share(rows), 1.0, {"l2_requests": 1 / times}),
+        fix=f"blocks of {' x '.join(map(str, shape))} threads: a warp's lanes in one row, or in as few as can be",
+        remedies=(),
+    )  # fmt: skip
+
+
+def _busy(facts: Facts) -> tuple[float, float]:
+    """(requests, the fullest other part) of L2, shares of its cycles."""
+    unit = facts.estimate.units.get("l2")
+    parts = unit.parts if unit is not None else ()
+    full = max((p.busy for p in parts if p.demand == "l2_requests"), default=0.0)
+    return full, max((p.busy for p in parts if p.demand not in ("l2_requests", "l2_internal")), default=0.0)
+
+
+def _shape(block: tuple[int, int, int], times: int) -> tuple[int, ...]:
+    """As many threads in longer rows: fewer along z, then along y."""
+    deep = max(1, block[2] // times)
+    left = max(1, times // (block[2] // deep))
+    found = (block[0] * times, max(1, block[1] // left), deep)
+    return found if found[2] > 1 else found[:2]
