@@ -29,7 +29,7 @@ are fitted again, and says how they hold on a family of kernels that was left ou
 
 from __future__ import annotations
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from kscope.features.counters.units import Scale
 from kscope.features.estimate.queues import Queues
@@ -80,6 +80,8 @@ class Bounds(Queues, frozen=True):
             (self.here(u, u.load_after(scale), alone=alone) if stay else u.load_after(scale), u.title)
             for n, u in self.units.items() if n not in skip
         ]  # fmt: skip
+        if stay and (port := self.port) is not None and "l2" not in skip:
+            loads.append((self.here(port, port.load_after(scale)), port.title))
         if "blocks" not in skip:
             loads.append((self.starting * scale.get("blocks", 1.0), STARTING))
         return max(loads, default=(0.0, REST))
@@ -106,7 +108,8 @@ class Bounds(Queues, frozen=True):
         behind: share of the present time, behind the last block, that goes with the fault's work."""
         queued = self.queued(scale)
         touched *= 1 - queued if hides else 1.0
-        relieved = [u for u in self.units.values() if u.load_after(scale) < self.constants.relieved * u.load]
+        units = [*self.units.values(), *([self.port] if self.port is not None else [])]
+        relieved = [u for u in units if u.load_after(scale) < self.constants.relieved * u.load]
         # Stores that take a request more are L2's own work, whatever waits behind it.
         loads = {
             u.name: self.here(u, posted * max(u.load, self.seen(u)) + (1 - posted) * self.seen(u)) for u in relieved
@@ -164,6 +167,17 @@ class Bounds(Queues, frozen=True):
         hardest = max(load * c.yields, 1 / (factor * c.more_overlap), outside + start, c.floor_left * chain)
         return self._promise(after, hardest, cap, queued=queued, scale=scale or {})
 
+    def spread_apart(self, turns: float) -> Estimate:
+        """The same warps on all SMs, not on those alone that have them: what they wait for each other's turn (turns, a
+        share of the samples) goes, and of what else they wait for the line in front of what an SM has for itself."""
+        outside, idle = self.launch.outside, 1 - self.reached
+        line = self.saturation(self.inside) * self.constants.queueing * (1 - turns)
+        load, name = self.next_limit({})
+        left = 1 - idle * (turns + line)
+        after = outside + (1 - outside) * self.together(load, left)
+        hardest = max(load * self.constants.yields, 1 - idle, outside + self.start, 1e-4)
+        return self._promise(min(1.0, after), hardest, name if load > left else REST)
+
     def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
         what smaller pieces of work ask more of them."""
@@ -172,6 +186,14 @@ class Bounds(Queues, frozen=True):
         cap = name if load > 1 / factor else cap
         hardest = max(load * self.constants.yields, 1 / (factor * self.constants.more_balance))
         return self._promise(min(1.0, after), hardest, cap, 1.0)
+
+    def without_launch(self, outside: float, issued_us: float) -> Estimate:
+        """What is outside goes, a share of the time. The upper end is that of a row of launches which the host issues
+        more slowly than the device works them off, one each `issued_us`: of that all but what is inside goes."""
+        kept = max(1 - outside, 0.05)
+        alone, inside = self.balance(1 / kept, LAUNCH), (self.launch.duration_us or 0.0) * kept
+        most = self.constants.more_balance * issued_us / inside if inside else 0.0
+        return structs.replace(alone, high=round(max(alone.high, most), 3))
 
     def spread(self, fixed: Estimate, factor: float, scale: Scale) -> Estimate:
         """A repair together with `factor` times as many SMs at work: the product, as far as the units allow. scale:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from msgspec import Struct
 
 from kscope.arch.estimates import Constants
@@ -19,6 +20,8 @@ from kscope.features.estimate.latency_floor import LatencyPath
 
 EVERYBODYS = ("dram", "l2")
 OWN = ("issue", "fma", "alu", "fp64", "xu", "tensor")  # what each of an SM's PARTITIONS has for its own warps
+PORT = "l1tex__m_"  # counters of an SM's L1 towards L2
+PORT_DEMANDS = ("l2_requests", "l2_sectors")  # what goes out is a request, what comes back are sectors
 PARTITIONS = 4  # of an SM, all chips since Volta (kscope/arch/sm.toml)
 MOSTLY = 0.5  # of the sectors at L2
 ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
@@ -60,9 +63,27 @@ class Queues(Struct, frozen=True):
         return min(1.0, load / self.reached / filled)
 
     @property
+    def port(self) -> Unit | None:
+        """An SM's own way to L2, which takes a request a cycle: the counters of its two directions lie with L2's. None
+        where all SMs get work, for it is no fuller than L2 then, and where it was not counted."""
+        l2 = self.units.get("l2")
+        ways = [p for p in l2.parts if p.metric.startswith(PORT)] if l2 is not None and self.reached < 1 else []
+        if l2 is None or not ways:
+            return None
+        parts = [msgspec.structs.replace(p, demand=PORT_DEMANDS[p.demand == "l2_sectors"]) for p in ways]
+        parts.sort(key=lambda p: -p.busy)
+        return msgspec.structs.replace(l2, name="port", title="the way from an SM to L2", parts=tuple(parts))
+
+    @property
+    def own(self) -> list[Unit]:
+        """Units that an SM has for itself."""
+        units = [u for n, u in self.units.items() if n not in EVERYBODYS]
+        return [*units, port] if (port := self.port) is not None else units
+
+    @property
     def inside(self) -> float:
         """Load of the fullest unit inside the SMs that have work."""
-        return max((self.here(u, u.load) for n, u in self.units.items() if n not in EVERYBODYS), default=0.0)
+        return max((self.here(u, u.load) for u in self.own), default=0.0)
 
     @property
     def memory(self) -> Unit | None:

@@ -60,19 +60,10 @@ from kscope.rules.base import PASSED, CounterRule, Outcome, derived, measured, p
 
 if TYPE_CHECKING:
     from kscope.features.facts import Facts
-    from kscope.model.contract.analysis import Estimate
 
 SHORT_US = 5.0  # about the host's cost of one launch (15 rows of public kernels, H200: 2.9 to 6.2 us each)
 HARDLY = 0.6  # of the time outside, from which nothing inside pays (judged: with 44 and 47 %, 1.59x and 1.20x were had)
 MOSTLY_LAUNCH = 0.4  # of the time, that no SM works in or a kernel of one load and one store works as long
-
-
-def _in_a_row(facts: Facts, estimate: Estimate, outside: float) -> Estimate:
-    """With the upper end of a row of launches that the host issues more slowly than the device works them off: what is
-    inside, then, is all that stays of the host's cost of each."""
-    inside = (facts.counters.launch.duration_us or 0.0) * max(1 - outside, 0.05)
-    most = facts.estimate.constants.more_balance * SHORT_US / inside if inside else 0.0
-    return msgspec.structs.replace(estimate, high=round(max(estimate.high, most), 3))
 
 
 class TinyKernel(CounterRule):
@@ -90,8 +81,7 @@ class TinyKernel(CounterRule):
             return PASSED
         seen = "SM activity" in facts.counters.collected.parts
         idle_share = launch.own if launch.timed else facts.estimate.start
-        alone = facts.estimate.balance(1 / max(1 - idle_share, 0.05), "the launch itself")
-        estimate = _in_a_row(facts, alone, idle_share)
+        estimate = facts.estimate.without_launch(idle_share, SHORT_US)
         idle = f"no SM has work in {percent(launch.outside)} of the kernel's {duration:.1f} us" if seen else ""
         idle = idle or f"the kernel takes {duration:.1f} us"
         rest = "What it computes hardly matters."

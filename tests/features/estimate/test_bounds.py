@@ -355,6 +355,22 @@ def test_a_pipe_is_as_full_as_where_its_warps_are() -> None:
     assert whole.at_once == 4 and msgspec.structs.replace(few, launch=whole).here(alu, 0.11, alone=True) == 0.11
 
 
+def test_the_way_from_an_sm_to_l2_is_the_sms_own() -> None:
+    """Of 8 SMs of 100 that ask L2 for a sector a lane, the way there is full (7 % of the device's is 88 % of theirs),
+    while L2 is at 5 %: on all SMs the line in front of it is gone, and fewer requests shorten it where they are."""
+    ways = [Part("l2_writes", 0.0648, "l1tex__m_l1tex2xbar_req_cycles_active"), Part("l2_requests", 0.05, "lts__t")]
+    l2 = unit("l2", 0.92, ways)
+    few = few_blocks(l2, idle=92)
+    assert few.port is not None and few.inside == pytest.approx(0.0648 / 0.92 / 0.08)
+    assert few.here(l2, l2.load) == l2.load < 0.08
+    apart, short = few.spread_apart(0.2), few.relieve(0.3, 1.0, {"l2_requests": 0.25})
+    assert 2.0 < apart.speedup < 2.6 and short.speedup > 1.15
+    assert few_blocks(l2, idle=0).port is None and few_blocks(l2, idle=0).spread_apart(0.2).speedup == 1.0
+    empty = few_blocks(unit("l2", 0.92, [Part("l2_requests", 0.05, "lts__t")]), idle=92)
+    assert empty.port is None and empty.spread_apart(0.2).speedup < 1.3, "turns alone"
+    assert empty.relieve(0.3, 1.0, {"l2_requests": 0.25}).speedup < 1.05
+
+
 @given(any_bounds, share, share)
 def test_nothing_is_faster_than_a_kernel_that_does_nothing(some: Bounds, touched: float, remaining: float) -> None:
     short = msgspec.structs.replace(some, launch=msgspec.structs.replace(some.launch, cycles=3000.0))

@@ -10,7 +10,8 @@ from kscope.features.facts import Facts, up_to
 from kscope.model.contract.analysis import Estimate, Evidence, Location, Remedy
 from kscope.rules.base import counted, derived, measured, percent
 
-OTHERS = ("not_selected", "math_pipe_throttle", "dispatch_stall")  # waits for the turn of other warps
+OTHERS = ("not_selected", "math_pipe_throttle", "dispatch_stall", "lg_throttle", "mio_throttle", "tex_throttle")
+"""Waits for the turn of other warps of the SM."""
 CROWDED = 0.1  # of warp time in those, from which an SM of their own frees warps (judged)
 BUSY = 0.3  # of a unit's load where there is work, the same (judged: 0.05 in DOITGEN, whose smaller blocks bring
 # nothing, 0.88 in GESUMMV, where they bring 1.6x)
@@ -108,10 +109,11 @@ def crowded(facts: Facts) -> bool:
 
 
 def one_chain(facts: Facts, estimate: Estimate, factor: float) -> Estimate:
-    """Chains that nobody can share, spread over SMs that have none: no warp then waits for another's turn. As many
-    of them still share a scheduler as SMs had work before. A method of shorter chains may bring much more."""
+    """Chains that nobody can share, spread over SMs that have none: no warp then waits for another's turn, nor in line
+    for what an SM has for itself. As many of them still share a scheduler as SMs had work before. A method of shorter
+    chains may bring much more."""
     launch, stalls = facts.counters.launch, facts.counters.stalls
-    turn = sum(map(stalls.of, OTHERS)) if launch.warps_per_block > 1 else 0.0
-    apart = facts.estimate.relieve(turn, 1 - launch.idle_sms / launch.sms, {})
+    several = launch.warps_per_block > 1 and launch.idle_sms
+    apart = facts.estimate.spread_apart(sum(map(stalls.of, OTHERS))) if several else estimate
     best = apart if apart.speedup > estimate.speedup else estimate
     return up_to(best, facts.estimate.overlap(factor, stay=False))
