@@ -14,6 +14,14 @@ from kscope.model.kernel import Counters
 from kscope.model.program import Program
 from kscope.rules._shared.math_calls import _alike, spent_on
 from kscope.rules.base import Passed
+from kscope.rules.compute.integer_address_overhead import (
+    GRID,
+    INDICES,
+    LOADED,
+    MODULUS,
+    NARROW,
+    IntegerAddressOverhead,
+)
 from kscope.rules.latency.warp_divergence import SORTED, SPECIAL
 from kscope.rules.registry import rule
 from tests.features.listings import program
@@ -62,11 +70,13 @@ def said(code: str, text: Program, runs: list[float], columns: Mapping[str, list
     return rule(code)().run(Facts(msgspec.structs.replace(made({}), program=text, counters=counters)))
 
 
-def divided(others: int) -> Any:
+def divided(others: int, of: str = "LDG.E R2, desc[UR4][R2.64]") -> Any:
+    """The division of what an instruction brings into R2, in so many instructions that belong to something else."""
     work = [f"{0x1E0 + 16 * n:#x} FFMA R20, R20, R21, R22" for n in range(others)]
     end = 0x1E0 + 16 * others
     last = [f"{end:#x} STG.E desc[UR4][R2.64], R8", f"{end + 16:#x} EXIT", "0x2000 I2F.U64.RP R8, UR4"]
-    text = program("\n".join([*WIDE.strip().splitlines(), *work, *last, "0x2010 RET.REL.NODEC R0 0x0"]))
+    whole = WIDE.replace("LDG.E R2, desc[UR4][R2.64]", of).strip().splitlines()
+    text = program("\n".join([*whole, *work, *last, "0x2010 RET.REL.NODEC R0 0x0"]))
     return said("CMP205", text, [0.0 if ins.pc in LONG_WAY else 1000.0 for ins in text.instructions])
 
 
@@ -74,8 +84,54 @@ def test_a_division_counts_with_what_goes_with_it() -> None:
     """15 instructions divide, 24 go with them: the question whether 32 bits do, its branches, constants."""
     found = divided(180)
     assert isinstance(found, Finding) and "take 12 %" in found.title
-    assert found.fix.startswith("32-bit operands where they suffice")
+    assert found.fix == NARROW + LOADED, "no dimension of the grid stands for loaded data, and no running index"
     assert isinstance(divided(400), Passed)
+
+
+def test_dimensions_of_the_grid_stand_for_a_number_that_is_taken_apart(facts: Callable[[str], Facts]) -> None:
+    mine = divided(180, of="S2R R2, SR_CTAID.X")
+    assert isinstance(mine, Finding) and mine.fix == f"{GRID} of 32 bits"
+    within = divided(180, of="S2R R2, SR_TID.X")
+    assert isinstance(within, Finding) and within.fix == NARROW + INDICES, "a block's own numbers are no grid's"
+    known, divides = facts("ising.modulo"), IntegerAddressOverhead()
+    assert known.code is not None and known.kernel.launch.grid[1:] == (1, 1)
+    assert divides._way(known, known.code, known.patterns.integer_divisions) == GRID
+    rows = msgspec.structs.replace(known.kernel.launch, grid=(known.kernel.launch.grid[0], 2, 1))
+    known = Facts(msgspec.structs.replace(known.kernel, launch=rows))
+    assert known.code is not None and divides._way(known, known.code, known.patterns.integer_divisions) == INDICES
+
+
+# t = number; for (d = 0; d < 8; d++) { t /= sizes[d]; sum += t; } with sizes in constant memory or one size for all
+APART = """
+0x0 S2R R2, SR_TID.X
+0x10 MOV R10, RZ
+0x20 {before}
+0x30 {within}
+0x40 I2F.U32.RP R0, R4
+0x50 MUFU.RCP R0, R0
+0x60 VIADD R6, R0, 0xffffffe
+0x70 F2I.FTZ.U32.TRUNC.NTZ R5, R6
+0x80 IMAD.MOV R7, RZ, RZ, -R5
+0x90 IMAD R7, R7, R4, RZ
+0xa0 IMAD.HI.U32 R5, R5, R7, RZ
+0xb0 IMAD.HI.U32 R2, R5, R2, RZ
+0xc0 IADD3 R10, R10, 0x4, RZ
+0xd0 ISETP.NE.AND P0, PT, R10, 0x20, PT
+0xe0 @P0 BRA 0x30
+0xf0 STG.E desc[UR4][R12.64], R2
+0x100 EXIT
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "within", "fix"),
+    [("LDC R4, c[0x0][0x220]", "NOP", MODULUS), ("NOP", "LDC R4, c[0x3][R10]", LOADED)],
+    ids=["one divisor", "a divisor each round"],
+)
+def test_a_number_taken_apart_in_a_loop_is_no_power(before: str, within: str, fix: str) -> None:
+    text = program(APART.format(before=before, within=within))
+    found = said("CMP205", text, [1000.0] * len(text))
+    assert isinstance(found, Finding) and found.fix == fix
 
 
 def test_two_double_literals_in_a_block_of_floats_promise_little() -> None:

@@ -219,6 +219,10 @@ class PatternFacts(LocalMemoryFacts):
         """Reciprocals around which divisions and modulos by run-time integers are built."""
         return math_functions.integer_divisions(self._code)
 
+    def dividend(self, division: int) -> frozenset[str]:
+        """What an integer division's operands come from: the names that `facts.addresses.origins` gives."""
+        return math_functions.dividend(self._code, division)
+
     @cached_property
     def unfused(self) -> list[int]:
         """Multiplies whose result goes to nothing but one add (PAIRS)."""

@@ -7,7 +7,9 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from kscope.features.patterns.slicing import computation
 from kscope.features.sass.listing import Listing, Structure, once_per_code
+from kscope.features.sass.slices import origins
 from kscope.isa.families import by_opcode, family, listed
 from kscope.model.operand import Operand
 from kscope.model.program import Instruction
@@ -57,6 +59,13 @@ def integer_divisions(code: Listing) -> list[int]:
     """The reciprocals around which integer divisions and modulos by run-time values are built."""
     found = code.where(lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods)
     return [i for i in code.ran(found) if divides_integers(code, i)]
+
+
+def dividend(code: Listing, division: int) -> frozenset[str]:
+    """What an integer division's operands come from (see kscope.features.sass.slices.origins): its products with the
+    reciprocal read them. What too many instructions lead to is left out."""
+    products = [i for i in computation(code, [division]) if code[i].opcode == "IMAD" and "HI" in code[i].mods]
+    return frozenset[str]().union(*(origins(code, i) or () for i in products))
 
 
 def part_of_division(code: Listing, index: int) -> bool:
