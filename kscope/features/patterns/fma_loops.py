@@ -18,6 +18,7 @@ _PAIRED = family("paired")
 _JOINED_ON = family("joined_on")
 _GATHERING = family("sum") | family("choice")
 DEPTH = 3  # moves and conversions allowed between a load and the multiply-add
+SELDOM = 0.02  # of the stores to shared memory, up to which they are not what the loop multiplies (judged)
 STEPS = 8  # instructions from a pair's operation to the sum: an absolute value, a count of bits, a function of the pair
 # (the square root takes 4 after its first guess, exp 5: SASS of the CUDA 13 math library, sm_90)
 DEEP = 16  # products added up in one chain, as deep as one tensor instruction goes: fewer are a small filter
@@ -97,12 +98,16 @@ def unpacking(code: Listing, loop: FmaLoop) -> list[int]:
 
 
 def _staged_halves(code: Listing, loop: FmaLoop) -> bool:
-    """All factors come from shared memory, and all that the kernel stores there was unpacked from 2-byte values."""
+    """All factors come from shared memory, and what the kernel stores there was unpacked from 2-byte values, but for
+    what it stores seldom (a table of the block's)."""
     if not all(code.classes[i].space == "shared" for i in loop.loads):
         return False
     stores = code.ran(code.where(lambda ins, op: op.space == "shared" and op.access == "store"))
-    values = [code.defuse.producers(i, r) for i in stores for r in stored(code, i)]
-    return bool(values) and all(any(_from_half(code, p) for p in producers) for producers in values)
+    other = [
+        i for i in stores
+        if not all(any(_from_half(code, p) for p in code.defuse.producers(i, r)) for r in stored(code, i))
+    ]  # fmt: skip
+    return len(other) < len(stores) and total(code.executed, other) <= SELDOM * total(code.executed, stores)
 
 
 def _from_half(code: Listing, index: int) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from kscope.features.facts import Facts
 from kscope.features.patterns.fma_loops import FmaLoop, fma_loops, pair_loops
 from kscope.features.sass.listing import Listing
+from kscope.model.kernel import Counters
 from tests.features.listings import program
 from tests.support import reports
+from tests.support.edit import made
 
 PRODUCTS = (
     "sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.", "lora.fma",
@@ -126,3 +129,41 @@ def test_minima_of_sums_in_one_instruction(case: str, words: float, facts: Calla
     assert loop.fmas == pytest.approx(1024**3 / 32, rel=0.01)
     assert loop.words_per_fma == pytest.approx(words, rel=0.15)
     assert {code.classes[i].space for i in loop.loads} == {"shared"}
+
+
+# for (k) { tile[t] = float(a[k]) of bf16; barrier; for (j) sum += tile[j] * other[j]; } and a table of the block's before
+STAGED = """
+0x0 LDG.E R20, desc[UR4][R2.64]
+0x10 STS [R21+0x800], R20
+0x20 LDG.E R8, desc[UR4][R2.64]
+0x30 LOP3.LUT R9, R8, 0xffff0000, RZ, 0xc0, !PT
+0x40 PRMT R10, RZ, 0x5410, R8
+0x50 STS [R22], R9
+0x60 STS [R22+0x400], R10
+0x70 BAR.SYNC.DEFER_BLOCKING 0x0
+0x80 LDS R12, [R23]
+0x90 LDS R13, [R23+0x400]
+0xa0 FFMA R14, R12, R13, R14
+0xb0 VIADD R23, R23, 0x4
+0xc0 VIADD R24, R24, 0x1
+0xd0 ISETP.NE.AND P0, PT, R24, 0x20, PT
+0xe0 @P0 BRA 0x80
+0xf0 VIADD R2, R2, 0x80
+0x100 VIADD R25, R25, 0x1
+0x110 ISETP.NE.AND P1, PT, R25, 0x40, PT
+0x120 @P1 BRA 0x20
+0x130 STG.E desc[UR4][R4.64], R14
+0x140 EXIT
+"""
+
+
+@pytest.mark.parametrize(("table", "halves_"), [(1.0, True), (64.0, False)])
+def test_a_table_of_the_blocks_makes_staged_halves_no_floats(table: float, halves_: bool) -> None:
+    """bfloat16 values are stored as floats in each round; what is stored once says nothing of them."""
+    text = program(STAGED)
+    inner = {n * 16 for n in range(8, 15)}
+    runs = [2048.0 if i.pc in inner else 64.0 if 0x20 <= i.pc < 0x130 else table for i in text.instructions]
+    counters = Counters([i.pc for i in text.instructions], {"inst_executed": runs})
+    known = Facts(msgspec.structs.replace(made({}), program=text, counters=counters))
+    (loop,) = loops(known)
+    assert known.patterns.multiplies_halves(loop) is halves_

@@ -9,7 +9,7 @@ from kscope.rules.base import counted, derived, measured, percent
 LINE = 128  # bytes that one request to L2 can ask for
 WARP = 32
 MOST = 0.9  # of the executions of global accesses, from which all are in rows
-APART = 1.3  # times as busy as any other part, from which requests are what fills L2 (judged)
+APART = 1.5  # times as busy as any other part, from which requests are what fills L2 (judged)
 
 
 def narrow_rows(facts: Facts) -> Empty | None:
