@@ -131,7 +131,7 @@ def test_minima_of_sums_in_one_instruction(case: str, words: float, facts: Calla
     assert {code.classes[i].space for i in loop.loads} == {"shared"}
 
 
-# for (k) { tile[t] = float(a[k]) of bf16; barrier; for (j) sum += tile[j] * other[j]; } and a table of the block's before
+# for (k) { tile[t] = float(a[k]); barrier; for (j) sum += tile[j] * other[j]; } of bfloat16, and a table before it
 STAGED = """
 0x0 LDG.E R20, desc[UR4][R2.64]
 0x10 STS [R21+0x800], R20
