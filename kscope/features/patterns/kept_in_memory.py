@@ -1,7 +1,10 @@
 """Values that a loop keeps in memory although nobody but the thread needs them before it ends: a store to the same
-place in every round. What may alias it must wait for it: no load of the loop can be issued before."""
+place in every round, or behind each term of a sum that is written out. What may alias it must wait for it: no load of
+the loop can be issued before."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -10,12 +13,14 @@ from kscope.features.sass.slices import stored
 from kscope.model.operand import Operand, memory_operand
 
 SPACES = ("shared", "global", "generic")
+TERMS = 3  # stores to one place behind each other, from which they are a sum's: two may be a value and its correction
 
 
 class Kept(Struct, frozen=True):
     """`loop`: number in the flow graph; `stores` to a place that stays the same, `loads` of such a place; `others`:
     loads of the same space in that loop, which must keep their order with the stores; `rounds`: of the source's loop in
-    one pass of this one, as often as it stores to one place."""
+    one pass of this one, as often as it stores to one place. `written_out`: the terms of one sum, of which the store of
+    the last one stays and is not listed; `loop` is -1 where these are in none."""
 
     loop: int
     space: str
@@ -23,6 +28,7 @@ class Kept(Struct, frozen=True):
     loads: tuple[int, ...]
     others: tuple[int, ...]
     rounds: int
+    written_out: bool = False
 
 
 def kept_in_memory(code: Listing) -> list[Kept]:
@@ -36,7 +42,37 @@ def kept_in_memory(code: Listing) -> list[Kept]:
         if any(_hands_over(code, i) for i in body):
             continue
         out += [kept for space in SPACES if (kept := _in_loop(code, number, space, body)) is not None]
+    out += _written_out(code, {i for k in out for i in k.stores})
     return sorted(out, key=lambda k: -sum(code.executed[i] for i in k.stores))
+
+
+def _written_out(code: Listing, known: set[int]) -> list[Kept]:
+    """Sums that are stored behind each of their terms: stores to one place, each of a value that the one before is part
+    of, with loads between them."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    for i in code.ran(code.where(lambda ins, op: op.access == "store" and op.space in ("global", "generic"))):
+        if i not in known and memory_operand(code[i].operands) is not None:
+            found.setdefault((code.cfg.loop_of[i], place(code, i)), []).append(i)
+    out = []
+    for stores in found.values():
+        terms = [b for a, b in pairwise(stores) if _goes_on(code, a, b)]
+        between = range(stores[0], stores[-1])
+        if len(terms) + 1 < max(TERMS, len(stores)) or any(_hands_over(code, i) for i in between):
+            continue
+        space, loop = code.classes[stores[0]].space or "", code.cfg.loop_of[stores[0]]
+        loads = [i for i in between if code.classes[i].access == "load" and code.classes[i].space == space]
+        if loads:
+            number = -1 if loop is None else loop
+            out.append(Kept(number, space, tuple(stores[:-1]), (), tuple(code.ran(loads)), len(stores), True))
+    return out
+
+
+def _goes_on(code: Listing, before: int, after: int) -> bool:
+    """What the second store writes is made of what the first one wrote."""
+    first = {p for r in stored(code, before) for p in code.defuse.producers(before, r)}
+    made = {p for r in stored(code, after) for p in code.defuse.producers(after, r)}
+    parts = {q for p in made for qs in code.defuse.sources(p).values() for q in qs}
+    return not stored(code, before) or not first.isdisjoint(made | parts)
 
 
 def _in_loop(code: Listing, number: int, space: str, body: set[int]) -> Kept | None:

@@ -200,7 +200,8 @@ class LowDataReuse(ProfiledRule):
     def _sums(self, facts: Facts, code: Code, loads: list[int]) -> list[int]:
         """Stores of sums that the loops of these loads keep in memory: a tile's sums lie in registers."""
         loops = {code.cfg.loop_of[i] for i in loads}
-        return [i for k in facts.patterns.kept_in_memory if k.loop in loops for i in k.stores]
+        kept = [k for k in facts.patterns.kept_in_memory if k.loop in loops and not k.written_out]
+        return [i for k in kept for i in k.stores]
 
     def _estimate(self, facts: Facts, loads: list[int], share: float, ratio: float, sums: list[int]) -> Estimate:
         """Gain if `ratio` of these loads is left, and none of the stores of their sums."""
