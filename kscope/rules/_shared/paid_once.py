@@ -42,8 +42,10 @@ def _differs(facts: Facts, index: int) -> bool:
 
 def paid_once(code: Code, elements: set[int], *, reduces: bool) -> list[int]:
     """Special registers, parameters and uniform loads; where the blocks reduce, also shuffles, shared memory,
-    barriers and the final atomics."""
+    barriers and the final atomics, and all that comes behind the loop over a thread's elements."""
     indexed = set(code.indexed_constants)
+    around = {code.cfg.loop_of[i] for i in elements if reads(code, i)}
+    last = max((i for i in elements if reads(code, i)), default=0) if reduces and None not in around else len(code)
 
     def once(i: int) -> bool:
         op = code.classes[i]
@@ -52,7 +54,7 @@ def paid_once(code: Code, elements: set[int], *, reduces: bool) -> list[int]:
         if op.space == "global" and reads(code, i):
             return i not in elements
         tree = op.space == "shared" or "tree_step" in op.kind or (writes(code, i) and op.access != "store")
-        return reduces and tree
+        return reduces and (tree or (i > last and code.cfg.loop_of[i] not in around))
 
     return [i for i in range(len(code)) if code.executed[i] > 0 and once(i)]
 
