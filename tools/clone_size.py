@@ -15,8 +15,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BLOCK = 4096
 LIMIT = 35
-"""Megabytes (MiB, rounded up): 34.8 measured; 33.7 before the programs of two more lists of libraries, 31.0 before those
-and the steps of four, 30.6 before those of a seventh, 29.0 before the changes that are played and the steps of 95 more,
+"""Megabytes (MiB, rounded up): 34.8 measured; 33.7 before the programs of two lists of libraries more, 31.0 before the
+programs and steps of four, 30.6 before those of a seventh, 29.0 before the changes that are played and the steps of 95,
 26.6 before those of the first 203."""
 
 
