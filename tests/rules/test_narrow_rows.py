@@ -7,9 +7,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from kscope.features.facts import Facts
+from kscope.features.facts import Facts, longer_rows
+from kscope.features.sass.listing import Listing
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.work.launch import rows
+from kscope.model.contract.analysis import Finding
 from kscope.model.kernel import Kernel
-from kscope.rules._shared.blocks.narrow_rows import _shape, narrow_rows
+from kscope.rules._shared.blocks.narrow_rows import narrow_rows
+from kscope.rules.grid.block_size import BlockSize
+from tests.features.listings import program
 from tests.support.edit import with_metrics
 
 REQUESTS = "lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed"
@@ -47,9 +53,26 @@ def test_silent(case: str, block: tuple[int, int, int], requests: float, kernel:
 @pytest.mark.parametrize(
     ("block", "times", "shape"),
     [
-        ((8, 8, 8), 4, (32, 8, 2)), ((8, 8, 4), 4, (32, 8)), ((16, 16, 1), 2, (32, 8)), ((8, 8, 2), 4, (32, 4)),
-        ((4, 64, 1), 8, (32, 8)), ((16, 4, 4), 2, (32, 4, 2)),
+        ((8, 8, 8), 4, (32, 8, 2)), ((8, 8, 4), 4, (32, 8, 1)), ((16, 16, 1), 2, (32, 8, 1)),
+        ((8, 8, 2), 4, (32, 4, 1)), ((4, 64, 1), 8, (32, 8, 1)), ((16, 4, 4), 2, (32, 4, 2)),
     ],
 )  # fmt: skip
 def test_blocks_keep_their_threads(block: tuple[int, int, int], times: int, shape: tuple[int, ...]) -> None:
-    assert _shape(block, times) == shape
+    assert longer_rows(block, times) == shape
+
+
+def test_the_launch_is_written_out_where_the_code_asks_for_its_shape(kernel: Callable[[str], Kernel]) -> None:
+    """levels.eight counts on blocks of 256 threads: no other shape. Code that reads all three sizes takes any."""
+    facts = shaped(kernel(CASE), (8, 8, 4))
+    found = BlockSize().check(facts)
+    assert isinstance(found, Finding) and facts.code is not None
+    assert rows(Asked(Setting(facts.code, lambda file: (), facts.kernel.launch), found)) == []
+    text = program("\n".join(f"LDC R{n}, c[0x0][{4 * n:#x}]" for n in range(3)))
+    launch = msgspec.structs.replace(facts.kernel.launch, grid=(32, 4, 10))
+    (fix,) = rows(Asked(Setting(Listing(text), lambda file: (), launch), found))
+    assert fix.code == "dim3 block(32, 8, 1), grid(8, 4, 40);" and fix.price == found.estimate
+    assert [c.state for c in fix.conditions] == ["proved", "proved"]
+    assert (fix.proof[0].before, fix.proof[0].after) == (4, 1)
+    odd = msgspec.structs.replace(launch, grid=(33, 4, 10))
+    (fix,) = rows(Asked(Setting(Listing(text), lambda file: (), odd), found))
+    assert "grid(9, 4, 40)" in fix.code and fix.conditions[1].state != "proved"

@@ -21,6 +21,13 @@ from kscope.model.kernel import Kernel
 UNKNOWN = 0.5  # of g where a block has one thread: nothing shows whether neighbours would go the same way
 
 
+def longer_rows(block: tuple[int, int, int], times: int) -> tuple[int, int, int]:
+    """As many threads in rows so many times as long: fewer along z, then along y."""
+    deep = max(1, block[2] // times)
+    left = max(1, times // (block[2] // deep))
+    return block[0] * times, max(1, block[1] // left), deep
+
+
 class Packing(Struct, frozen=True):
     """A block of `threads`, whose warps hold `fuller` times the lanes of now and make fuller^spread times the passes.
     `in_flight`: threads that an SM then holds over those that fit now; `blocks` over now."""

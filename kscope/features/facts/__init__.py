@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from kscope.arch.estimates import Constants, constants
 from kscope.features.counters.occupancy import Occupancy
-from kscope.features.counters.packing import Packing
+from kscope.features.counters.packing import Packing, longer_rows
 from kscope.features.counters.product_tile import SQUARE
 from kscope.features.counters.traffic import SECTOR
 from kscope.features.counters.units import ELAPSED, Demand, Scale, Unit
@@ -73,7 +73,7 @@ __all__ = [
     "LINE", "PAIRS", "SECTOR", "SECTORS", "SERIAL", "SPIN", "SQUARE", "WAVEFRONTS", "WIDE", "Alone", "ChipFacts",
     "Code", "CodeFacts", "Column", "Copy", "Demand", "Excess", "Facts", "FmaLoop", "Hazard", "Idle", "Items", "Listing",
     "Loop", "MathCall", "Occupancy", "Packing", "Pieces", "Places", "Repeated", "Scale", "Unit", "WarpRows", "Window",
-    "between", "no_higher", "partly", "total", "up_to",
+    "between", "longer_rows", "no_higher", "partly", "total", "up_to",
 ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@ lanes of warps that no thread fills."""
 
 from __future__ import annotations
 
+from kscope.features.counters.packing import longer_rows
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import RESERVED, Asked
 from kscope.fixes.tile.tiles import tiles
@@ -11,6 +12,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 
 WARP = 32
 SIZE = 128  # threads of a block that is proposed where the finding names none: 4 warps, of which several fit on an SM
+A_LINE = "threads of a row that is a line"  # the same of short rows
 ENOUGH = "threads a block that are enough"  # the finding's (GRD404)
 
 
@@ -97,6 +99,47 @@ def blocks(asked: Asked) -> list[Fix]:
                 Proof(
                     what="lanes of each warp that hold a thread", before=round(WARP * before, 1),
                     after=round(WARP * after, 1), unit="lanes", how="threads over warps, before and after",
+                )
+            ],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def rows(asked: Asked) -> list[Fix]:
+    """The same threads in blocks whose rows are lines of memory."""
+    launch, metrics = asked.setting.launch, {e.metric: e.value for e in asked.finding.evidence}
+    long = metrics.get(A_LINE)
+    if launch is None or not isinstance(long, (int, float)):
+        return []
+    if not any_shape(asked, [n for n in range(3) if launch.block[n] > 1]):
+        return []
+    block = longer_rows(launch.block, int(long) // launch.block[0])
+    data = [launch.grid[n] * launch.block[n] for n in range(3)]
+    grid = [-(-data[n] // block[n]) for n in range(3)]
+    was, will = (" x ".join(map(str, shape)) for shape in (launch.block, block))
+    return [
+        Fix(
+            kind="block_size",
+            title=f"blocks of {will} threads instead of {was}",
+            language="cuda",
+            code=f"dim3 block({', '.join(map(str, block))}), grid({', '.join(map(str, grid))});",
+            parameters={f"{name}.{axis}": value for name, shape in (("block", block), ("grid", grid))
+                        for axis, value in zip("xyz", shape, strict=True)},
+            conditions=[
+                proved(
+                    "the code asks for the shape of its block and has no barrier", "code", asked.setting.code,
+                    "its words of constant memory are read",
+                ),
+                shown(
+                    all(data[n] % block[n] == 0 for n in range(3)), "threads beyond the data return", "launch", grid,
+                    "there are none", "the grid is rounded up",
+                ),
+            ],
+            proof=[
+                Proof(
+                    what="requests to L2 of a warp's access", before=WARP // launch.block[0], after=WARP // block[0],
+                    unit="requests", how="rows of a block that a warp lies in, each a line or less",
                 )
             ],
             price=asked.finding.estimate,

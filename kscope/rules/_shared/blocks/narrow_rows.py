@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts, total
+from kscope.features.facts import Facts, longer_rows, total
 from kscope.rules._shared.blocks.idle_warps import Empty
 from kscope.rules.base import counted, derived, measured, percent
 
 LINE = 128  # bytes that one request to L2 can ask for
 WARP = 32
+A_LINE = "threads of a row that is a line"
 MOST = 0.9  # of the executions of global accesses, from which all are in rows
 APART = 1.5  # times as busy as any other part, from which requests are what fills L2 (judged)
 
@@ -33,23 +34,24 @@ def narrow_rows(facts: Facts) -> Empty | None:
     meet = any("barrier" in code.classes[i].kind for i in code.ran(range(len(code))))
     if meet or full < APART * beside or limit != facts.estimate.units["l2"].title:
         return None
-    shape = _shape(block, times)
+    shape = " x ".join(str(n) for n in longer_rows(block, times) if n > 1)
     return Empty(
         title=f"Rows of {block[0]} threads: L2 is asked for {block[0] * width} bytes at a time",
         why=(
             f"A warp of {' x '.join(map(str, block))} threads lies in {counted(WARP // block[0], 'row')}: each access "
             f"asks L2 {WARP // block[0]} times for {block[0] * width} bytes where rows of {long} threads ask "
-            f"{counted(WARP // long, 'time')} for {long * width}. L2 takes requests in {percent(full)} of its cycles, "
+            f"{'once' if long == WARP else f'{WARP // long} times'} for {long * width}. L2 takes requests in {percent(full)} of its cycles, "
             f"and moves bytes in {percent(beside)}."
         ),
         evidence=[
             measured(facts, "launch__block_size"),
             derived("cycles in which L2 takes a request", full, "", "fullest part of L2 (tag requests)"),
             derived("cycles in which L2 moves bytes", beside, "", "the fullest of its other parts"),
+            derived(A_LINE, long, "", "bytes of a line over those of an access, at most a warp"),
         ],
         locations=code.locations(rows),
         estimate=facts.estimate.relieve(code.blamed_share(rows), 1.0, {"l2_requests": 1 / times}),
-        fix=f"blocks of {' x '.join(map(str, shape))} threads: a warp's lanes in one row, or in as few as can be",
+        fix=f"blocks of {shape} threads: a warp's lanes in one row, or in as few as can be",
         remedies=(),
     )  # fmt: skip
 
@@ -60,11 +62,3 @@ def _busy(facts: Facts) -> tuple[float, float]:
     parts = unit.parts if unit is not None else ()
     full = max((p.busy for p in parts if p.demand == "l2_requests"), default=0.0)
     return full, max((p.busy for p in parts if p.demand not in ("l2_requests", "l2_internal")), default=0.0)
-
-
-def _shape(block: tuple[int, int, int], times: int) -> tuple[int, ...]:
-    """As many threads in longer rows: fewer along z, then along y."""
-    deep = max(1, block[2] // times)
-    left = max(1, times // (block[2] // deep))
-    found = (block[0] * times, max(1, block[1] // left), deep)
-    return found if found[2] > 1 else found[:2]
