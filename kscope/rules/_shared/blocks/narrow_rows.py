@@ -34,14 +34,15 @@ def narrow_rows(facts: Facts) -> Empty | None:
     meet = any("barrier" in code.classes[i].kind for i in code.ran(range(len(code))))
     if meet or full < APART * beside or limit != facts.estimate.units["l2"].title:
         return None
+    once = "once" if long == WARP else f"{WARP // long} times"
     shape = " x ".join(str(n) for n in longer_rows(block, times) if n > 1)
     return Empty(
         title=f"Rows of {block[0]} threads: L2 is asked for {block[0] * width} bytes at a time",
         why=(
             f"A warp of {' x '.join(map(str, block))} threads lies in {counted(WARP // block[0], 'row')}: each access "
             f"asks L2 {WARP // block[0]} times for {block[0] * width} bytes where rows of {long} threads ask "
-            f"{'once' if long == WARP else f'{WARP // long} times'} for {long * width}. L2 takes requests in {percent(full)} of its cycles, "
-            f"and moves bytes in {percent(beside)}."
+            f"{once} for {long * width}. L2 takes requests in {percent(full)} of its cycles, and "
+            f" moves bytes in {percent(beside)}."
         ),
         evidence=[
             measured(facts, "launch__block_size"),
