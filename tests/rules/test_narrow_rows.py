@@ -31,7 +31,7 @@ def shaped(kernel: Kernel, block: tuple[int, int, int], requests: float = 90.0) 
 def test_rows_of_eight_threads_ask_four_times(kernel: Callable[[str], Kernel]) -> None:
     found = narrow_rows(shaped(kernel(CASE), (8, 8, 4)))
     assert found is not None
-    assert "lies in 4 rows" in found.why and "asks L2 4 times for 32 bytes" in found.why
+    assert "lies in 4 rows" in found.why and "asks L2 4 times for 32 bytes" in found.why and "  " not in found.why
     assert found.title == "Rows of 8 threads: L2 is asked for 32 bytes at a time"
     assert found.fix.startswith("blocks of 32 x 8 threads")
     assert found.estimate.speedup > 1.1 and found.estimate.relieves == ["l2"]

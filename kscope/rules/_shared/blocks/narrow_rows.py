@@ -42,7 +42,7 @@ def narrow_rows(facts: Facts) -> Empty | None:
             f"A warp of {' x '.join(map(str, block))} threads lies in {counted(WARP // block[0], 'row')}: each access "
             f"asks L2 {WARP // block[0]} times for {block[0] * width} bytes where rows of {long} threads ask "
             f"{once} for {long * width}. L2 takes requests in {percent(full)} of its cycles, and "
-            f" moves bytes in {percent(beside)}."
+            f"moves bytes in {percent(beside)}."
         ),
         evidence=[
             measured(facts, "launch__block_size"),
