@@ -194,7 +194,7 @@ def whole(analysis: KernelAnalysis) -> KernelAnalysis:
 def without_caps(run: Callable[[], list[list[Promise]]]) -> list[list[Promise]]:
     """The same estimates with nothing to stop them: no unit, no queue of a full one, no latency floor."""
     names = {
-        "next_limit": lambda self, scale, skip=(), stay=False: (0.0, ""), "queued": lambda self, scale: 0.0,
+        "next_limit": lambda self, scale, skip=(), **where: (0.0, ""), "queued": lambda self, scale: 0.0,
         "floor": 0.0,
     }  # fmt: skip
     classes = {name: next(c for c in bounds_module.Bounds.__mro__ if name in c.__dict__) for name in names}

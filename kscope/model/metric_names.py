@@ -241,6 +241,7 @@ _SUFFIXES = r"""
 
 _BEGINNINGS = r"""
     device__attribute_
+    l1tex__m_
     sm__ops_path_tensor_op_
     smsp__pcsamp_warp_stall_
     smsp__pcsamp_warps_issue_stalled_

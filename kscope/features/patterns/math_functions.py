@@ -64,7 +64,7 @@ def integer_divisions(code: Listing) -> list[int]:
 def dividend(code: Listing, division: int) -> frozenset[str]:
     """What an integer division's operands come from (see kscope.features.sass.slices.origins): its products with the
     reciprocal read them. What too many instructions lead to is left out."""
-    products = [i for i in computation(code, [division]) if code[i].opcode == "IMAD" and "HI" in code[i].mods]
+    products = [i for i in computation(code, [division]) if "int_mul" in code.classes[i].kind and "HI" in code[i].mods]
     return frozenset[str]().union(*(origins(code, i) or () for i in products))
 
 
