@@ -14,7 +14,10 @@ from kscope.engine.findings.outcomes import Outcomes
 from kscope.features.facts import CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.rules.lint import Lint
+from kscope.rules.memory.local_memory_indexing import CONSTANT, COPY, SHARED, WHERE_IT_LIES
 from kscope.rules.registry import LINTS, all_lints, all_rules
+from tests.features.listings import program
+from tests.features.patterns.test_local_memory import PARAMETERS
 from tests.support.sass import EXPECTED, FOLDER, MANIFEST, functions
 
 CODES = {one.of.code for one in all_lints()}
@@ -88,6 +91,12 @@ def test_a_lint_that_fails_costs_the_others_nothing(monkeypatch: pytest.MonkeyPa
 def test_only_the_codes_asked_for() -> None:
     found = lint(Listing(functions("memory.cu", "sm_90a")["mix80_capped"]), {"MEM105"})
     assert found.findings == [] and found.passed == ["MEM105"]
+
+
+@pytest.mark.parametrize(("sm", "way"), [(90, WHERE_IT_LIES), (61, f"{CONSTANT}, or {SHARED}")])
+def test_a_copy_of_parameters_is_told_where_the_chip_needs_none(sm: int, way: str) -> None:
+    found = lint(Listing(program(PARAMETERS, sm)), {"MEM105"})
+    assert [f.fix for f in found.findings] == [way] and (COPY in found.findings[0].why) is (sm == 90)
 
 
 def test_severity_follows_the_loops() -> None:

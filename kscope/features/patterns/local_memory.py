@@ -12,6 +12,7 @@ from kscope.isa.abi import abi
 from kscope.model.operand import Operand, memory_operand
 
 STACK, MASK = 1, 0xFFFFFFFF
+SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
 MOVES = 3  # between a parameter and the store of it
 COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
 
@@ -133,12 +134,13 @@ def _slot(code: Listing, index: int) -> Operand | None:
 
 def copied(code: Listing, arrays: Iterable[int]) -> bool:
     """Whether these accesses are of the launch's own parameters, which the compiler copies into local memory where code
-    picks a member by a computed index: all that is stored are words of the parameters, and whoever reads has an
-    address from counters, constants and what was copied, so that the lanes of a warp read the same member."""
+    picks a member by a computed index, on chips that need not: all that is stored are words of the parameters, and
+    whoever reads has an address from counters, constants and what was copied, so that the lanes of a warp read the same
+    member."""
     members = list(arrays)
     stores = [i for i in members if code.classes[i].access == "store"]
     loads = [i for i in members if i not in stores]
-    if not stores or not loads or any(fixed_slot(code, i) for i in loads):
+    if code.program.sm < SINCE or not stores or not loads or any(fixed_slot(code, i) for i in loads):
         return False
     words = [_parameter(code, i, r) for i in stores for r in stored(code, i) or (-1,)]
     first = abi(code.program.sm).parameters

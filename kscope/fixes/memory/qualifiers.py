@@ -19,14 +19,13 @@ _BY_VALUE = re.compile(
     r"(?<=[(,])(?P<gap>\s*)(?:const\s+)?(?!const\b)(?P<type>[\w:]+(?:<[^<>]*>)?)(?:\s+const)?\s+(?P<name>\w+)"
     r"(?=\s*[,)])"
 )
-SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
 
 
 def in_place(asked: Asked) -> list[Fix]:
     """The one structure that is a parameter by value, read in constant memory instead of copied by each thread."""
     setting = asked.setting
     local = local_accesses(setting.code)
-    if setting.code.program.sm < SINCE or not copied(setting.code, local):
+    if not copied(setting.code, local):
         return []
     heads = _heads(setting, [i for i in local if setting.code.classes[i].access == "load"])
     found = [

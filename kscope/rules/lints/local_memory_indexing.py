@@ -5,7 +5,7 @@ from __future__ import annotations
 from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
-from kscope.rules.memory.local_memory_indexing import LocalMemoryIndexing
+from kscope.rules.memory.local_memory_indexing import CONSTANT, COPY, SHARED, WHERE_IT_LIES, LocalMemoryIndexing
 
 
 class LocalMemoryIndexingLint(Lint):
@@ -20,13 +20,15 @@ class LocalMemoryIndexingLint(Lint):
         stack = resources.frame or resources.stack if resources is not None else None
         size = f" of up to {stack} bytes a thread" if stack else ""
         shown = computed or arrays
+        copied = facts.patterns.copied_parameters(arrays)
         return self.found(
             code, shown,
             why=(
                 f"{len(arrays)} loads and stores of local memory are no spills but an array{size}, "
                 f"{len(computed)} of them at addresses computed at run time, {where_in_loops(code, shown)}."
+                + COPY * copied
             ),
-            fix="constant indices (full unroll), or the array in shared memory with the thread as fastest index",
+            fix=WHERE_IT_LIES if copied else f"{CONSTANT}, or {SHARED}",
             evidence=[
                 derived("local accesses that are no spills", len(arrays), "inst", "LDL, STL"),
                 derived("at computed addresses", len(computed), "inst", "not the stack pointer and a constant"),

@@ -96,6 +96,7 @@ WHERE_IT_LIES = (
     "the parameter declared `const __grid_constant__` (CUDA 11.7): its members are read where the launch put them, by "
     "an index that a warp shares"
 )
+COPY = " They are a copy that each thread makes of the launch's own parameters."
 ROOM = 0.5  # of the warps that registers leave, from which they are the place, for loops go with the array (judged)
 MANY = "it has more words than a thread has registers"
 PACKED = "its few narrow elements in one register or two, and shifts by the index: no loop indexes it"
@@ -143,11 +144,11 @@ class LocalMemoryIndexing(ProfiledRule):
         )
         copied = facts.patterns.copied_parameters(arrays)
         place = IN_PLACE if copied else self._ways(facts, code, arrays, counted=bool(counting))
-        copy = " They are a copy that each thread makes of the launch's own parameters." * copied
         return self.finding(
             why=(
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
-                f"compiler could not keep in registers. {percent(share)} of all samples wait for them.{copy}{loops}"
+                f"compiler could not keep in registers. {percent(share)} of all samples wait for them."
+                f"{COPY * copied}{loops}"
             ),
             fix=place.fix,
             remedies=place.remedies,
