@@ -20,6 +20,7 @@ from kscope.parsers.files.inputs import collect
 if TYPE_CHECKING:
     from kscope.engine.inputs.kernel_reports import Part
     from kscope.features.views.footprint import Footprints
+    from kscope.fixes.given.source import Lines
     from kscope.model.contract.analysis import Analysis, JoinedAnalysis, KernelAnalysis, SkippedInput, TimelineAnalysis
     from kscope.model.contract.detail import Detail
     from kscope.napkin.problem import Problem
@@ -36,6 +37,7 @@ def analyze_paths(
     detail: Detail | None = None,
     footprints: Footprints | None = None,
     problem: Problem | None = None,
+    lines: Lines | None = None,
     jobs: int = 1,
 ) -> Analysis:
     """Analyse reports, folders of them, or both, kernels sorted by time.
@@ -43,7 +45,8 @@ def analyze_paths(
     select/ignore: rule codes, slugs or code prefixes. kernel: regular expression on the demangled name. top: keep
     the longest N. detail: filled with what charts and listings show (kscope.model.contract.detail). footprints: filled
     with what a comparison needs of the kernels (kscope.features.views.footprint). problem: what the kernels were to
-    solve, to compare with what they did (kscope.napkin.problem). jobs: processes among which the reports are shared
+    solve, to compare with what they did (kscope.napkin.problem). lines: text of source files by the names that reports
+    give, where these hold none: for changes. jobs: processes among which the reports are shared
     out, or the kernels of one large report; the result is the same. They are forks of this one, so more than one is
     for programs without threads. With several inputs, one that cannot be read, or that kscope itself falls over, is
     listed in `skipped` and the others go on, and so is a kernel of a report; raises KscopeError when nothing can be
@@ -51,7 +54,7 @@ def analyze_paths(
     """
     request = Request(
         wanted=re.compile(kernel) if kernel else None, top=top, progress=progress, detail=detail,
-        footprints=footprints, problem=problem,
+        footprints=footprints, problem=problem, lines=lines,
     )  # fmt: skip
     faults: list[tuple[str, KscopeError]] = []
     inputs = _collect(paths, faults)

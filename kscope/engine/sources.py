@@ -17,6 +17,7 @@ from msgspec import structs
 if TYPE_CHECKING:
     from kscope.model.contract.analysis import Analysis, Finding, HotInstruction, Location
     from kscope.model.contract.detail import Detail
+    from kscope.model.contract.fixes import Fix
 
 LARGEST = 400_000  # characters of a file, as of sources inside a report (features/views/source)
 LINE = 200  # characters of a source line, as elsewhere
@@ -74,8 +75,15 @@ def relocated(analysis: Analysis, root: Path, detail: Detail | None = None) -> A
         text = lines[one.line - 1].strip()[:LINE] if one.line and one.line <= len(lines) else one.source
         return structs.replace(one, file=checkout.relative(one.file), source=text)
 
+    def changed(fix: Fix) -> Fix:
+        edits = [structs.replace(e, file=checkout.relative(e.file)) for e in fix.edits]
+        return structs.replace(fix, edits=edits)
+
     def of(found: Sequence[Finding]) -> list[Finding]:
-        return [structs.replace(f, locations=[placed(x) for x in f.locations]) for f in found]
+        return [
+            structs.replace(f, locations=[placed(x) for x in f.locations], fixes=[changed(x) for x in f.fixes])
+            for f in found
+        ]
 
     if detail is not None:
         _fill(detail, checkout.lines)

@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import msgspec
@@ -68,6 +69,19 @@ def test_places_of_a_checkout(tmp_path: Path) -> None:
     assert "file=dev_kernels.cu,line=75," in kscope("analyze", CONFLICTS, *root, "--format", "github").stdout
     away = kscope("analyze", CONFLICTS, "--source-root", tmp_path, "--format", "github").stdout
     assert "file=/" in away, "what is not below the folder keeps its name"
+
+
+def test_changes_to_sources_that_the_report_does_not_hold() -> None:
+    """Those of a checkout are changed, and named as they are there; the report's own come first."""
+    report, sources = fixture("sums.in_shared"), ROOT / "fixtures" / "kernels" / "unseen"
+
+    def changes(*options: str | Path) -> list[dict[str, Any]]:
+        found = json.loads(kscope("analyze", report, *options, "--format", "json").stdout)["kernels"][0]["findings"]
+        return [x for f in found if f["code"] == "MEM114" for x in f.get("fixes", [])]
+
+    (change,) = changes("--source-root", sources)
+    assert {e["file"] for e in change["edits"]} == {"r7.cu"} and change["kind"] == "register"
+    assert changes() == []
 
 
 def test_nothing_outside_of_the_checkout_is_opened(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from kscope.cli.shared._options import check_regex, format_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kscope.fixes.given.source import Lines
     from kscope.model.contract.analysis import Analysis, SkippedInput
     from kscope.model.contract.detail import Detail
     from kscope.napkin.problem import Problem
@@ -39,7 +40,8 @@ FORMATS = ("text", "json", "md", "llm", "html", "sarif", "junit", "github")
 @click.option("--budget", metavar="TOKENS", type=click.IntRange(min=100), default=2000, show_default=True,
               help="Size of the llm format in tokens.")
 @click.option("--source-root", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False),
-              help="Name places relative to DIR where their files are below it, and take source lines from there.")
+              help="Name places relative to DIR where their files are below it, and take sources from there where the "
+                   "report holds none: for lines, and for changes to them.")
 @click.option("--problem", metavar="PROBLEM",
               help="What the kernel was to solve, as in `kscope napkin`, such as \"gemm 4096 4096 4096 bf16\": compares"
                    " bytes and FLOP done with those needed.")
@@ -101,7 +103,7 @@ def analyze(
     with progress_bar() or nullcontext() as report:
         analysis = analyze_paths(
             paths, select=selected, ignore=ignored, kernel=kernel, top=top, progress=report, detail=detail,
-            problem=asked, jobs=jobs or cores(),
+            problem=asked, lines=_below(source_root), jobs=jobs or cores(),
         )  # fmt: skip
     _cache.warn(analysis)
     if source_root is not None:
@@ -112,6 +114,15 @@ def analyze(
         analysis, detail, format_, output, force=force, verbose=verbose, budget=budget, no_color=no_color,
     )  # fmt: skip
     return gate.of(analysis)
+
+
+def _below(source_root: Path | None) -> Lines | None:
+    """Text of the sources below a folder, for changes to them."""
+    if source_root is None:
+        return None
+    from kscope.engine.sources import Checkout
+
+    return Checkout(source_root).lines
 
 
 def _relocated(analysis: Analysis, source_root: Path, detail: Detail | None) -> Analysis:

@@ -97,7 +97,7 @@ def analyze_report(path: str, number: int, reader: Reader, request: Request) -> 
                     details: list[KernelDetail] | None = [] if request.draws else None
                     part.kernels[index] = analyze_kernel(
                         one, f"{number}.{index}", request.codes, details, reader.path, structure, part.footprints,
-                        request.problem, raw["before"],
+                        request.problem, raw["before"], request.lines,
                     )  # fmt: skip
                     if details:
                         part.details[index] = details

@@ -93,7 +93,7 @@ ASIDE = "the array in global memory with the thread as fastest index: a warp's e
 SMALLER = "a smaller array: one for the block where threads hold the same, narrower or fewer elements"
 MUCH = 0.15  # of all samples behind an array that has no place to go: the share from which a stall is to be explained
 WHERE_IT_LIES = (
-    "the parameter declared `const __grid_constant__` (CUDA 11.7): its members are read where the launch put them, by "
+    "the parameter declared const __grid_constant__ (CUDA 11.7): its members are read where the launch put them, by "
     "an index that a warp shares"
 )
 COPY = " They are a copy that each thread makes of the launch's own parameters."
