@@ -14,7 +14,8 @@ from kscope.engine.findings.outcomes import Outcomes
 from kscope.features.facts import CodeFacts
 from kscope.features.sass.listing import Listing
 from kscope.rules.lint import Lint
-from kscope.rules.memory.local_memory_indexing import CONSTANT, COPY, SHARED, WHERE_IT_LIES
+from kscope.rules.lints.local_memory_indexing import EITHER
+from kscope.rules.memory.local_memory_indexing import COPY, WHERE_IT_LIES
 from kscope.rules.registry import LINTS, all_lints, all_rules
 from tests.features.listings import program
 from tests.features.patterns.test_local_memory import PARAMETERS
@@ -93,7 +94,7 @@ def test_only_the_codes_asked_for() -> None:
     assert found.findings == [] and found.passed == ["MEM105"]
 
 
-@pytest.mark.parametrize(("sm", "way"), [(90, WHERE_IT_LIES), (61, f"{CONSTANT}, or {SHARED}")])
+@pytest.mark.parametrize(("sm", "way"), [(90, WHERE_IT_LIES), (61, EITHER)])
 def test_a_copy_of_parameters_is_told_where_the_chip_needs_none(sm: int, way: str) -> None:
     found = lint(Listing(program(PARAMETERS, sm)), {"MEM105"})
     assert [f.fix for f in found.findings] == [way] and (COPY in found.findings[0].why) is (sm == 90)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.facts import Facts, longer_rows, total
+from kscope.features.facts import Code, Facts, longer_rows, total
 from kscope.rules._shared.blocks.idle_warps import Empty
 from kscope.rules.base import counted, derived, measured, percent
 
@@ -19,15 +19,13 @@ def narrow_rows(facts: Facts) -> Empty | None:
     code, block = facts.code, facts.kernel.launch.block
     if code is None or block[0] >= WARP or block[1] * block[2] == 1:
         return None
-    accesses = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
-    every = total(code.executed, accesses)
-    each = {i: code.classes[i].bytes for i in accesses}
-    rows = [i for i in accesses if facts.lanes.stride(i) == each[i] and block[0] * each[i] < LINE]
-    width = max((each[i] for i in rows), default=0)
-    long = min(WARP, LINE // width) if width else 0
+    rows = _in_rows(facts, code, block[0])
+    if not rows:
+        return None
+    width = max(code.classes[i].bytes for i in rows)
+    long = min(WARP, LINE // width)
     times = long // block[0]
-    length = block[0] * facts.kernel.launch.grid[0]
-    if not every or total(code.executed, rows) < MOST * every or times < 2 or length < long:
+    if times < 2 or block[0] * facts.kernel.launch.grid[0] < long:
         return None
     full, beside = _busy(facts)
     limit = facts.estimate.next_limit({}, skip=("blocks",))[1]
@@ -55,6 +53,15 @@ def narrow_rows(facts: Facts) -> Empty | None:
         fix=f"blocks of {shape} threads: a warp's lanes in one row, or in as few as can be",
         remedies=(),
     )  # fmt: skip
+
+
+def _in_rows(facts: Facts, code: Code, side: int) -> list[int]:
+    """Global accesses whose lanes lie side by side in rows of so many threads, each less than a line; none where others
+    are more than a few."""
+    accesses = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    each = {i: code.classes[i].bytes for i in accesses}
+    rows = [i for i in accesses if facts.lanes.stride(i) == each[i] and side * each[i] < LINE]
+    return rows if rows and total(code.executed, rows) >= MOST * total(code.executed, accesses) else []
 
 
 def _busy(facts: Facts) -> tuple[float, float]:
