@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, structs
 
-from kscope.features.counters.occupancy_limits import shared_blocks
+from kscope.features.counters.occupancy_limits import limits_of, shared_blocks
 from kscope.features.counters.units import elapsed_cycles
 from kscope.model.kernel import Kernel
 
@@ -46,6 +46,9 @@ class Geometry(Struct, frozen=True):
     """The report says how long SMs had work, on average or at most, and how long the kernel took in cycles."""
     behind: float = 0.0
     """Share of the cycles in which no SM has work any more, and the memory still adds up what they sent it."""
+    partitions: int = 1
+    """Sub-partitions of an SM, each with a scheduler and pipes for its own warps (kscope/arch/sm.toml); 1 where the
+    chip is not known, so that no pipe counts as fuller than the SM's."""
 
     def room(self, most: float) -> float:
         """How many times more blocks the device would hold, up to `most`; 1 when it is full or limits are unknown."""
@@ -141,6 +144,7 @@ def geometry(kernel: Kernel) -> Geometry:
         uneven=counted / evenly if counted is not None and evenly else None,
         known=launch.known and device.sms > 0,
         timed=cycles is not None and most is not None,
+        partitions=(limits_of(device.sm) or {}).get("partitions", 1),
     )
 
 

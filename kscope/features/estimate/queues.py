@@ -19,10 +19,9 @@ from kscope.features.counters.units import Scale, Unit
 from kscope.features.estimate.latency_floor import LatencyPath
 
 EVERYBODYS = ("dram", "l2")
-OWN = ("issue", "fma", "alu", "fp64", "xu", "tensor")  # what each of an SM's PARTITIONS has for its own warps
+OWN = ("issue", "fma", "alu", "fp64", "xu", "tensor")  # what each of an SM's sub-partitions has for its own warps
 PORT = "l1tex__m_"  # counters of an SM's L1 towards L2
 PORT_DEMANDS = ("l2_requests", "l2_sectors")  # what goes out is a request, what comes back are sectors
-PARTITIONS = 4  # of an SM, all chips since Volta (kscope/arch/sm.toml)
 MOSTLY = 0.5  # of the sectors at L2
 ALIKE = 0.9  # of the fuller unit's load, from which two units are as full
 
@@ -59,7 +58,7 @@ class Queues(Struct, frozen=True):
         with the warps that have it and these are fewer than an SM's sub-partitions."""
         if unit.name in EVERYBODYS:
             return load
-        filled = min(1.0, self.launch.at_once / PARTITIONS) if alone and unit.name in OWN else 1.0
+        filled = min(1.0, self.launch.at_once / self.launch.partitions) if alone and unit.name in OWN else 1.0
         return min(1.0, load / self.reached / filled)
 
     @property

@@ -347,10 +347,12 @@ def test_a_pipe_is_as_full_as_where_its_warps_are() -> None:
     alu, l1 = (unit(name, 1.0, [Part("instructions", 0.11, "m")]) for name in ("alu", "l1"))
     for one, full in ((alu, 0.11 / 0.75 / 0.25), (l1, 0.11 / 0.75)):
         few = few_blocks(one, idle=25)
-        few = msgspec.structs.replace(few, launch=msgspec.structs.replace(few.launch, warps_per_block=1))
+        few = msgspec.structs.replace(few, launch=msgspec.structs.replace(few.launch, warps_per_block=1, partitions=4))
         assert few.launch.at_once == 1
         assert few.here(one, 0.11, alone=True) == pytest.approx(full)
         assert (few.overlap(4.0, alone=True).speedup < 1.8 < few.overlap(4.0).speedup) is (one is alu)
+    unknown = msgspec.structs.replace(few.launch, partitions=1)
+    assert msgspec.structs.replace(few, launch=unknown).here(alu, 0.11, alone=True) == pytest.approx(0.11 / 0.75)
     whole = msgspec.structs.replace(few.launch, blocks=400)  # four blocks of a warp on each SM
     assert whole.at_once == 4 and msgspec.structs.replace(few, launch=whole).here(alu, 0.11, alone=True) == 0.11
 
