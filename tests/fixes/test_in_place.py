@@ -55,5 +55,11 @@ def test_not_where_it_is_there_unclear_or_written(shape: str, more: str) -> None
     assert in_place(asked(shape, more)) == []
 
 
+def test_another_kernel_says_nothing_of_this_one() -> None:
+    """Its members are changed, or it has two structures: both behind the end of the one that is meant."""
+    other = "\n}\n__global__ void other(Shape s, Shape z, int* y) { s.dims = 1; y[0] = s.dims + z.dims;"
+    assert len(in_place(asked("const Shape s", other))) == 1
+
+
 def test_not_for_chips_that_cannot() -> None:
     assert in_place(asked("const Shape s", sm=61)) == []

@@ -96,6 +96,9 @@ def test_dimensions_of_the_grid_stand_for_a_number_that_is_taken_apart(facts: Ca
     known, divides = facts("ising.modulo"), IntegerAddressOverhead()
     assert known.code is not None and known.kernel.launch.grid[1:] == (1, 1)
     assert divides._way(known, known.code, known.patterns.integer_divisions) == GRID
+    several = facts("int_division.slow")  # eight numbers of a thread, 977 apart
+    assert several.code is not None and several.kernel.launch.grid[1:] == (1, 1)
+    assert divides._way(several, several.code, several.patterns.integer_divisions) == INDICES
     rows = msgspec.structs.replace(known.kernel.launch, grid=(known.kernel.launch.grid[0], 2, 1))
     known = Facts(msgspec.structs.replace(known.kernel, launch=rows))
     assert known.code is not None and divides._way(known, known.code, known.patterns.integer_divisions) == INDICES

@@ -50,6 +50,14 @@ def test_silent(case: str, block: tuple[int, int, int], requests: float, kernel:
     assert narrow_rows(shaped(kernel(case), block, requests)) is None
 
 
+def test_silent_where_l1_answers_or_l2_was_not_counted(kernel: Callable[[str], Kernel]) -> None:
+    facts = shaped(kernel(CASE), (8, 8, 4))
+    hits = with_metrics(facts.kernel, {"l1tex__t_sector_hit_rate.pct": 60.0})
+    assert narrow_rows(facts) is not None and narrow_rows(Facts(hits)) is None
+    del facts.estimate.units["l2"]  # type: ignore[attr-defined]
+    assert narrow_rows(facts) is None
+
+
 @pytest.mark.parametrize(
     ("block", "times", "shape"),
     [

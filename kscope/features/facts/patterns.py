@@ -219,8 +219,9 @@ class PatternFacts(LocalMemoryFacts):
         """Reciprocals around which divisions and modulos by run-time integers are built."""
         return math_functions.integer_divisions(self._code)
 
-    def dividend(self, division: int) -> frozenset[str]:
-        """What an integer division's operands come from: the names that `facts.addresses.origins` gives."""
+    def dividend(self, division: int) -> tuple[frozenset[str], int]:
+        """What an integer division's operands come from, the names that `facts.addresses.origins` gives, and the
+        products with reciprocals of all that is computed together."""
         return math_functions.dividend(self._code, division)
 
     @cached_property

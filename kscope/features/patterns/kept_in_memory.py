@@ -13,7 +13,7 @@ from kscope.features.sass.slices import stored
 from kscope.model.operand import Operand, memory_operand
 
 SPACES = ("shared", "global", "generic")
-TERMS = 3  # stores to one place behind each other, from which they are a sum's: two may be a value and its correction
+TERMS = 3  # stores to one place, from which they are those of a sum: two may be a value and its correction (judged)
 
 
 class Kept(Struct, frozen=True):

@@ -13,7 +13,7 @@ from kscope.model.operand import Operand, memory_operand
 
 STACK, MASK = 1, 0xFFFFFFFF
 SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
-MOVES = 3  # between a parameter and the store of it
+MOVES = 3  # instructions between a parameter and the store of it at most: two were seen (judged)
 COUNTS = frozenset({"int", "int_mul", "move", "predicate", "branch"})
 
 

@@ -61,11 +61,12 @@ def integer_divisions(code: Listing) -> list[int]:
     return [i for i in code.ran(found) if divides_integers(code, i)]
 
 
-def dividend(code: Listing, division: int) -> frozenset[str]:
-    """What an integer division's operands come from (see kscope.features.sass.slices.origins): its products with the
-    reciprocal read them. What too many instructions lead to is left out."""
+def dividend(code: Listing, division: int) -> tuple[frozenset[str], int]:
+    """What an integer division's operands come from (see kscope.features.sass.slices.origins), and how many products
+    with reciprocals read them in all that is computed together: two a division, one of which refines. What too many
+    instructions lead to is left out."""
     products = [i for i in computation(code, [division]) if "int_mul" in code.classes[i].kind and "HI" in code[i].mods]
-    return frozenset[str]().union(*(origins(code, i) or () for i in products))
+    return frozenset[str]().union(*(origins(code, i) or () for i in products)), len(products)
 
 
 def part_of_division(code: Listing, index: int) -> bool:

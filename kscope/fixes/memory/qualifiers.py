@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from kscope.features.patterns.local_memory import copied, local_accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import SIZES
+from kscope.fixes.given.source import SIZES, body
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _VOLATILE = re.compile(r"\bvolatile\s+(?=[\w:]+\s*\*)|(?<=[\w*])\s+volatile(?=\s*\*)")
@@ -27,20 +26,17 @@ def in_place(asked: Asked) -> list[Fix]:
     local = local_accesses(setting.code)
     if not copied(setting.code, local):
         return []
-    heads = _heads(setting, [i for i in local if setting.code.classes[i].access == "load"])
+    heads, text = _kernel(setting, [i for i in local if setting.code.classes[i].access == "load"])
     found = [
         (place, match)
         for place in heads
-        for match in _BY_VALUE.finditer(f"({place.text[1:]}")
-        if match["type"] not in SIZES and _has_members(match["name"], setting.lines(place.file)[place.number :])
+        for match in _BY_VALUE.finditer(f"({place.text.partition('{')[0][1:]}")
+        if match["type"] not in SIZES and re.search(rf"\b{match['name']}\s*\.", text)
     ]
     if len(found) != 1 or "__grid_constant__" in found[0][0].text:
         return []
     (place, match), name = found[0], found[0][1]["name"]
-    lines = setting.lines(place.file)
-    member = rf"\b{re.escape(name)}\b(?:\.\w+|\[[^\]]*\])*"
-    written = re.compile(rf"{member}\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&){name}\b")
-    if any(written.search(line) for line in lines[place.number :]):
+    if re.search(rf"\b{name}\b(?:\.\w+|\[[^\]]*\])*\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|(?:\+\+|--|&){name}\b", text):
         return []
     was = match[0].removeprefix(match["gap"])
     edits = changed([place], lambda text: text.replace(was, f"const __grid_constant__ {match['type']} {name}", 1))
@@ -50,7 +46,10 @@ def in_place(asked: Asked) -> list[Fix]:
             title=f"{name} read where the launch put it, not copied by each thread",
             language="cuda",
             edits=edits,
-            conditions=[Condition(holds="CUDA 11.7 or newer", state="check")],
+            conditions=[
+                Condition(holds="CUDA 11.7 or newer", state="check"),
+                Condition(holds=f"nothing that {name} is handed to changes it (it would not compile)", state="check"),
+            ],
             proof=[
                 Proof(
                     what="warp loads and stores of the copy", before=total(setting.code.executed, local), after=0,
@@ -64,19 +63,17 @@ def in_place(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
-def _has_members(name: str, lines: Sequence[str]) -> bool:
-    return any(re.search(rf"\b{re.escape(name)}\s*\.", line) for line in lines)
-
-
-def _heads(setting: Setting, indices: list[int]) -> list[Place]:
-    """The lines of the declaration of the kernel that has them, up to its brace."""
+def _kernel(setting: Setting, indices: list[int]) -> tuple[list[Place], str]:
+    """The lines of the declaration of the kernel that has them, up to its brace, and its text from there on."""
     for used in places(setting, indices)[:1]:
         lines = setting.lines(used.file)
-        for number in range(used.number, 0, -1):
-            if "__global__" in lines[number - 1]:
-                end = next((n for n in range(number, len(lines) + 1) if "{" in lines[n - 1]), number)
-                return [Place(used.file, n, lines[n - 1]) for n in range(number, end + 1)]
-    return []
+        head = next((n for n in range(used.number, 0, -1) if "__global__" in lines[n - 1]), None)
+        opening = next((n for n in range(head, used.number + 1) if "{" in lines[n - 1]), None) if head else None
+        if head is not None and opening is not None:
+            inside = (lines[n - 1] for n in body(lines, opening) if n > opening)
+            text = "\n".join([lines[opening - 1].partition("{")[2], *inside])
+            return [Place(used.file, n, lines[n - 1]) for n in range(head, opening + 1)], text
+    return [], ""
 
 
 def fixes(asked: Asked) -> list[Fix]:

@@ -90,6 +90,8 @@ GRID = (
 )
 LOADED = "precomputed reciprocals (a multiplication and a shift); constant or power-of-two divisors"
 NARROW = "32-bit operands where they suffice: each division asks at run time whether they do; "
+PRODUCTS = 6  # with reciprocals, of a number taken apart into a grid's three dimensions: two a division
+ROUNDS = 2.0  # of a loop, from which a thread has another number in each
 MODULUS = "Montgomery's form or one reciprocal a modulus, where 32 bits suffice; several numbers a thread side by side"
 FOLDED = "hoist index arithmetic out of the loop, 32-bit indices, constant strides, unroll so that offsets fold"
 BOUNDS = "bounds that hold for a whole tile checked once, its halo in the tile; loops of known length unrolled"
@@ -177,18 +179,23 @@ class IntegerAddressOverhead(ProfiledRule):
         )
 
     def _way(self, facts: Facts, code: Code, seeds: list[int]) -> str:
-        """What stands for most of the divisions: dimensions of the grid for a number of the thread's that is taken
-        apart, nothing that runs along for loaded data."""
+        """What stands for most of the divisions: dimensions of the grid for the one number of a thread's that is taken
+        apart (not for others that it makes of it, nor for one each round), nothing that runs along for loaded data."""
         launch = facts.kernel.launch
         flat = max(*launch.grid[1:], *launch.block[1:]) == 1
         most = MOSTLY * total(code.executed, seeds)
-        names = {i: facts.patterns.dividend(i) for i in seeds}
-        loaded = [i for i in seeds if names[i] & {"load", "table"}]
-        apart = [i for i in seeds if "x" in names[i] and i not in loaded]
+        of = {i: facts.patterns.dividend(i) for i in seeds}
+        loaded = [i for i in seeds if of[i][0] & {"load", "table"}]
+        one = [i for i in seeds if of[i][1] <= PRODUCTS and not self._repeated(facts, code, i)]
+        apart = [i for i in one if "x" in of[i][0] and i not in loaded]
         if flat and total(code.executed, apart) > most:
             return GRID + (" of 32 bits" if self._wide(code) else "")
         way = LOADED if total(code.executed, loaded) > most else INDICES
         return (NARROW if self._wide(code) else "") + way
+
+    def _repeated(self, facts: Facts, code: Code, division: int) -> bool:
+        loop = code.cfg.loop_of[division]
+        return loop is not None and facts.patterns.trips(loop) >= ROUNDS
 
     def _wide(self, code: Code) -> bool:
         """Some division has 64-bit operands: the code brings the long way along, even where it never runs."""

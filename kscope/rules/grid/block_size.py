@@ -57,6 +57,7 @@ that does not fill the slots is GRD401's. Blocks of two and more whole warps tha
 have threads that do too little (GRD405). Threads that search or branch each on their own gain nothing from sharing a
 warp, and what each keeps in shared memory limits how many fit: then the finding says so and promises nothing (a public
 search with blocks of 4 such threads took 4 % longer with 32). That shared memory grows with the threads is assumed.
+Longer rows share less of what neighbours in other directions load: no word of them where L1 answers half.
 
 ## Source
 

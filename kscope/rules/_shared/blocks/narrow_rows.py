@@ -9,13 +9,14 @@ from kscope.rules.base import counted, derived, measured, percent
 LINE = 128  # bytes that one request to L2 can ask for
 WARP = 32
 A_LINE = "threads of a row that is a line"
-MOST = 0.9  # of the executions of global accesses, from which all are in rows
+MOST = 0.9  # of the executions of global accesses, from which all are in rows (judged)
+ANSWERED = 0.5  # of the sectors in L1, from which the block's shape is what brings them together (judged)
 APART = 1.5  # times as busy as any other part, from which requests are what fills L2 (judged)
 
 
 def narrow_rows(facts: Facts) -> Empty | None:
     """None where rows are whole lines or all the data there is, where lanes do not lie side by side in them, where
-    threads meet at barriers (what they share has the block's shape), and where requests are not what is full."""
+    the block has a reason for its shape, and where requests are not what is full."""
     code, block = facts.code, facts.kernel.launch.block
     if code is None or block[0] >= WARP or block[1] * block[2] == 1:
         return None
@@ -28,9 +29,7 @@ def narrow_rows(facts: Facts) -> Empty | None:
     if times < 2 or block[0] * facts.kernel.launch.grid[0] < long:
         return None
     full, beside = _busy(facts)
-    limit = facts.estimate.next_limit({}, skip=("blocks",))[1]
-    meet = any("barrier" in code.classes[i].kind for i in code.ran(range(len(code))))
-    if meet or full < APART * beside or limit != facts.estimate.units["l2"].title:
+    if not full or full < APART * beside or _has_reason(facts, code):
         return None
     once = "once" if long == WARP else f"{WARP // long} times"
     shape = " x ".join(str(n) for n in longer_rows(block, times) if n > 1)
@@ -64,9 +63,18 @@ def _in_rows(facts: Facts, code: Code, side: int) -> list[int]:
     return rows if rows and total(code.executed, rows) >= MOST * total(code.executed, accesses) else []
 
 
+def _has_reason(facts: Facts, code: Code) -> bool:
+    """Threads meet at barriers, and what they share has the block's shape; or L1 answers most of what they ask, because
+    neighbours in all directions load the same."""
+    meet = any("barrier" in code.classes[i].kind for i in code.ran(range(len(code))))
+    return meet or (facts.counters.traffic.l1_hit or 0.0) >= ANSWERED
+
+
 def _busy(facts: Facts) -> tuple[float, float]:
-    """(requests, the fullest other part) of L2, shares of its cycles."""
+    """(requests, the fullest other part) of L2, shares of its cycles; 0 where another unit is fuller or they were not
+    counted."""
     unit = facts.estimate.units.get("l2")
-    parts = unit.parts if unit is not None else ()
-    full = max((p.busy for p in parts if p.demand == "l2_requests"), default=0.0)
-    return full, max((p.busy for p in parts if p.demand not in ("l2_requests", "l2_internal")), default=0.0)
+    if unit is None or facts.estimate.next_limit({}, skip=("blocks",))[1] != unit.title:
+        return 0.0, 0.0
+    full = max((p.busy for p in unit.parts if p.demand == "l2_requests"), default=0.0)
+    return full, max((p.busy for p in unit.parts if p.demand not in ("l2_requests", "l2_internal")), default=0.0)
