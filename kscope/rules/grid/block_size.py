@@ -19,8 +19,7 @@ times for one sector, where rows of 32 threads ask once for four, and a request 
 ## Evidence
 
 Threads a block, warps a block, the occupancy limit by block slots, lanes active an instruction, blocks started a cycle;
-lanes that run the loop that a block deals out, and what is run outside it; how busy L2 is with requests, and with
-bytes.
+lanes that run the loop that a block deals out, and what is run outside it; how busy L2 is with requests.
 
 ## Fix
 
