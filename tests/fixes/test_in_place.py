@@ -63,3 +63,27 @@ def test_another_kernel_says_nothing_of_this_one() -> None:
 
 def test_not_for_chips_that_cannot() -> None:
     assert in_place(asked("const Shape s", sm=61)) == []
+
+
+@pytest.mark.parametrize(("before", "found"), [("", 1), ("__global__ void other(Shape s) { }\n", 1)])
+def test_members_read_by_a_function_that_it_is_handed_to(before: str, found: int) -> None:
+    """The loads' lines are the function's, those of the copy the kernel's: not what stands before it."""
+    text = f"""struct Shape {{ int dims; unsigned size[8]; }};
+{before}__device__ int place(const Shape& s, int i) {{
+  int at = 0;
+  for (int d = s.dims - 1; d >= 0; d--) at += i % s.size[d];
+  return at;
+}}
+__global__ void permute(const float* x, float* y, Shape s) {{
+  int t = blockIdx.x * 256 + threadIdx.x;
+  y[t] = x[place(s, t)];
+}}"""
+    lines = text.splitlines()
+    head = next(n for n, line in enumerate(lines, 1) if "void permute" in line)
+    rows = [
+        (int(pc, 16), ins, "k.cu", head - 3 if "LDL" in ins else head)
+        for pc, _, ins in (r.partition(" ") for r in PARAMETERS.strip().splitlines())
+    ]
+    setting = Setting(Listing(parse_program("permute", 90, rows)), lambda file: lines)
+    fixes = in_place(Asked(setting, Finding(code="MEM105", rule="local-memory-indexing", title="", regime="memory")))
+    assert [edit.line for fix in fixes for edit in fix.edits] == [head] * found

@@ -89,8 +89,9 @@ CASES = {
             "sort16.insertion",
             "local_array.slow",
             "lbm.directions",
+            "permute.copied",
         ),
-        ("local_array.fast", "spill.slow", "spill.fast", *STREAMING),
+        ("local_array.fast", "permute.in_place", "spill.slow", "spill.fast", *STREAMING),
     ),
     "MEM106": On(
         ("softmax_rows.threepass", "triton_softmax.passes", "autocorr.lag_by_lag"),
@@ -166,9 +167,10 @@ CASES = {
         ("texels.fetched",), ("texels.loaded", "sgemm.tiled", "bank_conflict.slow", "gather_rows.header4", *STREAMING)
     ),
     "MEM114": On(
-        ("sums.in_shared",),
+        ("sums.in_shared", "corners.in_memory"),
         (
-            "sums.in_register", "sgemm.tiled", "barrier.slow", "topk.block", "scan1m.oneblock", "align.block",
+            "corners.in_register", "sums.in_register", "sgemm.tiled", "barrier.slow", "topk.block", "scan1m.oneblock",
+            "align.block",
             "spill.slow", *STREAMING,
         ),
     ),
@@ -338,8 +340,8 @@ CASES = {
         ),
     ),
     "GRD404": On(
-        ("julia.block6x6", "triton_gather.block32"),
-        ("julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
+        ("julia.block6x6", "triton_gather.block32", "phases.cubes"),
+        ("phases.rows", "julia.block32x4", "tail_effect.fast", "sgemm.tiled", "sgemm.blocktile2d", *STREAMING),
     ),
     "GRD405": On(
         ("signal_max.one", "swap_heads.division", "taper.one", "halves.global", "softmax128.block", "short_csr.warp"),

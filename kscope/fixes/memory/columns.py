@@ -7,6 +7,7 @@ import random
 import re
 
 from kscope.features.lanes.bank_conflicts import wavefronts
+from kscope.features.patterns.local_memory import copied, local_accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.rewrite import places
@@ -17,6 +18,7 @@ from kscope.model.units import counted
 
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 DRAWS = 200
+_HEAD = re.compile(r"\b__(?:global|device)__\b")
 _LOCAL = re.compile(
     rf"(?<![\w,(])({'|'.join(sorted(SIZES, key=len, reverse=True))})\s+(\w+)\s*\[([^]]+)\]\s*;", re.ASCII
 )
@@ -27,6 +29,8 @@ def fixes(asked: Asked) -> list[Fix]:
     if setting.launch is None:
         return []
     local = code.ran(code.where(lambda ins, op: op.space == "local" and op.access is not None))
+    if copied(code, local_accesses(code)):  # a copy of parameters: no array that is declared
+        return []
     threads = setting.launch.threads
     for place in places(setting, local):
         lines = setting.lines(place.file)
@@ -37,7 +41,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 if count is None or SIZES[kind] != 4 or not re.search(rf"\b{name}\s*\[", place.text):
                     continue
                 return _columns(asked, place.file, number, match, count, threads, local)
-            if "__global__" in lines[number - 1]:
+            if _HEAD.search(lines[number - 1]):  # what stands before it is no array of this function
                 break
     return []
 

@@ -19,6 +19,8 @@ _BY_VALUE = re.compile(
     r"(?=\s*[,)])"
 )
 
+_USED = r"\b{0}\s*\.|[(,]\s*{0}\s*[,)]"  # a member of it, or handed to a function (condition: as it is)
+
 
 def in_place(asked: Asked) -> list[Fix]:
     """The one structure that is a parameter by value, read in constant memory instead of copied by each thread."""
@@ -26,12 +28,13 @@ def in_place(asked: Asked) -> list[Fix]:
     local = local_accesses(setting.code)
     if not copied(setting.code, local):
         return []
-    heads, text = _kernel(setting, [i for i in local if setting.code.classes[i].access == "load"])
+    by_loads = sorted(local, key=lambda i: setting.code.classes[i].access != "load")  # the copy has the head's line
+    heads, text = _kernel(setting, by_loads)
     found = [
         (place, match)
         for place in heads
         for match in _BY_VALUE.finditer(f"({place.text.partition('{')[0][1:]}")
-        if match["type"] not in SIZES and re.search(rf"\b{match['name']}\s*\.", text)
+        if match["type"] not in SIZES and re.search(_USED.format(match["name"]), text)
     ]
     if len(found) != 1 or "__grid_constant__" in found[0][0].text:
         return []
@@ -65,11 +68,11 @@ def in_place(asked: Asked) -> list[Fix]:
 
 def _kernel(setting: Setting, indices: list[int]) -> tuple[list[Place], str]:
     """The lines of the declaration of the kernel that has them, up to its brace, and its text from there on."""
-    for used in places(setting, indices)[:1]:
+    for used in (place for i in indices for place in places(setting, [i])):
         lines = setting.lines(used.file)
         head = next((n for n in range(used.number, 0, -1) if "__global__" in lines[n - 1]), None)
         opening = next((n for n in range(head, used.number + 1) if "{" in lines[n - 1]), None) if head else None
-        if head is not None and opening is not None:
+        if head is not None and opening is not None and used.number in body(lines, opening):
             inside = (lines[n - 1] for n in body(lines, opening) if n > opening)
             text = "\n".join([lines[opening - 1].partition("{")[2], *inside])
             return [Place(used.file, n, lines[n - 1]) for n in range(head, opening + 1)], text

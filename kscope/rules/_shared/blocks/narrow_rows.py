@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kscope.features.facts import Code, Facts, longer_rows, total
+from kscope.features.facts import Code, Demand, Facts, longer_rows, total
 from kscope.rules._shared.blocks.idle_warps import Empty
 from kscope.rules.base import counted, derived, measured, percent
 
@@ -20,7 +20,8 @@ def narrow_rows(facts: Facts) -> Empty | None:
     code, block = facts.code, facts.kernel.launch.block
     if code is None or block[0] >= WARP or block[1] * block[2] == 1:
         return None
-    rows = _in_rows(facts, code, block[0])
+    accesses = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    rows = _in_rows(facts, code, accesses, block[0])
     if not rows:
         return None
     width = max(code.classes[i].bytes for i in rows)
@@ -31,6 +32,9 @@ def narrow_rows(facts: Facts) -> Empty | None:
     full, beside = _busy(facts)
     if not full or full < APART * beside or _has_reason(facts, code):
         return None
+    pieces = WARP // block[0] * total(code.executed, rows) + total(code.executed, set(accesses) - set(rows))
+    left = 1 - (1 - 1 / times) * (WARP // block[0]) * total(code.executed, rows) / pieces
+    fewer: dict[Demand, float] = {"l2_requests": 1 / times, "l1_wavefronts": left}  # one pass a line
     once = "once" if long == WARP else f"{WARP // long} times"
     shape = " x ".join(str(n) for n in longer_rows(block, times) if n > 1)
     return Empty(
@@ -48,19 +52,18 @@ def narrow_rows(facts: Facts) -> Empty | None:
             derived(A_LINE, long, "", "bytes of a line over those of an access, at most a warp"),
         ],
         locations=code.locations(rows),
-        estimate=facts.estimate.relieve(code.blamed_share(rows), 1.0, {"l2_requests": 1 / times}),
+        estimate=facts.estimate.relieve(code.blamed_share(accesses), 1.0, fewer),
         fix=f"blocks of {shape} threads: a warp's lanes in one row, or in as few as can be",
         remedies=(),
     )  # fmt: skip
 
 
-def _in_rows(facts: Facts, code: Code, side: int) -> list[int]:
-    """Global accesses whose lanes lie side by side in rows of so many threads, each less than a line; none where others
-    are more than a few."""
-    accesses = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
-    each = {i: code.classes[i].bytes for i in accesses}
-    rows = [i for i in accesses if facts.lanes.stride(i) == each[i] and side * each[i] < LINE]
-    return rows if rows and total(code.executed, rows) >= MOST * total(code.executed, accesses) else []
+def _in_rows(facts: Facts, code: Code, accesses: list[int], side: int) -> list[int]:
+    """Those of the accesses whose lanes lie side by side in rows of so many threads, each less than a line; none where
+    others are more than a few, those of one address a warp apart: they are one request in any shape."""
+    each = {i: code.classes[i].bytes for i in accesses if not isinstance(facts.lanes.addresses(i), int)}
+    rows = [i for i in each if facts.lanes.stride(i) == each[i] and side * each[i] < LINE]
+    return rows if rows and total(code.executed, rows) >= MOST * total(code.executed, each) else []
 
 
 def _has_reason(facts: Facts, code: Code) -> bool:
