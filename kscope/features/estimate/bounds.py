@@ -178,13 +178,14 @@ class Bounds(Queues, frozen=True):
         hardest = max(load * self.constants.yields, 1 - idle, outside + self.start, 1e-4)
         return self._promise(min(1.0, after), hardest, name if load > left else REST)
 
-    def balance(self, factor: float, cap: str, scale: Scale | None = None) -> Estimate:
+    def balance(self, factor: float, cap: str, scale: Scale | None = None, fuller: float = 1.0) -> Estimate:
         """The kernel takes 1 / factor of its time because idle SMs get work; units that are full stay full. scale:
-        what smaller pieces of work ask more of them."""
+        what smaller pieces of work ask more of them. fuller: how many times more warps an SM could hold while it works,
+        which the same pieces bring at best: an SM with one long block left counts as at work."""
         load, name = self.next_limit(scale or {})
         after = self.behind(max(1 / factor, load if load > 1 / factor else 0.0), scale or {})
         cap = name if load > 1 / factor else cap
-        hardest = max(load * self.constants.yields, 1 / (factor * self.constants.more_balance))
+        hardest = max(load * self.constants.yields, 1 / (factor * self.constants.more_balance * fuller))
         return self._promise(min(1.0, after), hardest, cap, 1.0)
 
     def without_launch(self, outside: float, issued_us: float) -> Estimate:

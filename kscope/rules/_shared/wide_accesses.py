@@ -68,10 +68,15 @@ def fed(facts: Facts | CodeFacts, code: Listing) -> set[int]:
 def padded(facts: Facts, others: set[int]) -> list[Merge]:
     """Structures of three pieces that lie side by side, or that each lane picks from somewhere: a fourth piece makes
     one access of them. Neighbours of a stencil lie side by side one by one, and are none. others: accesses that are
-    spoken for."""
+    spoken for. Three rounds of an array of single elements are none: its loop moves by four of them, or by 16."""
+    flat = {
+        facts.addresses.pointer(i) for g in facts.lanes.threes for i in g.members
+        if any(step % (3 * g.bytes // 4) for step in facts.lanes.strides.steps(i))
+    }  # fmt: skip
     return [
         g for g in facts.lanes.threes
         if others.isdisjoint(g.members) and not any(map(facts.profile.compact, g.members))
+        and flat.isdisjoint(map(facts.addresses.pointer, g.members))
         and (facts.profile.compact_together(g.members, g.bytes) or all(map(facts.addresses.gathers, g.members)))
     ]  # fmt: skip
 

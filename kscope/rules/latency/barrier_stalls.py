@@ -81,7 +81,6 @@ SHARE_OUT = "let all threads take part: a scan or tree over warps (shuffles), on
 TREE = "warp shuffles for the last 32 lanes, fewer phases, __syncwarp or named barriers"
 WIDER = "several elements a thread in registers: what it exchanges with itself needs neither a trip nor a barrier"
 EDGE = "issue what few threads load (a tile's edges) with everybody's loads, before the first of them is waited for"
-EVEN = "two buffers instead of a second barrier, balanced work, named barriers, smaller blocks"
 _SHUFFLES = family("lane_shuffle")
 MANY = 6  # barriers a warp passes from which their phases are too short to balance
 
@@ -139,7 +138,7 @@ class BarrierStalls(ProfiledRule):
                 f"{percent(share)} of all samples wait at {spelled(len(barriers))} barrier{'s' * (len(barriers) > 1)}, "
                 f"which each warp passes {_often(rounds)}{few}{tree if phases else ''}."
             ),
-            fix=trees.ONE if apart else self._fix(code, facts, lone, tree=bool(phases)),
+            fix=trees.ONE if apart else self._fix(code, facts, lone, rounds, tree=bool(phases)),
             evidence=[
                 derived("samples at barriers", share, "", "stall reason barrier at BAR"),
                 derived("barriers passed by a warp", rounds, "", "executions over warps of the launch"),
@@ -165,11 +164,11 @@ class BarrierStalls(ProfiledRule):
             confidence=FAINT,
         )
 
-    def _fix(self, code: Code, facts: Facts, lone: Alone | None, *, tree: bool) -> str:
+    def _fix(self, code: Code, facts: Facts, lone: Alone | None, rounds: float, *, tree: bool) -> str:
         """What to do. Loads of few warps that come behind a wait for everybody's own make all wait for two round
         trips, one after the other; none of them needs the other."""
         shuffled = code.ran(code.where(lambda ins, op: ins.opcode in _SHUFFLES))
-        phases = (WIDER if shuffled else TREE) if tree else EVEN
+        phases = (WIDER if shuffled else TREE) if tree else trees.even(facts, rounds)
         if lone is None or lone.shareable:
             return SHARE_OUT if lone is not None else phases
         loads = [

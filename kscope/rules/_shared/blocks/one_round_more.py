@@ -7,6 +7,7 @@ import math
 from typing import NamedTuple
 
 from kscope.features.facts import Code, Facts
+from kscope.rules._shared.blocks.deeper_loads import dealt
 
 FEW = 4.0  # waves, above which a round more is little: kernels of more lost nothing to the registers of their loads
 SOME = 0.5  # waves, below which a chip holds the grid with half of its warps as well
@@ -16,6 +17,7 @@ WORD = 4
 HELD_LONG = 1.75  # registers a word that is loaded early, with its address (two public kernels: 1.7 and 2.6)
 ENOUGH = 16  # loads of one thread that need nothing of each other, from which more elements are not the way (judged)
 CROWDED = "a thread's own loads fill {} registers: those of two elements would take half of the warps and more"
+BATCH = 4  # loads of one array in one block of a loop: nvcc's own unrolling of a loop whose length it does not know
 MANY = 8.0  # waves, from which a last round that is not full costs less than an eighth
 
 
@@ -94,9 +96,35 @@ def in_rounds(
         return words, count, hidden(share, count) / longer
     room = room_for(facts, code, loads, times) if kind == "deeper" else None
     if room is None:
-        return way, times, hidden(share, times)
+        return way, times, hidden(share, in_flight(facts, code, loads, times) if kind == "deeper" else times)
     words, gain = room.told(facts, way, share, times)
     return words, times, gain
+
+
+def in_flight(facts: Facts, code: Code, loads: list[int], times: float) -> float:
+    """How many times more loads an SM has in flight, of `times` as many a thread at most, where a loop issues several
+    rounds' at once already: each word more takes registers, and registers take warps. Elsewhere as many as asked for.
+    Two public products of sparse rows, of 26 and 40 registers with 12 and 48 words in flight: 0.64x and 0.71x."""
+    mine, block = facts.kernel.launch, code.cfg.block_of[loads[0]] if loads else None
+    together = [i for i in code.ran(range(len(code))) if code.cfg.block_of[i] == block and _asks(code, i)]
+    alike = [i for i in together if loads and facts.addresses.pointer(i) == facts.addresses.pointer(loads[0])]
+    shared = mine.shared_static + mine.shared_dynamic
+    now = facts.profile.occupancy_with(mine.registers, mine.threads, shared)
+    if len(alike) < BATCH or now is None or not now.warps:
+        return times
+    lanes = [i for i in dealt(facts, code, loads[0]) if i in together]  # a word for 32 rounds
+    words = sum(max(1, code.classes[i].bytes // WORD) for i in together if i not in lanes)
+    given, best = facts.counters.launch.waves * now.warps, 1.0  # what the grid has for an SM
+    for more in (t for t in (1.5, 2.0, 3.0, 4.0) if t <= times):
+        registers = mine.registers - len(lanes) + (more - 1) * words  # one address for all of an array
+        then = facts.profile.occupancy_with(min(MOST, math.ceil(registers)), mine.threads, shared)
+        if then is not None and registers <= MOST:
+            best = max(best, more * min(then.warps, given) / min(now.warps, given))
+    return best
+
+
+def _asks(code: Code, index: int) -> bool:
+    return code.classes[index].access == "load" and code.classes[index].space == "global"
 
 
 def elements_of_whole_rounds(waves: float, most: int) -> tuple[int, float]:
