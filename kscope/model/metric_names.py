@@ -132,6 +132,7 @@ _NAMES = r"""
     lts__t_sectors_srcunit_tex_op_write.sum
     lts__t_tag_requests
     lts__t_tag_requests.avg.pct_of_peak_sustained_elapsed
+    lts__t_tag_requests.max.pct_of_peak_sustained_elapsed
     lts__throughput
     lts__throughput.avg.pct
     lts__throughput.avg.pct_of_peak_sustained_elapsed

@@ -10,7 +10,7 @@ import pytest
 from kscope.features.facts import CodeFacts, Facts, Listing
 from kscope.model.contract.analysis import Finding, KernelAnalysis
 from kscope.model.kernel import Kernel
-from kscope.rules._shared.blocks.deeper_loads import UNROLL
+from kscope.rules._shared.blocks.deeper_loads import CHAINS, UNROLL
 from kscope.rules._shared.blocks.idle_warps import crowded
 from kscope.rules._shared.uniform_loads import CONSTANT, SEVERAL, STAGED
 from kscope.rules._shared.wide_accesses import fed
@@ -18,7 +18,7 @@ from kscope.rules.base import Passed
 from kscope.rules.grid.load_imbalance import ORDER, PIECES, QUEUE
 from kscope.rules.grid.small_grid import SmallGrid
 from kscope.rules.latency.dependency_chain import ACCUMULATORS, ITEMS, DependencyChain
-from kscope.rules.latency.exposed_memory_latency import CHAINS, EARLIER, FATTER
+from kscope.rules.latency.exposed_memory_latency import EARLIER, FATTER
 from kscope.rules.latency.instruction_cache_misses import _hot_code
 from kscope.rules.latency.warp_divergence import ROUNDS, SORTED, WarpDivergence
 from kscope.rules.memory.local_memory_indexing import SHARED, SMALLER

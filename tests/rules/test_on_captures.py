@@ -90,8 +90,9 @@ CASES = {
             "local_array.slow",
             "lbm.directions",
             "permute.copied",
+            "potential.pointer",
         ),
-        ("local_array.fast", "permute.in_place", "spill.slow", "spill.fast", *STREAMING),
+        ("local_array.fast", "permute.in_place", "potential.inlined", "spill.slow", "spill.fast", *STREAMING),
     ),
     "MEM106": On(
         ("softmax_rows.threepass", "triton_softmax.passes", "autocorr.lag_by_lag"),

@@ -10,12 +10,12 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.contract.analysis import Finding, Remedy
+from kscope.rules._shared.blocks.deeper_loads import CHAINS, HOPS, SIDE
 from kscope.rules._shared.blocks.started import in_tiles, outrun
 from kscope.rules._shared.coarser_threads import alike_once, makes_one, stored_by_each, straight, strays
 from kscope.rules._shared.data_reuse import walked
 from kscope.rules._shared.layouts import APART, FIX, PIECES, ROW, Way, columns_beside, leading
 from kscope.rules.base import PASSED
-from kscope.rules.latency.exposed_memory_latency import CHAINS, HOPS, SIDE
 from kscope.rules.registry import rule
 from tests.rules.test_arithmetic import walked as run
 from tests.support.said import found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kscope.features.counters.units import Unit, busiest
+from kscope.features.counters.units import APART, FULL, SLICE, SLICES, Unit, busiest
 from kscope.model.kernel import Metrics
 
 HOT = 0.5  # sectors a cycle of one L2 slice from which atomics fill it: it serves one a cycle at most, two of loads
@@ -16,15 +16,26 @@ MANY = 0.1  # of all L2 sectors are atomics, from which these make the slice hot
 
 
 def hot_slice(metrics: Metrics, units: Mapping[str, Unit]) -> float | None:
-    """Sectors of the busiest L2 slice over the average slice's, where atomics keep that one slice busy; None elsewhere
-    and where slices were not counted."""
+    """Sectors of the busiest L2 slice over the average slice's, or requests, where atomics keep that one slice busy;
+    None elsewhere and where slices were not counted."""
     most, every = metrics.get("lts__t_sectors.max"), metrics.get("lts__t_sectors.sum")
     mean, cycles = metrics.get("lts__t_sectors.avg"), metrics.get("lts__cycles_elapsed.max")
     if not most or not mean or not cycles or not every:
         return None
     atomic = sum(metrics.get(f"lts__t_sectors_srcunit_tex_op_{op}.sum") or 0.0 for op in ("red", "atom"))
     full = most > (SERVED if most > ALONE * mean and nothing_busy(units) else HOT) * cycles
-    return most / mean if full and most > UNEVEN * mean and atomic > MANY * every else None
+    if atomic <= MANY * every:
+        return None
+    asked, asked_mean = metrics.get(SLICE) or 0.0, metrics.get(SLICES)
+    if asked_mean and asked >= max(100 * FULL, APART * asked_mean):  # a reduction of a lane is a request of its own
+        return asked / asked_mean
+    return most / mean if full and most > UNEVEN * mean else None
+
+
+def beyond_mean(metrics: Metrics) -> float:
+    """Share of the requests of the L2 slice that is asked most which are beyond the mean slice's, 0..1."""
+    most, mean = metrics.get(SLICE), metrics.get(SLICES)
+    return max(0.0, 1 - mean / most) if most and mean is not None else 0.0
 
 
 def nothing_busy(units: Mapping[str, Unit]) -> bool:

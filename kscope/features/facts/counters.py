@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.arch.estimates import constants
 from kscope.features.counters.collected import Collected, collected
-from kscope.features.counters.hot_slice import hot_slice, nothing_busy
+from kscope.features.counters.hot_slice import beyond_mean, hot_slice, nothing_busy
 from kscope.features.counters.launch import Geometry, drained, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
 from kscope.features.counters.packing import Packing, packing
@@ -61,6 +61,11 @@ class CounterFacts:
         if self.l2_passes:
             beside.add("l2")
         return busiest({n: u for n, u in self.units.items() if n not in beside})
+
+    @property
+    def beyond_mean(self) -> float:
+        """Share of the requests of the L2 slice that is asked most which are beyond the mean slice's, 0..1."""
+        return beyond_mean(self._kernel.metrics)
 
     @cached_property
     def hot_slice(self) -> float | None:

@@ -42,6 +42,10 @@ class LocalMemoryFacts:
         knows: counters, tests, branches. Empty where loaded data has a say."""
         return local_memory.counted(self._code, arrays)
 
+    def passed_on(self, arrays: Iterable[int]) -> bool:
+        """These are in memory for a function that is called through a pointer, not for an index."""
+        return local_memory.passed_on(self._code, arrays)
+
     def copied_parameters(self, arrays: Iterable[int]) -> bool:
         """These are accesses of the launch's parameters, copied so that a computed index can pick among them."""
         return local_memory.copied(self._code, arrays)

@@ -9,8 +9,10 @@ from kscope.features.sass import accesses
 from kscope.features.sass.listing import Listing
 from kscope.features.sass.slices import address_origins, origins, stored
 from kscope.isa.abi import abi
+from kscope.isa.families import family
 from kscope.model.operand import Operand, memory_operand
 
+_CALLS = family("function_call")
 STACK, MASK = 1, 0xFFFFFFFF
 SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
 MOVES = 3  # instructions between a parameter and the store of it at most: two were seen (judged)
@@ -130,6 +132,14 @@ def _read_outside(code: Listing, index: int, gone: set[int]) -> bool:
 
 def _slot(code: Listing, index: int) -> Operand | None:
     return memory_operand(code[index].operands)
+
+
+def passed_on(code: Listing, arrays: Iterable[int]) -> bool:
+    """Whether these accesses are no array that an index walks: each is at a place that the compiler knows, in code that
+    calls a function through a pointer. It does not know what that reads, so that whatever it may be given an address of
+    lies in memory, and so does what a caller keeps in registers."""
+    known = all(fixed_slot(code, i) for i in arrays)
+    return known and any(code[i].uses for i in code.where(lambda ins, op: ins.opcode in _CALLS))
 
 
 def copied(code: Listing, arrays: Iterable[int]) -> bool:

@@ -74,8 +74,8 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Demand, Facts
 from kscope.model.contract.analysis import Finding, Remedy
-from kscope.rules._shared.blocks.deeper_loads import DEEPER, GUARDS, TESTED, UNROLL, deeper
-from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded, hidden, in_rounds
+from kscope.rules._shared.blocks.deeper_loads import DEEPER, GUARDS, SIDE, TESTED, UNROLL, chains, deeper
+from kscope.rules._shared.blocks.one_round_more import CROWDED, crowded, hidden, in_rounds, working_waves
 from kscope.rules._shared.data_reuse import wasteful
 from kscope.rules._shared.uniform_loads import for_all_lanes, ways
 from kscope.rules._shared.waits_in_row import (
@@ -94,13 +94,9 @@ BLIND = "Loads are waited for; whether bandwidth is to spare was not collected"
 UNSEEN = "how busy memory is was not collected"
 CHASED = 2.0  # chains a thread can follow side by side where each address comes from the load before
 WAITED = 0.4  # of warp time, from which counters alone are worth a word
-HOPS = "fewer hops: a hop's data in one place, nodes that hold their next ones, several probes a round of a search"
-SIDE = "follow several chains at once a thread"
-CHAINS = f"{SIDE}; fewer hops"
 FATTER = "several elements a thread, all their loads before the first use"
 PULLS = {"deeper": ["+registers", "+unrolling"], "longer": ["-threads"], "": []}
 WAVES, LANES = 2.0, 32  # waves from which threads can take several elements each and still fill the device once
-IN_FLIGHT = "less than a wave: all chains are in flight already"
 BUSY = 0.75  # of what a memory attains, up to which no queue needs to be looked for
 SOONER = 1.25  # loads in flight where a thread has only its own few, and most are issued together already
 ROW, HALF = 3, 2.0  # waits one after the other outside loops, and how many times shorter one for all of them is
@@ -187,10 +183,9 @@ class ExposedMemoryLatency(ProfiledRule):
         walks = any(code.classes[i].scoreboard == "long" for i in ring)
         if hot and (facts.addresses.chases(hot[0]) or walks):
             none = [Remedy(step=UNROLL, applies=False, why="each address comes from the load before")]
-            outer = [n for n in code.cfg.loops_around(hot[0]) if n != loop and facts.patterns.trips(n) >= ROUNDS]
-            if not outer and facts.counters.launch.waves < 1:
-                return HOPS, SOONER, [*none, Remedy(step=SIDE, applies=False, why=IN_FLIGHT)]
-            return CHAINS, CHASED, none
+            outer = any(facts.patterns.trips(n) >= ROUNDS for n in code.cfg.loops_around(hot[0]) if n != loop)
+            way, alone = chains(facts, code, hot[0], again=outer)
+            return way, SOONER if alone else CHASED, [*none, *(Remedy(step=SIDE, applies=False, why=w) for w in alone)]
         if rounds >= ROUNDS or not hot:
             more = min(AHEAD, rounds) if hot else AHEAD  # a later entry's loads are not to be issued ahead
             return deeper(facts, code, hot), more, ways(facts, code, hot) if for_all_lanes(facts, code, hot) else []
@@ -198,9 +193,9 @@ class ExposedMemoryLatency(ProfiledRule):
         none = [Remedy(step=UNROLL, applies=False, why=why)]
         if words := crowded(facts, code):
             return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=CROWDED.format(words))]
-        if facts.counters.launch.waves >= WAVES:
-            return FATTER, min(AHEAD, facts.counters.launch.waves), none  # no more than the grid has
-        few = f"{facts.counters.launch.waves:.2g} waves: longer threads would leave SMs empty"
+        if (waves := working_waves(facts, code, hot)) >= WAVES:
+            return FATTER, min(AHEAD, waves), none  # no more than the grid has
+        few = f"{waves:.2g} waves: longer threads would leave SMs empty"
         return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=few)]
 
     def by_counters(self, facts: Facts) -> Finding | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kscope.features.facts import CodeFacts, Listing
 from kscope.rules.base import PASSED, Outcome, derived
 from kscope.rules.lint import Lint, where_in_loops
-from kscope.rules.memory.local_memory_indexing import COPY, WHERE_IT_LIES, LocalMemoryIndexing
+from kscope.rules.memory.local_memory_indexing import COPY, INLINED, WHERE_IT_LIES, LocalMemoryIndexing
 
 EITHER = "constant indices (full unroll), or the array in shared memory with the thread as fastest index"
 
@@ -30,7 +30,7 @@ class LocalMemoryIndexingLint(Lint):
                 f"{len(computed)} of them at addresses computed at run time, {where_in_loops(code, shown)}."
                 + COPY * copied
             ),
-            fix=WHERE_IT_LIES if copied else EITHER,
+            fix=WHERE_IT_LIES if copied else INLINED if facts.patterns.passed_on(arrays) else EITHER,
             evidence=[
                 derived("local accesses that are no spills", len(arrays), "inst", "LDL, STL"),
                 derived("at computed addresses", len(computed), "inst", "not the stack pointer and a constant"),

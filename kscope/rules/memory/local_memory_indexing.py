@@ -96,6 +96,15 @@ WHERE_IT_LIES = (
     "the parameter declared const __grid_constant__ (CUDA 11.7): its members are read where the launch put them, by "
     "an index that a warp shares"
 )
+INLINED = (
+    "the function known to the compiler and inlined (a template parameter, a functor, a switch over the few that there "
+    "are) in place of a pointer to it: what it is handed, and what its caller keeps, stays in registers"
+)
+PASSED_ON = (
+    "{:,.0f} local loads and stores at known places are no spills and no array that an index walks: a function is "
+    "called through a pointer, and what it may read, and registers that it may change, pass through memory. {} of all "
+    "samples wait for them."
+)
 COPY = " They are a copy that each thread makes of the launch's own parameters."
 ROOM = 0.5  # of the warps that registers leave, from which they are the place, for loops go with the array (judged)
 MANY = "it has more words than a thread has registers"
@@ -117,6 +126,7 @@ class Place(Struct, frozen=True):
 
 
 IN_PLACE = Place(WHERE_IT_LIES, 1.0, 0.0, [])
+KNOWN = Place(INLINED, 1.0, 0.0, [])
 
 
 class LocalMemoryIndexing(ProfiledRule):
@@ -143,9 +153,13 @@ class LocalMemoryIndexing(ProfiledRule):
             else ""
         )
         copied = facts.patterns.copied_parameters(arrays)
-        place = IN_PLACE if copied else self._ways(facts, code, arrays, counted=bool(counting))
+        passed = facts.patterns.passed_on(arrays)
+        place = (
+            IN_PLACE if copied else KNOWN if passed else self._ways(facts, code, arrays, counted=bool(counting))
+        )
         return self.finding(
-            why=(
+            title="Values pass through local memory around a call by pointer" if passed else None,
+            why=PASSED_ON.format(executed, percent(share)) if passed else (
                 f"{executed:,.0f} local loads and stores at computed addresses are no spills but an array that the "
                 f"compiler could not keep in registers. {percent(share)} of all samples wait for them."
                 f"{COPY * copied}{loops}"

@@ -179,6 +179,7 @@ def test_device_memory_attains_less_where_it_is_written(
 
 
 def test_every_demand_is_a_name_that_mypy_knows() -> None:
-    """A demand that no unit has would be no effect, in silence. Blocks start at a rate that the estimates know."""
+    """A demand that no unit has would be no effect, in silence. Blocks start at a rate that the estimates know, and of
+    L2's requests one slice can have most."""
     of_units = {demand for spec in table("units").values() for demand in spec["parts"].values()}
-    assert (of_units - {"l2_internal"}) | {"blocks"} == set(get_args(Demand))
+    assert (of_units - {"l2_internal"}) | {"blocks", "l2_slice"} == set(get_args(Demand))

@@ -123,6 +123,14 @@ def in_flight(facts: Facts, code: Code, loads: list[int], times: float) -> float
     return best
 
 
+def working_waves(facts: Facts, code: Code, loads: list[int]) -> float:
+    """Waves of the warps that come to these loads: those without an element of theirs leave at once (of 7,813 warps of
+    4.9 waves 1,250 had one: three a thread took 1.08 times as long, public)."""
+    launch = facts.counters.launch
+    reached = max((code.executed[i] for i in loads), default=0.0) / max(1, launch.warps)
+    return launch.waves * min(1.0, reached) if loads else launch.waves
+
+
 def _asks(code: Code, index: int) -> bool:
     return code.classes[index].access == "load" and code.classes[index].space == "global"
 
