@@ -191,7 +191,9 @@ class PatternFacts(LocalMemoryFacts):
     @cached_property
     def accurate_calls(self) -> list[MathCall]:
         """Calls of accurate float functions other than powf, each with its own instructions."""
-        return accurate_math.accurate_calls(self._code)
+        from kscope.features.patterns.math_functions import half_divisions
+
+        return [*accurate_math.accurate_calls(self._code), *half_divisions(self._code)]
 
     @cached_property
     def shared_divisors(self) -> set[int]:

@@ -21,9 +21,9 @@ COMPUTED = frozenset({"fma", "fmaheavy", "alu", "xu", "fp16"})
 
 
 class Function(Struct, frozen=True):
-    """fast: instructions of the fast version (scaling that -use_fast_math leaves out counted half); behind: steps from
-    the anchor to the result, opcodes on the way; advice: the fast version in words. entry: what the arguments come
-    to first, if not the anchor; holds: a function that is part of it; flag: -use_fast_math chooses it."""
+    """fast: instructions of the fast version (scaling that -use_fast_math leaves out counted half), in words `advice`;
+    behind: steps from the anchor to the result, opcodes on the way; entry: what arguments come to first, if not the
+    anchor; holds: a function that is part of it; flag: -use_fast_math chooses it."""
 
     name: str
     fast: int
@@ -41,6 +41,7 @@ FUNCTIONS = {
     f.name: f
     for f in (
         Function("division", 3, 6, family("division_step"), "__fdividef(a, b), or a multiplication by the reciprocal"),
+        Function("division of halves", 2, 0, frozenset(), "a product with the reciprocal, taken in float", flag=False),
         Function("reciprocal", 2, 4, family("reciprocal_step"), "__fdividef(1, x)"),
         Function("square root", 3, 3, family("root_step"), "x * rsqrtf(x); rsqrtf where it divides"),
         Function("exp", 4, 2, family("exponential_step"), "__expf, or exp2f with the factor folded in"),
@@ -154,10 +155,11 @@ def shared_divisors(code: Listing, calls: Iterable[MathCall]) -> set[int]:
     """Anchors of divisions by a value that another division has too."""
     by: dict[tuple[tuple[int, ...], ...], list[int]] = {}
     for call in calls:
-        if call.function == "division":
-            divisor = code[call.anchor].operands[2].vector
+        if call.function.startswith("division"):
+            guess = (i for i in call.members if code.classes[i].pipe == "xu" and call.function != "division")
+            divisor = code[at := next(guess, call.anchor)].operands[2 if at == call.anchor else 1].vector
             if divisor is not None:
-                by.setdefault((code.defuse.producers(call.anchor, divisor), (divisor,)), []).append(call.anchor)
+                by.setdefault((code.defuse.producers(at, divisor), (divisor,)), []).append(call.anchor)
     return {i for anchors in by.values() if len(anchors) > 1 for i in anchors}
 
 
@@ -184,8 +186,7 @@ def _anchor(ins: Instruction) -> tuple[str, list[int], list[int]] | None:
 
 def _has(opcodes: Collection[str], *values: float) -> Callable[[Instruction], bool]:
     def near(operand: Operand) -> bool:
-        number = operand.number
-        return number is not None and any(abs(abs(number) - v) <= 1e-6 * v for v in values)
+        return (number := operand.number) is not None and any(abs(abs(number) - v) <= 1e-6 * v for v in values)
 
     return lambda ins: ins.opcode in opcodes and any(map(near, ins.operands))
 
@@ -256,8 +257,7 @@ def _before(code: Listing, index: int, inputs: set[tuple[int, int]], away: froze
 
 
 def _computes(code: Listing, index: int) -> bool:
-    op = code.classes[index]
-    return op.access is None and (op.pipe in COMPUTED or bool(op.kind & {"predicate", "move"}))
+    return (op := code.classes[index]).access is None and (op.pipe in COMPUTED or bool(op.kind & {"predicate", "move"}))
 
 
 def _specials(code: Listing, inputs: set[tuple[int, int]]) -> set[int]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from kscope.features.patterns.accurate_math import MathCall
 from kscope.features.patterns.slicing import computation
 from kscope.features.sass.listing import Listing, Structure, once_per_code
 from kscope.features.sass.slices import origins
@@ -21,8 +22,13 @@ SAME = 1e-7  # relative: what a float and its printed digits differ by
 EXP2, LOG2 = 0.0013391353422775864601, -0x3F3504F3
 """What powf alone holds: a coefficient of its 2^x, and the bits of sqrt(1/2) by which it splits its base."""
 PAIRS: dict[str, str] = by_opcode("unfused_add")
+HALVES = "division of halves"
+SMALL = 8.523464202880859375e-06
+"""143 halves of 2^-24, below which the quotient of two halves is refined (cuda_fp16.hpp, __hdiv)."""
 CONVERSIONS = listed("format_change")
 DOUBLE = family("double")
+HALF_TESTS = family("half_test")
+REFINED = 4  # steps from the quotient to its refinement
 STEPS = 40  # instructions that a value of converted floats is followed through
 
 
@@ -212,3 +218,50 @@ def _reached(code: Listing, starts: Iterable[int]) -> set[int]:
                 found.add(j)
                 work.append((j, steps + 1))
     return found
+
+
+def half_divisions(code: Listing) -> list[MathCall]:
+    """Divisions of two halves: a reciprocal in float, a product, and the test whether it is so small that a step of
+    refinement is due. Each has a reciprocal of its own, though many divide by one value."""
+    return [call for i in sorted(code.structure.literals) if (call := _half_division(code, i)) is not None]
+
+
+def _half_division(code: Listing, test: int) -> MathCall | None:
+    """The call that this test of its quotient belongs to."""
+    ins = code[test]
+    if ins.opcode not in HALF_TESTS or not code.executed[test] or not any(_is(o, SMALL) for o in ins.operands):
+        return None
+    rounded = _made(code, [test])
+    product = _made(code, rounded)
+    guess = [p for p in _made(code, product) if code.classes[p].pipe == "xu"]
+    if (len(rounded), len(product), len(guess)) != (1, 1, 1):
+        return None
+    members, edge = {test, *rounded, *product, *guess}, {*rounded, *guess}
+    for _ in range(REFINED):  # its tests, the product of both, and what they guard
+        edge = {c for i in edge for c in code.defuse.consumers(i) if _refines(code, c, members)} - members
+        members |= edge
+    divisor = code[guess[0]].operands[1].vector
+    loop = code.cfg.loop_of[test]
+    inside = set(code.cfg.loops[loop].instructions) if loop is not None else set()
+    steady = bool(inside) and divisor is not None and inside.isdisjoint(code.defuse.producers(guess[0], divisor))
+    return MathCall(HALVES, test, tuple(sorted(code.ran(members))), steady)
+
+
+def _made(code: Listing, members: Iterable[int]) -> list[int]:
+    """What makes the registers that these read, but for predicates."""
+    return [
+        p for i in members for o in code[i].operands if o.vector is not None and o.vector not in code[i].defs
+        for p in code.defuse.producers(i, o.vector)
+    ]  # fmt: skip
+
+
+def _is(operand: Operand, value: float) -> bool:
+    return operand.number is not None and abs(operand.number - value) <= 1e-6 * value
+
+
+def _refines(code: Listing, index: int, members: set[int]) -> bool:
+    """A test of the quotient, a predicate of two, or what is done under one that these made."""
+    guard = code[index].guard
+    if guard is not None:
+        return code.classes[index].access is None and members.issuperset(code.defuse.sources(index).get(guard, (-1,)))
+    return code[index].opcode in HALF_TESTS or "predicate" in code.classes[index].kind

@@ -7,7 +7,8 @@ rest of log2 e of `expf`, 2/pi of `sinf`), and with it the instructions from its
 reduction, correction, tests and slow paths. Says which functions they are, what a fast version of each alone would
 bring, and whether an argument stays the same, or is the same in all threads (`powf(b, t)` of a parameter and a loop
 counter), so that the work can be done once, or whether a square root is only compared. Knows `powf` by its
-polynomials, and its exponent where that is a constant. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf`, `erff` and
+polynomials, and its exponent where that is a constant, and a division of two halves, which takes a reciprocal of its
+own, a product and a test for subnormal quotients each time. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf`, `erff` and
 `sinpif` the library has no fast version worth the name: there a formula, a shorter polynomial, or a comparison without
 the angle is the fast one.
 
@@ -168,7 +169,7 @@ def _advice(facts: Facts, spent: Spent) -> str:
     if 2 * spent.roots > spent.calls:
         return "a * rsqrtf(b) for a / sqrtf(b)"
     if 2 * spent.steady > spent.calls:
-        if spent.name == "division":
+        if "division" in spent.name:
             return "one reciprocal, then multiplications: the divisor stays the same"
         return f"{spent.name} once before the loop: its argument stays the same"
     return f"{spent.name}: {FUNCTIONS[spent.name].advice}"
