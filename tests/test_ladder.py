@@ -64,4 +64,4 @@ def test_the_measured_step_lies_in_the_promised_range(case: str, climbed: dict[s
 
 def test_about_a_quarter_of_the_cases_has_nothing_to_gain() -> None:
     level = [case for case, label in LABELS.items() if label.get("no_gain")]
-    assert len(level) >= 15 and len(level) >= 0.22 * len(LABELS)  # pairs added since have a cause each
+    assert len(level) >= 15 and len(level) >= 0.21 * len(LABELS)  # pairs added since have a cause each

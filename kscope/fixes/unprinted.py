@@ -5,6 +5,8 @@ from __future__ import annotations
 
 SOURCE = "the kernel's text is not here, or its idiom is none that is read: no line of it can be changed with a proof"
 REASONS: dict[str, str] = {
+    "MEM114": "a sum behind a pointer: that no load between its stores reads the same place is not in the code; "
+    "a local variable, or __restrict__, where it does not",
     "MEM101": (
         "no exchange of indices, no other order of elements, no wider load, no row a warp and no record through shared"
         " memory brings the lanes side by side: the data must be laid out anew, and who else uses them is not in the"

@@ -7,7 +7,8 @@ import pytest
 
 from kscope.features.facts import Facts
 from kscope.model.kernel import Counters
-from kscope.rules.latency.barrier_stalls import EDGE, EVEN
+from kscope.rules._shared.blocks.trees import EVEN
+from kscope.rules.latency.barrier_stalls import EDGE
 from tests.features.listings import program
 from tests.rules.test_conditions import found, gain
 from tests.support.edit import made

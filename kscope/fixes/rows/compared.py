@@ -52,8 +52,8 @@ class Same(Struct, frozen=True):
     def shown(self) -> Condition:
         return proved(
             f"every result is the same{', but for rounding' if self.near else ''}", "values", self.compared,
-            f"both texts played on {'fractions' if self.near else 'whole numbers'}, in {self.sizes} sizes, every result"
-            " compared",
+            f"both versions played on {'fractions' if self.near else 'whole numbers'}, in {self.sizes} sizes, every "
+            "result compared",
         )  # fmt: skip
 
 

@@ -8,9 +8,9 @@ reduction, correction, tests and slow paths. Says which functions they are, what
 bring, and whether an argument stays the same, or is the same in all threads (`powf(b, t)` of a parameter and a loop
 counter), so that the work can be done once, or whether a square root is only compared. Knows `powf` by its
 polynomials, and its exponent where that is a constant, and a division of two halves, which takes a reciprocal of its
-own, a product and a test for subnormal quotients each time. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf`, `erff` and
-`sinpif` the library has no fast version worth the name: there a formula, a shorter polynomial, or a comparison without
-the angle is the fast one.
+own, a product and a test for subnormal quotients each time. Of `hypotf`, `atan2f`, `atanf`, `asinf`, `acosf`, `erff`
+and `sinpif` the library has no fast version worth the name: there a formula, a shorter polynomial, or a comparison
+without the angle is the fast one.
 
 ## Why it costs time
 
