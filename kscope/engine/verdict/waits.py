@@ -28,7 +28,7 @@ def by_waits(facts: Facts) -> Regimen | None:
         return unknown(facts.chip.elder)
     hot = facts.counters.hot_slice
     if hot is not None and facts.counters.nothing_busy:
-        text = f"no unit is full but one slice of L2, which serves {hot:.0f} times the sectors of the average one"
+        text = f"no unit is full but one slice of L2, which has {hot:.0f} times the work of the average one"
         return Regimen("memory", "atomics", 0.85, text)
     reason = _reason(facts)
     shares: list[tuple[float, Regime]] = [(memory, "memory"), (compute, "compute"), (overhead, "overhead")]

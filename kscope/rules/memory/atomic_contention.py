@@ -119,7 +119,7 @@ class AtomicContention(ProfiledRule):
                 f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them "
                 "or waits for their queue to drain."
                 + (
-                    f" The busiest L2 slice serves {hot:.1f} times the sectors of the average one: few addresses take "
+                    f" The busiest L2 slice has {hot:.1f} times the work of the average one: few addresses take "
                     f"most of them, and {percent(slow)} of warp time is behind its queue"
                     f"{f'; {percent(behind)} of the time comes after the last warp' if behind else ''}."
                     if hot is not None
