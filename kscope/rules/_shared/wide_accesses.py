@@ -72,7 +72,7 @@ def padded(facts: Facts, others: set[int]) -> list[Merge]:
     flat = {
         facts.addresses.pointer(i) for g in facts.lanes.threes for i in g.members
         if any(step % (3 * g.bytes // 4) for step in facts.lanes.strides.steps(i))
-    }  # fmt: skip
+    } - {None}  # fmt: skip
     return [
         g for g in facts.lanes.threes
         if others.isdisjoint(g.members) and not any(map(facts.profile.compact, g.members))

@@ -107,10 +107,11 @@ def in_flight(facts: Facts, code: Code, loads: list[int], times: float) -> float
     Two public products of sparse rows, of 26 and 40 registers with 12 and 48 words in flight: 0.64x and 0.71x."""
     mine, block = facts.kernel.launch, code.cfg.block_of[loads[0]] if loads else None
     together = [i for i in code.ran(range(len(code))) if code.cfg.block_of[i] == block and _asks(code, i)]
-    alike = [i for i in together if loads and facts.addresses.pointer(i) == facts.addresses.pointer(loads[0])]
+    array = facts.addresses.pointer(loads[0]) if loads else None
+    alike = [i for i in together if array is not None and facts.addresses.pointer(i) == array]
     shared = mine.shared_static + mine.shared_dynamic
     now = facts.profile.occupancy_with(mine.registers, mine.threads, shared)
-    if len(alike) < BATCH or now is None or not now.warps:
+    if len(alike) < BATCH or now is None or not now.warps or not facts.counters.launch.waves:
         return times
     lanes = [i for i in dealt(facts, code, loads[0]) if i in together]  # a word for 32 rounds
     words = sum(max(1, code.classes[i].bytes // WORD) for i in together if i not in lanes)
