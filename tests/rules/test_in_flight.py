@@ -75,5 +75,7 @@ def test_chains_of_uneven_lengths_are_not_followed_side_by_side(facts: Known) ->
     assert all(r.why != UNEVEN for r in found("LAT302", known).remedies)
     other = Facts(structs.replace(known.kernel)).code  # of its own: what is changed stays here
     assert isinstance(other, Code) and other is not code
-    other.__dict__["threads"] = [x // 2 for x in code.threads]
+    other.__dict__["threads"] = [x // 2 for x in code.threads]  # half a warp, all of it to the end
+    assert not uneven(other, loads[0])
+    other.__dict__["threads"] = [x // 2 if i == loads[0] else x for i, x in enumerate(code.threads)]
     assert uneven(other, loads[0])

@@ -165,6 +165,8 @@ def _by_unit(facts: Facts, unit: Unit, confidence: float) -> Regimen:
         limiter = "integer_pipe"  # IMAD and its kind run on the heavy half of the FMA pipe
     if limiter in ("instruction_issue", "fp32_pipe", "integer_pipe") and lanes(facts) < 20:
         limiter = "divergence"
+    if unit.parts[0].demand == "l2_slice" and facts.counters.hot_slice is not None:
+        limiter = "atomics"
     point = facts.counters.roofline
     rate = ""
     if unit.name == "dram" and point is not None and point.bandwidth:

@@ -69,7 +69,7 @@ class CounterFacts:
 
     @cached_property
     def hot_slice(self) -> float | None:
-        """Sectors of the busiest L2 slice over the average slice's, where atomics on few addresses fill that one."""
+        """Work of the busiest L2 slice over the average slice's, where atomics on few addresses fill that one."""
         return hot_slice(self._kernel.metrics, self.units)
 
     @property

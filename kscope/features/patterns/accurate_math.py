@@ -41,7 +41,7 @@ FUNCTIONS = {
     f.name: f
     for f in (
         Function("division", 3, 6, family("division_step"), "__fdividef(a, b), or a multiplication by the reciprocal"),
-        Function("division of halves", 2, 0, frozenset(), "a product with the reciprocal, taken in float", flag=False),
+        Function("division of halves", 2, 0, frozenset(), "in float, products with one reciprocal", flag=False),
         Function("reciprocal", 2, 4, family("reciprocal_step"), "__fdividef(1, x)"),
         Function("square root", 3, 3, family("root_step"), "x * rsqrtf(x); rsqrtf where it divides"),
         Function("exp", 4, 2, family("exponential_step"), "__expf, or exp2f with the factor folded in"),

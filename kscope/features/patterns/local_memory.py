@@ -13,6 +13,7 @@ from kscope.isa.families import family
 from kscope.model.operand import Operand, memory_operand
 
 _CALLS = family("function_call")
+LIBRARY = 4  # bank of constants with addresses of what is linked in: vprintf, malloc, __assertfail (SASS of sm_90)
 STACK, MASK = 1, 0xFFFFFFFF
 SINCE = 70  # compute capability from which parameters can be read where they lie (CUDA C++ Programming Guide)
 MOVES = 3  # instructions between a parameter and the store of it at most: two were seen (judged)
@@ -138,8 +139,16 @@ def passed_on(code: Listing, arrays: Iterable[int]) -> bool:
     """Whether these accesses are no array that an index walks: each is at a place that the compiler knows, in code that
     calls a function through a pointer. It does not know what that reads, so that whatever it may be given an address of
     lies in memory, and so does what a caller keeps in registers."""
-    known = all(fixed_slot(code, i) for i in arrays)
-    return known and any(code[i].uses for i in code.where(lambda ins, op: ins.opcode in _CALLS))
+    members = list(arrays)
+    calls = code.where(lambda ins, op: ins.opcode in _CALLS)
+    return all(fixed_slot(code, i) for i in members) and bool(members) and any(_by_pointer(code, i) for i in calls)
+
+
+def _by_pointer(code: Listing, call: int) -> bool:
+    """A call of what a register holds; but for printf and the like, whose addresses the driver keeps in a bank."""
+    made = (p for r in code[call].uses for p in code.defuse.producers(call, r))
+    banks = {o.bank for p in made for o in code[p].operands if o.kind == "constant"}
+    return bool(code[call].uses) and LIBRARY not in banks
 
 
 def copied(code: Listing, arrays: Iterable[int]) -> bool:

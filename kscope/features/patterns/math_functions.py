@@ -222,7 +222,7 @@ def _reached(code: Listing, starts: Iterable[int]) -> set[int]:
 
 def half_divisions(code: Listing) -> list[MathCall]:
     """Divisions of two halves: a reciprocal in float, a product, and the test whether it is so small that a step of
-    refinement is due. Each has a reciprocal of its own, though many divide by one value."""
+    refinement is due. Some headers take a reciprocal for each, though many divide by one value."""
     return [call for i in sorted(code.structure.literals) if (call := _half_division(code, i)) is not None]
 
 
@@ -237,8 +237,9 @@ def _half_division(code: Listing, test: int) -> MathCall | None:
     if (len(rounded), len(product), len(guess)) != (1, 1, 1):
         return None
     members, edge = {test, *rounded, *product, *guess}, {*rounded, *guess}
-    for _ in range(REFINED):  # its tests, the product of both, and what they guard
-        edge = {c for i in edge for c in code.defuse.consumers(i) if _refines(code, c, members)} - members
+    for _ in range(REFINED):  # its tests, the product of both, and what they guard, up to the refined half
+        ahead = (c for i in edge if i in rounded or not _rounds(code, i) for c in code.defuse.consumers(i))
+        edge = {c for c in ahead if _refines(code, c, members)} - members
         members |= edge
     divisor = code[guess[0]].operands[1].vector
     loop = code.cfg.loop_of[test]
@@ -264,4 +265,13 @@ def _refines(code: Listing, index: int, members: set[int]) -> bool:
     guard = code[index].guard
     if guard is not None:
         return code.classes[index].access is None and members.issuperset(code.defuse.sources(index).get(guard, (-1,)))
-    return code[index].opcode in HALF_TESTS or "predicate" in code.classes[index].kind
+    if code[index].opcode in HALF_TESTS:  # of the quotient: small, and not zero
+        return not any(o.number is not None and not _is(o, SMALL) for o in code[index].operands)
+    return "predicate" in code.classes[index].kind and members.issuperset(
+        p for ps in code.defuse.sources(index).values() for p in ps
+    )
+
+
+def _rounds(code: Listing, index: int) -> bool:
+    """A float becomes a half: what comes behind it is no part of the division."""
+    return code[index].opcode in CONVERSIONS

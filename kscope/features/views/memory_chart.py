@@ -73,7 +73,10 @@ def memory_chart(facts: Facts, findings: Sequence[Finding] = (), limiter: str = 
 
 def _nodes(facts: Facts) -> list[Node]:
     m, t = facts.kernel.metrics, facts.counters.traffic
-    busy = {name: round(100 * unit.busy, 2) for name, unit in facts.counters.units.items()}
+    busy = {
+        name: round(100 * max(p.busy for p in unit.parts if p.demand != "l2_slice"), 2)  # of all slices
+        for name, unit in facts.counters.units.items()
+    }  # fmt: skip
     wavefronts = m.get("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
     return [
         Node(id="global", title="Global"),

@@ -68,7 +68,8 @@ def in_place(asked: Asked) -> list[Fix]:
 
 def _kernel(setting: Setting, indices: list[int]) -> tuple[list[Place], str]:
     """The lines of the declaration of the kernel that has them, up to its brace, and its text from there on."""
-    for used in (place for i in indices for place in places(setting, [i])):
+    tried = dict.fromkeys((place.file, place.number) for i in indices for place in places(setting, [i]))
+    for used in (Place(file, number, "") for file, number in tried):
         lines = setting.lines(used.file)
         head = next((n for n in range(used.number, 0, -1) if "__global__" in lines[n - 1]), None)
         opening = next((n for n in range(head, used.number + 1) if "{" in lines[n - 1]), None) if head else None

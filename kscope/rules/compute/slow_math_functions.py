@@ -168,8 +168,8 @@ def _advice(facts: Facts, spent: Spent) -> str:
         return SQUARES
     if 2 * spent.roots > spent.calls:
         return "a * rsqrtf(b) for a / sqrtf(b)"
-    if 2 * spent.steady > spent.calls:
-        if "division" in spent.name:
+    if 2 * spent.steady > spent.calls and spent.name != "division of halves":
+        if spent.name == "division":
             return "one reciprocal, then multiplications: the divisor stays the same"
         return f"{spent.name} once before the loop: its argument stays the same"
     return f"{spent.name}: {FUNCTIONS[spent.name].advice}"

@@ -195,7 +195,7 @@ class ExposedMemoryLatency(ProfiledRule):
             return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=CROWDED.format(words))]
         if (waves := working_waves(facts, code, hot)) >= WAVES:
             return FATTER, min(AHEAD, waves), none  # no more than the grid has
-        few = f"{waves:.2g} waves: longer threads would leave SMs empty"
+        few = f"{waves:.2g} waves of warps that come here: longer threads would leave SMs empty"
         return EARLIER, SOONER, [*none, Remedy(step=FATTER, applies=False, why=few)]
 
     def by_counters(self, facts: Facts) -> Finding | None:

@@ -23,14 +23,16 @@ class LocalMemoryIndexingLint(Lint):
         size = f" of up to {stack} bytes a thread" if stack else ""
         shown = computed or arrays
         copied = facts.patterns.copied_parameters(arrays)
+        passed = facts.patterns.passed_on(arrays)
+        what = "what a call by pointer needs in memory" if passed else "an array"
         return self.found(
             code, shown,
             why=(
-                f"{len(arrays)} loads and stores of local memory are no spills but an array{size}, "
+                f"{len(arrays)} loads and stores of local memory are no spills but {what}{size}, "
                 f"{len(computed)} of them at addresses computed at run time, {where_in_loops(code, shown)}."
                 + COPY * copied
             ),
-            fix=WHERE_IT_LIES if copied else INLINED if facts.patterns.passed_on(arrays) else EITHER,
+            fix=WHERE_IT_LIES if copied else INLINED if passed else EITHER,
             evidence=[
                 derived("local accesses that are no spills", len(arrays), "inst", "LDL, STL"),
                 derived("at computed addresses", len(computed), "inst", "not the stack pointer and a constant"),

@@ -126,6 +126,7 @@ class Place(Struct, frozen=True):
 
 
 IN_PLACE = Place(WHERE_IT_LIES, 1.0, 0.0, [])
+OPEN, KEPT = "LDL/STL at computed addresses", "LDL/STL at known places"
 KNOWN = Place(INLINED, 1.0, 0.0, [])
 
 
@@ -167,7 +168,7 @@ class LocalMemoryIndexing(ProfiledRule):
             fix=place.fix,
             remedies=place.remedies,
             evidence=[
-                derived("local accesses that are no spills", executed, "inst", "LDL/STL at computed addresses"),
+                derived("local accesses that are no spills", executed, "inst", KEPT if passed else OPEN),
                 measured(facts, "sass__inst_executed_register_spilling", "spills, for contrast"),
                 derived("local sectors", sectors, "sector", "l1tex__t_sectors_pipe_lsu_mem_local"),
                 derived("samples behind them", share, "", "share of warp samples, blamed by def-use"),

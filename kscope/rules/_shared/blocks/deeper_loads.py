@@ -35,7 +35,7 @@ def deeper(facts: Facts, code: Code, hot: list[int]) -> str:
     way = unrolled(facts, code.cfg.loop_of[hot[0]] if hot else None)
     if way != UNROLL:
         return way
-    if hot and dealt(facts, code, hot[0]):
+    if hot and (words := dealt(facts, code, hot[0])) and any(i in words or _by_them(code, i, words) for i in hot):
         return DEALT
     return written_out(facts, code, hot) or (SIMPLY if named(code, hot) == FETCHES else way)
 
@@ -51,7 +51,13 @@ def chains(facts: Facts, code: Code, load: int, *, again: bool) -> tuple[str, li
 def uneven(code: Code, load: int) -> bool:
     """Lanes leave the loop of this load one after the other (a search in rows of many lengths: four of them at once a
     thread took 1.12 times as long, public)."""
-    return bool(code.threads[load]) and code.threads[load] < LEVEL * LANES * code.executed[load]
+    number = code.cfg.loop_of[load]
+    if number is None or not code.executed[load]:
+        return False
+    loop = code.cfg.loops[number]
+    into = [code.cfg.blocks[p].end - 1 for p in code.cfg.blocks[loop.header].predecessors if p not in loop.blocks]
+    entered = max((code.threads[i] / code.executed[i] for i in into if code.executed[i]), default=float(LANES))
+    return 0 < code.threads[load] / code.executed[load] < LEVEL * entered
 
 
 def unrolled(facts: Facts, loop: int | None) -> str:
@@ -87,12 +93,14 @@ def dealt(facts: Facts, code: Code, load: int) -> list[int]:
     body = sorted(code.cfg.loop_body(loop))
     loads = [i for i in body if code.classes[i].access == "load" and code.classes[i].space == "global"]
     same = [i for i in loads if isinstance(facts.lanes.addresses(i), int)]
-    if not any(_by_them(code, i, same) for i in loads if i not in same) or _ends_by_them(code, body, same):
+    if not same or _ends_by_them(code, body, same):
         return []
     pieces: dict[object, int] = {}
     for i in same:
         pieces[facts.addresses.pointer(i)] = pieces.get(facts.addresses.pointer(i), 0) + code.classes[i].bytes
     found = [i for i in same if set(facts.lanes.strides.steps(i)) == {pieces[facts.addresses.pointer(i)]}]
+    if not any(_by_them(code, i, found) for i in loads if i not in found):
+        return []
     copies = max((pieces[facts.addresses.pointer(i)] / code.classes[i].bytes for i in found), default=0.0)
     return found if copies * facts.patterns.trips(loop) >= ROUNDS else []
 

@@ -116,7 +116,7 @@ def in_flight(facts: Facts, code: Code, loads: list[int], times: float) -> float
     lanes = [i for i in dealt(facts, code, loads[0]) if i in together]  # a word for 32 rounds
     words = sum(max(1, code.classes[i].bytes // WORD) for i in together if i not in lanes)
     given, best = facts.counters.launch.waves * now.warps, 1.0  # what the grid has for an SM
-    for more in (t for t in (1.5, 2.0, 3.0, 4.0) if t <= times):
+    for more in (*(t for t in (1.5, 2.0, 3.0) if t < times), times):
         registers = mine.registers - len(lanes) + (more - 1) * words  # one address for all of an array
         then = facts.profile.occupancy_with(min(MOST, math.ceil(registers)), mine.threads, shared)
         if then is not None and registers <= MOST:
