@@ -64,8 +64,9 @@ class CounterFacts:
 
     @property
     def beyond_mean(self) -> float:
-        """Share of the requests of the L2 slice that is asked most which are beyond the mean slice's, 0..1."""
-        return beyond_mean(self._kernel.metrics)
+        """Share of the requests of the L2 slice that is asked most which are beyond the mean slice's, 0..1; 0 where
+        atomics are not what keeps it busy."""
+        return beyond_mean(self._kernel.metrics) if self.hot_slice is not None else 0.0
 
     @cached_property
     def hot_slice(self) -> float | None:

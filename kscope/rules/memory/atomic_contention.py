@@ -113,8 +113,7 @@ class AtomicContention(ProfiledRule):
         sectors = 1 - sectors_share(facts, atomics) * (1 - kept)
         scale = facts.profile.demands_after(members, kept)
         scale |= dict.fromkeys(("l2_sectors", "l2_requests", "l2_writes"), sectors)
-        slice_ = 1 - (1 - kept) * facts.counters.beyond_mean if hot is not None else sectors
-        scale |= {"atomics": kept, "l2_slice": slice_}
+        scale |= {"atomics": kept, "l2_slice": 1 - (1 - kept) * facts.counters.beyond_mean}
         return self.finding(
             why=(
                 f"{executed:,.0f} atomic instructions; {percent(share)} of all warp time waits for them, retries them "

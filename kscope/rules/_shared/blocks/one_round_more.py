@@ -105,13 +105,10 @@ def in_flight(facts: Facts, code: Code, loads: list[int], times: float) -> float
     """How many times more loads an SM has in flight, of `times` as many a thread at most, where a loop issues several
     rounds' at once already: each word more takes registers, and registers take warps. Elsewhere as many as asked for.
     Two public products of sparse rows, of 26 and 40 registers with 12 and 48 words in flight: 0.64x and 0.71x."""
-    mine, block = facts.kernel.launch, code.cfg.block_of[loads[0]] if loads else None
-    together = [i for i in code.ran(range(len(code))) if code.cfg.block_of[i] == block and _asks(code, i)]
-    array = facts.addresses.pointer(loads[0]) if loads else None
-    alike = [i for i in together if array is not None and facts.addresses.pointer(i) == array]
+    mine, together = facts.kernel.launch, _beside(code, loads)
     shared = mine.shared_static + mine.shared_dynamic
     now = facts.profile.occupancy_with(mine.registers, mine.threads, shared)
-    if len(alike) < BATCH or now is None or not now.warps or not facts.counters.launch.waves:
+    if _rounds_of(facts, loads, together) < BATCH or now is None or not now.warps or not facts.counters.launch.waves:
         return times
     lanes = [i for i in dealt(facts, code, loads[0]) if i in together]  # a word for 32 rounds
     words = sum(max(1, code.classes[i].bytes // WORD) for i in together if i not in lanes)
@@ -122,6 +119,18 @@ def in_flight(facts: Facts, code: Code, loads: list[int], times: float) -> float
         if then is not None and registers <= MOST:
             best = max(best, more * min(then.warps, given) / min(now.warps, given))
     return best
+
+
+def _beside(code: Code, loads: list[int]) -> list[int]:
+    """Loads that ran in the first one's block."""
+    block = code.cfg.block_of[loads[0]] if loads else None
+    return [i for i in code.ran(range(len(code))) if code.cfg.block_of[i] == block and _asks(code, i)]
+
+
+def _rounds_of(facts: Facts, loads: list[int], together: list[int]) -> int:
+    """How many of them are of the first one's array."""
+    array = facts.addresses.pointer(loads[0]) if loads else None
+    return sum(array is not None and facts.addresses.pointer(i) == array for i in together)
 
 
 def working_waves(facts: Facts, code: Code, loads: list[int]) -> float:
