@@ -8,10 +8,13 @@ import msgspec
 import pytest
 
 from kscope.features.facts import Facts
+from kscope.features.patterns.local_memory import local_accesses, passed_on
+from kscope.features.sass.listing import Listing
 from kscope.rules._shared.blocks.trees import EVEN, LEVEL, even
 from kscope.rules._shared.wide_accesses import padded
 from kscope.rules.grid.load_imbalance import LoadImbalance
 from kscope.rules.memory.local_memory_indexing import INLINED, WHERE_IT_LIES
+from tests.features.listings import program
 from tests.support.said import found
 
 Known = Callable[[str], Facts]
@@ -43,6 +46,18 @@ def test_arguments_of_a_call_by_pointer_are_no_indexed_array(facts: Known) -> No
     assert finding.estimate is not None and finding.estimate.low < 1.825 < finding.estimate.high
     assert found("MEM105", facts("local_array.slow")).fix != INLINED
     assert found("MEM105", facts("permute.copied")).fix == WHERE_IT_LIES
+
+
+@pytest.mark.parametrize(
+    ("target", "by_pointer"),
+    [("LDC.64 R2, c[0x0][0x220]", True), ("LDG.E.64 R2, desc[UR4][R8.64]", True), ("LDC.64 R2, c[0x4][R0]", False)],
+)
+def test_what_is_linked_in_is_no_call_by_pointer(target: str, by_pointer: bool) -> None:
+    """vprintf and __assertfail are called through a table of the driver's (bank 4)."""
+    code = Listing(program(f"{target}\nSTL [R1], R4\nCALL.ABS.NOINC R2\nLDL R4, [R1]\nEXIT"))
+    accesses = local_accesses(code)
+    assert len(accesses) == 2 and passed_on(code, accesses) == by_pointer
+    assert not passed_on(code, [])
 
 
 def test_long_blocks_leave_an_sm_s_warps_empty(facts: Known) -> None:

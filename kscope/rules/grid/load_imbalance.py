@@ -47,7 +47,8 @@ On very short kernels start-up skew looks like imbalance. Where all blocks start
 only smaller pieces do. If even the busiest SM is far from full then, it waits for the longest chain of one thread
 rather than for much work, and nothing but splitting that shortens it: the finding is less sure. Where fewer warps than
 SMs have any work, nothing can be evened out: GRD401 speaks of that. Work that differs in bytes and not in instructions
-(one copy instruction, long or short) is not seen.
+(one copy instruction, long or short) is not seen. Gains past the mean of the SMs are bounded by the warps that an SM
+lacks while one long block is left there.
 
 ## Source
 

@@ -62,7 +62,10 @@ several elements a thread bring theirs, if there are waves enough, and not 28 lo
 three or more waits stand in a row outside loops, for loads whose addresses need nothing of one another (a store or a
 branch keeps the compiler from moving them up), as many are issued together as registers allow; whether a store feeds a
 later load, the reader knows. What all lanes load from one address can lie in shared or constant memory as well. Loads
-take registers: a grid of up to four rounds may take one more for them (0.69x): the limit is said. GRD401, LAT301 first.
+take registers: a grid of up to four rounds may take one more for them (0.69x): the limit is said; where a loop has
+several rounds' in flight already, they are paid with warps (0.71x). Words that all lanes want and by which other loads
+go are loaded a lane each and handed out (1.56x; a batch with tests in each thread: 0.64x), unless they tell the list's
+end. Chains of uneven lengths wait for the longest (0.89x), warps without an element are none (0.93x).
 
 ## Source
 

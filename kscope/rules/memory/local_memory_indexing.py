@@ -3,7 +3,8 @@
 ## What it does
 
 Finds local loads and stores that are not spills: their address is computed, so the compiler could not keep the array
-in registers.
+in registers. Where all places are known and a function is called through a pointer, says that instead: the compiler
+does not know what such a function reads, so what may be handed to it, and what its caller keeps, lies in memory.
 
 ## Why it costs time
 
@@ -24,7 +25,8 @@ Make every index a compile-time constant (unroll the loop fully; where no loop i
 them), or move the array to shared memory with the thread as the fastest index, or replace a table by arithmetic, a
 select chain or `__constant__`/`__ldg` data. Sizes and strides in a structure that is a parameter are copied thread by
 thread where a loop of a run-time length picks among them: declare the parameter `const __grid_constant__`, and they are
-read from constant memory, where the launch put them (`LDC R6, c[0x0][R4+0x210]`).
+read from constant memory, where the launch put them (`LDC R6, c[0x0][R4+0x210]`). In place of a pointer to a function
+a template parameter or a functor, so that it is inlined.
 
 Before:
 
@@ -62,7 +64,8 @@ After (capture local_array.fast):
 
 ## When it is wrong
 
-A small array that stays in L1 in a cold place costs little. Shared memory lowers occupancy: check LAT301 afterwards.
+A small array that stays in L1 in a cold place costs little. Functions that are linked in (`printf`, `assert`) are
+called through a table of the driver's and count as known. Shared memory lowers occupancy: check LAT301 afterwards.
 Both take warps, which the estimate counts (200 words, unrolled into registers: 0.57x): the way is told that leaves more
 of them, registers from half of them on.
 For an array that neither registers nor the block's shared memory can hold, by the bytes that the kernel sets aside for
