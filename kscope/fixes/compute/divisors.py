@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.fixes.compute.narrow import short_ways
-from kscope.fixes.given.conditions import proved, shown
+from kscope.fixes.compute.wrapped import Wrap, wraps
+from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import blanked
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TYPES = ("long long", "unsigned", "unsigned int", "int64_t", "uint32_t", "int")
@@ -30,46 +34,94 @@ def fixes(asked: Asked) -> list[Fix]:
     (head,) = heads
     known = {name: kind for kind, name in _PARAMETER.findall(head.text)}
     body = [Place(head.file, n, text) for n, text in _body(asked, head)]
+    around, body, edits = _around(body, set(known))
     divisors = sorted({n for p in body for n in _divisors(p.text) if n in known})
-    if not divisors or len({known[n] for n in divisors}) != 1:
+    kinds = {known[n] for n in divisors}
+    if len(kinds) > 1 or any(re.search(rf"\b{n}\s*[-+*/]?=[^=]", p.text) for p in body for n in divisors):
         return []
-    kind = known[divisors[0]]
+    if not divisors:
+        return [_fix(asked, _compared(around), edits, around, len(seeds))] if around else []
+    (kind,) = kinds
     signature = changed([head], lambda text: _typed(text, divisors))
     split = changed([p for p in body if p.number != head.number], lambda text: _split(text, divisors))
-    if len(signature) != 1 or any(re.search(rf"\b{n}\s*[-+*/]?=[^=]", p.text) for p in body for n in divisors):
+    if len(signature) != 1:
         return []
-    cost = table("functions")["integer_division"]
+    ways = [f"divide by {', '.join(divisors)} with one multiplication, its factor from the host", _compared(around)]
+    made = _fix(asked, "; ".join(w for w in ways if w), _together(signature, _onto(edits, split)), around, len(seeds))
     checked, right = _run()
     fitting = short_ways(code) if kind in LONG else []
+    conditions = [
+        shown(
+            right == checked, "quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", "values", checked,
+            "floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
+        ),
+        proved(
+            "no numerator of this launch is negative or 2^32 and more", "code", fitting,
+            "each 64-bit division asks for it, and the way of those that do not fit was never executed",
+        ) if fitting else Condition(holds="no numerator is negative or 2^32 and more", state="check"),
+        Condition(holds="the kernel is launched by <<<>>>, where the host's integers convert", state="check"),
+    ]  # fmt: skip
+    ran = Proof(what="quotients that are right", before=checked, after=right, how="edges and their neighbours")
     return [
-        Fix(
-            kind="divisor",
-            title=f"divide by {', '.join(divisors)} with one multiplication, its factor from the host",
-            language="cuda",
-            code=_struct(kind),
-            edits=_together(signature, split),
-            parameters={"divisors": ", ".join(divisors)},
-            conditions=[
-                shown(
-                    right == checked, "quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", "values", checked,
-                    "floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
-                ),
-                proved(
-                    "no numerator of this launch is negative or 2^32 and more", "code", fitting,
-                    "each 64-bit division asks for it, and the way of those that do not fit was never executed",
-                ) if fitting else Condition(holds="no numerator is negative or 2^32 and more", state="check"),
-                Condition(holds="the kernel is launched by <<<>>>, where the host's integers convert", state="check"),
-            ],
-            proof=[
-                Proof(
-                    what="instructions a division", before=cost["instructions"], after=cost["fast_instructions"],
-                    unit="inst", how=f"both compiled by nvcc 13.0 for sm_90; {len(seeds)} divisions here",
-                ),
-                Proof(what="quotients that are right", before=checked, after=right, how="edges and their neighbours"),
-            ],
-            price=asked.finding.estimate,
+        msgspec.structs.replace(
+            made, code=_struct(kind), parameters={"divisors": ", ".join(divisors)},
+            conditions=[*conditions, *made.conditions], proof=[*made.proof, ran],
         )
     ]  # fmt: skip
+
+
+def _fix(asked: Asked, title: str, edits: Sequence[Edit], around: Sequence[Wrap], count: int) -> Fix:
+    cost = table("functions")["integer_division"]
+    names = sorted({(w.name, w.length) for w in around})
+    lie = ", ".join(f"0 <= {x} < {n}" for x, n in names)
+    why = "remainders, quotients, loops and tests before them"
+    within = reads(lie, why) if all(w.counted for w in around) else Condition(
+        holds=lie, state="check", why=f"below by {why}; that nothing is negative the text does not show",
+    )  # fmt: skip
+    return Fix(
+        kind="divisor",
+        title=title,
+        language="cuda",
+        edits=list(edits),
+        conditions=[within] if around else [],
+        proof=[
+            Proof(
+                what="instructions a division", before=cost["instructions"], after=cost["fast_instructions"],
+                unit="inst", how=f"both compiled by nvcc 13.0 for sm_90; {count} divisions here",
+            )
+        ],
+        price=asked.finding.estimate,
+    )  # fmt: skip
+
+
+def _compared(around: Sequence[Wrap]) -> str:
+    return f"neighbours modulo {', '.join(sorted({w.length for w in around}))} by a comparison" if around else ""
+
+
+def _around(body: Sequence[Place], lengths: set[str]) -> tuple[list[Wrap], list[Place], list[Edit]]:
+    """Neighbours on a torus, the lines without their divisions, and the edits that make these lines."""
+    text = "\n".join(blanked(p.text) for p in body)
+    found, starts = wraps(text, lengths), [0]
+    for p in body:
+        starts.append(starts[-1] + len(p.text) + 1)
+    out, kept, edits = [], [], []
+    for p, start, end in zip(body, starts, starts[1:], strict=False):
+        line = p.text
+        mine = [w for w in found if start <= w.span[0] and w.span[1] < end]
+        for w in reversed(mine):
+            line = line[: w.span[0] - start] + w.span[2] + line[w.span[1] - start :]
+        kept += mine
+        out.append(Place(p.file, p.number, line))
+        if mine:
+            edits.append(Edit(file=p.file, line=p.number, was=p.text, becomes=line))
+    return kept, out, edits
+
+
+def _onto(edits: Sequence[Edit], later: Sequence[Edit]) -> list[Edit]:
+    """Edits and those of the lines that they make."""
+    first, second = {e.line: e for e in edits}, {e.line: e for e in later}
+    both = [msgspec.structs.replace(e, was=first[n].was) if n in first else e for n, e in second.items()]
+    return [*both, *(e for n, e in first.items() if n not in second)]
 
 
 def quotient(n: int, d: int) -> int:

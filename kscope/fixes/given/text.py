@@ -124,11 +124,11 @@ def spans_edited(setting: Setting, text: Text, spans: Iterable[Span]) -> list[Ed
 
 def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
-    for name in set(re.findall(r"\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):
+    for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):
         defined = re.findall(rf"\b{name}\s*=\s*([^;,=]+)[;,]", text)
         if len(defined) == 1 and not re.search(rf"\b{name}\s*(?:[-+*/]=|\+\+)", text):
             put = defined[0].replace("\\", "")
-            expression = re.sub(rf"\b{name}\b(?!\s*[.(\[])", put, expression)
+            expression = re.sub(rf"(?<!\.)\b{name}\b(?!\s*[.(\[])", put, expression)
     bare = re.sub(r"\s+", "", _SUFFIX.sub("", _CAST.sub("", expression)))
     return bare
 
