@@ -33,7 +33,7 @@ help:
 	@echo "make eval      judge the diagnoses on the labelled captures, beside the profiler's own rules"
 	@echo "make field     the same on public programs: HECBENCH=checkout GPA=checkout capture them on a machine with a GPU;"
 	@echo "               FIELD=folder keeps the reports (.field), HALF=learn, learn2, judged, judged2 to judged9,"
-	@echo "               library, library2 to library15 (LIBRARIES=folder with checkouts of what library*.toml of tools/field name)"
+	@echo "               library, library2 to library16 (LIBRARIES=folder with checkouts of what library*.toml of tools/field name)"
 	@echo "make sensitivity  what each constant of kscope/arch/estimates.toml moves on the captures; SENSITIVITY_ARGS=--all: on"
 	@echo "               all of them, --code: constants of modules too"
 	@echo "make validate  compare the diagnoses of warp-specialised kernels with what their warps recorded"
@@ -105,7 +105,7 @@ field: $(STAMP)
 		$(if $(HECBENCH),--hecbench "$(HECBENCH)") $(if $(GPA),--rodinia "$(GPA)") \
 		$(if $(LIBRARIES),--checkout library="$(LIBRARIES)" --checkout library2="$(LIBRARIES)" --checkout library3="$(LIBRARIES)" \
 			--checkout library4="$(LIBRARIES)" --checkout library5="$(LIBRARIES)" --checkout library6="$(LIBRARIES)" --checkout library7="$(LIBRARIES)" \
-			--checkout library8="$(LIBRARIES)" --checkout library9="$(LIBRARIES)" --checkout library10="$(LIBRARIES)" --checkout library11="$(LIBRARIES)" --checkout library12="$(LIBRARIES)" --checkout library13="$(LIBRARIES)" --checkout library14="$(LIBRARIES)" --checkout library15="$(LIBRARIES)"); fi
+			--checkout library8="$(LIBRARIES)" --checkout library9="$(LIBRARIES)" --checkout library10="$(LIBRARIES)" --checkout library11="$(LIBRARIES)" --checkout library12="$(LIBRARIES)" --checkout library13="$(LIBRARIES)" --checkout library14="$(LIBRARIES)" --checkout library15="$(LIBRARIES)" --checkout library16="$(LIBRARIES)"); fi
 	@$(BIN)/python tools/field/judge.py "$(FIELD)" --half "$(HALF)"
 
 # Some minutes on two idle cores, with --all ten.
