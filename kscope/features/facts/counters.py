@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kscope.arch.estimates import constants
 from kscope.features.counters.collected import Collected, collected
-from kscope.features.counters.hot_slice import beyond_mean, hot_slice, nothing_busy
+from kscope.features.counters.hot_slice import beyond_mean, hot_slice, nothing_busy, places
 from kscope.features.counters.launch import Geometry, drained, geometry
 from kscope.features.counters.occupancy import Occupancy, occupancy
 from kscope.features.counters.packing import Packing, packing
@@ -72,6 +72,11 @@ class CounterFacts:
     def hot_slice(self) -> float | None:
         """Work of the busiest L2 slice over the average slice's, where atomics on few addresses fill that one."""
         return hot_slice(self._kernel.metrics, self.units)
+
+    @property
+    def atomic_places(self) -> float | None:
+        """Sectors that atomics go to, at least about; None where that is not known."""
+        return places(self._kernel.metrics)
 
     @property
     def nothing_busy(self) -> bool:

@@ -23,44 +23,49 @@ _POINTER = re.compile(r"^(?P<const>const\s+)?float\s*\*\s*(?:__restrict__\s+)?(?
 
 
 class Product(Struct, frozen=True):
-    """Names of the factors, of what is written, of the number of rows; how many numbers came out right."""
+    """Names of the factors, of what is written, of the number of rows; how many numbers came out right. turned: whether
+    the second factor lies with its rows where the product has columns: C = A B'."""
 
     a: str
     b: str
     c: str
     n: str
     compared: int
+    turned: bool = False
 
 
-def rows(setting: Setting) -> int:
-    """Rows of the square matrix that a launch writes, each element once; 0 where what it wrote is none."""
+def rows(setting: Setting, size: int = 4) -> int:
+    """Rows of the square matrix of elements of `size` bytes that a launch writes, each element once; 0 where what it
+    wrote is none."""
     code, launch = setting.code, setting.launch
     threads = getattr(code, "threads", None)
     if launch is None or threads is None:
         return 0
     stores = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "store"))
-    words = sum(total(threads, [i]) * code.classes[i].bytes / 4 for i in stores)
+    words = sum(total(threads, [i]) * code.classes[i].bytes / size for i in stores)
     n = math.isqrt(int(words))
     return n if n * n == words and not n % launch.grid[0] and not n % launch.grid[1] else 0
 
 
-def loaded(setting: Setting) -> tuple[float, float]:
-    """(elements of global memory, of shared memory) that threads load for each multiplication of the product."""
-    code, threads, n = setting.code, getattr(setting.code, "threads", None), rows(setting)
+def loaded(setting: Setting, written: int = 4, size: int = 4) -> tuple[float, float]:
+    """(elements of global memory, of shared memory) that threads load for each multiplication of the product. written,
+    size: bytes of an element that it writes, that it loads."""
+    code, threads, n = setting.code, getattr(setting.code, "threads", None), rows(setting, written)
     if threads is None or not n:
         return 0.0, 0.0
     loads = code.where(lambda ins, op: op.access == "load")
-    every = [(code.classes[i].space, threads[i] * code.classes[i].bytes / 4 / n**3) for i in loads]
+    every = [(code.classes[i].space, threads[i] * code.classes[i].bytes / size / n**3) for i in loads]
     return sum(x for s, x in every if s == "global"), sum(x for s, x in every if s == "shared")
 
 
-def product(setting: Setting, text: Text, parameters: str) -> Product | None:
+def product(setting: Setting, text: Text, parameters: str, size: int = 4, turned: bool = False) -> Product | None:
     """The product that a kernel of three matrices makes; None where it makes anything else, or cannot be played.
-    parameters: the text between the brackets of its head."""
+    parameters: the text between the brackets of its head; size: bytes of an element that it writes; turned: whether
+    C = A B' is asked for as well."""
     given = [" ".join(p.split()) for p in parameters.split(",")]
     pointers = [m for p in given if (m := _POINTER.match(p)) is not None]
     factors, out = ([m["name"] for m in pointers if bool(m["const"]) is kept] for kept in (True, False))
-    n, launch = rows(setting), setting.launch
+    n, launch = rows(setting, size), setting.launch
     if len(factors) != 2 or len(out) != 1 or launch is None or not n:
         return None
     name = size_named(text.code, [p for p in given if not _POINTER.match(p)], n, constants(setting.lines(text.file)))
@@ -69,8 +74,9 @@ def product(setting: Setting, text: Text, parameters: str) -> Product | None:
         return None
     shape = (small * launch.grid[0] // n, small * launch.grid[1] // n), launch.block[:2]
     for a, b in (factors, factors[::-1]):
-        if _right(text.code, (a, b, out[0], name), small, shape):
-            return Product(a, b, out[0], name, small * small)
+        way = _way(text.code, (a, b, out[0], name), small, shape)
+        if way is not None and (turned or not way):
+            return Product(a, b, out[0], name, small * small, way)
     return None
 
 
@@ -92,9 +98,10 @@ def size_named(code: str, others: list[str], n: int, known: dict[str, int]) -> s
     return found[0] if len(found) == 1 else None
 
 
-def _right(
+def _way(
     code: str, names: tuple[str, str, str, str], n: int, shape: tuple[tuple[int, int], tuple[int, int]]
-) -> bool:  # fmt: skip
+) -> bool | None:  # fmt: skip
+    """Whether the second factor is turned; None where what comes out is no product."""
     import numpy as np
 
     from kscope.fixes.given.played import play
@@ -106,5 +113,7 @@ def _right(
     try:
         play(code[code.index("{") :], *shape, {a: left.copy(), b: right.copy(), c: made}, {size: n})
     except Unplayable:
-        return False
-    return bool(np.array_equal(made.reshape(n, n), left.reshape(n, n) @ right.reshape(n, n)))
+        return None
+    first, second, result = (x.reshape(n, n) for x in (left, right, made))
+    ways = (turned for turned, x in ((False, second), (True, second.T)) if np.array_equal(result, first @ x))
+    return next(ways, None)
