@@ -9,9 +9,29 @@ from kscope.features.facts import Copy, Listing
 from kscope.rules.base import counted
 
 if TYPE_CHECKING:
-    from kscope.features.facts import Wait, Waits
+    from kscope.features.facts import Code, Wait, Waits
 
+EXPOSED = 0.1  # share of the samples that must wait for the tile
 ANY = "cp.async or TMA into two to four shared-memory stages; or prefetch the next tile into registers"
+
+
+def awaited_tiles(code: Code) -> dict[int, float]:
+    """Global loads whose values a loop with barriers stores to shared memory in the same round, and the samples that
+    wait for each of them at that store: nothing computes while the tile travels."""
+    exposed: dict[int, float] = {}
+    for (load, user), samples in code.blame.edges.get("long_scoreboard", {}).items():
+        loop = code.cfg.loop_of[user]
+        stored = "shared_write" in code.classes[user].kind and code.classes[load].space == "global"
+        if not stored or loop is None or loop != code.cfg.loop_of[load]:
+            continue
+        if any(code[i].opcode == "BAR" for i in code.cfg.loops[loop].instructions):
+            exposed[load] = exposed.get(load, 0.0) + samples
+    return exposed
+
+
+def travels(code: Code) -> bool:
+    """What warps wait for at barriers are others that wait for a tile: its way is to be hidden first."""
+    return sum(awaited_tiles(code).values()) >= EXPOSED * max(1.0, sum(code.samples))
 
 
 def waited(copy: Copy) -> str:

@@ -72,6 +72,7 @@ from kscope.isa.families import family
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.blocks import trees
 from kscope.rules._shared.data_reuse import wasteful
+from kscope.rules._shared.tile_rings import travels
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
@@ -146,6 +147,7 @@ class BarrierStalls(ProfiledRule):
             ],
             locations=places + code.locations(barriers),
             estimate=estimate,
+            first=["LAT307"] if lone is None and travels(code) else [],
             confidence=_sure(share, known=bool(few), phases=bool(phases)),
         )
 

@@ -72,11 +72,10 @@ from __future__ import annotations
 
 from kscope.features.facts import Code, Facts
 from kscope.model.contract.analysis import Finding, Location
-from kscope.rules._shared.tile_rings import ANY, ahead, remedy, waited
+from kscope.rules._shared.tile_rings import ANY, EXPOSED, ahead, awaited_tiles, remedy, waited
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, percent
 
 NAMED = 0.6  # measured: experts named it in 11 of 19 public kernels where it was among the first three
-EXPOSED = 0.1  # share of the samples that must wait for the tile
 
 
 class UnpipelinedCopy(ProfiledRule):
@@ -115,15 +114,7 @@ class UnpipelinedCopy(ProfiledRule):
         )  # fmt: skip
 
     def _through_registers(self, facts: Facts, code: Code) -> Finding | None:
-        edges = code.blame.edges.get("long_scoreboard", {})
-        exposed: dict[int, float] = {}
-        for (load, user), samples in edges.items():
-            loop = code.cfg.loop_of[user]
-            stored = "shared_write" in code.classes[user].kind and code.classes[load].space == "global"
-            if not stored or loop is None or loop != code.cfg.loop_of[load]:
-                continue
-            if any(code[i].opcode == "BAR" for i in code.cfg.loops[loop].instructions):
-                exposed[load] = exposed.get(load, 0.0) + samples
+        exposed = awaited_tiles(code)
         share = sum(exposed.values()) / max(1.0, sum(code.samples))
         if share < EXPOSED:
             return None
