@@ -221,6 +221,12 @@ def _memory(op: Any, space: str, kinds: Sequence[str] = ("load", "store")) -> bo
     return op.space == space and op.access in kinds
 
 
+def _kept(c: Compared) -> Judged | None:
+    """Stores of sums that stay in memory, in the code of both."""
+    has = left("register", c.fast, c.code) if c.code == "MEM114" else None
+    return against(c.fix.proof[0].what, c.fix.proof[0].before, c.fix.proof[0].after, has[1]) if has else None
+
+
 MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "pad": (_wavefronts,), "swizzle": (_wavefronts,), "lane_mapping": (_sectors, _barriers, _held, _compiled),
     "align": (_sectors,), "aggregate": (_atomics,), "divisor": (_divided,), "tile": (_loaded,),
@@ -234,7 +240,7 @@ MEASURES: dict[str, tuple[Callable[[Compared], Judged | None], ...]] = {
     "hoist": (_ordered, _taken("FP32 instructions", lambda ins, op: ins.opcode in ("FADD", "FMUL", "FFMA")),),
     "launch_bounds": (_taken("loads and stores of the stack", lambda ins, op: _memory(op, "local")),),
     "qualifier": (_taken("strong loads", lambda ins, op: op.access == "load" and "STRONG" in ins.mods),),
-    "register": (_per_row, _taken("shared loads and stores", lambda ins, op: _memory(op, "shared")),),
+    "register": (_kept, _per_row, _taken("shared loads and stores", lambda ins, op: _memory(op, "shared")),),
     "fence": (_taken("fences", lambda ins, op: ins.opcode == "MEMBAR"),),
     "reciprocal": (_taken("reciprocals", lambda ins, op: ins.opcode == "MUFU" and "RCP" in ins.mods),),
     "build": (_compiled, _taken("moves of a register to itself", lambda ins, op: ins.opcode == "MOV" and len(

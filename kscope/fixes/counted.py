@@ -8,6 +8,7 @@ from itertools import pairwise
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.vectorizable import merges
+from kscope.features.patterns.kept_in_memory import kept_in_memory
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
@@ -19,6 +20,7 @@ from kscope.fixes.tile.own_rows import excess as with_data
 from kscope.isa.families import family
 
 WORD, WIDEST = 4, 16
+FRAGMENT = 64  # multiply-adds of a lane in a product of 16 x 8 x 16
 STRIDES = 4  # that one load's lanes have between them: of more it is a gather, whose data decide (judged)
 FROM_INTEGER = ("I2F", "I2FP", "I2HP", "I2F16", "I2H")
 TENSOR = family("mma_sync")
@@ -199,7 +201,7 @@ def loaded(setting: Setting, *, whole: bool = False) -> float | None:
     around = [code.cfg.loops_around(i) for i in products]
     outer = Counter(loops[-1] for loops in around if loops)
     if not outer:
-        return None
+        return _loaded_for_fragments(setting)
     most = max(outer, key=lambda loop: outer[loop])
     body = code.cfg.loops[most].instructions if whole else code.cfg.loop_body(most)
     depth = {i: len(code.cfg.loops_around(i)) for i in body}
@@ -207,6 +209,21 @@ def loaded(setting: Setting, *, whole: bool = False) -> float | None:
     made = sum(float(ROUNDS ** (depth[i] - least)) for i in products if i in depth)
     loads = [i for i in body if code.classes[i].space == "global" and code.classes[i].access == "load"]
     return sum(float(ROUNDS ** (depth[i] - least)) * code.classes[i].bytes / 4 for i in loads) / made
+
+
+def _loaded_for_fragments(setting: Setting) -> float | None:
+    """The same where tensor cores multiply: a lane's share of the instructions that run in loops with them."""
+    code = setting.code
+    tensor = [i for i in code.where(lambda ins, op: ins.opcode in TENSOR) if code.cfg.loops_around(i)]
+    loops = {loop for i in tensor for loop in code.cfg.loops_around(i)}
+    loads = code.where(lambda ins, op: op.space == "global" and op.access in ("load", "async_copy"))
+    inside = [i for i in loads if loops & set(code.cfg.loops_around(i))]
+    return sum(code.classes[i].bytes / 4 for i in inside) / (FRAGMENT * len(tensor)) if tensor else None
+
+
+def kept_stores(setting: Setting) -> float:
+    """Of sums that a loop or its terms keep in memory."""
+    return len({i for kept in kept_in_memory(setting.code) for i in kept.stores})
 
 
 def loaded_in_all(setting: Setting) -> float | None:

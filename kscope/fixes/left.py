@@ -46,6 +46,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM112", "jam"): ("words loaded a multiplication, in all loops", counted.loaded_in_all),
     ("MEM112", "register"): ("loads of shared memory narrower than 16 bytes", narrow_ones),
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
+    ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),

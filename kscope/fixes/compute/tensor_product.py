@@ -26,7 +26,7 @@ _AS_FLOATS = (
 )  # fmt: skip
 OWN = set("t u v w x y s T rows cols sum load from_a from_b own to i j k e k0 row".split())
 KERNEL = """#include <mma.h>
-__global__ void __launch_bounds__(256) {name}_mma({parameters}) {{
+__global__ void __launch_bounds__(256) {name}_tiles({parameters}) {{
   namespace w = nvcuda::wmma;
   typedef {kind} T;
   __shared__ __align__(32) T u[2][{tile}][{deep} + 8], v[2]{v_dims};
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(256) {name}_mma({parameters}) {{
   }}
 {store}
 }}
-// launch: {name}_mma<<<dim3({n} / {tile}, {n} / {tile}), 256>>>(...), {n} on the host"""
+// launch: {name}_tiles<<<dim3({n} / {tile}, {n} / {tile}), 256>>>(...), {n} on the host"""
 FLOATS = """  #pragma unroll
   for (int i = 0; i < 8; i++) {{
     size_t row = blockIdx.y * {tile} + rows + i / 2 * 16;
@@ -140,7 +140,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 ),
             ],
             costs=[f"{2 * 2 * (TILE * (DEEP + 8) * 2)} bytes of shared memory a block at most"],
-            price=asked.finding.estimate,
+            price=asked.finding.estimate if asked.finding.code == "CMP201" else None,  # a tile's is another one's
         )
     ]  # fmt: skip
 
