@@ -6,7 +6,7 @@ from __future__ import annotations
 from kscope.features.counters.packing import longer_rows
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.setting import RESERVED, Asked
-from kscope.fixes.tile.tiles import tiles
+from kscope.fixes.tile.tiles import accesses, reach
 from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -22,12 +22,10 @@ def fixes(asked: Asked) -> list[Fix]:
     launch = setting.launch
     if launch is None or not launch.shared_dynamic:
         return []
-    seen = tiles(setting.code, setting.block)
-    busy = setting.code.where(lambda ins, op: op.pipe == "tma" or "mbarrier" in op.kind)
-    if seen.unknown or busy:
+    code = setting.code
+    end = reach(code, setting.block)
+    if end is None or code.where(lambda ins, op: op.pipe == "tma" or "mbarrier" in op.kind):
         return []
-    patterns = sum(len(p) for t in seen.tiles for p in t.patterns.values())
-    end = max((t.end for t in seen.tiles), default=RESERVED + launch.shared_static)
     needed = max(0, end - RESERVED - launch.shared_static)
     needed = -(-needed // 128) * 128
     was, will = setting.occupancy(), setting.occupancy(more_shared=needed - launch.shared_dynamic)
@@ -41,11 +39,11 @@ def fixes(asked: Asked) -> list[Fix]:
             code=f"{setting.name}<<<grid, block, {needed}>>>(...);  // grid and block as they are",
             parameters={"shared_dynamic": needed},
             conditions=[
-                shown(
-                    not seen.beyond, f"no lane touches shared memory behind byte {needed}",
-                    "lanes" if patterns else "code", patterns or setting.code,
-                    "the addresses of all accesses, for blocks of this shape" if patterns else "it has no access",
-                    "some accesses lie behind the block's memory under all values tried",
+                proved(
+                    f"no lane touches shared memory behind byte {needed}", "lanes" if end else "code",
+                    accesses(code) if end else code,
+                    "the addresses of all accesses, for blocks of this shape and any numbers of the launch" if end
+                    else "it has no access",
                 ),
                 Condition(holds="no other launch needs more", state="check"),
             ],

@@ -109,7 +109,7 @@ class BarrierStalls(ProfiledRule):
         # trips through shared memory; waiting for even work shrinks only in part.
         # Barriers around an exchange that data decide stay, with their waits.
         going = [i for i in barriers if not phases or i not in facts.patterns.exchanges]
-        whole = trees.rounds(facts)  # of a scan or a tree all instructions go, not the trips alone
+        whole = trees.rounds(facts)  # all instructions of a scan or a tree go, not the trips alone
         trips = code.blamed_share({*phases, *whole}.difference(barriers))
         waits = code.blamed_share(going, "barrier") / code.blamed_share(barriers, "barrier")
         touched = share * waits + trips
@@ -128,6 +128,8 @@ class BarrierStalls(ProfiledRule):
                 remaining = max(lone.threads, 0.1)
                 gone = sorted({*gone, *lone.members})
                 latency = facts.estimate.floor_without(lone.members, remaining)
+            elif not trees.shared(code):
+                touched *= serial  # who has nothing to do and shares nothing waits for nothing
         estimate = facts.estimate.relieve(
             touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
         )
@@ -179,7 +181,7 @@ class BarrierStalls(ProfiledRule):
         ]  # fmt: skip
         waited = facts.profile.blame.by_producer.get("long_scoreboard")
         late = waited is not None and total(waited, loads) > total(code.samples, lone.members) / 2
-        return EDGE if late else phases
+        return EDGE if late else phases if trees.shared(code) else trees.FEWER
 
     def _phases(self, facts: Facts, code: Code, barriers: list[int]) -> list[int]:
         """Shared-memory accesses in the loops (or straight-line code) that hold the barriers, but those of exchanges
