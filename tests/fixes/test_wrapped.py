@@ -51,6 +51,11 @@ def test_every_place_has_the_neighbour_that_the_remainder_gave(text: str, length
         (["for (int x = 0; x < w; x++) out[x] = a[(x + 1) % w];"], 1),
         (["int x = threadIdx.x; if (x < w) { out[x] = a[(x + 1) % w]; }"], 1),
         (["int x = threadIdx.x; if (x < w) { s = 1; } out[x] = a[(x + 1) % w];"], 0),
+        (["int x = f() + (threadIdx.x / 2) % w; out[x] = a[(x + 1) % w];"], 0),  # a remainder and more
+        (["int x = (threadIdx.x + 2) * 3 % w; out[x] = a[(x + 1) % w];"], 1),
+        (["int x = threadIdx.x; if (h) if (x >= w) return; out[x] = a[(x + 1) % w];"], 0),
+        (["int x = threadIdx.x; for (int x = 0; x < w; x++) s += a[x]; out[x] = a[(x + 1) % w];"], 0),
+        (["for (int x = 0; x < w; x++) { out[x] = a[(x + 1) % w]; x++; }"], 0),
         (["int x = threadIdx.x; out[x] = a[(x + 1) % w];"], 0),  # nothing says that x is below w
         ([PLACED, "x += 5; out[x] = a[(x + 1) % w];"], 0),
         ([PLACED, "for (;;) { out[x] = a[(x + 1) % w]; x = x + 2; }"], 0),

@@ -36,9 +36,10 @@ def test_a_tile_on_its_way_comes_before_the_barrier_behind_it(kernel: Known, mon
     waiting = sum(tile_rings.awaited_tiles(facts.code).values()) / sum(facts.code.samples)
     assert waiting > 0
     monkeypatch.setattr(tile_rings, "EXPOSED", waiting * 0.9)
-    assert tile_rings.travels(facts.code)
+    assert tile_rings.before_barriers(facts.code, alone=False) == ["LAT307"]
+    assert tile_rings.before_barriers(facts.code, alone=True) == []
     monkeypatch.setattr(tile_rings, "EXPOSED", waiting * 1.1)
-    assert not tile_rings.travels(facts.code)
+    assert tile_rings.before_barriers(facts.code, alone=False) == []
 
 
 @pytest.mark.parametrize(

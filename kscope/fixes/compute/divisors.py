@@ -37,7 +37,7 @@ def fixes(asked: Asked) -> list[Fix]:
     around, body, edits = _around(body, set(known))
     divisors = sorted({n for p in body for n in _divisors(p.text) if n in known})
     kinds = {known[n] for n in divisors}
-    if len(kinds) > 1 or any(re.search(rf"\b{n}\s*[-+*/]?=[^=]", p.text) for p in body for n in divisors):
+    if len(kinds) > 1 or _changes(body, divisors):
         return []
     if not divisors:
         return [_fix(asked, _compared(around), edits, around, len(seeds))] if around else []
@@ -49,8 +49,23 @@ def fixes(asked: Asked) -> list[Fix]:
     ways = [f"divide by {', '.join(divisors)} with one multiplication, its factor from the host", _compared(around)]
     made = _fix(asked, "; ".join(w for w in ways if w), _together(signature, _onto(edits, split)), around, len(seeds))
     checked, right = _run()
-    fitting = short_ways(code) if kind in LONG else []
-    conditions = [
+    ran = Proof(what="quotients that are right", before=checked, after=right, how="edges and their neighbours")
+    conditions = [*_conditions(short_ways(code) if kind in LONG else [], checked, right), *made.conditions]
+    return [
+        msgspec.structs.replace(
+            made, code=_struct(kind), parameters={"divisors": ", ".join(divisors)}, conditions=conditions,
+            proof=[*made.proof, ran],
+        )
+    ]  # fmt: skip
+
+
+def _changes(body: Sequence[Place], names: Sequence[str]) -> bool:
+    return any(re.search(rf"\b{n}\s*[-+*/]?=[^=]", p.text) for p in body for n in names)
+
+
+def _conditions(fitting: Sequence[int], checked: int, right: int) -> list[Condition]:
+    """fitting: branches around the 64-bit way of divisions, which was never gone."""
+    return [
         shown(
             right == checked, "quotients are exact for 0 <= n < 2^32 and 1 <= d < 2^32", "values", checked,
             "floor(n m / 2^32) with m = floor((2^32 - 1) / d) is at most one too small, and is corrected",
@@ -60,13 +75,6 @@ def fixes(asked: Asked) -> list[Fix]:
             "each 64-bit division asks for it, and the way of those that do not fit was never executed",
         ) if fitting else Condition(holds="no numerator is negative or 2^32 and more", state="check"),
         Condition(holds="the kernel is launched by <<<>>>, where the host's integers convert", state="check"),
-    ]  # fmt: skip
-    ran = Proof(what="quotients that are right", before=checked, after=right, how="edges and their neighbours")
-    return [
-        msgspec.structs.replace(
-            made, code=_struct(kind), parameters={"divisors": ", ".join(divisors)},
-            conditions=[*conditions, *made.conditions], proof=[*made.proof, ran],
-        )
     ]  # fmt: skip
 
 

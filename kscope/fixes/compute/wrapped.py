@@ -6,7 +6,7 @@ import re
 
 from msgspec import Struct
 
-from kscope.fixes.given.text import Span, plain
+from kscope.fixes.given.text import Span, loops, plain
 
 _NEXT = r"\(\s*(?P<x>[A-Za-z_]\w*)\s*\+\s*1\s*\)\s*%\s*(?P<n>[A-Za-z_]\w*)"
 _LAST = (
@@ -53,28 +53,50 @@ def wraps(code: str, lengths: set[str]) -> list[Wrap]:
 
 def _within(code: str, x: str, n: str, use: int, lengths: set[str]) -> bool | None:
     """Whether x is made of what is not negative; None where it is not known to be below n at its use."""
-    looped = list(re.finditer(rf"\bfor\s*\(\s*[\w ]+?\s{x}\s*=\s*0\s*;\s*{x}\s*<\s*{n}\s*;\s*(?:{x}\+\+|\+\+{x})\s*\)",
-                              code[:use]))  # fmt: skip
+    if re.search(rf"(?<!&)&\s*{x}\b", code):
+        return None
     written = re.finditer(rf"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--){x}\b", code)
-    writes = [w for w in written if not any(o.start() < w.start() < o.end() for o in looped)]
-    if looped and not any(looped[-1].start() < w.start() for w in writes) and not re.search(rf"&\s*{x}\b", code):
-        return True
+    counting = [one for one in loops(code) if (one.name, one.start, one.end) == (x, "0", n)]
+    writes = [w for w in written if not any(a < w.start() < b for a, b in (one.span for one in counting))]
+    around = [one.body for one in counting if one.body[0] <= use < one.body[1]]
+    if around:
+        return None if any(around[-1][0] <= w.start() < around[-1][1] for w in writes) else True
+    made = _assigned(code, x, writes, use)
+    if made is None:
+        return None
+    return _made_within(code, x, n, re.split(r"[;,]", code[made.end() :])[0], _guards(code[:use]), lengths)
+
+
+def _assigned(code: str, x: str, writes: list[re.Match[str]], use: int) -> re.Match[str] | None:
+    """The assignment whose value x has at its use: the last one before it, in braces that are still open, with none
+    behind it in them; None where there is none."""
     earlier = [w for w in writes if w.start() < use]
-    if not earlier or re.search(rf"(?<!&)&\s*{x}\b", code) or not earlier[-1][0].rstrip().endswith("="):
+    made = earlier[-1] if earlier else None
+    if made is None or re.fullmatch(rf"{x}\s*=", made[0]) is None:
         return None
-    made = earlier[-1]
     end = _scope(code, made.start())
-    if use > end or any(made.start() < w.start() < end for w in writes) or re.search(r"[-+*/%&|^<>]=$", made[0]):
-        return None
-    stop = re.compile(r"[;,]").search(code, made.end())
-    value = re.sub(r"\s+", "", code[made.end() : stop.start()]) if stop is not None else ""
+    return None if use > end or any(made.start() < w.start() < end for w in writes) else made
+
+
+def _made_within(code: str, x: str, n: str, value: str, guards: list[str], lengths: set[str]) -> bool | None:
+    """The same of an x that is this value, by what it is made of and what is known at its use."""
+    value = re.sub(r"\s+", "", value)
     counted = _counted(code, value, lengths)
-    if re.fullmatch(rf".+%{n}", value, re.ASCII) and "?" not in value and not re.search(rf"[-+&|<>]\w+%{n}$", value):
+    if value.endswith(f"%{n}") and _product(value):
         return counted
-    guards = _guards(code[:use])
     if counted and f"{x}<{n}" in guards:
         return True
     return counted if _quotient(value, n, guards) else None
+
+
+def _product(value: str) -> bool:
+    """Whether a value is one product, quotient or remainder: nothing binds less outside its brackets."""
+    depth = 0
+    for c in value:
+        depth += (c in "([") - (c in ")]")
+        if depth == 0 and c in "+-&|^<>=!?:~":
+            return False
+    return True
 
 
 def _scope(code: str, at: int) -> int:
@@ -99,7 +121,9 @@ def _guards(code: str) -> list[str]:
     """What is known behind a text: `a<b` of returns in it, and of ifs whose braces are still open."""
     known = []
     for match in re.finditer(r"\bif\s*\(([^;{}]*?)\)\s*(return\b|\{|continue\b)", code):
-        inside = re.sub(r"\s+", "", match[1])
+        inside, before = re.sub(r"\s+", "", match[1]), code[: match.start()].rstrip()
+        if match[2] != "{" and before[-1:] not in ("", ";", "{", "}"):
+            continue  # another condition stands in front of it
         if _scope(code, match.end() - (match[2] != "{")) < len(code):
             continue  # its braces, or those that it stands in, are closed before
         if match[2] == "{":

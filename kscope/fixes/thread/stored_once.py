@@ -56,6 +56,8 @@ def _region(code: str, match: re.Match[str]) -> _Sum | None:
     """Where the sum may be a local variable; None where something between reads or leaves it."""
     place, name = code[match.start() : match.end()].rstrip("=").rstrip("+-*").rstrip(), match["at"] or match["of"]
     found_uses = _uses(code, place)
+    if not found_uses:
+        return None
     uses, first, place = [m.start() for m in found_uses], code[found_uses[0].end() :].lstrip(), found_uses[0][0]
     begins = _BEGINS.search(code[: uses[0]]) is not None
     if first.startswith("=") and not first.startswith("==") and begins:

@@ -29,9 +29,11 @@ def awaited_tiles(code: Code) -> dict[int, float]:
     return exposed
 
 
-def travels(code: Code) -> bool:
-    """What warps wait for at barriers are others that wait for a tile: its way is to be hidden first."""
-    return sum(awaited_tiles(code).values()) >= EXPOSED * max(1.0, sum(code.samples))
+def before_barriers(code: Code, *, alone: bool) -> list[str]:
+    """What warps wait for at barriers are others that wait for a tile: its way is to be hidden first. alone: part of
+    the block works there, which is what the others wait for."""
+    waiting = sum(awaited_tiles(code).values())
+    return ["LAT307"] if not alone and waiting >= EXPOSED * max(1.0, sum(code.samples)) else []
 
 
 def waited(copy: Copy) -> str:

@@ -72,7 +72,7 @@ from kscope.isa.families import family
 from kscope.model.contract.analysis import Finding
 from kscope.rules._shared.blocks import trees
 from kscope.rules._shared.data_reuse import wasteful
-from kscope.rules._shared.tile_rings import travels
+from kscope.rules._shared.tile_rings import before_barriers
 from kscope.rules.base import FAINT, PASSED, Outcome, ProfiledRule, counted, derived, measured, percent, spelled
 
 WAITED = 0.3  # of warp time at barriers, from which counters alone are worth a word
@@ -128,8 +128,8 @@ class BarrierStalls(ProfiledRule):
                 remaining = max(lone.threads, 0.1)
                 gone = sorted({*gone, *lone.members})
                 latency = facts.estimate.floor_without(lone.members, remaining)
-            elif not trees.shared(code):
-                touched *= serial  # who has nothing to do and shares nothing waits for nothing
+            else:
+                touched *= trees.lost(code, serial)
         estimate = facts.estimate.relieve(
             touched, remaining, facts.profile.demands_after(gone, remaining), latency=latency, hides=True
         )
@@ -149,7 +149,7 @@ class BarrierStalls(ProfiledRule):
             ],
             locations=places + code.locations(barriers),
             estimate=estimate,
-            first=["LAT307"] if lone is None and travels(code) else [],
+            first=before_barriers(code, alone=lone is not None),
             confidence=_sure(share, known=bool(few), phases=bool(phases)),
         )
 

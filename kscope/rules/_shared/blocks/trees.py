@@ -37,6 +37,12 @@ def shared(code: Code) -> list[int]:
     return list(code.ran(code.where(lambda ins, op: op.space == "shared")))
 
 
+def lost(code: Code, serial: float) -> float:
+    """Of the waits at barriers between which a share of the warps works, what is lost: theirs alone where the others,
+    who have nothing to do, share nothing with them either."""
+    return 1.0 if shared(code) else serial
+
+
 def rounds(facts: Facts) -> frozenset[int]:
     """All instructions of the rounds of trees and scans in shared memory."""
     return facts.patterns.block_trees(32 * facts.counters.launch.warps_per_block)
