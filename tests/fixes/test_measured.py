@@ -104,6 +104,8 @@ def test_enough_was_built() -> None:
     assert len(same) >= 35, "most are the same to the last bit"
     compared = {p["case"]: p["largest_difference"] for p in MEASURED["proposals"] if "largest_difference" in p}
     assert compared.pop("layernorm_bf16.scalar") < 2**-7, "a step of bf16"
+    halves = [compared.pop(case) for case in ("hmm.each", "hmm.shared")]
+    assert max(halves) < 2**-11, "a step of half"
     assert max(compared.values()) < 1e-4, "the others round differently"
 
 

@@ -69,6 +69,9 @@ from kscope.isa.families import by_opcode
 from kscope.model.contract.analysis import Estimate
 from kscope.rules.base import PASSED, Outcome, ProfiledRule, derived, measured, percent
 
+ENOUGH, HALVES = 0.15, 0.1
+"""Share of all instructions that are such multiply-adds, from which they are what the kernel is for (judged). Of 2-byte
+numbers each has two conversions beside it: a thread for each result has an eighth."""
 FRAGMENTS = 3 / 32  # bytes a multiply-add that a warp loads for 64 x 32 outputs: (64 + 32) x 2 / (64 x 32)
 BY_OPCODE: dict[str, str] = by_opcode("precision")
 
@@ -95,13 +98,13 @@ class TensorCoresIdle(ProfiledRule):
         loops = [lp for lp in facts.patterns.fma_loops if lp.opcode in BY_OPCODE and lp.both]
         fmas = sum(lp.fmas for lp in loops)
         every = total(code.executed)
-        if not loops or fmas < 0.15 * every:
+        if not loops:
             return PASSED
         main = loops[0]
-        if self._sparse(facts, main):
-            return PASSED
         # FFMA on values that were loaded as 2 bytes: half-precision data, which tensor cores multiply exactly.
         half = main.opcode == "FFMA" and facts.patterns.multiplies_halves(main)
+        if fmas < (HALVES if half else ENOUGH) * every or self._sparse(facts, main):
+            return PASSED
         precision = "fp16" if half else BY_OPCODE[main.opcode]
         # FP32 products change precision there: a direction, not a promise.
         return self.finding(

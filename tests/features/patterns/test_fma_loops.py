@@ -17,7 +17,7 @@ from tests.support.edit import made
 
 PRODUCTS = (
     "sgemm.", "mm.", "gemm_f32.", "gemm_bf16.ffma", "hgemm.", "qdot.", "qk.float", "conv1x1.", "csr.", "lora.fma",
-    "steps.", "rank16.", "rows.", "short_csr.", "product.",
+    "steps.", "rank16.", "rows.", "short_csr.", "product.", "hmm.", "bmm.",
 )  # fmt: skip
 CORRELATIONS = ("autocorr.", "batch4.")  # sums of products of two loaded factors too
 ELEMENTWISE = ("particles.", "affine_roof.linear")  # loaded fields multiplied one by one
