@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kscope.fixes.thread.stored_once import _ADDED, _region, _spans, _type
-from tests.support.with_sources import changes
+from kscope.engine.code.fixing import subjects
+from kscope.features.patterns.kept_in_memory import kept_in_memory
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.thread.stored_once import _ADDED, _fix, _region, _spans, _Sum, _type
+from tests.support.reports import fixture
+from tests.support.with_sources import BELOW, changes
 
 HEAD = "__global__ void k(const float* a, const float* b, float* __restrict__ c, int n, int i, int j) {\n  "
 
@@ -58,6 +62,17 @@ def test_a_loop_and_the_value_in_front_of_it() -> None:
 )
 def test_what_others_may_see_or_reach_stays_in_memory(line: str) -> None:
     assert rewritten(line) is None
+
+
+def test_a_place_that_a_loop_may_leave_alone_is_nobody_elses() -> None:
+    (subject,) = subjects(str(fixture("corners.in_memory")), None, BELOW)
+    asked = Asked(subject.setting, next(f for f in subject.findings if f.code == "MEM114"))
+    kept = [k for k in kept_in_memory(subject.setting.code) if k.stores]
+    alone = [
+        any(c.holds.startswith("no other thread") and c.state == "check" for c in fix.conditions)
+        for fix in (_fix(asked, _Sum("c[i]", "c", 0, 9, opened), [], kept) for opened in (True, False))
+    ]
+    assert alone == [False, True]  # a value that is put there anyway changes nothing for others
 
 
 def test_a_pointer_into_an_array_that_is_read_between() -> None:

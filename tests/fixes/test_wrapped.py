@@ -56,6 +56,10 @@ def test_every_place_has_the_neighbour_that_the_remainder_gave(text: str, length
         (["int x = threadIdx.x; if (h) if (x >= w) return; out[x] = a[(x + 1) % w];"], 0),
         (["int x = threadIdx.x; for (int x = 0; x < w; x++) s += a[x]; out[x] = a[(x + 1) % w];"], 0),
         (["for (int x = 0; x < w; x++) { out[x] = a[(x + 1) % w]; x++; }"], 0),
+        ([PLACED, "out[x] = a[-(x + 1) % w];"], 0),  # the sign binds first
+        ([PLACED, "out[x] = a[h - (x + 1) % w];"], 1),
+        (["int x; if (x >= w) return; x = threadIdx.x; out[x] = a[(x + 1) % w];"], 0),  # another x was tested
+        (["int i = f(), x; if (i >= w * h) return; i += 9; x = i / h; out[i] = a[(x + 1) % w];"], 0),
         (["int x = threadIdx.x; out[x] = a[(x + 1) % w];"], 0),  # nothing says that x is below w
         ([PLACED, "x += 5; out[x] = a[(x + 1) % w];"], 0),
         ([PLACED, "for (;;) { out[x] = a[(x + 1) % w]; x = x + 2; }"], 0),

@@ -11,6 +11,8 @@ from kscope.features.counters.hot_slice import places
 from kscope.features.facts import Facts
 from kscope.model.kernel import Kernel
 from kscope.rules._shared.blocks import spread_atomics
+from kscope.rules.base import PASSED
+from kscope.rules.memory import atomic_contention
 from tests.support.edit import with_metrics
 from tests.support.said import found
 
@@ -49,5 +51,8 @@ def test_what_a_block_cannot_add_up_is_no_promise(kernel: Known, monkeypatch: py
     finding = found("MEM109", Facts(even))
     assert finding.estimate is None and finding.severity == "major"
     assert "aggregate" not in finding.fix and "gathered" in finding.fix
+    with monkeypatch.context() as patched:  # places that are claimed are told as that, however many they are
+        patched.setattr(atomic_contention, "claimed", lambda *given: PASSED)
+        assert atomic_contention.AtomicContention().check(Facts(even), Facts(even).code) is PASSED  # type: ignore[arg-type]
     few = with_metrics(plain, {"lts__t_sectors.max": mean * 1.5})
     assert found("MEM109", Facts(few)).estimate is not None

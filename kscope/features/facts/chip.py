@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from kscope.arch import table
-from kscope.arch.chips import instructions, lender
+from kscope.arch.chips import at_or_below, instructions, lender
 
 TENSOR_SINCE = 70  # the first target with matrix units
 TENSOR = "tensor"
@@ -27,6 +27,14 @@ class ChipFacts:
         if what != TENSOR and what not in table("instructions"):
             raise KeyError(what)
         return not self._sm or what in self._there
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of shared memory that an SM has for blocks; of a chip that is not known the most that any has."""
+        known = table("sm")
+        if not self._sm or self.elder:
+            return max(int(known[key]["shared"]) for key in known if key.isdigit())
+        return int(at_or_below(known, self._sm)["shared"])
 
     @cached_property
     def elder(self) -> str:

@@ -10,7 +10,7 @@ import msgspec
 from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.fixes.compute.narrow import short_ways
-from kscope.fixes.compute.wrapped import Wrap, wraps
+from kscope.fixes.compute.wrapped import WRITES, Wrap, wraps
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.rewrite import Place, changed, places
 from kscope.fixes.given.setting import Asked
@@ -40,7 +40,9 @@ def fixes(asked: Asked) -> list[Fix]:
     if len(kinds) > 1 or _changes(body, divisors):
         return []
     if not divisors:
-        return [_fix(asked, _compared(around), edits, around, len(seeds))] if around else []
+        gone = Proof(what="remainders of neighbours", before=len(around), after=0, how="a comparison for each")
+        made = _fix(asked, _compared(around), edits, around, len(seeds))
+        return [msgspec.structs.replace(made, proof=[gone])] if around else []
     (kind,) = kinds
     signature = changed([head], lambda text: _typed(text, divisors))
     split = changed([p for p in body if p.number != head.number], lambda text: _split(text, divisors))
@@ -109,7 +111,8 @@ def _compared(around: Sequence[Wrap]) -> str:
 def _around(body: Sequence[Place], lengths: set[str]) -> tuple[list[Wrap], list[Place], list[Edit]]:
     """Neighbours on a torus, the lines without their divisions, and the edits that make these lines."""
     text = "\n".join(blanked(p.text) for p in body)
-    found, starts = wraps(text, lengths), [0]
+    kept_lengths = {n for n in lengths if not re.search(WRITES.replace("{x}", n), text)}
+    found, starts = wraps(text, kept_lengths), [0]
     for p in body:
         starts.append(starts[-1] + len(p.text) + 1)
     out, kept, edits = [], [], []

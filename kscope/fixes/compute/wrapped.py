@@ -15,8 +15,10 @@ _LAST = (
     r"\s*%\s*(?P<by>[A-Za-z_]\w*)"
 )
 _AFTER = r"(?!\s*(?:[.(\[]|->|::))"
-# What would bind the bracket from in front of it.
-_BOUND = re.compile(r"(?:[*/%~!\w)\]]|[-+&*]\s*[-+&*])\s*$", re.ASCII)
+# What would bind the bracket from in front of it: a product, a call, a sign.
+_BOUND = re.compile(r"(?:[*/%~!\w)\]]|(?:^|[^\w\s)\]]|\breturn)\s*[-+&*])\s*$", re.ASCII)
+WRITES = r"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--){x}\b"
+"""Where a text writes a name, {x}."""
 _RETURN = re.compile(r"\breturn\s*$")
 _THREADS = re.compile(r"(?:(?:threadIdx|blockIdx|blockDim|gridDim)\.[xyz]|\d+|[*+/%()])+", re.ASCII)
 
@@ -55,7 +57,7 @@ def _within(code: str, x: str, n: str, use: int, lengths: set[str]) -> bool | No
     """Whether x is made of what is not negative; None where it is not known to be below n at its use."""
     if re.search(rf"(?<!&)&\s*{x}\b", code):
         return None
-    written = re.finditer(rf"(?<![\w.>]){x}\s*(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)|(?:\+\+|--){x}\b", code)
+    written = re.finditer(WRITES.replace("{x}", x), code)
     counting = [one for one in loops(code) if (one.name, one.start, one.end) == (x, "0", n)]
     writes = [w for w in written if not any(a < w.start() < b for a, b in (one.span for one in counting))]
     around = [one.body for one in counting if one.body[0] <= use < one.body[1]]
@@ -64,7 +66,7 @@ def _within(code: str, x: str, n: str, use: int, lengths: set[str]) -> bool | No
     made = _assigned(code, x, writes, use)
     if made is None:
         return None
-    return _made_within(code, x, n, re.split(r"[;,]", code[made.end() :])[0], _guards(code[:use]), lengths)
+    return _made_within(code, x, n, made, use, lengths)
 
 
 def _assigned(code: str, x: str, writes: list[re.Match[str]], use: int) -> re.Match[str] | None:
@@ -78,15 +80,15 @@ def _assigned(code: str, x: str, writes: list[re.Match[str]], use: int) -> re.Ma
     return None if use > end or any(made.start() < w.start() < end for w in writes) else made
 
 
-def _made_within(code: str, x: str, n: str, value: str, guards: list[str], lengths: set[str]) -> bool | None:
-    """The same of an x that is this value, by what it is made of and what is known at its use."""
-    value = re.sub(r"\s+", "", value)
+def _made_within(code: str, x: str, n: str, made: re.Match[str], use: int, lengths: set[str]) -> bool | None:
+    """The same of an x that is assigned there, by what it is made of and what is known at its use."""
+    value = re.sub(r"\s+", "", re.split(r"[;,]", code[made.end() :])[0])
     counted = _counted(code, value, lengths)
     if value.endswith(f"%{n}") and _product(value):
         return counted
-    if counted and f"{x}<{n}" in guards:
+    if counted and f"{x}<{n}" in _guards(code[:use], made.end()):
         return True
-    return counted if _quotient(value, n, guards) else None
+    return counted if _quotient(code, value, n, _guards(code[:use], 0)) else None
 
 
 def _product(value: str) -> bool:
@@ -117,12 +119,12 @@ def _counted(code: str, value: str, lengths: set[str]) -> bool:
     return _THREADS.fullmatch(made) is not None
 
 
-def _guards(code: str) -> list[str]:
-    """What is known behind a text: `a<b` of returns in it, and of ifs whose braces are still open."""
+def _guards(code: str, since: int) -> list[str]:
+    """What is known behind a text: `a<b` of returns in it, and of ifs whose braces are still open, from a place on."""
     known = []
     for match in re.finditer(r"\bif\s*\(([^;{}]*?)\)\s*(return\b|\{|continue\b)", code):
         inside, before = re.sub(r"\s+", "", match[1]), code[: match.start()].rstrip()
-        if match[2] != "{" and before[-1:] not in ("", ";", "{", "}"):
+        if match.start() < since or (match[2] != "{" and before[-1:] not in ("", ";", "{", "}")):
             continue  # another condition stands in front of it
         if _scope(code, match.end() - (match[2] != "{")) < len(code):
             continue  # its braces, or those that it stands in, are closed before
@@ -133,10 +135,10 @@ def _guards(code: str) -> list[str]:
     return [re.sub(r"^\((.*)\)$", r"\1", part) for part in known]
 
 
-def _quotient(value: str, n: str, guards: list[str]) -> bool:
-    """`x = i / (a * b)` below n, where i is below a * b * n."""
+def _quotient(code: str, value: str, n: str, guards: list[str]) -> bool:
+    """`x = i / (a * b)` below n, where i, which the text writes once, is below a * b * n."""
     match = re.fullmatch(r"(?P<i>[A-Za-z_]\w*)/(?:\((?P<all>\w+(?:\*\w+)*)\)|(?P<each>\w+(?:/\w+)*))", value, re.ASCII)
-    if match is None:
+    if match is None or len(re.findall(WRITES.replace("{x}", match["i"]), code)) != 1:
         return False
     factors = sorted([*re.split(r"[*/]", match["all"] or match["each"]), n])
     for part in guards:

@@ -6,12 +6,12 @@ import re
 
 from msgspec import Struct
 
-from kscope.features.patterns.kept_in_memory import kept_in_memory
+from kscope.features.patterns.kept_in_memory import Kept, kept_in_memory
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, reads
-from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited, statement_end
-from kscope.model.contract.fixes import Edit, Fix, Proof
+from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TYPES = ("float", "double", "int", "unsigned", "long long")
 _ADDED = re.compile(r"(?<![\w.>*)\]&])(?:\*\s*(?P<at>[A-Za-z_]\w*)|(?P<of>[A-Za-z_]\w*)\s*\[[^][;{}=]+\])\s*[-+*]=")
@@ -48,7 +48,7 @@ def fixes(asked: Asked) -> list[Fix]:
             continue
         edits = spans_edited(setting, text, _spans(code, one, kind))
         if edits:
-            return [_fix(asked, one, edits)]
+            return [_fix(asked, one, edits, kept)]
     return []
 
 
@@ -132,10 +132,8 @@ def _spans(code: str, one: _Sum, kind: str) -> list[Span]:
     return [*spans, (one.end, one.end, f" {one.place} = {local};")]
 
 
-def _fix(asked: Asked, one: _Sum, edits: list[Edit]) -> Fix:
-    setting: Setting = asked.setting
-    code = setting.code
-    kept = [k for k in kept_in_memory(code) if k.space != "shared" and k.stores]
+def _fix(asked: Asked, one: _Sum, edits: list[Edit], kept: list[Kept]) -> Fix:
+    code = asked.setting.code
     stores, loads = [i for k in kept for i in k.stores], {i for k in kept for i in k.loads}
     others = [i for k in kept for i in k.others if i not in loads]
     rounds = max(k.rounds for k in kept)
@@ -147,6 +145,7 @@ def _fix(asked: Asked, one: _Sum, edits: list[Edit]) -> Fix:
         conditions=[
             reads("nothing between its terms reads or leaves it", "every use there is the sum itself"),
             *not_written(code, others),
+            *([] if one.opened else [Condition(holds="no other thread changes it meanwhile", state="check")]),
         ],
         proof=[
             Proof(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from kscope.features.counters.packing import longer_rows
 from kscope.fixes.given.conditions import proved, shown
-from kscope.fixes.given.setting import RESERVED, Asked
+from kscope.fixes.given.setting import COUNTED, RESERVED, Asked
 from kscope.fixes.tile.tiles import accesses, reach
 from kscope.isa.abi import abi
 from kscope.model.contract.fixes import Condition, Fix, Proof
@@ -26,7 +26,8 @@ def fixes(asked: Asked) -> list[Fix]:
     end = reach(code, setting.block)
     if end is None or code.where(lambda ins, op: op.pipe == "tma" or "mbarrier" in op.kind):
         return []
-    needed = max(0, end - RESERVED - launch.shared_static)
+    base = RESERVED if code.program.sm >= COUNTED else 0  # elsewhere addresses may not count it: rather too many
+    needed = max(0, end - base - launch.shared_static)
     needed = -(-needed // 128) * 128
     was, will = setting.occupancy(), setting.occupancy(more_shared=needed - launch.shared_dynamic)
     if was is None or will is None or will.warps <= was.warps:

@@ -153,8 +153,8 @@ class AtomicContention(ProfiledRule):
     def _places(self, facts: Facts, code: Code, atomics: list[int], share: float) -> Outcome | None:
         if apart(facts, code, atomics):
             return folding(self, facts, code, atomics, share)
-        spread = scattered(self, facts, code, atomics, share)
-        return spread if spread is not None else claimed(self, facts, code, atomics, share)
+        claims = claimed(self, facts, code, atomics, share)
+        return claims if claims is not None else scattered(self, facts, code, atomics, share)
 
     def _kept(self, facts: Facts, code: Code, atomics: list[int]) -> float:
         """What is left of the atomics. Where a warp's lanes all meet in one sector, a block's threads likely add to few

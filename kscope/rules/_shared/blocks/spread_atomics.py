@@ -6,8 +6,7 @@ from kscope.features.facts import SECTOR, SECTORS, Code, Facts, total
 from kscope.rules._shared.atomics import beside, sectors_share, spaces
 from kscope.rules.base import PASSED, Outcome, Rule, derived, percent
 
-SHARED = 227 * 1024  # bytes of an SM's shared memory that a block has at most (sm_90, sm_100; less on others)
-MEET = 0.5  # sectors a lane, below which adding up across the warp takes half of the atomics away
+MEET = 0.5  # sectors a lane, below which adding up across the warp may take half of the atomics away (judged)
 SPREAD = (
     "fewer of them: several results of a thread added up before their atomic, each result gathered by one thread "
     "instead of scattered by many, or neighbouring words by one vector atomic (float2, float4: sm_90)"
@@ -50,7 +49,7 @@ def scattered(rule: Rule, facts: Facts, code: Code, atomics: list[int], share: f
     and where a warp's lanes hardly meet: a block has nothing to add up first. None elsewhere."""
     places, sectors = facts.counters.atomic_places, code.column(SECTORS)
     outside, inside = spaces(code, atomics)
-    if places is None or places * SECTOR <= SHARED or inside or sectors is None:
+    if places is None or places * SECTOR <= facts.chip.shared_bytes or inside or sectors is None:
         return None
     alone = total(sectors, outside) / max(1.0, total(code.threads, outside))
     if alone < MEET:
