@@ -20,7 +20,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along", "compute.fragments:fixes",
     ),
     "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes", "memory.neighbours:stores",
-               "memory.elements:elements", "memory.blocked:fixes", "thread.peeled:fixes"),
+               "memory.elements:elements", "memory.blocked:fixes", "thread.peeled:fixes", "thread.elementwise:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
     "MEM105": ("memory.qualifiers:in_place", "memory.unrolled:fixes", "memory.columns:fixes"),
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
@@ -88,6 +88,8 @@ def _made(setting: Setting, finding: Finding) -> list[Fix]:
             found += make(Asked(setting, finding))
         except Exception as error:  # a change that cannot be computed must not cost the finding
             show_traceback(error)
+    # What takes several neighbours at once is printed in one way alone.
+    found = [f for n, f in enumerate(found) if f.kind != "neighbours" or f.kind not in {g.kind for g in found[:n]}]
     return [_placed(setting, f) for f in found if f.printable or f.refused][:MOST]
 
 

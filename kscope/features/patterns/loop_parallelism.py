@@ -69,7 +69,7 @@ def pieces(code: Listing, walk: Walk) -> Pieces:
                     in_loop[number] = in_loop.get(number, 0.0) + spent * share
                     break
                 if number not in rounds:
-                    rounds[number] = _rounds(code, number)
+                    rounds[number] = rounds_side_by_side(code, number)
                 can *= rounds[number]
                 way.append(number)
             dealt[tuple(way)] = dealt.get(tuple(way), 0.0) + spent * share if can > 1 else 0.0
@@ -127,7 +127,7 @@ def exchanges(code: Listing, number: int) -> bool:
     return any(array in picks or not of[True] <= of[False] for array, of in both.items())
 
 
-def _rounds(code: Listing, number: int) -> float:
+def rounds_side_by_side(code: Listing, number: int) -> float:
     """Independent items of a loop each time it is entered: rounds, times the loads of one from one array, for it may
     be unrolled."""
     return trips(code, number) * _elements(code, number)

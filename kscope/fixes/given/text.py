@@ -64,7 +64,7 @@ def kernel_text(setting: Setting) -> Text | None:
             head = next((n for n in range(place.number, 0, -1) if "__global__" in lines[n - 1]), None)
             if head is None or not _named(setting.name, lines[head - 1 : head + 2]):
                 continue
-            inside = [n for n in body(lines, place.number) if n >= head]
+            inside = range(head, body(lines, place.number).stop)
             if place.number in inside:
                 code = "\n".join(blanked(lines[n - 1]) for n in inside)
                 longest = max(len(lines[n - 1]) for n in inside)

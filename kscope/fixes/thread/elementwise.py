@@ -1,0 +1,258 @@
+"""Elements that lie side by side, one a thread or one a round: several neighbours by one wide access, where every array
+starts at a multiple of it; one by one where they do not, and for what is left over."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from itertools import chain, product
+
+from kscope.features.lanes.strides import lane_stride
+from kscope.features.patterns.loop_parallelism import rounds_side_by_side
+from kscope.features.sass.columns import total
+from kscope.fixes.given.conditions import not_written, proved, reads, shown
+from kscope.fixes.given.setting import Asked, Setting
+from kscope.fixes.given.source import evaluated
+from kscope.fixes.given.text import Span, Text, kernel_text, plain, shape, spans_edited
+from kscope.fixes.memory.neighbours import MOST, SEVERAL, WIDEST
+from kscope.fixes.thread.elements import Elements, elements
+from kscope.fixes.thread.side_by_side import Row, instantiated, width
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+ALIGNED = (
+    "template <class V> __device__ bool aligned(const void* p) { return reinterpret_cast<size_t>(p) % sizeof(V) == 0; }"
+)
+LEAST_BLOCK = 32  # threads that a block is made no smaller than: a warp
+_BUILTIN = re.compile(r"\b(threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*([xyz])\b")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, text = asked.setting, kernel_text(asked.setting)
+    at = {x.pc for x in asked.finding.locations}
+    if text is None or setting.launch is None:
+        return []
+    code = setting.code
+    here = code.ran(code.where(lambda ins, op: op.space == "global" and op.access in ("load", "store")))
+    beside = [i for i in here if 0 < code.classes[i].bytes < WIDEST and _beside(setting, i)]
+    types = instantiated("\n".join(setting.lines(text.file)[: text.first - 1]), setting.instance)
+    for one in elements(text.code):
+        lines = _lines(text, one)
+        mine = [i for i in beside if any(f == text.file and n in lines for f, n in setting.sites(i))]
+        if not mine or (at and not any(code[i].pc in at for i in mine)):
+            continue
+        count = _sized(one, types)
+        if count is None or (one.shape == "loop" and not _again(setting, mine, count)):
+            continue
+        if (fix := _fix(asked, text, one, mine, count)) is not None:
+            return [fix]
+    return []
+
+
+def _beside(setting: Setting, index: int) -> bool:
+    return lane_stride(setting.code, index, setting.block) == setting.code.classes[index].bytes
+
+
+def _lines(text: Text, one: Elements) -> range:
+    count = text.code.count
+    return range(text.first + count("\n", 0, one.body[0]), text.first + count("\n", 0, one.body[1]) + 1)
+
+
+def _sized(one: Elements, types: Mapping[str, str]) -> int | None:
+    """Elements at once, by the widest of their types."""
+    widths = [width(row.kind, types) or WIDEST for row in one.rows]
+    count = min(MOST, WIDEST // max(widths))
+    return count if count > 1 else None
+
+
+def _again(setting: Setting, here: list[int], count: int) -> bool:
+    """Whether threads come round as often as whole accesses save rounds."""
+    around = {setting.code.cfg.loop_of[i] for i in here}
+    return all(loop is not None and rounds_side_by_side(setting.code, loop) >= count for loop in around)
+
+
+def _fix(asked: Asked, text: Text, one: Elements, here: list[int], count: int) -> Fix | None:
+    rows, setting, launch, code = one.rows, asked.setting, asked.setting.launch, asked.setting.code
+    assert launch is not None
+    launched = _launched(one, text.code, launch.grid, launch.block, count)
+    if launched is None:
+        return None
+    grid, block, tried = launched
+    changed = [part for span in spans(text.code, one, count) for part in _by_line(text.code, span)]
+    edits = spans_edited(setting, text, changed)
+    if not edits:
+        return None
+    loads = [i for i in here if code.classes[i].access == "load"]
+    before = total(code.executed, here)
+    moved = one.shape != "loop"
+    stated = f"\n// launch: {setting.name}<<<{shape(grid)}, {shape(block)}>>>(...), {count} elements a thread"
+    names = list(dict.fromkeys(row.name for row in rows))
+    kept = ["the order of the sums does not matter", "a thread's elements are others"] if one.sums else []
+    overlap = list(not_written(code, loads)) if loads and any(row.written for row in rows) else []
+    return Fix(
+        kind="neighbours",
+        title=f"{count} neighbours a {'thread' if moved else 'round'} of {', '.join(names)}, by one access each",
+        language="cuda",
+        code=f"{SEVERAL}\n{ALIGNED}" + (stated if moved else ""),
+        edits=edits,
+        parameters={"elements": count, **({"grid.x": grid[0], "block.x": block[0]} if moved else {})},
+        conditions=[
+            proved("neighbouring threads work on neighbouring elements", "lanes", here,
+                   "lanes stand as far apart as one of them reads or writes"),
+            shown(tried > 0, "each element is done once, by whole accesses or one by one", "values", tried,
+                  "indices written out for grids, blocks and bounds of several sizes"),
+            reads("where an array starts at no multiple of the access, all is done one by one", "it is asked for"),
+            *([Condition(holds=kept[0], state="check", why=kept[1])] if kept else []),
+            *overlap,
+        ],
+        proof=[Proof(what="warp loads and stores", before=before, after=before / count, unit="inst",
+                     how=f"{len(here)} instructions whose lanes are neighbours, {count} elements each")],
+        costs=[f"{count} elements of {len(names)} arrays in registers"],
+        price=asked.finding.estimate,
+    )  # fmt: skip
+
+
+def spans(code: str, one: Elements, count: int) -> list[Span]:
+    """What changes in the text."""
+    k = next(n for n in ("k", "k_n", "kk_n") if not re.search(rf"\b{n}\b", code))
+    rows, body = one.rows, code[slice(*one.body)]
+    done = _done(body, one, rows, k)
+    types = {row: f"Several<{row.kind}, {count}>" for row in rows}
+    before = "".join(
+        f" {types[row]} {_kept(row, rows)}{_loaded(row, types[row])};" for row in rows
+    )
+    after = "".join(
+        f" *reinterpret_cast<{types[row]}*>(&{row.name}[{row.at}]) = {_kept(row, rows)};" for row in rows if row.written
+    )
+    wide = f"{{{before}\n    #pragma unroll\n    for (int {k} = 0; {k} < {count}; {k}++) {done}\n   {after} }}"
+    if one.shape == "loop":
+        return _of_loop(one, rows, types, count, wide)
+    asked = " && ".join(f"aligned<{types[row]}>(&{row.name}[{row.at}])" for row in rows)
+    kind = re.sub(r"\bconst\s+", "", one.kind)
+    first: Span = (*one.declared, f"{kind} {one.name} = ({one.start}) * {count}")
+    whole = f"{one.name} + {count} <= {one.bound} && {asked}"
+    left = f"for (int {k} = 0; {k} < {count} && {one.name} < {one.bound}; {k}++, {one.name}++) "
+    if one.shape == "if":
+        others = f"({one.others})" if "||" in one.others else one.others
+        new = f"if ({others + ' && ' if others else ''}{whole}) {wide} else {f'if ({others}) ' if others else ''}{left}"
+        return [first, (*one.guard, new.rstrip())]
+    leaves = f"if ({one.others}) return; " if one.others else ""
+    start: Span = (*one.guard, f"{leaves}if ({whole}) {wide} else {left}{{".rstrip())
+    return [first, start, (one.body[1], one.body[1], "} ")]
+
+
+def _loaded(row: Row, several: str) -> str:
+    return f" = *reinterpret_cast<const {several}*>(&{row.name}[{row.at}])" if row.loaded else ""
+
+
+def _by_line(code: str, span: Span) -> list[Span]:
+    """A span that goes over several lines as one a line, of which the first has what is new."""
+    start, end, new = span
+    out: list[Span] = []
+    for line in code[start:end].split("\n"):
+        out.append((start, start + len(line), "" if out else new))
+        start += len(line) + 1
+    return out
+
+
+def _of_loop(one: Elements, rows: tuple[Row, ...], types: dict[Row, str], count: int, wide: str) -> list[Span]:
+    at_first = {row: re.sub(rf"\b{one.name}\b", "0", row.at) for row in rows}
+    asked = " && ".join(f"aligned<{types[row]}>(&{row.name}[{at_first[row]}])" for row in rows)
+    whole = f"{one.name}_whole"
+    bound, start, step = (f"({x})" if re.search(r"[^\w.]", x) else x for x in (one.bound, one.start, one.step))
+    return [
+        (*one.declared,
+         f"const {one.kind} {whole} = {asked} ? {bound} / {count} * {count} : 0;\n"
+         f"  for ({one.kind} {one.name} = {start} * {count}; {one.name} < {whole}; "
+         f"{one.name} += {step} * {count}) {wide}\n"
+         f"  for ({one.kind} {one.name} = {whole} + {start}; {one.name} < {one.bound}; {one.name} += {one.step})"),
+    ]  # fmt: skip
+
+
+def _kept(row: Row, rows: tuple[Row, ...]) -> str:
+    same = [r for r in rows if r.name == row.name]
+    return f"{row.name}_v" + (str(same.index(row) + 1) if len(same) > 1 else "")
+
+
+def _done(body: str, one: Elements, rows: tuple[Row, ...], k: str) -> str:
+    """What is done to the element `k` of several: a block of its own."""
+    put = sorted(((*span, f"{_kept(row, rows)}.at[{k}]") for row in rows for span in row.spans), reverse=True)
+    ends = len(body)
+    pieces: list[str] = []
+    for start, end, new in put:
+        pieces[:0] = [new, _moved(body[end:ends], one.name, k)]
+        ends = start
+    text = _moved(body[:ends], one.name, k) + "".join(pieces)
+    return text if text.startswith("{") else f"{{ {text.strip()} }}"
+
+
+def _moved(text: str, name: str, k: str) -> str:
+    return re.sub(rf"(?<![\w.>]){name}\b", f"({name} + {k})", text)
+
+
+def _launched(
+    one: Elements, code: str, grid: tuple[int, ...], block: tuple[int, ...], count: int
+) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:  # fmt: skip
+    """(grid, block, indices that were written out) with so many elements a thread: fewer blocks along x, or fewer
+    threads where there is one; None where the index is not seen to go over all elements then."""
+    if one.shape == "loop":
+        return grid, block, _rounds(count)
+    start = plain(one.start, code[code.find("{") : one.declared[0]])
+    of_blocks = re.search(r"\bblockIdx\s*\.\s*x\b", start) is not None and grid[0] >= count
+    if not of_blocks and block[0] < LEAST_BLOCK * count:
+        return None
+    tried = _covered(start, count, of_blocks=of_blocks)
+    if not tried:
+        return None
+    if of_blocks:
+        return (-(-grid[0] // count), *grid[1:]), block, tried
+    return grid, (-(-block[0] // count // LEAST_BLOCK) * LEAST_BLOCK, *block[1:]), tried
+
+
+def _covered(start: str, count: int, *, of_blocks: bool) -> int:
+    """How many elements were written out, if each that a thread of the old launch has is one of the new launch's,
+    once; 0 otherwise."""
+    tried = 0
+    flat = re.search(r"\b(?:blockIdx|threadIdx)\s*\.\s*[yz]\b", start) is not None
+    for blocks, threads, rest in ((8, 32, 1), (9, 32, 2), (8 * count, 96, 3)):
+        new = (-(-blocks // count), threads) if of_blocks else (blocks, threads // count)
+        before = _indices(start, (blocks, threads), rest)
+        after = _indices(start, new, rest)
+        if before is None or after is None:
+            return 0
+        for old, now in [([*chain(*before)], [*chain(*after)])] if flat else zip(before, after, strict=True):
+            done = [n * count + k for n in now for k in range(count)]
+            if len(set(done)) != len(done) or not set(old) <= set(done) or len(set(old)) != len(old):
+                return 0
+            tried += len(done)
+    return tried
+
+
+def _indices(start: str, sides: tuple[int, int], rest: int) -> list[list[int]] | None:
+    """Values of an index for all blocks and threads along x, for each place along y."""
+    out = []
+    for y in range(rest):
+        row: list[int] = []
+        for block, thread in product(range(sides[0]), range(sides[1])):
+            known = {"blockIdx_x": block, "threadIdx_x": thread, "gridDim_x": sides[0], "blockDim_x": sides[1],
+                     "blockIdx_y": y, "gridDim_y": rest, "blockDim_y": 1, "threadIdx_y": 0, "blockIdx_z": 0,
+                     "gridDim_z": 1, "blockDim_z": 1, "threadIdx_z": 0}  # fmt: skip
+            value = evaluated(_BUILTIN.sub(r"\1_\2", start), known)
+            if value is None:
+                return None
+            row.append(value)
+        out.append(row)
+    return out
+
+
+def _rounds(count: int) -> int:
+    """How many elements were written out, if whole accesses up to the last multiple and the rest one by one do each of
+    them once; 0 otherwise."""
+    tried = 0
+    for bound, threads in product(range(4 * count + 3), (1, 2, 5)):
+        whole = bound // count * count
+        done = [i + k for t in range(threads) for i in range(t * count, whole, threads * count) for k in range(count)]
+        done += [i for t in range(threads) for i in range(whole + t, bound, threads)]
+        if sorted(done) != list(range(bound)):
+            return 0
+        tried += len(done)
+    return tried

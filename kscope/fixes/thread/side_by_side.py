@@ -1,0 +1,252 @@
+"""Arrays whose elements lie side by side: at which index a piece of text reads and writes them, and what else it
+changes."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
+
+from kscope.fixes.atomics.reading import MODIFIED, changed, statements
+from kscope.fixes.given.source import SIZES, evaluated, split_declarators
+from kscope.fixes.given.text import closing, statement_end
+
+LONGEST = 1500  # characters of what is done to an element, which then stands there twice (judged)
+SEEDS = range(6)  # of the numbers that names stand for where an index is looked at
+_POINTER = re.compile(
+    r"(?:^|[(,;{}])\s*(?P<const>const\s+)?(?P<type>\b[A-Za-z_][\w:]*(?:\s+(?:char|short|int|long))*)(?P<after>\s+const)?\s*\*\s*"
+    r"(?:const\s+)?(?P<restrict>__restrict(?:__)?\s+)?(?P<name>[A-Za-z_]\w*)\s*(?=[,)=;])"
+)
+STRANGE = re.compile(
+    r"\b(?:return|goto|asm|break|continue|while|for|do|switch|volatile|__shared__|printf|atomic\w*|__\w*sync\w*|__shfl\w*|"
+    r"__ballot\w*|__any\w*|__all\w*|__threadfence\w*|threadIdx\s*\.\s*x)\b|#|/\*|\[\s*[&=\]]|[(,=]\s*&\s*\w"
+)
+_BROUGHT = re.compile(
+    r"(?:^|[;{}])\s*(?!else\b|case\b)(?:const\s+)?[A-Za-z_][\w:<>]*(?:\s+(?:int|long|char|short))*\s+"
+    r"(?=[A-Za-z_]\w*\s*[=;,(\[])([^;]*);"
+)
+_ACCESS = re.compile(r"(?<![\w.>])(?P<name>[A-Za-z_]\w*)\s*\[(?P<at>[^\[\]]+)\]")
+_CASTS = re.compile(r"\b(?:static_cast\s*<[\w\s:]+>)(?=\s*\()|\(\s*(?:size_t|u?int(?:32|64)_t|unsigned|int|long)\s*\)")
+_OF_VALUES = re.compile(
+    r"__\w+|f?(?:min|max|abs|r?sqrt|exp|log|sin|cos|tanh|pow|floor|ceil|fma)f?|u?int|float|half|double|if"
+)
+
+
+class Row(Struct, frozen=True):
+    """An array at one index. `at`: the index, made of the element's number and what is known before; `spans` of its
+    uses in the body; `written`, and whether it has to be `loaded` for it."""
+
+    name: str
+    kind: str
+    at: str
+    spans: tuple[tuple[int, int], ...]
+    written: bool
+    loaded: bool
+
+
+def pointers(code: str) -> dict[str, tuple[str, bool]]:
+    """Type and whether it is only read, of each pointer that a text declares once."""
+    found: dict[str, tuple[str, bool]] = {}
+    for match in _POINTER.finditer(code):
+        if match["name"] in found:
+            return {}
+        kind = " ".join(match["type"].split()).removeprefix("std::")
+        found[match["name"]] = (kind, bool(match["const"] or match["after"]))
+    return found
+
+
+def rows_of(code: str, body: tuple[int, int], name: str) -> tuple[tuple[Row, ...], tuple[str, ...]] | None:
+    """(arrays whose elements lie side by side, names that sum up what elements give); None where more than the elements
+    changes."""
+    text = code[slice(*body)]
+    if len(text) > LONGEST or STRANGE.search(text) or changed(text, name):
+        return None
+    known, made = pointers(code[: body[0]]), _made(text)
+    sums = _sums(text, set(made) | set(known))
+    if sums is None or pointers(text) or any(name in re.findall(r"\w+", one) for one in sums):
+        return None
+    if any(re.search(rf"(?<![\w.>]){n}\b(?!\s*\[)", text) for n, (_, const) in known.items() if not const):
+        return None  # where else it writes the text does not say
+    found, elsewhere = _accesses(text, name, made, known)
+    out = []
+    for (array, at), spans in found.items():
+        kind, const = known[array]
+        uses = len(re.findall(rf"(?<![\w.>]){array}\b", text))
+        if not _certain(text, spans) or (not const and (uses != len(spans) or array in elsewhere)):
+            return None  # for some elements alone, where whole accesses would move more; or used from elsewhere too
+        written = not const and _written(text, spans)
+        loaded = not (written and _first_store(text, spans))
+        out.append(Row(array, kind, at, tuple(spans), written, loaded))
+    return (tuple(out), tuple(sums)) if out else None
+
+
+def _accesses(
+    text: str, name: str, made: Mapping[str, str], known: Mapping[str, object]
+) -> tuple[dict[tuple[str, str], list[tuple[int, int]]], set[str]]:  # fmt: skip
+    """(spans of what lies side by side, by array and index; arrays that are used at other places)."""
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    elsewhere: set[str] = set()
+    for match in _ACCESS.finditer(text):
+        if match["name"] not in known:
+            continue
+        at = _placed(match["at"], name, made)
+        if at is None or _step(at, name) != 1 or set(re.findall(r"\b[A-Za-z_]\w*", at)) & (set(made) - {name}):
+            elsewhere.add(match["name"])
+        else:
+            found.setdefault((match["name"], at), []).append(match.span())
+    return found, elsewhere
+
+
+def _made(text: str) -> dict[str, str]:
+    """What a piece of text brings up, by name: from what."""
+    out: dict[str, str] = {}
+    for match in _BROUGHT.finditer(text):
+        for part in split_declarators(match[1]):
+            one = re.match(r"\s*([A-Za-z_]\w*)\s*(?:=(.*))?", part, re.S)
+            if one is not None:
+                out[one[1]] = (one[2] or "").strip()
+    return out
+
+
+def _placed(at: str, name: str, made: Mapping[str, str], depth: int = 0) -> str | None:
+    """An index with what the body brings up put in, as far as it is made of the element's number."""
+    if depth > 3:
+        return None
+    for word in set(re.findall(r"(?<![\w.>])[A-Za-z_]\w*", at)) & set(made):
+        inner = _placed(made[word], name, made, depth + 1)
+        if not inner:
+            return None
+        at = re.sub(rf"(?<![\w.>]){word}\b", f"({inner})", at)
+    return None if re.search(r"[\[\]?]", at) else at
+
+
+def _step(at: str, name: str) -> int | None:
+    """By how much an index grows with the element's number, whatever its other names stand for."""
+    bare = _CASTS.sub("", at)
+    bare = re.sub(r"(?<=\w)(?:\.|->)(?=[a-z])", "_", bare)
+    words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", bare))
+    found = set()
+    for seed in SEEDS:
+        drawn = random.Random(seed)
+        known = {word: drawn.randrange(2, 90) for word in sorted(words)}
+        values = [evaluated(re.sub(r"\s+", "", bare), {**known, name: known.get(name, 1) + more}) for more in range(9)]
+        if None in values:
+            return None
+        found |= {b - a for a, b in pairwise(values) if a is not None and b is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def _written(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether an element is given a value there, or handed to a function that may."""
+    for start, end in spans:
+        after, before = text[end:], text[:start].rstrip()
+        if re.match(MODIFIED, after) or before.endswith(("++", "--")) or re.match(r"\s*\.\s*\w+" + MODIFIED, after):
+            return True
+        if before[-1:] in ("(", ",") and re.match(r"\s*[,)]", after) and not _cast(before):
+            return True
+    return False
+
+
+def _cast(before: str) -> bool:
+    """Whether what is in front takes values alone: a bracket of its own, a cast, a function of CUDA's."""
+    called = re.search(r"([A-Za-z_]\w*)\s*\([^()]*$", before)
+    return called is None or _OF_VALUES.fullmatch(called[1]) is not None
+
+
+def _first_store(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether every element is given a value before it is read: in a statement always done, or in each branch."""
+    stores = [re.match(r"\s*=(?!=)", text[end:]) is not None for _, end in spans]
+    return stores[0] and (_certain(text, spans[:1]) or (all(stores) and _in_each_branch(text, spans)))
+
+
+def _certain(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """Whether one of the uses stands where nothing is asked, or one in each branch."""
+    return any(_always(text, *span) for span in spans) or _in_each_branch(text, spans)
+
+
+def _always(text: str, start: int, end: int) -> bool:
+    begin = max(text.rfind(c, 0, start) for c in ";{}") + 1
+    outer = 1 if text.startswith("{") else 0
+    if text[:start].count("{") - text[:start].count("}") > outer:
+        return False
+    before = text[begin:start]
+    asked = re.match(r"\s*if\s*\(", before)
+    if asked is not None and closing(before, asked.end()) is None:
+        return not re.search(r"\?|&&|\|\|", before)  # what is asked first
+    return not re.search(r"\?|&&|\|\||\bif\b|\belse\b", text[begin : statement_end(text, start) or end])
+
+
+def _in_each_branch(text: str, spans: Sequence[tuple[int, int]]) -> bool:
+    """`if (..) { .. } else if (..) { .. } else { .. }` around all uses, with one in each."""
+    inner = text[1:-1] if text.startswith("{") and text.rstrip().endswith("}") else text
+    shift = 1 if inner is not text else 0
+    parts = statements(inner, 0, len(inner.rstrip()))
+    for start, end in parts or []:
+        branches, rest = _branches(inner[start:end])
+        if not rest or not branches:
+            continue
+        used = [any(start + a + shift <= s and e <= start + b + shift for s, e in spans) for a, b in branches]
+        if all(used):
+            return True
+    return False
+
+
+def _branches(one: str) -> tuple[list[tuple[int, int]], bool]:
+    """Spans of a statement's branches, and whether the last is an else."""
+    out, at = [], 0
+    while (head := re.match(r"\s*if\s*\(", one[at:])) is not None:
+        close = closing(one, at + head.end())
+        if close is None:
+            return [], False
+        first = close + 1 + len(one[close + 1 :]) - len(one[close + 1 :].lstrip())
+        stop = statement_end(one, first)
+        if stop is None:
+            return [], False
+        out.append((first, stop))
+        again = re.match(r"\s*else\b\s*", one[stop:])
+        if again is None:
+            return out, False
+        at = stop + again.end()
+    return [*out, (at, len(one))], bool(out)
+
+
+def _sums(text: str, local: set[str]) -> list[str] | None:
+    """Names from outside that sum up, or take the most or the least of, what elements give; None where one is changed
+    in another way."""
+    out = []
+    for match in re.finditer(rf"(?<![\w.>\]])([A-Za-z_]\w*)({MODIFIED})", text):
+        name, how = match[1], match[2].strip()
+        if name in local:
+            continue
+        most = rf"\s*(?:f?max|f?min)f?\s*\(\s*(?:{name}\s*,|[^;]*,\s*{name}\s*\))"
+        if how != "+=" and not (how == "=" and re.match(most, text[match.end() :])):
+            return None
+        out.append(name)
+    if re.search(r"(?:\+\+|--)\s*[A-Za-z_]|\]\s*\[[^;]*" + MODIFIED, text):
+        return None
+    return sorted(set(out))
+
+
+def width(kind: str, types: Mapping[str, str]) -> int | None:
+    """Bytes of a type, or of what a template's name stands for; None of one that the file defines."""
+    return SIZES.get(types.get(kind, kind))
+
+
+def instantiated(above: str, instance: str) -> dict[str, str]:
+    """What the names of a template stand for. above: the text in front of the kernel's head, to its end."""
+    template = re.search(r"template\s*<([^<>{};]*)>\s*(?:static\s+)?$", above)
+    given = re.search(r"<(.*)>\s*(?:\(|$)", instance)
+    if template is None or given is None:
+        return {}
+    names = [words[-1] for part in template[1].split(",") if (words := re.findall(r"\w+", part.partition("=")[0]))]
+    values, depth, last = [], 0, 0
+    text = given[1] + ","
+    for n, c in enumerate(text):
+        depth += (c in "<(") - (c in ">)")
+        if c == "," and not depth:
+            values.append(text[last:n].strip())
+            last = n + 1
+    return dict(zip(names, values, strict=False))

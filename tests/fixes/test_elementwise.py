@@ -1,0 +1,121 @@
+"""Elements side by side, one a thread or a round: several by one access."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from kscope.fixes.thread.elements import elements
+from kscope.fixes.thread.elementwise import _covered, spans
+from kscope.fixes.thread.side_by_side import instantiated
+
+INDEX = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+
+
+def kernel(*lines: str, head: str = "const float* a, const float* b, float* out, int n") -> str:
+    return f"__global__ void scale({head}) {{\n" + "\n".join(lines) + "\n}"
+
+
+def rows(text: str) -> list[list[tuple[str, str, bool, bool]]]:
+    return [[(r.name, r.at.replace(" ", ""), r.written, r.loaded) for r in one.rows] for one in elements(text)]
+
+
+def rewritten(text: str, count: int = 4) -> str:
+    (one,) = elements(text)
+    for start, end, new in sorted(spans(text, one, count), reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+A, B, OUT = ("a", "i", False, True), ("b", "i", False, True), ("out", "i", True, False)
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([INDEX, "  if (i < n) out[i] = a[i] + b[i];"], [OUT, A, B]),
+        ([INDEX, "  if (i >= n) return;", "  float x = a[i];", "  out[i] = x * x;"], [A, OUT]),
+        ([INDEX, "  if (i < n) { out[i] += a[i]; }"], [("out", "i", True, True), A]),
+        ([INDEX, "  if (i < n) f(a[i], out[i]);"], [A, ("out", "i", True, True)]),  # it may read what it writes
+        ([INDEX, "  if (i < n) out[i] = fmaxf(a[i], 0.f);"], [OUT, A]),
+        ([INDEX, "  if (n > 0 && i < n) out[i] = a[(i >> 5)] + b[i];"], [OUT, B]),
+        ([INDEX, "  if (i < n) { if (a[i] > 0) out[i] = 1; else out[i] = 2; }"], [A, OUT]),
+        (["  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = a[i];"], [OUT, A]),
+        (["  for (int i = threadIdx.x; i < n; i += blockDim.x) { int at = m + i; out[at] = a[at]; }"],
+         [("out", "(m+i)", True, False), ("a", "(m+i)", False, True)]),
+    ],
+)  # fmt: skip
+def test_arrays_at_the_element_are_told_from_others(lines: list[str], expected: Any) -> None:
+    assert rows(kernel(*lines)) == [expected]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [INDEX, "  if (i < n) out[i] = a[2 * i];", "  out[0] = 1;"],  # something else behind it
+        [INDEX, "  if (i < n) out[i] = a[i] + out[i + 1];"],  # a neighbour's element
+        [INDEX, "  if (i < n) { if (a[i] > 0) out[i] = b[i]; }"],  # written for some alone
+        [INDEX, "  if (i < n) out[i] = a[i] > 0 ? b[i] : 0;"],  # read for some alone
+        [INDEX, "  if (i < n) { __syncthreads(); out[i] = a[i]; }"],
+        [INDEX, "  if (i < n) { out[i] = __shfl_sync(~0u, a[i], 0); }"],
+        [INDEX, "  if (i < n) { atomicAdd(&out[i], a[i]); }"],
+        [INDEX, "  if (i < n) { for (int q = 0; q < 3; q++) out[i] = a[i]; }"],
+        [INDEX, "  if (i < n) { if (a[i] < 0) return; out[i] = a[i]; }"],
+        [INDEX, "  if (i < n) { out[i] = a[i]; i += 2; }"],
+        [INDEX, "  if (i < n || b[0] > 0) out[i] = a[i];"],  # more than the elements below the bound
+        [INDEX, "  if (i < n) { last = a[i]; out[i] = a[i]; }"],  # what only one of them leaves behind
+        [INDEX, "  if (i < n) { out[i] = a[i]; swap(out); }"],
+        [INDEX, "  i += 32; if (i < n) out[i] = a[i];"],
+        ["  for (int i = threadIdx.x; i < n; i += blockDim.x) { s = s * 2 + a[i]; out[i] = s; }"],
+        ["  if (n)", "  for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = a[i];"],
+        ["  for (int i = threadIdx.x; i < n; i += blockDim.x) { if (a[i] > 1) break; out[i] = a[i]; }"],
+    ],
+)
+def test_what_is_more_than_elements_is_left_alone(lines: list[str]) -> None:
+    assert rows(kernel(*lines)) == []
+
+
+def test_a_loop_may_sum_up_and_says_so() -> None:
+    (one,) = elements(kernel("  float s = 0;", "  for (int i = threadIdx.x; i < n; i += blockDim.x) s += a[i];"))
+    assert one.sums == ("s",)
+
+
+def test_the_guard_that_leaves_becomes_two_ways() -> None:
+    new = rewritten(kernel(INDEX, "  if (n < 0 || i >= n) return;", "  out[i] = a[i];"))
+    assert "int i = (blockIdx.x * blockDim.x + threadIdx.x) * 4" in new
+    assert "if (n < 0) return; if (i + 4 <= n && aligned<Several<float, 4>>(&out[i])" in new
+    assert "for (int k = 0; k < 4; k++) { out_v.at[k] = a_v.at[k]; }" in new
+    assert re.search(r"else for \(int k = 0; k < 4 && i < n; k\+\+, i\+\+\) \{\s+out\[i\] = a\[i\];\s+\} \}$", new)
+
+
+def test_other_uses_of_the_index_move_with_the_element() -> None:
+    new = rewritten(kernel(INDEX, "  if (i < n) out[i] = a[i] + b[i / 32] * i + p.i;"))
+    assert "out_v.at[k] = a_v.at[k] + b[(i + k) / 32] * (i + k) + p.i" in new
+
+
+def test_a_name_that_is_taken_is_not_taken_again() -> None:
+    new = rewritten(kernel(INDEX, "  if (i < n) out[i] = a[i] * k;", head="const float* a, float* out, float k, int n"))
+    assert "out_v.at[k_n] = a_v.at[k_n] * k" in new
+
+
+@pytest.mark.parametrize(
+    ("start", "done"),
+    [
+        ("blockIdx.x*blockDim.x+threadIdx.x", True),
+        ("threadIdx.x+(blockIdx.x+blockIdx.y*gridDim.x)*blockDim.x", True),
+        ("blockIdx.x*1000+threadIdx.x", False),
+        ("blockIdx.x*blockDim.x", False),
+    ],
+)
+def test_the_new_launch_does_each_element_once(start: str, done: bool) -> None:
+    assert (_covered(start, 4, of_blocks=True) > 0) is done
+
+
+def test_a_template_s_names_are_what_the_instance_says() -> None:
+    above = "struct S {};\ntemplate <typename T, typename U, int N>"
+    assert instantiated(above, "void k<unsigned char, F<short, 3>, 4>(T1 *)") == {
+        "T": "unsigned char", "U": "F<short, 3>", "N": "4"
+    }  # fmt: skip
+    assert instantiated("int x;", "k(int)") == {}
