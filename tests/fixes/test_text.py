@@ -64,3 +64,11 @@ def test_spans_that_overlap_or_leave_their_line_are_no_edits() -> None:
     assert (edit.line, edit.was, edit.becomes) == (1, "a b c", "x b z")
     assert text.spans_edited(setting, one, [(0, 3, "x"), (2, 5, "z")]) == []
     assert text.spans_edited(setting, one, [(4, 7, "x")]) == []
+
+
+@pytest.mark.parametrize(("line", "first"), [(6, 2), (7, 2), (14, 10), (17, 17)])
+def test_functions_stand_before_a_head_of_several_lines(line: int, first: int) -> None:
+    text = ["#define X", "__global__ void f", "(  int* a,", "   int b", ")", "{ int i;", " a[i]=1;", "}", "",
+            "template <class T>", "__global__", "void g(T* a)", "{", "  a[0]=1;", "}", "CASE(a, b)",
+            "__global__ void h(int a) { }"]  # fmt: skip
+    assert declared_at(text, line) == first

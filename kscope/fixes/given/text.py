@@ -84,17 +84,18 @@ def blanked(line: str) -> str:
 
 def declared_at(lines: Sequence[str], number: int) -> int:
     """The first line (from 1) of what stands at file scope around a line: of a function its template's line."""
-    depth, start, ended = 0, 1, True
+    depth, start, ended, since = 0, 1, True, ""
     for n, line in enumerate(lines[:number], 1):
         code = blanked(line).strip()
         if depth == 0 and ended and code:
-            start = n
+            start, since = n, ""
         if code.startswith("#") or not code:
             ended = ended or depth == 0
             continue
+        since += f" {code}"
         depth = max(0, depth + sum(c in "({" for c in code) - sum(c in ")}" for c in code))
         ended = depth == 0 and code[-1] in ";}),"  # a macro's call has no semicolon
-        ended = ended and not re.search(r"__(?:global|device|host)__[^{]*\)$", code)
+        ended = ended and not re.search(r"__(?:global|device|host)__[^{;]*\)$", since)
     return start
 
 
