@@ -68,7 +68,7 @@ def test_spans_that_overlap_or_leave_their_line_are_no_edits() -> None:
 
 @pytest.mark.parametrize(("line", "first"), [(6, 2), (7, 2), (14, 10), (17, 17)])
 def test_functions_stand_before_a_head_of_several_lines(line: int, first: int) -> None:
-    text = ["#define X", "__global__ void f", "(  int* a,", "   int b", ")", "{ int i;", " a[i]=1;", "}", "",
+    lines = ["#define X", "__global__ void f", "(  int* a,", "   int b", ")", "{ int i;", " a[i]=1;", "}", "",
             "template <class T>", "__global__", "void g(T* a)", "{", "  a[0]=1;", "}", "CASE(a, b)",
             "__global__ void h(int a) { }"]  # fmt: skip
-    assert declared_at(text, line) == first
+    assert text.declared_at(lines, line) == first
