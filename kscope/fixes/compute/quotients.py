@@ -1,0 +1,194 @@
+"""Divisions of floats that are rounded as IEEE asks for, by the intrinsic: a reciprocal and a product."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Set as AbstractSet
+
+from kscope.arch import table
+from kscope.features.sass.columns import total
+from kscope.fixes.compute import math_functions, reciprocals
+from kscope.fixes.given.rewrite import Place, changed, places
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import WIDEST, kernel_text
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+NAME = "__fdividef"
+WHOLE = 0.9  # of the instructions that a finding counts, from which its promise is the divisions' (judged)
+_OPERATOR = re.compile(r"(?<![/*])/(?![/*=])")
+_FLOAT = re.compile(
+    r"(?<![\w.])(?:\d+\.\d*|\.\d+|\d+(?=f\b|e-?\d))(?:e[-+]?\d+)?f?\b|\(\s*float\s*\)|\bfloat\s*\(|\b\w+f\s*\("
+)
+_DOUBLE = re.compile(r"(?<![\w.])(?:\d+\.\d*|\.\d+)(?:e[-+]?\d+)?(?![\w.])|\bdouble\b")
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, code = asked.setting, asked.setting.code
+    if math_functions.fixes(asked) or reciprocals.fixes(asked):
+        return []  # which change the same lines, and more of them
+    checks = code.ran(code.where(lambda ins, op: ins.opcode == "FCHK"))  # of a divisor, before its reciprocal is taken
+    text = kernel_text(setting)
+    floats = _floats(text.code if text is not None else "")
+    counted: Counter[str] = Counter()
+    mine: list[int] = []
+
+    def change(one: str) -> str:
+        new, count = divided(one, floats)
+        counted[NAME] += count
+        return new
+
+    edits = []
+    for place in places(setting, checks):
+        edit = changed([place], change) if len(place.text) <= WIDEST else []
+        if edit:
+            edits += edit
+            mine += [i for i in checks if _of(asked, i, place)]
+    row = table("functions")["float division"]
+    executed = total(code.executed, mine)
+    if not edits or not executed:
+        return []
+    return [
+        Fix(
+            kind="math_function",
+            title=f"{counted[NAME]} divisions by {NAME}",
+            language="cuda",
+            edits=edits,
+            conditions=[
+                Condition(holds=f"{NAME}: {row['fast_error']}, where it was {row['error']}", state="check",
+                          why=row["range"]),
+            ],
+            proof=[
+                Proof(what="instructions of the divisions", before=executed * row["instructions"],
+                      after=executed * row["fast_instructions"], unit="inst",
+                      how=f"{len(mine)} divisions by what they begin with; both compiled by nvcc 13.0 for sm_90, all "
+                          "paths (arch/functions.toml)"),
+            ],
+            price=asked.finding.estimate if executed * row["instructions"] >= WHOLE * _every(asked) else None,
+        )
+    ]  # fmt: skip
+
+
+def _every(asked: Asked) -> float:
+    """Instructions that the finding counts, of divisions and of other functions."""
+    named = [e.value for e in asked.finding.evidence if e.metric == "instructions of the math functions"]
+    return max((float(v) for v in named if v is not None), default=0.0)
+
+
+def _of(asked: Asked, index: int, place: Place) -> bool:
+    return (place.file, place.number) in asked.setting.sites(index)
+
+
+def _floats(text: str) -> set[str]:
+    """Names that a text declares as floats, and never as anything else."""
+    kinds = "float|double|int|unsigned|long|size_t|half|__half|auto"
+    made = re.findall(rf"\b({kinds})\s+(?:\*\s*)?(\w+)(?=\s*[=;,)\[])", text)
+    return {n for k, n in made if k == "float"} - {n for k, n in made if k != "float"}
+
+
+def divided(text: str, floats: AbstractSet[str] = frozenset()) -> tuple[str, int]:
+    """(a line with its divisions of floats by the intrinsic, how many). Where a line has several, each is one of floats
+    as the line or its names say; one alone is what the machine code has there."""
+    found = list(_OPERATOR.finditer(text))
+    if not found or _DOUBLE.search(text):
+        return text, 0
+    alone = len(found) == 1
+    count, at = 0, 0
+    while (match := _OPERATOR.search(text, at)) is not None:
+        sides = _left(text, match.start()), _right(text, match.end())
+        at = match.end()
+        if sides[0] is None or sides[1] is None:
+            continue
+        left, right = text[sides[0] : match.start()].strip(), text[match.end() : sides[1]].strip()
+        if not alone and not (_certain(left, floats) or _certain(right, floats)):
+            continue
+        new = f"{NAME}({left}, {right})"
+        text = text[: sides[0]] + new + text[sides[1] :]
+        count, at = count + 1, sides[0] + len(NAME) + 1  # what it divides may divide too
+        at = sides[0] + len(new) if not _OPERATOR.search(new) else at
+    return text, count
+
+
+def _certain(operand: str, floats: AbstractSet[str]) -> bool:
+    bare = re.sub(r"\[[^\]]*\]", "", operand)
+    return _FLOAT.search(bare) is not None or any(word in floats for word in re.findall(r"\w+", bare))
+
+
+def _left(text: str, end: int) -> int | None:
+    """Where the product begins that stands before a division."""
+    at = _before(text, end)
+    while at is not None:
+        rest = text[:at].rstrip()
+        if rest.endswith("*") and not rest.endswith(("**", "/*")) and re.search(r"[\w)\]]\s*\*$", rest):
+            further = _before(text, len(rest) - 1)
+            if further is None:
+                return None
+            at = further
+            continue
+        return None if rest.endswith(("/", "%", ".", "->")) else at
+    return None
+
+
+def _before(text: str, end: int) -> int | None:
+    """Where the operand begins that ends before a place: a name or a number with its brackets and members."""
+    at = len(text[:end].rstrip())
+    seen = False
+    while at:
+        if text[at - 1] in ")]":
+            opened = _opened(text, at - 1)
+            if opened is None:
+                return None
+            at, seen = opened, True
+            word = re.search(r"[A-Za-z_]\w*\s*$", text[:at])
+            if text[:at].rstrip().endswith(">"):
+                return None  # of a template, or a comparison
+            if text[at] == "(" and word is not None and word[0].strip() in ("return", "if", "while", "sizeof"):
+                return at if word[0].strip() == "return" else None
+            continue
+        word = re.search(r"(?:\d*\.?\d+(?:[eE][-+]?\d+)?|\d+\.|[A-Za-z_]\w*)[fFuU]?$", text[:at])
+        if word is None or (seen and text[at : at + 1] not in ("(", "[", ".")):
+            break
+        at, seen = word.start(), True
+        if text[:at].rstrip().endswith((".", "->", "::")):
+            at = len(text[:at].rstrip()) - (1 if text[:at].rstrip().endswith(".") else 2)
+            continue
+        cast = re.search(r"\(\s*(?:float|int|unsigned|double)\s*\)\s*$", text[:at])
+        return cast.start() if cast is not None else at
+    if not seen:
+        return None
+    cast = re.search(r"\(\s*(?:float|int|unsigned|double)\s*\)\s*$", text[:at])
+    return cast.start() if cast is not None else at
+
+
+def _opened(text: str, close: int) -> int | None:
+    depth = 0
+    for n in range(close, -1, -1):
+        depth += (text[n] in ")]") - (text[n] in "([")
+        if not depth:
+            return n
+    return None
+
+
+def _right(text: str, start: int) -> int | None:
+    """Where the operand ends that stands behind a division."""
+    match = re.match(r"\s*[-+]?\s*(?:\(\s*(?:float|int|unsigned|double)\s*\)\s*)*", text[start:])
+    at = start + (match.end() if match is not None else 0)
+    first = re.match(r"\d+\.?\d*(?:[eE][-+]?\d+)?[fFuU]?|\.\d+[fF]?|[A-Za-z_][\w:]*", text[at:])
+    if first is None and text[at : at + 1] != "(":
+        return None
+    at += first.end() if first is not None else 0
+    while at < len(text):
+        if text[at] in "([":
+            depth, n = 0, at
+            for n in range(at, len(text)):
+                depth += (text[n] in "([") - (text[n] in ")]")
+                if not depth:
+                    break
+            if depth:
+                return None
+            at = n + 1
+        elif (member := re.match(r"(?:\.|->)\s*[A-Za-z_]\w*", text[at:])) is not None:
+            at += member.end()
+        else:
+            return at
+    return at

@@ -1,0 +1,53 @@
+"""Divisions of floats by the intrinsic."""
+
+from __future__ import annotations
+
+import pytest
+
+from kscope.fixes.compute.quotients import divided
+from tests.support.with_sources import changes
+
+
+@pytest.mark.parametrize(
+    ("line", "new"),
+    [
+        ("x = a / b;", "x = __fdividef(a, b);"),
+        ("return max(range / level, LEAST);", "return max(__fdividef(range, level), LEAST);"),
+        ("x = s + (o + i * v - t) * d / e;", "x = s + __fdividef((o + i * v - t) * d, e);"),
+        ("y = a / b / c;", "y = __fdividef(__fdividef(a, b), c);"),
+        ("y = 2.f * p.x[i + 1] / (s->w * 3.f) + u;", "y = __fdividef(2.f * p.x[i + 1], (s->w * 3.f)) + u;"),
+        ("o = -a / -b;", "o = -__fdividef(a, -b);"),
+        ("u = f(-x) / (1.f + f(-x));", "u = __fdividef(f(-x), (1.f + f(-x)));"),
+        ("d = g((float)(x + 1) / (float)h) - g((float)x / (float)h);",
+         "d = g(__fdividef((float)(x + 1), (float)h)) - g(__fdividef((float)x, (float)h));"),
+        ("int q = n / 32; float f = 1.f / x;", "int q = n / 32; float f = __fdividef(1.f, x);"),
+    ],
+)  # fmt: skip
+def test_a_division_has_its_operands(line: str, new: str) -> None:
+    assert divided(line, {"a"})[0] == new
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "y = 1.0 / x;",  # of doubles
+        "r = a % b / c;",
+        "w = f<T>(a) / b;",
+        "v /= b;",
+        "i = n / m + k / m;",  # two, and nothing says that they are floats
+        "if (a) / b;",
+    ],
+)
+def test_what_may_be_something_else_stays(line: str) -> None:
+    assert divided(line) == (line, 0)
+
+
+def test_a_capture_that_divides_by_a_value_of_each_lane() -> None:
+    (fix,) = changes("softmax128.block", "CMP204")
+    assert fix.edits[0].becomes.endswith("__float2half(__fdividef(e, s));")
+    assert fix.proof[0].before > 20 * fix.proof[0].after > 0
+    assert [c.state for c in fix.conditions] == ["check"]
+
+
+def test_lines_that_another_change_has_are_not_changed_twice() -> None:
+    assert [f.title for f in changes("potential.ieee", "CMP204")] == ["rsqrtf"]
