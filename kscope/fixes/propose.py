@@ -25,7 +25,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM105": ("memory.qualifiers:in_place", "memory.unrolled:fixes", "memory.columns:fixes"),
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": (
-        "memory.aggregate:fixes", "memory.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
+        "memory.aggregate:fixes", "order.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
     ),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),

@@ -1,0 +1,97 @@
+"""Two texts of one kernel played beside each other on the same numbers, where the new one has another launch: whether
+every result is the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from kscope.fixes.atomics.reading import Kernel
+from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.played import Rules, play
+from kscope.fixes.given.source import constants
+
+CELLS = 1 << 16  # words of each array that is played with
+CONSTANT = 512  # what names of the file stand for whose number is not read: a power of two, as masks take them
+BYTES, BYTE = ("char", "unsigned char", "uint8_t", "int8_t", "bool"), 128  # signed ones hold as much
+DRAWN = (1 << 24, CONSTANT)  # numbers below: bits of all kinds, or places that most arrays have
+TYPES = {"int", "unsigned", "float", "double", "char", "short", "long"}
+_NAMED = re.compile(
+    r"(?:\bconst(?:expr)?\b[^;(){}]*?|#\s*define\s+)\b(?P<first>[A-Za-z_]\w*)\s*(?:=|\s)(?P<more>[^;(){}]*)"
+)
+
+
+class Side(Struct, frozen=True):
+    """A kernel's body, from its brace on, and the launch that it is played in."""
+
+    body: str
+    grid: tuple[int, int]
+    block: tuple[int, int]
+
+
+def alike(
+    kernel: Kernel, old: Side, new: Side, sizes: Sequence[Mapping[str, int]] = ({},), *, tickets: bool = False,
+    given: Mapping[str, Any] | None = None, added: Mapping[str, Any] | None = None,
+) -> int:  # fmt: skip
+    """How many results were written and compared, if all are the same in every play that the old text allows; else 0.
+    sizes: of the numbers that the launch gives, one play each. tickets: whether atomics' former values are used, which
+    threads then take in the order of their numbers. given: arrays that are not to be drawn; added: what the new text
+    alone is given besides."""
+    compared = 0
+    for numbers in sizes:
+        for below in DRAWN:
+            first = _made(kernel, old, numbers, below, given or {}, tickets=tickets)
+            if first is None:
+                continue
+            second = _made(kernel, new, numbers, below, {**(given or {}), **(added or {})}, tickets=tickets)
+            if second is None:
+                return 0
+            start = _memory(kernel, below, given or {})
+            for name, cells in first.items():
+                was = start[name]
+                if not np.array_equal(cells, second[name]):
+                    return 0
+                compared += int((cells != was).sum())
+            break
+        else:
+            return 0
+    return compared
+
+
+def known(kernel: Kernel) -> dict[str, int]:
+    """Numbers of the names that a kernel takes from its file."""
+    body, said = kernel.body, constants(kernel.lines)
+    words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", body))
+    named = {m for line in kernel.lines for found in _NAMED.finditer(line)
+             for m in [found["first"], *re.findall(r"\b(\w+)\s*=", found["more"])]}  # fmt: skip
+    return {name: said.get(name, CONSTANT) for name in named & words - set(kernel.parameters) - TYPES}
+
+
+def pointers(kernel: Kernel) -> dict[str, str]:
+    """What a kernel's pointers lead to, by name."""
+    clean = {n: re.sub(r"\b(?:const|__restrict__|__restrict)\b", "", t) for n, t in kernel.parameters.items()}
+    return {n: " ".join(t.replace("*", "").split()) for n, t in clean.items() if "*" in t}
+
+
+def _made(
+    kernel: Kernel, side: Side, numbers: Mapping[str, int], below: int, given: Mapping[str, Any], *, tickets: bool
+) -> dict[str, Any] | None:  # fmt: skip
+    memory = _memory(kernel, below, given)
+    rules = Rules(literals="drawn", races=True, kinds=pointers(kernel), tickets=tickets)
+    try:
+        play(side.body, side.grid, side.block, memory, {"warpSize": 32, **known(kernel), **numbers}, rules)
+    except Unplayable:
+        return None
+    return memory
+
+
+def _memory(kernel: Kernel, below: int, given: Mapping[str, Any]) -> dict[str, Any]:
+    out = {name: np.array(cells) for name, cells in given.items()}
+    for name, kind in pointers(kernel).items():
+        most = min(below, BYTE if kind in BYTES else below)
+        out.setdefault(name, np.random.default_rng([below, *map(ord, name)]).integers(0, most, CELLS))
+    return out
