@@ -43,7 +43,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT301": ("work.carveout:fixes", "work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
     "LAT302": ("work.grid:larger", "memory.jammed:overlapped", "work.several:fixes", "thread.first:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers"),
-    "LAT303": ("template.proposed:chains",), "LAT305": ("work.halved:fixes",),
+    "LAT303": ("template.proposed:chains",), "LAT305": ("work.halved:fixes", "order.by_way:fixes"),
     "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",

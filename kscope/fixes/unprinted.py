@@ -66,8 +66,8 @@ REASONS: dict[str, str] = {
         " another algorithm, of which the code of this one proves nothing"
     ),
     "LAT305": (
-        "which way a lane goes is in the data, not in its place: sorting them is another algorithm, of which the code"
-        " of this one proves nothing"
+        "threads meet, or no switch, if or test of the kernel's own statements tells their ways apart: that their "
+        "elements may change places does not follow from the code"
     ),
     "LAT306": (
         "the code is as long as its cases: fewer of them is another algorithm, of which the code of"

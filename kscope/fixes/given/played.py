@@ -10,17 +10,19 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
-from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled
+from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, bits_of, shuffled, voted
 from kscope.fixes.given.leaving import Leaving
 from kscope.fixes.given.places import ATOMICS, MADE, Pointer, Reference, Values, Vector, chosen, words
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import REAL, combined, drawn, real
+from kscope.fixes.given.whole_numbers import REAL, combined, drawn, mixed, real
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
-_CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
-          "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply}  # fmt: skip
+_CALLS: dict[str, Any] = {
+    "fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs, "__popc": bits_of,
+    "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
+}  # fmt: skip
 _BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
 
 
@@ -29,13 +31,15 @@ class Rules(Struct, frozen=True):
     exact), `real` (what they say, and arrays of floats hold them: then the order of operations shows in the last bits).
     races: whether threads that use one place with nothing between them are Unplayable. kinds: types of pointers that
     are none to one word of four bytes. only: numbers of the blocks that are played, where not all are. tickets: whether
-    what an atomicAdd returns may be used, as threads that come in the order of their numbers find it."""
+    what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
+    of numbers that change nothing, of which is only known that they give the same for the same."""
 
     literals: str = ""
     races: bool = False
     kinds: Mapping[str, str] = {}
     only: tuple[int, ...] = ()
     tickets: bool = False
+    opaque: tuple[str, ...] = ()
 
 
 class Played(Struct, frozen=True):
@@ -85,6 +89,7 @@ class _Threads(Leaving):
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
         self.steps, self.passed, self.tickets = STEPS, 0, rules.tickets
+        self.opaque = rules.opaque
         self.means = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith("_of_")}
         self.races = Races(self.block, self.warp) if rules.races else None
         self.names = {
@@ -103,7 +108,8 @@ class _Threads(Leaving):
     def _do_block(self, node: Node) -> None:
         before = dict(self.names)
         for one in node[1]:
-            self.run(one)
+            if self.every or self.on.any():  # what nobody comes to has no values
+                self.run(one)
         self.names = {name: self.names[name] for name in before}
 
     def _do_barrier(self, node: Node) -> None:
@@ -223,6 +229,10 @@ class _Threads(Leaving):
         self.pay(self.threads)
         if node[1] == "atomicAdd" and self.tickets:
             return self.joined(node[1], *given)
+        if node[1] in self.opaque:
+            return mixed(node[1], given)
+        if node[1] == "__ballot_sync":
+            return voted(given, self.lane, self.on, self.alive, self.warp)
         if node[1] in ("fmaf", "__fmaf_rn"):
             return given[0] * given[1] + given[2]
         if node[1] in MADE and len(given) == MADE[node[1]] and not any(isinstance(x, (Pointer, Vector)) for x in given):

@@ -14,9 +14,18 @@ from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
+from kscope.fixes.given.whole_numbers import REAL
 
 CELLS = 1 << 16  # words of each array that is played with
 CONSTANT = 512  # what names of the file stand for whose number is not read: a power of two, as masks take them
+MATH = (
+    *REAL, "sinf", "cosf", "__sinf", "__cosf", "tanf", "atan2f", "atanf", "asinf", "acosf", "floorf", "ceilf", "rintf",
+    "fmodf", "cbrtf", "erff", "expm1f", "log1pf", "__expf", "__powf", "__float_as_uint", "__uint_as_float",
+    "__float_as_int", "__int_as_float", "sqrt", "exp", "log", "sin", "cos", "abs", "__saturatef", "exp10f", "hypotf",
+)  # fmt: skip
+"""Functions of numbers alone (CUDA math API)."""
+
+FUNCTIONS = (*MATH, "if", "for", "while", "switch", "return", "sizeof", "min", "max", "fmaxf", "fminf", "fabsf", "fmaf")
 BYTES, BYTE = ("char", "unsigned char", "uint8_t", "int8_t", "bool"), 128  # signed ones hold as much
 DRAWN = (1 << 24, CONSTANT)  # numbers below: bits of all kinds, or places that most arrays have
 TYPES = {"int", "unsigned", "float", "double", "char", "short", "long"}
@@ -26,28 +35,29 @@ _NAMED = re.compile(
 
 
 class Side(Struct, frozen=True):
-    """A kernel's body, from its brace on, and the launch that it is played in."""
+    """A kernel's body, from its brace on, and the launch that it is played in. tickets: whether atomics' former values
+    may be used, which threads then take in the order of their numbers. opaque: functions that are not looked into."""
 
     body: str
     grid: tuple[int, int]
     block: tuple[int, int]
+    tickets: bool = False
+    opaque: tuple[str, ...] = ()
 
 
 def alike(
-    kernel: Kernel, old: Side, new: Side, sizes: Sequence[Mapping[str, int]] = ({},), *, tickets: bool = False,
-    given: Mapping[str, Any] | None = None, added: Mapping[str, Any] | None = None,
+    kernel: Kernel, old: Side, new: Side, sizes: Sequence[Mapping[str, int]] = ({},),
+    given: Mapping[str, Any] | None = None,
 ) -> int:  # fmt: skip
     """How many results were written and compared, if all are the same in every play that the old text allows; else 0.
-    sizes: of the numbers that the launch gives, one play each. tickets: whether atomics' former values are used, which
-    threads then take in the order of their numbers. given: arrays that are not to be drawn; added: what the new text
-    alone is given besides."""
+    sizes: of the numbers that the launch gives, one play each. given: arrays that are not to be drawn."""
     compared = 0
     for numbers in sizes:
         for below in DRAWN:
-            first = _made(kernel, old, numbers, below, given or {}, tickets=tickets)
+            first = _made(kernel, old, numbers, below, given or {})
             if first is None:
                 continue
-            second = _made(kernel, new, numbers, below, {**(given or {}), **(added or {})}, tickets=tickets)
+            second = _made(kernel, new, numbers, below, given or {})
             if second is None:
                 return 0
             start = _memory(kernel, below, given or {})
@@ -78,10 +88,11 @@ def pointers(kernel: Kernel) -> dict[str, str]:
 
 
 def _made(
-    kernel: Kernel, side: Side, numbers: Mapping[str, int], below: int, given: Mapping[str, Any], *, tickets: bool
+    kernel: Kernel, side: Side, numbers: Mapping[str, int], below: int, given: Mapping[str, Any]
 ) -> dict[str, Any] | None:  # fmt: skip
     memory = _memory(kernel, below, given)
-    rules = Rules(literals="drawn", races=True, kinds=pointers(kernel), tickets=tickets)
+    rules = Rules(literals="drawn", races=True, kinds=pointers(kernel), tickets=side.tickets,
+                  opaque=(*MATH, *side.opaque))
     try:
         play(side.body, side.grid, side.block, memory, {"warpSize": 32, **known(kernel), **numbers}, rules)
     except Unplayable:

@@ -117,12 +117,12 @@ def same(kernel: Kernel, one: Ticket, body: str, block: tuple[int, int], times: 
     """How many results came out alike in both versions; 0 where one did not."""
     x = one.axis == "x"
     grids = [(n, 1) if x else (1, n) for n in (PLAYED, PLAYED // times)]
-    old, new = (Side(text, grid, block) for text, grid in zip((_code(kernel), body), grids, strict=True))
+    old, new = (Side(text, grid, block, tickets=True) for text, grid in zip((_code(kernel), body), grids, strict=True))
     numbers = [n for n, kind in kernel.parameters.items() if "*" not in kind]
     threads = PLAYED * block[0] * block[1]
     sizes = [dict.fromkeys(numbers, size) for size in (threads - block[0] // 2 - 1, threads)] if numbers else [{}]
     counters = np.arange(CELLS) % COUNTED  # lists that hold something
-    return alike(kernel, old, new, sizes, tickets=True, given={one.name: counters})
+    return alike(kernel, old, new, sizes, given={one.name: counters})
 
 
 def _code(kernel: Kernel) -> str:
