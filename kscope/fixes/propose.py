@@ -26,6 +26,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": (
         "memory.aggregate:fixes", "order.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
+        "order.runs:fixes",
     ),
     "MEM110": ("memory.host:fixes",),
     "MEM111": ("memory.constants:fixes",),

@@ -96,7 +96,6 @@ def test_launches_and_other_words(case: str, better: str, code: str, words: str)
         ("groupby_f64.shared", "GRD401"),  # each block clears and adds up a table: more of them do that more often
         ("tail_effect.slow", "GRD402"),  # the block's number says what it writes
         ("moe_list.block", "MEM109"),  # counted in the block already
-        ("embed_grad.scatter", "MEM109"),  # the index has no bound
     ],
 )
 def test_what_does_not_follow_is_not_proposed(case: str, code: str) -> None:

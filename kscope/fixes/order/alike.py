@@ -14,6 +14,7 @@ from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
+from kscope.fixes.given.text import closing
 from kscope.fixes.given.whole_numbers import REAL
 
 CELLS = 1 << 16  # words of each array that is played with
@@ -28,6 +29,9 @@ MATH = (
 FUNCTIONS = (*MATH, "if", "for", "while", "switch", "return", "sizeof", "min", "max", "fmaxf", "fminf", "fabsf", "fmaf")
 BYTES, BYTE = ("char", "unsigned char", "uint8_t", "int8_t", "bool"), 128  # signed ones hold as much
 DRAWN = (1 << 24, CONSTANT)  # numbers below: bits of all kinds, or places that most arrays have
+_IMPURE = re.compile(
+    r"\b(?:atomic\w*|__shared__|static|volatile|asm|threadIdx|blockIdx|__sync\w*|__\w+_sync)\b|\*\s*\w+\s*="
+)
 TYPES = {"int", "unsigned", "float", "double", "char", "short", "long"}
 _NAMED = re.compile(
     r"(?:\bconst(?:expr)?\b[^;(){}]*?|#\s*define\s+)\b(?P<first>[A-Za-z_]\w*)\s*(?:=|\s)(?P<more>[^;(){}]*)"
@@ -79,6 +83,20 @@ def known(kernel: Kernel) -> dict[str, int]:
     named = {m for line in kernel.lines for found in _NAMED.finditer(line)
              for m in [found["first"], *re.findall(r"\b(\w+)\s*=", found["more"])]}  # fmt: skip
     return {name: said.get(name, CONSTANT) for name in named & words - set(kernel.parameters) - TYPES}
+
+
+def called(kernel: Kernel) -> tuple[str, ...] | None:
+    """Functions of the file that the kernel calls; None where one may do more than compute."""
+    source = "\n".join(kernel.lines)
+    out = []
+    for name in sorted(set(re.findall(r"(?<![\w.>])([A-Za-z_]\w*)\s*\(", kernel.body)) - set(FUNCTIONS)):
+        for head in re.finditer(rf"__device__[^;{{}}()]*\b{name}\s*\(", source):
+            opened = source.find("{", head.end())
+            end = closing(source, opened + 1)
+            if end is None or _IMPURE.search(source[head.end() : end]):
+                return None
+            out.append(name)
+    return tuple(dict.fromkeys(out))
 
 
 def pointers(kernel: Kernel) -> dict[str, str]:

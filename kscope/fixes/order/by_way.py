@@ -13,7 +13,7 @@ from kscope.fixes.atomics.reading import Kernel, kernel_of
 from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import closing, shape
-from kscope.fixes.order.alike import CELLS, FUNCTIONS, Side, alike, pointers
+from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
 from kscope.fixes.order.pieces import GUARD, Element, element, sliced
 from kscope.fixes.order.sorting import sorting
 from kscope.fixes.order.whole import body_edits
@@ -27,9 +27,6 @@ MOST = 16  # ways that are told apart, each with a vote of the warp (judged)
 PLAYED = 8  # old blocks that are played
 WARP = 32
 TOGETHER = ("SHFL", "VOTE", "MATCH", "REDUX")
-_IMPURE = re.compile(
-    r"\b(?:atomic\w*|__shared__|static|volatile|asm|threadIdx|blockIdx|__sync\w*|__\w+_sync)\b|\*\s*\w+\s*="
-)
 
 
 class Ways(Struct, frozen=True):
@@ -164,13 +161,13 @@ def _of_if(text: str) -> tuple[str, str, int] | None:
 
 def same(kernel: Kernel, one: Element, found: Ways, body: str, block: int, times: int) -> int:
     """How many results came out alike in both versions; 0 where one did not."""
-    called = _called(kernel)
-    if called is None:
+    functions = called(kernel)
+    if functions is None:
         return 0
     x, most = one.axis == "x", PLAYED * block
     grids = [(n, 1) if x else (1, n) for n in (PLAYED, PLAYED // times)]
-    old = Side(kernel.text.code[kernel.opening : kernel.closing + 1], grids[0], (block, 1), opaque=called)
-    new = Side(body, grids[1], (block, 1), tickets=True, opaque=called)
+    old = Side(kernel.text.code[kernel.opening : kernel.closing + 1], grids[0], (block, 1), opaque=functions)
+    new = Side(body, grids[1], (block, 1), tickets=True, opaque=functions)
     numbers = [n for n, kind in kernel.parameters.items() if "*" not in kind]
     sizes = [dict.fromkeys(numbers, most - block // 2 - 1), dict.fromkeys(numbers, most)]
     sizes += [{**sizes[0], n: 0} for n in numbers[:MOST]]
@@ -184,20 +181,6 @@ def same(kernel: Kernel, one: Element, found: Ways, body: str, block: int, times
         if re.search(rf"\b{name}\s*\[", finds):
             given[name] = made.permutation(CELLS)
     return alike(kernel, old, new, sizes if numbers else [{}], given=given)
-
-
-def _called(kernel: Kernel) -> tuple[str, ...] | None:
-    """Functions of the file that the kernel calls; None where one may do more than compute."""
-    source = "\n".join(kernel.lines)
-    out = []
-    for name in sorted(set(re.findall(r"(?<![\w.>])([A-Za-z_]\w*)\s*\(", kernel.body)) - set(FUNCTIONS)):
-        for head in re.finditer(rf"__device__[^;{{}}()]*\b{name}\s*\(", source):
-            opened = source.find("{", head.end())
-            end = closing(source, opened + 1)
-            if end is None or _IMPURE.search(source[head.end() : end]):
-                return None
-            out.append(name)
-    return tuple(dict.fromkeys(out))
 
 
 def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int, played: int) -> Fix:
