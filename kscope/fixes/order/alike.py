@@ -28,6 +28,7 @@ MATH = (
 
 FUNCTIONS = (*MATH, "if", "for", "while", "switch", "return", "sizeof", "min", "max", "fmaxf", "fminf", "fabsf", "fmaf")
 BYTES, BYTE = ("char", "unsigned char", "uint8_t", "int8_t", "bool"), 128  # signed ones hold as much
+LARGEST, FEW = 1 << 62, 40  # of the file's numbers; what larger ones are played as where there is no room for them
 DRAWN = (1 << 24, CONSTANT)  # numbers below: bits of all kinds, or places that most arrays have
 _IMPURE = re.compile(
     r"\b(?:atomic\w*|__shared__|static|volatile|asm|threadIdx|blockIdx|__sync\w*|__\w+_sync)\b|\*\s*\w+\s*="
@@ -51,23 +52,26 @@ class Side(Struct, frozen=True):
 
 def alike(
     kernel: Kernel, old: Side, new: Side, sizes: Sequence[Mapping[str, int]] = ({},),
-    given: Mapping[str, Any] | None = None,
+    given: Mapping[str, Any] | None = None, beyond: Sequence[str] = (),
 ) -> int:  # fmt: skip
     """How many results were written and compared, if all are the same in every play that the old text allows; else 0.
-    sizes: of the numbers that the launch gives, one play each. given: arrays that are not to be drawn."""
+    sizes: of the numbers that the launch gives, one play each. given: arrays that are not to be drawn. The new text
+    may load nothing that the old one leaves alone, but of arrays in `beyond`."""
     compared = 0
     for numbers in sizes:
-        for below in DRAWN:
-            first = _made(kernel, old, numbers, below, given or {})
+        for below, most in ((below, most) for most in (LARGEST, CONSTANT) for below in DRAWN):
+            constants_too = {n: v if v <= most else FEW for n, v in known(kernel).items()} | dict(numbers)
+            first = _made(kernel, old, constants_too, below, given or {})
             if first is None:
                 continue
-            second = _made(kernel, new, numbers, below, given or {})
+            second = _made(kernel, new, constants_too, below, given or {})
             if second is None:
                 return 0
             start = _memory(kernel, below, given or {})
-            for name, cells in first.items():
+            for name, cells in first[0].items():
                 was = start[name]
-                if not np.array_equal(cells, second[name]):
+                more = name not in beyond and (second[1][name] & ~first[1][name]).any()
+                if more or not np.array_equal(cells, second[0][name]):
                     return 0
                 compared += int((cells != was).sum())
             break
@@ -107,15 +111,16 @@ def pointers(kernel: Kernel) -> dict[str, str]:
 
 def _made(
     kernel: Kernel, side: Side, numbers: Mapping[str, int], below: int, given: Mapping[str, Any]
-) -> dict[str, Any] | None:  # fmt: skip
+) -> tuple[dict[str, Any], Mapping[str, Any]] | None:  # fmt: skip
+    """The memory that a launch leaves, and which words of it were loaded."""
     memory = _memory(kernel, below, given)
     rules = Rules(literals="drawn", races=True, kinds=pointers(kernel), tickets=side.tickets,
                   opaque=(*MATH, *side.opaque))
     try:
-        play(side.body, side.grid, side.block, memory, {"warpSize": 32, **known(kernel), **numbers}, rules)
+        played = play(side.body, side.grid, side.block, memory, {"warpSize": 32, **numbers}, rules)
     except Unplayable:
         return None
-    return memory
+    return memory, played.read
 
 
 def _memory(kernel: Kernel, below: int, given: Mapping[str, Any]) -> dict[str, Any]:
