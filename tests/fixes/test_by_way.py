@@ -100,7 +100,8 @@ def test_what_an_element_needs_is_asked_for_first() -> None:
     ("old", "new"),
     [
         ("slot_n += 64", "slot_n += 32"),  # two threads have one element
-        ("before_n += way_count[way_n];", "before_n += 1;"),
+        ("start_n += way_count[way_n];", "start_n += 1;"),
+        ("? ones_n : ~ones_n;\n      mine_n", "? ones_n : ones_n;\n      mine_n"),
         ("slot_n < total_n", "slot_n < total_n - 1"),
         ("* 2 + round_n", "+ round_n"),
         ("if (at >= n) continue;", ""),

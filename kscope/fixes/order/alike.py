@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from kscope.fixes.atomics.reading import Kernel
 from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.places import words
 from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.source import constants
 from kscope.fixes.given.text import closing
@@ -70,7 +71,9 @@ def alike(
             start = _memory(kernel, below, given or {})
             for name, cells in first[0].items():
                 was = start[name]
-                more = name not in beyond and (second[1][name] & ~first[1][name]).any()
+                width = words(pointers(kernel).get(name, ""))[0]
+                loaded = [_elements(one[1][name], width) for one in (first, second)]
+                more = name not in beyond and (loaded[1] & ~loaded[0]).any()
                 if more or not np.array_equal(cells, second[0][name]):
                     return 0
                 compared += int((cells != was).sum())
@@ -80,13 +83,17 @@ def alike(
     return compared
 
 
+def _elements(cells: Any, width: int) -> Any:
+    """Which elements of so many words have one that was loaded."""
+    return cells[: len(cells) // width * width].reshape(-1, width).any(axis=1)
+
+
 def known(kernel: Kernel) -> dict[str, int]:
     """Numbers of the names that a kernel takes from its file."""
-    body, said = kernel.body, constants(kernel.lines)
-    words = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", body))
+    said, asked = constants(kernel.lines), set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", kernel.body))
     named = {m for line in kernel.lines for found in _NAMED.finditer(line)
              for m in [found["first"], *re.findall(r"\b(\w+)\s*=", found["more"])]}  # fmt: skip
-    return {name: said.get(name, CONSTANT) for name in named & words - set(kernel.parameters) - TYPES}
+    return {name: said.get(name, CONSTANT) for name in named & asked - set(kernel.parameters) - TYPES}
 
 
 def called(kernel: Kernel) -> tuple[str, ...] | None:

@@ -96,22 +96,18 @@ def walks(kernel: Kernel) -> list[Walk]:
 
 
 def _walk(kernel: Kernel, first: str, name: str, end: str, span: tuple[int, int], steps: list[str]) -> Walk | None:
-    tests = [n for n, s in enumerate(steps) if _BREAK.fullmatch(s.strip())]
-    text, asks = "\n".join(steps), ""
-    if len(tests) > 1 or any(changed_in(n, text) for n in {name, *re.findall(r"[A-Za-z_]\w*", end)}):
+    tests = {n: m["test"] for n, s in enumerate(steps) if (m := _BREAK.fullmatch(s.strip())) is not None}
+    stop, asks = next(iter(tests.items()), (-1, ""))
+    steady = not any(changed_in(n, "\n".join(steps)) for n in {name, *re.findall(r"[A-Za-z_]\w*", end)})
+    plain = all(n in tests or _plain(s) for n, s in enumerate(steps))
+    if not steady or not plain or len(tests) > 1 or re.search(r"\[|\w\s*\(|(?<![=!<>])=(?!=)|\+\+|--", asks):
         return None
-    if any(n not in tests and not _plain(s) for n, s in enumerate(steps)):
-        return None
-    if tests and (test := _BREAK.fullmatch(steps[tests[0]].strip())) is not None:
-        asks = test["test"]
-        if re.search(r"\[|\w\s*\(|(?<![=!<>])=(?!=)|\+\+|--", asks):
-            return None
     found = _loads(kernel, pointers(kernel), [s if n not in tests else "" for n, s in enumerate(steps)])
     if found is None or not 1 < len(found[1]) <= MOST or max(x.level for x in found[1]) != 1:
         return None
     if any(named(n, kernel.text.code) for n in ("round_n", "here_n", "at_n", *(x.kept for x in found[1]))):
         return None
-    return Walk(first, name, end, span, tuple(found[0]), tuple(found[1]), tests[0] if tests else -1, asks)
+    return Walk(first, name, end, span, tuple(found[0]), tuple(found[1]), stop, asks)
 
 
 def _plain(step: str) -> bool:
@@ -149,6 +145,23 @@ def _loads(kernel: Kernel, kinds: dict[str, str], steps: list[str]) -> tuple[lis
     ]
 
 
+def _stage(one: Walk, level: int, *, early: bool) -> list[str] | None:
+    """Loads of a level in front of the test that leaves, or behind it, with what their places ask for."""
+    mine = [x for x in one.loads if x.level == level and (one.stop < 0 or (x.of < one.stop) == early)]
+    needs = sliced(one.steps[: max((x.of for x in mine), default=0)], " ".join(x.at for x in mine))
+    return None if needs is None else [*needs, *(f"{x.kept}[round_n] = {x.name}[{x.at}];" for x in mine)]
+
+
+def _behind(one: Walk) -> list[str] | None:
+    """Loads that wait, and those behind the test; None where a test waits for two."""
+    if one.stop < 0:
+        return _stage(one, 1, early=True)
+    late, led = _stage(one, 0, early=False), _stage(one, 1, early=False)
+    if late is None or led is None or _stage(one, 1, early=True):
+        return None
+    return list(dict.fromkeys([*late, *led]))
+
+
 def written(one: Walk) -> str:
     """The loop as it will be; "" where what a load's place needs is not all there."""
     each = f"#pragma unroll\nfor (int round_n = 0; round_n < {TIMES}; round_n++)"
@@ -159,18 +172,9 @@ def written(one: Walk) -> str:
     def last(text: str) -> str:
         return of(text, "at_n")
 
-    def stage(level: int, *, early: bool) -> list[str] | None:
-        """Loads of a level in front of the test that leaves, or behind it."""
-        mine = [x for x in one.loads if x.level == level and (one.stop < 0 or (x.of < one.stop) == early)]
-        needs = sliced(one.steps[: max((x.of for x in mine), default=0)], " ".join(x.at for x in mine))
-        return None if needs is None else [*needs, *(f"{x.kept}[round_n] = {x.name}[{x.at}];" for x in mine)]
-
-    early, late = stage(0, early=True), stage(0, early=False) if one.stop >= 0 else []
-    led = [stage(1, early=e) if one.stop >= 0 or e else [] for e in (True, False)]
-    asks = sliced(one.steps[: one.stop], one.test) if one.stop >= 0 else []
-    if early is None or late is None or asks is None or None in led or (one.stop >= 0 and led[0]):
+    early, behind, asks = _stage(one, 0, early=True), _behind(one), sliced(one.steps[: max(one.stop, 0)], one.test)
+    if early is None or behind is None or asks is None:
         return ""
-    behind = [x for part in (late, *led) for x in part or ()]
     leaves = f"""{each} {{
 if (round_n > 0) here_n[round_n] &= here_n[(round_n + {TIMES - 1}) % {TIMES}];
 if (here_n[round_n]) {{
@@ -180,9 +184,9 @@ if ({of(one.test)}) here_n[round_n] = false;
 }}"""
     # Loads of rounds behind the end are the last round's: without a branch they are all on their way at once.
     clamped = f"const auto at_n = {one.name} + round_n < {one.end} ? {one.name} + round_n : {one.end} - 1;"
-    led_by = ["if (here_n[round_n]) {", *map(of, dict.fromkeys(behind)), "}"]
+    led_by = ["if (here_n[round_n]) {", *map(of, behind), "}"]
     if one.stop < 0:
-        led_by = [clamped * any(named(one.name, s) for s in behind), *map(last, dict.fromkeys(behind))]
+        led_by = [clamped * any(named(one.name, s) for s in behind), *map(last, behind)]
     kept = " ".join(f"{x.kind} {x.kept}[{TIMES}];" for x in one.loads)
     return indented(
         f"""for ({one.first}; {one.name} < {one.end}; {one.name} += {TIMES}) {{

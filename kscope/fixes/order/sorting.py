@@ -9,8 +9,8 @@ from kscope.fixes.order.pieces import Element
 from kscope.fixes.order.whole import indented, named
 
 _TAKEN = (
-    "round_n", "block_n", "way_count", "way_of", "place_of", "lane_n", "way_n", "same_n", "most_n", "rank_n", "first_n",
-    "before_n", "total_n", "slot_n", "key_n",
+    "round_n", "block_n", "way_count", "way_of", "place_of", "lane_n", "way_n", "same_n", "mine_n", "ones_n", "going_n",
+    "bit_n", "first_n", "start_n", "before_n", "total_n", "slot_n", "key_n",
 )  # fmt: skip
 _WIDEST = 32
 
@@ -48,26 +48,29 @@ way_of[round_n] = -1;
 way_of[round_n] = {number};
 }}
 {each} {{
-int most_n = 0, rank_n = 0;
+const unsigned going_n = __ballot_sync(~0u, way_of[round_n] >= 0);
+unsigned same_n = going_n, mine_n = going_n;
 #pragma unroll
-{ways} {{
-const unsigned same_n = __ballot_sync(~0u, way_of[round_n] == way_n);
-if (lane_n == way_n) most_n = __popc(same_n);
-if (way_of[round_n] == way_n) rank_n = __popc(same_n & ((1u << lane_n) - 1));
+for (int bit_n = 0; bit_n < {(count - 1).bit_length()}; bit_n++) {{
+const unsigned ones_n = __ballot_sync(~0u, way_of[round_n] >> bit_n & 1);
+same_n &= way_of[round_n] >> bit_n & 1 ? ones_n : ~ones_n;
+mine_n &= lane_n >> bit_n & 1 ? ones_n : ~ones_n;
 }}
 int first_n = 0;
-if (lane_n < {count}) first_n = atomicAdd(&way_count[lane_n], most_n);
-place_of[round_n] = rank_n + __shfl_sync(~0u, first_n, way_of[round_n] & {_WIDEST - 1});
+if (lane_n < {count}) first_n = atomicAdd(&way_count[lane_n], __popc(mine_n));
+place_of[round_n] = __popc(same_n & ((1u << lane_n) - 1)) + __shfl_sync(~0u, first_n, way_of[round_n] & {_WIDEST - 1});
 }}
 __syncthreads();
+int start_n = 0, total_n = 0;
+{ways} {{
+total_n += way_count[way_n];
+if (way_n < lane_n) start_n += way_count[way_n];
+}}
 {each} {{
-int before_n = 0;
-{ways} if (way_n < way_of[round_n]) before_n += way_count[way_n];
+const int before_n = __shfl_sync(~0u, start_n, way_of[round_n] & {_WIDEST - 1});
 if (way_of[round_n] >= 0) {{ {put} }}
 }}
 __syncthreads();
-int total_n = 0;
-{ways} total_n += way_count[way_n];
 for (int slot_n = threadIdx.x; slot_n < total_n; slot_n += {block}) {{
 {chr(10).join(one.same)}
 {got}
