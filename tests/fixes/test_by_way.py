@@ -6,7 +6,7 @@ import pytest
 
 from kscope.fixes.atomics.reading import Kernel, read
 from kscope.fixes.given.text import Text
-from kscope.fixes.order.by_way import same, ways
+from kscope.fixes.order.by_way import last_store, same, ways
 from kscope.fixes.order.pieces import element
 from kscope.fixes.order.sorting import sorting
 from kscope.fixes.order.whole import indented
@@ -59,7 +59,7 @@ def changed(body: str, times: int = 2) -> tuple[str, int]:
     found = ways(whole, one) if one is not None else None
     if one is None or found is None:
         return "", 0
-    new = sorting(one, found.asked, found.way, found.count, 64, times)
+    new = sorting(one, found.asked, found.way, found.count, 64, times, last_store(whole, one))
     return new, same(whole, one, found, new, 64, times) if new else 0
 
 
@@ -138,6 +138,20 @@ def test_what_is_left(old: str, new: str) -> None:
         new = new.replace("lane;", "lane + q0;")
     text = SWITCH.replace(old, new).replace("lane = threadIdx.x", "lane = threadIdx.x, q0 = lane % 3")
     assert changed(text)[1] == 0
+
+
+def test_a_last_store_is_made_side_by_side() -> None:
+    def stored(body: str) -> object:
+        whole = kernel(body)
+        one = element(whole)
+        return one and last_store(whole, one)
+
+    assert "y_kept[old_slot[slot_n]] = v;" in changed(SWITCH)[0]
+    assert "y[at] = y_kept[round_n * 64 + threadIdx.x];" in changed(SWITCH)[0]
+    assert stored(SWITCH.replace("y[at] = v", "y[k] = v")) is None  # a place of the element's data
+    assert stored(SWITCH.replace("y[at] = v", "if (v > 2) continue; y[at] = v").replace("continue", "return")) is None
+    assert stored(SWITCH.replace("float v =", "y[at] = 0; float v =")) is None
+    assert stored(CHAIN.replace("z[i] = v", "i++; z[i] = v")) is None
 
 
 def test_a_test_of_places_alone_sends_nobody_away() -> None:

@@ -14,9 +14,9 @@ from kscope.fixes.given.conditions import proved
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import closing, shape
 from kscope.fixes.order.alike import CELLS, Side, alike, called, pointers
-from kscope.fixes.order.pieces import GUARD, Element, element, sliced
-from kscope.fixes.order.sorting import sorting
-from kscope.fixes.order.whole import body_edits
+from kscope.fixes.order.pieces import GUARD, Element, changed_in, element, sliced
+from kscope.fixes.order.sorting import Stored, sorting
+from kscope.fixes.order.whole import body_edits, declared, named
 from kscope.fixes.work.several import asked_here
 from kscope.model.contract.findings import Finding
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -50,31 +50,49 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     if launch.block[0] % WARP or max(*launch.block[1:], 1) > 1 or not asked_here(code, kernel.text, "TID"):
         return []
-    times = _times(setting, one)
+    stored = last_store(kernel, one)
+    times = _times(setting, one, stored)
     if not times or not _told(asked.finding, kernel, found.text):
         return []
-    body = sorting(one, found.asked, found.way, found.count, launch.block[0], times)
+    body = sorting(one, found.asked, found.way, found.count, launch.block[0], times, stored)
     played = same(kernel, one, found, body, launch.block[0], times) if body else 0
     edits = body_edits(setting, kernel.text, (kernel.opening, kernel.closing + 1), body) if played else []
-    return [_fix(asked, one, found, edits, times, played)] if edits else []
+    shared = _bytes(one, launch.block[0] * times, stored)
+    return [_fix(asked, one, found, edits, times, (played, shared))] if edits else []
 
 
-def _times(setting: Setting, one: Element) -> int:
+def last_store(kernel: Kernel, one: Element) -> Stored | None:
+    """The store that every element ends with, where its place follows from the element alone."""
+    rest, text = list(one.rest), "\n".join(one.rest)
+    found = re.fullmatch(r"(?P<name>\w+)\s*\[(?P<at>[^\[\]=]*)\]\s*=(?!=)\s*(?P<value>[^;]*);", rest[-1].strip())
+    if found is None or len(re.findall(rf"\b{found['name']}\b", kernel.body)) > 1:
+        return None
+    kind = pointers(kernel).get(found["name"], "")
+    skipped = any(s.endswith(" continue;") for s in rest[_branch(rest)[0] :])
+    moved = any(changed_in(d.name, text) for d in one.carried)
+    own = any(named(d.name, found["at"]) for s in rest for d in declared(s))
+    if kind not in ("float", "int", "unsigned") or skipped or moved or own:
+        return None
+    return Stored(found["name"], found["at"], found["value"], kind)
+
+
+def _times(setting: Setting, one: Element, stored: Stored | None) -> int:
     """Elements a thread, so that the chip stays full and holds as many blocks; 0 where there are none."""
     launch, held = setting.launch, setting.occupancy()
     if launch is None or held is None or not setting.sms:
         return 0
     along, slots = launch.grid["xyz".index(one.axis)], held.blocks * setting.sms
     for n in TIMES:
-        more = setting.occupancy(more_shared=_bytes(one, launch.block[0] * n))
+        more = setting.occupancy(more_shared=_bytes(one, launch.block[0] * n, stored))
         fits = more is not None and more.blocks >= held.blocks
         if fits and along % n == 0 and (launch.blocks >= n * FULL * slots or n == 1):
             return n
     return 0
 
 
-def _bytes(one: Element, elements: int) -> int:
-    return sum(8 if d.kind == "size_t" else 4 for d in one.carried) * elements + 4 * MOST
+def _bytes(one: Element, elements: int, stored: Stored | None) -> int:
+    words = sum(2 if d.kind == "size_t" else 1 for d in one.carried) + 2 * (stored is not None)
+    return 4 * words * elements + 4 * MOST
 
 
 def _told(finding: Finding, kernel: Kernel, text: str) -> bool:
@@ -183,8 +201,9 @@ def same(kernel: Kernel, one: Element, found: Ways, body: str, block: int, times
     return alike(kernel, old, new, sizes if numbers else [{}], given=given)
 
 
-def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int, played: int) -> Fix:
-    setting, launch = asked.setting, asked.setting.launch
+def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int, sizes: tuple[int, int]) -> Fix:
+    """sizes: results that were played, bytes of shared memory."""
+    setting, launch, (played, shared) = asked.setting, asked.setting.launch, sizes
     assert launch is not None
     block = launch.block[0]
     grid = [n // times if axis == one.axis else n for axis, n in zip("xyz", launch.grid, strict=True)]
@@ -213,8 +232,8 @@ def _fix(asked: Asked, one: Element, found: Ways, edits: list[Edit], times: int,
                   unit="lanes", how=f"{found.count} ways over {warps} warps' elements: where one way ends and the next "
                   "begins, a warp has both")
         ],
-        costs=[f"{_bytes(one, block * times)} bytes of shared memory a block, three barriers",
-               "neighbouring lanes no longer work on neighbouring elements"],
+        costs=[f"{shared} bytes of shared memory a block, three barriers",
+               "neighbouring lanes no longer load for neighbouring elements"],
         price=asked.finding.estimate,
     )  # fmt: skip
 
