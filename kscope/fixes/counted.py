@@ -221,6 +221,15 @@ def _loaded_for_fragments(setting: Setting) -> float | None:
     return sum(code.classes[i].bytes / 4 for i in inside) / (FRAGMENT * len(tensor)) if tensor else None
 
 
+def unvoted(setting: Setting) -> float:
+    """Branches that some lanes take and others do not, where no vote has put the elements in the order of their ways.
+    """
+    code = setting.code
+    voted = code.where(lambda ins, op: ins.opcode in ("VOTE", "VOTEU"))
+    found = code.where(lambda ins, op: ins.opcode == "BRX" or (ins.opcode == "BRA" and ins.guard is not None))
+    return 0 if voted else len(found)
+
+
 def kept_stores(setting: Setting) -> float:
     """Of sums that a loop or its terms keep in memory."""
     return len({i for kept in kept_in_memory(setting.code) for i in kept.stores})

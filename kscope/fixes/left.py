@@ -50,6 +50,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),
+    ("LAT305", "jam"): ("branches in front of which no warp votes", counted.unvoted),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }
 COUNTS: dict[Kind, Count] = {

@@ -21,8 +21,8 @@ REASONS: dict[str, str] = {
         "thread's registers hold: what else stays on the chip depends on the order of the blocks"
     ),
     "MEM109": (
-        "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it, and threads of a"
-        " block do not all come to one address"
+        "the atomics' index has no bound in the code, so no table in shared memory is sure to hold it, and neither do "
+        "threads of a block all come to one address, nor do blocks add a row each to places that an index says"
     ),
     "MEM107": (
         "memory is at its limit: only fewer bytes help, and which of them are needed the code does not say. Eviction "
@@ -66,8 +66,8 @@ REASONS: dict[str, str] = {
         " another algorithm, of which the code of this one proves nothing"
     ),
     "LAT305": (
-        "which way a lane goes is in the data, not in its place: sorting them is another algorithm, of which the code"
-        " of this one proves nothing"
+        "threads meet, or no switch, if or test of the kernel's own statements tells their ways apart: that their "
+        "elements may change places does not follow from the code"
     ),
     "LAT306": (
         "the code is as long as its cases: fewer of them is another algorithm, of which the code of"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kscope.engine.findings.mended import setting_of
 from kscope.fixes.compute import fragments, instances, multiplied
 from kscope.fixes.given.grammar import Unplayable
-from kscope.fixes.given.played import play
+from kscope.fixes.given.played import Rules, play
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.text import Text, kernel_text
 from tests.support import thorough
@@ -29,6 +29,75 @@ REVERSED = """{
   if (i >= n) return;
   y[n - 1 - i] = s + 10 * own[1];
 }"""
+
+
+LEAVING = """{
+  int i = threadIdx.x, s = 0;
+  for (int k = 0; k < 9; k++) {
+    if (k == i) continue;
+    switch (x[k] % 4) {
+      case 0: case 1: s += 1; break;
+      default: s += 100; if (k > i) break; s += 1000;
+      case 2: if (i == 3) continue; s += 7;
+    }
+    if (s > 2000) break;
+  }
+  while (true) { s++; if (s % 5 == i % 5) break; }
+  y[i] = s;
+}"""
+
+
+def left_behind(x: list[int], i: int) -> int:
+    s = 0
+    for k in range(9):
+        if k == i:
+            continue
+        if x[k] % 4 < 2:
+            s += 1
+        elif x[k] % 4 == 3:
+            s += 100
+            if k <= i:
+                s += 1000
+                if i == 3:
+                    continue
+                s += 7
+        else:
+            if i == 3:
+                continue
+            s += 7
+        if s > 2000:
+            break
+    s += 1
+    while s % 5 != i % 5:
+        s += 1
+    return s
+
+
+@given(st.lists(st.integers(0, 9), min_size=9, max_size=9))
+def test_threads_leave_loops_and_switches_one_by_one(numbers: list[int]) -> None:
+    x, y = np.array(numbers), np.zeros(32, dtype=np.int64)
+    play(LEAVING, (1, 1), (32, 1), {"x": x, "y": y}, {})
+    assert y.tolist() == [left_behind(numbers, i) for i in range(32)]
+
+
+def test_a_barrier_that_threads_have_left_behind() -> None:
+    for word in ("break", "continue", "return"):
+        text = f"{{ for (int k = 0; k < 2; k++) {{ if (threadIdx.x == 3) {word}; __syncthreads(); }} }}"
+        if word == "return":
+            play(text, (1, 1), (32, 1), {}, {})
+        else:
+            with pytest.raises(Unplayable, match="not all come to"):
+                play(text, (1, 1), (32, 1), {}, {})
+
+
+def test_tickets_are_taken_in_the_order_of_the_threads() -> None:
+    text = "{ int i = threadIdx.x; y[i] = atomicAdd(&n[i % 3], i); }"
+    n, y = np.array([5, 6, 7]), np.zeros(32, dtype=np.int64)
+    play(text, (1, 1), (32, 1), {"n": n, "y": y}, {}, Rules(tickets=True))
+    wanted = [5 + i % 3 + sum(k for k in range(i) if k % 3 == i % 3) for i in range(32)]
+    assert y.tolist() == wanted and n.sum() == 18 + 31 * 16
+    with pytest.raises(Unplayable):
+        play(text, (1, 1), (32, 1), {"n": n, "y": y}, {})
 
 
 @given(st.integers(1, 100), st.integers(0, 2**32 - 1))

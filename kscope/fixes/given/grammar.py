@@ -7,9 +7,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from kscope.fixes.given.cases import switch
+
 Node = tuple[Any, ...]
-"""("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return`, `declare` type
-[(name, "*" or "&" or "", dims, value)] shared, `do` expression, `barrier`, `meeting` of a warp, `claim` cond;
+"""("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return`, `leave` a loop
+"break" or "continue", `switch` value cases, `declare` type [(name, "*" or "&" or "", dims, value)] shared, `do`
+expression, `barrier`, `meeting` of a warp, `claim` cond;
 expressions `number` n, `name` s, `index` base at, `member` a letter, `deref` a, `address` a, `binary` op a b, `unary`
 op a, `cast` type a stars, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values]."""
 
@@ -109,13 +112,15 @@ class Parser:
             self.need(")")
             then = self.statement()
             return ("if", test, then, self.statement() if self.take("else") else ("block", []))
-        if self.take("return"):
+        if word := self.take("return", "break", "continue"):
             self.need(";")
-            return ("return",)
+            return ("return",) if word == "return" else ("leave", word)
         if word := self.take("__syncthreads", "__syncwarp"):
             for sign in "();":
                 self.need(sign)
             return ("barrier",) if word == "__syncthreads" else ("meeting",)
+        if self.take("switch"):
+            return switch(self)
         if self.take("static_assert"):
             given = self._arguments()
             self.need(";")

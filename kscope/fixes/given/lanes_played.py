@@ -47,3 +47,18 @@ def shuffled(name: str, given: Sequence[Any], place: Any, on: Any, alive: Any, w
     if here.size and not (here.max() < len(each) and on[here].all() and (warp[here] == warp[on]).all()):
         raise Unplayable("a value of a lane that is not here")
     return np.broadcast_to(value, each.shape)[np.where(on, source, each)]
+
+
+def voted(given: Sequence[Any], place: Any, on: Any, alive: Any, warp: Any) -> Any:
+    """__ballot_sync(mask, value): in each thread a bit for each lane of its warp. Raises Unplayable where lanes are
+    missing."""
+    mask, value = given
+    if not (isinstance(mask, int) and mask in WHOLE) or not all_or_none(on, alive, warp):
+        raise Unplayable("a vote of some lanes")
+    bits = np.where(on & (np.broadcast_to(value, on.shape) != 0), np.int64(1) << (place % WARP), 0)
+    return np.bincount(warp, weights=bits, minlength=int(warp.max()) + 1).astype(np.int64)[warp]  # exact: below 2^53
+
+
+def bits_of(value: Any) -> Any:
+    """__popc."""
+    return sum((np.asarray(value) >> n) & 1 for n in range(WARP))

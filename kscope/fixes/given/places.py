@@ -66,6 +66,16 @@ def chosen(mask: Any, new: Values, old: Values) -> Values:
     return np.where(mask, new, old)
 
 
+def before(places: Any, added: Any) -> Any:
+    """Of each number the sum of those in front of it that are added to the same place."""
+    order = np.argsort(places, kind="stable")
+    sums = np.cumsum(added[order]) - added[order]
+    first = np.searchsorted(places[order], places[order], side="left")
+    out = np.zeros_like(sums)
+    out[order] = sums - sums[first] if len(sums) else sums
+    return out
+
+
 class Places:
     """What a play has of memory. Local arrays have a row for each word, and in it a number for each thread; shared ones
     a number for each block."""
@@ -265,8 +275,8 @@ class Places:
             return cells, self.block if shared else self.each
         return self.memory[name], None
 
-    def joined(self, name: str, to: Values, value: Values) -> None:
-        """An atomic whose former value nobody asks for."""
+    def joined(self, name: str, to: Values, value: Values) -> Values:
+        """An atomic, and of a sum what each thread finds there if they come in the order of their numbers."""
         if not isinstance(to, Pointer) or len(to.dims) > 1 or to.width != 1 or isinstance(value, (Pointer, Vector)):
             raise Unplayable(name)
         cells, where, place = self.place(to.memory, to.at)
@@ -274,7 +284,11 @@ class Places:
             raise Unplayable("a value that nobody wrote")
         if self.races is not None:
             self.races.join(to.memory, self._named(to.memory, where), self.here(self.each), len(cells), name)
-        ATOMICS[name].at(cells, place, self.here(value))
+        added = self.here(value)
+        out = np.zeros(self.threads, dtype=cells.dtype)
+        out[self.on] = cells[place] + before(self._named(to.memory, where), added)
+        ATOMICS[name].at(cells, place, added)
+        return out
 
 
 ATOMICS: dict[str, Any] = {"atomicAdd": np.add, "atomicMin": np.minimum, "atomicMax": np.maximum}

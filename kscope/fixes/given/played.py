@@ -10,17 +10,19 @@ import numpy as np
 from msgspec import Struct
 
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
-from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled
-from kscope.fixes.given.places import ATOMICS, MADE, Places, Pointer, Reference, Values, Vector, chosen, words
+from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, bits_of, shuffled, voted
+from kscope.fixes.given.leaving import Leaving
+from kscope.fixes.given.places import ATOMICS, MADE, Pointer, Reference, Values, Vector, chosen, words
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import REAL, combined, drawn, real
+from kscope.fixes.given.whole_numbers import REAL, combined, drawn, mixed, real
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
-ROUNDS = 4096  # of one loop
-_CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
-          "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply}  # fmt: skip
+_CALLS: dict[str, Any] = {
+    "fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs, "__popc": bits_of,
+    "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
+}  # fmt: skip
 _BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
 
 
@@ -28,12 +30,16 @@ class Rules(Struct, frozen=True):
     """How to play. literals: what fractions are: none (Unplayable), `drawn` (a whole number for each, so that sums stay
     exact), `real` (what they say, and arrays of floats hold them: then the order of operations shows in the last bits).
     races: whether threads that use one place with nothing between them are Unplayable. kinds: types of pointers that
-    are none to one word of four bytes. only: numbers of the blocks that are played, where not all are."""
+    are none to one word of four bytes. only: numbers of the blocks that are played, where not all are. tickets: whether
+    what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
+    of numbers that change nothing, of which is only known that they give the same for the same."""
 
     literals: str = ""
     races: bool = False
     kinds: Mapping[str, str] = {}
     only: tuple[int, ...] = ()
+    tickets: bool = False
+    opaque: tuple[str, ...] = ()
 
 
 class Played(Struct, frozen=True):
@@ -68,7 +74,7 @@ def play(
         raise Unplayable(str(error)) from error
 
 
-class _Threads(Places):
+class _Threads(Leaving):
     """All threads, step by step together."""
 
     def __init__(
@@ -82,7 +88,8 @@ class _Threads(Places):
         self.each = np.arange(self.threads)
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
-        self.steps, self.passed = STEPS, 0
+        self.steps, self.passed, self.tickets = STEPS, 0, rules.tickets
+        self.opaque = rules.opaque
         self.means = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith("_of_")}
         self.races = Races(self.block, self.warp) if rules.races else None
         self.names = {
@@ -92,8 +99,7 @@ class _Threads(Places):
             "gridDim.x": grid[0], "gridDim.y": grid[1], "gridDim.z": 1,
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
-        self.on = np.ones(self.threads, dtype=bool)
-        self.alive = self.on.copy()
+        self.start()
 
     def run(self, node: Node) -> None:
         self.pay()
@@ -102,9 +108,9 @@ class _Threads(Places):
     def _do_block(self, node: Node) -> None:
         before = dict(self.names)
         for one in node[1]:
-            self.run(one)
-        hidden = self.names
-        self.names = {name: hidden[name] for name in before}
+            if self.every or self.on.any():  # what nobody comes to has no values
+                self.run(one)
+        self.names = {name: self.names[name] for name in before}
 
     def _do_barrier(self, node: Node) -> None:
         if not all_or_none(self.on, self.alive, self.block if node[0] == "barrier" else self.warp):
@@ -125,37 +131,6 @@ class _Threads(Places):
             self.joined(node[1][1], *(self.value(x) for x in node[1][2]))
         else:
             self.value(node[1])
-
-    def _do_return(self, node: Node) -> None:
-        self.alive = self.alive & ~self.on
-        self.on = np.zeros_like(self.on)
-
-    def _do_if(self, node: Node) -> None:
-        test = self.value(node[1])
-        was = self.on
-        for mask, part in ((np.asarray(test) != 0, node[2]), (np.asarray(test) == 0, node[3])):
-            self.on = was & self.alive & mask
-            if self.on.any():
-                self.run(part)
-        self.on = was & self.alive
-
-    def _do_for(self, node: Node) -> None:
-        outside, was = dict(self.names), self.on
-        self.run(node[1])
-        for _ in range(ROUNDS):
-            test = self.value(node[2])
-            if np.ndim(test):
-                self.on = self.on & (test != 0)
-            if not (self.on.any() if np.ndim(test) else test):
-                break
-            self.run(node[4])
-            self.value(node[3])
-            self.pay()
-        else:
-            raise Unplayable("a long loop")
-        inside = self.names
-        self.names = {name: inside[name] for name in outside}
-        self.on = was & self.alive
 
     def _do_declare(self, node: Node) -> None:
         _, kind, made, shared = node
@@ -252,14 +227,18 @@ class _Threads(Places):
     def _of_call(self, node: Node) -> Values:
         given = [self.value(x) for x in node[2]]
         self.pay(self.threads)
+        if node[1] == "atomicAdd" and self.tickets:
+            return self.joined(node[1], *given)
+        if node[1] in self.opaque:
+            return mixed(node[1], given)
+        if node[1] == "__ballot_sync":
+            return voted(given, self.lane, self.on, self.alive, self.warp)
         if node[1] in ("fmaf", "__fmaf_rn"):
             return given[0] * given[1] + given[2]
         if node[1] in MADE and len(given) == MADE[node[1]] and not any(isinstance(x, (Pointer, Vector)) for x in given):
             return Vector(tuple(given))
-        if node[1] in _BITS:
-            if np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
-                raise Unplayable("bits of a negative number")  # those of others are in their order
-            return given[0]
+        if node[1] in _BITS and not np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
+            return given[0]  # those of negative numbers are not in their order
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
         return (REAL[node[1]] if self.real and node[1] in REAL else _CALLS[node[1]])(*given)

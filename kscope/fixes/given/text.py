@@ -157,7 +157,7 @@ def loops(code: str) -> list[Loop]:
 def statement_end(code: str, at: int) -> int | None:
     """The end of the statement that begins there: of its block, or behind its semicolon."""
     depth = 0
-    head = re.match(r"(?:for|if|while)\s*\(", code[at:])
+    head = re.match(r"(?:for|if|while|switch)\s*\(", code[at:])
     if head is not None:
         close = closing(code, at + head.end())
         if close is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,17 @@ def real(word: str) -> float:
     if re.fullmatch(r"0[xX].*|\d+[uUlL]*", word):
         return int(word.rstrip("uUlL"), 0)
     return float(word.rstrip("fFlL"))
+
+
+def mixed(name: str, given: Sequence[Any]) -> Any:
+    """A whole number for a function and what it is given: another one for almost each. Vectors and pointers are none.
+    """
+    made: Any = sum(map(ord, name))
+    for one in given:
+        if not isinstance(one, (int, float, np.ndarray, np.generic)):
+            raise Unplayable(name)
+        made = (made * 31 + np.asarray(one) * 7919) % 1000003
+    return made
 
 
 def drawn(word: str) -> int:

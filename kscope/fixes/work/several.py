@@ -34,7 +34,7 @@ def fixes(asked: Asked) -> list[Fix]:
     meets = code.where(
         lambda ins, op: op.space == "shared" or op.access in ("atomic", "reduction") or "barrier" in op.kind
     )  # fmt: skip
-    if not loads or meets or any(".CONSTANT" not in code[i].name for i in loads) or not _here(code, text):
+    if not loads or meets or any(".CONSTANT" not in code[i].name for i in loads) or not asked_here(code, text, "CTAID"):
         return []
     along = launch.grid["xyz".index(axis)]
     slots = held.blocks * setting.sms
@@ -112,8 +112,9 @@ def spans(code: str, axis: str, times: int) -> list[Span]:
     return [*out, (close, close, "}")]
 
 
-def _here(code: Listing, text: Text) -> bool:
-    """Whether the kernel's own lines alone ask which block they are of: a function that it calls would go on to."""
+def asked_here(code: Listing, text: Text, place: str) -> bool:
+    """Whether the kernel's own lines alone ask for a place (CTAID: which block they are of): a function that it calls
+    would go on to."""
     last = text.first + text.code.count("\n")
-    asks = [ins for ins in code.program.instructions if any("CTAID" in o.text for o in ins.operands)]
+    asks = [ins for ins in code.program.instructions if any(place in o.text for o in ins.operands)]
     return all(ins.file == text.file and text.first <= (ins.line or 0) <= last for ins in asks)
