@@ -32,7 +32,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "compute.joined:fixes", "memory.jammed:fixes",
                "compute.tensor_product:fixes", "compute.fragments:fixes", "compute.instances:fixes",
                "compute.coarser:fixes", "thread.results:fixes"),
-    "MEM118": ("memory.jammed:fixes",),
+    "MEM118": ("memory.jammed:fixes", "algebra.onward:fixes"),
     "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes", "thread.stored_once:fixes"),
     "MEM116": ("memory.qualifiers:fixes",), "CMP201": ("compute.tensor_product:fixes",),
     "CMP203": ("compute.literals:fixes",),
