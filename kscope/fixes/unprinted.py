@@ -38,7 +38,8 @@ REASONS: dict[str, str] = {
     "MEM117": "the tile's shape is spread over the whole kernel: no single line of it can be changed with a proof",
     "MEM118": (
         "the outer loop taken by several rounds at once needs the number of rounds to divide by them, and its"
-        " sums apart: neither follows from the code"
+        " sums apart: neither follows from the code; nor is it a search for what grows from round to round as the text"
+        " reads, which could go on where it has ended"
     ),
     "CMP201": (
         "products by tensor cores take fragments, tiles and types of another kernel: its rounding is another "
