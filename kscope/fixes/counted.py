@@ -42,6 +42,10 @@ def divisions(setting: Setting) -> float:
     return len(integer_divisions(setting.code))
 
 
+def divisions_a_byte(setting: Setting) -> float:
+    return divisions(setting) / _bytes(setting)
+
+
 def wide_divisions(setting: Setting) -> float:
     code = setting.code
     made = family("integer_to_float")

@@ -36,6 +36,8 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),
+    **{(rule, "vector_access"): ("integer divisions a byte that is loaded", counted.divisions_a_byte)
+       for rule in ("CMP205", "GRD405")},
     ("MEM118", "hoist"): ("loads that each round of a loop makes anew", counted.anew),
     ("GRD405", "jam"): ("rounds of a thread for each load in them", counted.rounds_a_load),
     ("LAT303", "jam"): ("cycles of the longest chain, an operation of its rounds", one_chain),

@@ -37,7 +37,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM116": ("memory.qualifiers:fixes",), "CMP201": ("compute.tensor_product:fixes",),
     "CMP203": ("compute.literals:fixes",),
     "CMP204": ("compute.math_functions:fixes", "compute.reciprocals:fixes"),
-    "CMP205": ("compute.divisors:fixes", "compute.narrow:fixes"),
+    "CMP205": ("algebra.wide:fixes", "compute.divisors:fixes", "compute.narrow:fixes"),
     "CMP206": ("compute.fused:fixes",), "CMP207": ("compute.conversions:fixes", "compute.integer_dots:fixes"),
     "CMP209": ("work.fences:products",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
     "LAT301": ("work.carveout:fixes", "work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
@@ -51,7 +51,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "work.parts:fixes"),
     "GRD404": ("work.launch:rows", "work.launch:blocks", "thread.halo:fixes", "triton.programs:programs",
                "rows.warps:fixes", "template.proposed:small", "template.proposed:barriers"),
-    "GRD405": ("work.longer:fixes", "work.several:fixes", "rows.lanes:fixes", "rows.warps:fixes"),
+    "GRD405": ("algebra.wide:fixes", "work.longer:fixes", "work.several:fixes", "rows.lanes:fixes", "rows.warps:fixes"),
     "ASY502": ("work.all_lanes:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip

@@ -29,7 +29,7 @@ def change(kernel: KernelAnalysis, code: str) -> Fix:
         ("horner.separate", "CMP206", "FUSED ? fmaf(p[k], a, 0.3f) : fmaf(p[k], a, 0.3f)"),
         ("fir64.rounded", "CMP206", "FUSED ? fmaf(v, fir_w[k], a[j]) : fmaf(v, fir_w[k], a[j])"),
         ("int_division.slow", "CMP205", "int n, Divider c, Divider h, Divider w)"),
-        ("swap_heads.division", "CMP205", "h = i / D / S % H, b = i / D / S / H;"),
+        ("swap_heads.division", "CMP205", "*(float4*)&y[i] = *(const float4*)&x[((b * S + s) * H + h) * D + d];"),
         ("nearest.debug", "MEM116", "const float* c,"),
         ("lut256.constant", "MEM111", "__shared__ float lut_c_shared[256];"),
         ("nf4.constant", "MEM111", "u = nf4_codes_shared[a]; v = nf4_codes_shared[b];"),
