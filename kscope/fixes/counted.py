@@ -57,6 +57,14 @@ def anew(setting: Setting) -> float:
     return sum(len(one.loads) for one in repeated_loads(setting.code))
 
 
+def by_pointer(setting: Setting) -> float:
+    """Of all loops, those that call a function through a pointer."""
+    code = setting.code
+    calls = code.where(lambda ins, op: ins.opcode == "CALL" and any(o.vector for o in ins.operands))
+    loops = {code.cfg.loop_of[i] for i in range(len(code)) if code.cfg.loop_of[i] is not None}
+    return len({code.cfg.loop_of[i] for i in calls} & loops) / len(loops) if loops else len(calls)
+
+
 def spills(setting: Setting) -> float:
     kinds = accesses(setting.code.program, setting.code.classes)
     return sum(a is not None and a.stack in ("spill", "spill slot") for a in kinds)
