@@ -36,7 +36,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes", "thread.stored_once:fixes"),
     "MEM116": ("memory.qualifiers:fixes",), "CMP201": ("compute.tensor_product:fixes",),
     "CMP203": ("compute.literals:fixes",),
-    "CMP204": ("compute.math_functions:fixes", "compute.reciprocals:fixes"),
+    "CMP204": ("algebra.sectors:fixes", "compute.math_functions:fixes", "compute.reciprocals:fixes"),
     "CMP205": ("algebra.recombined:fixes", "algebra.wide:fixes", "compute.divisors:fixes", "compute.narrow:fixes"),
     "CMP206": ("compute.fused:fixes",), "CMP207": ("compute.conversions:fixes", "compute.integer_dots:fixes"),
     "CMP209": ("work.fences:products",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
