@@ -65,7 +65,7 @@ def test_each_direction_has_the_number_of_its_eighth(line: str, values: tuple[in
         "float t = atan2f(dy, x[n]); out[n] = floorf(t * 1.2732395f);",
         "float t = sinf(dy); out[n] = floorf(t * 1.2732395f);",
         "float t = atan2f(dy, dx); out[n] = floorf(t * 1.28f);",  # ends elsewhere
-        "float t = atan2f(dy, dx); int q = (int)(t * 0.63661977f + 2.f); out[n] = q;",  # to the left it is a fifth number
+        "float t = atan2f(dy, dx); int q = (int)(t * 0.63661977f + 2.f); out[n] = q;",  # a fifth to the left
     ],
 )
 def test_angles_that_are_more_than_an_eighth_stay(line: str) -> None:

@@ -17,7 +17,7 @@ from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.rewrite import calls_of
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, closing, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, closing, kernel_text, outside, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 _NAME = re.compile(r"-?\s*[A-Za-z_]\w*")
@@ -138,7 +138,7 @@ def _replaced(code: str, y: str, x: str, made: Sequence[tuple[str, str]]) -> Sor
             continue
         rounded = any(code.startswith(f, start) for f in _ROUNDS if f.endswith("f"))  # a float, as it was
         spans = [(start, end, f"(float){found.text}" if rounded else found.text)]
-        gone = _gone(code, [n for n, _ in made], (start, end), code)
+        gone = _gone(code, [n for n, _ in made], (start, end))
         if gone is None:
             continue
         lengths = [c for c in calls_of(code, "hypotf") if sorted(c.arguments) == sorted((y, x))]
@@ -184,26 +184,24 @@ def _eighths(text: str, made: Sequence[tuple[str, str]], y: str, x: str) -> Eigh
         return None
 
 
-def _gone(code: str, names: Sequence[str], kept: tuple[int, int], text: str) -> list[Span] | None:
+def _gone(code: str, names: Sequence[str], kept: tuple[int, int]) -> list[Span] | None:
     """The declarators of names that nobody else asks for; None where somebody does."""
-    out: list[Span] = []
+    out, mine = list[Span](), set[str]()
     for one in _declarations(code):
-        if one.start <= kept[0] < one.end and any(n in names for n, _ in one.parts):
-            if all(n not in names or code[kept[0] : kept[1]] == v for n, v in one.parts):
-                continue  # it is the value that changes
-            return None
-        for a, b, _ in [w for n, _ in one.parts if n in names for w in _wrapped(code, n, one.end)]:
-            out.append((a, b, ""))
-            text = text.replace(code[a:b], "", 1)
         left = [(n, v) for n, v in one.parts if n not in names]
-        if len(left) < len(one.parts):
+        if len(left) == len(one.parts):
+            continue
+        spans = [(a, b, "") for n, _ in one.parts if n in names for a, b, _ in _wrapped(code, n, one.end)]
+        if one.start <= kept[0] < one.end:
+            if any(n in names and code[slice(*kept)] != v for n, v in one.parts):
+                return None
+            mine |= {n for n, _ in one.parts}  # it is the value that changes
+        else:
             new = f"{one.kind} {', '.join(f'{n} = {v}' if v else n for n, v in left)};" if left else ""
-            out.append((one.start, one.end, new))
-            text = text.replace(code[one.start : one.end], "", 1)
-    rest = text.replace(code[kept[0] : kept[1]], "", 1)
-    others = [n for n in names if len(re.findall(rf"(?<![\w.>]){n}\b", rest)) > 0]
-    mine = [n for one in _declarations(code) if one.start <= kept[0] < one.end for n, _ in one.parts]
-    return out if all(n in mine for n in others) else None
+            spans.append((one.start, one.end, new))
+        out += spans
+    rest = outside(code, [kept, *((a, b) for a, b, _ in out)])
+    return out if all(n in mine or not re.search(rf"(?<![\w.>]){n}\b", rest) for n in names) else None
 
 
 def _parsed(text: str) -> Node | None:

@@ -69,15 +69,19 @@ def computed(node: Node, names: Mapping[str, Any]) -> Any:
     if kind == "choose":
         return np.where(*(computed(x, names) for x in node[1:]))
     if kind == "binary":
-        a, b = computed(node[2], names), computed(node[3], names)
-        whole = all(np.asarray(x).dtype.kind in "iu" for x in (a, b))
-        if node[1] == "/":
-            return np.trunc(np.true_divide(a, b)).astype(np.int64) if whole else np.true_divide(a, b)
-        if node[1] == "%" and whole:
-            return np.fmod(a, b)
-        if node[1] in _OPERATIONS:
-            return _OPERATIONS[node[1]](a, b)
+        return _combined(node[1], computed(node[2], names), computed(node[3], names))
     raise Strange(kind)
+
+
+def _combined(op: str, a: Any, b: Any) -> Any:
+    whole = all(np.asarray(x).dtype.kind in "iu" for x in (a, b))
+    if op == "/":
+        return np.trunc(np.true_divide(a, b)).astype(np.int64) if whole else np.true_divide(a, b)
+    if op == "%" and whole:
+        return np.fmod(a, b)
+    if op not in _OPERATIONS:
+        raise Strange(op)
+    return _OPERATIONS[op](a, b)
 
 
 def eighths(of: Any, y: str, x: str) -> Eighths | None:
