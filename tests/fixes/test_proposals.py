@@ -28,7 +28,7 @@ def change(kernel: KernelAnalysis, code: str) -> Fix:
         ("wave.library", "CMP204", "__expf(-3 * e[k]) * __sinf(40 * e[k] + 1) + __powf(e[k], 2.2f)"),
         ("horner.separate", "CMP206", "FUSED ? fmaf(p[k], a, 0.3f) : fmaf(p[k], a, 0.3f)"),
         ("fir64.rounded", "CMP206", "FUSED ? fmaf(v, fir_w[k], a[j]) : fmaf(v, fir_w[k], a[j])"),
-        ("int_division.slow", "CMP205", "s += in[remainder_within(j, c * h * w)];"),
+        ("int_division.slow", "CMP205", "s += in[j_within];"),
         ("swap_heads.division", "CMP205", "*(float4*)&y[i] = *(const float4*)&x[((b * S + s) * H + h) * D + d];"),
         ("nearest.debug", "MEM116", "const float* c,"),
         ("lut256.constant", "MEM111", "__shared__ float lut_c_shared[256];"),

@@ -26,10 +26,13 @@ def test_the_capture_that_takes_a_place_apart_and_puts_it_together() -> None:
     fix = changes("int_division.slow", "CMP205")[0]
     assert fix.title.startswith("places that divisions took apart")
     (edit,) = fix.edits
-    assert "int j = i + k * 977; s += in[remainder_within(j, c * h * w)];" in edit.becomes
-    assert "y = " not in edit.becomes
-    assert [c.state for c in fix.conditions] == ["proved", "proved", "check", "check"]
-    assert "remainder_within(T a, N n)" in fix.code
+    assert edit.becomes.strip() == (
+        "int j_within = i < (c * h * w) ? i : i % (c * h * w), j_step = 977 < (c * h * w) ? 977 : 977 % (c * h * w); "
+        "for (int k = 0; k < 8; k++) { s += in[j_within]; "
+        "if ((j_within += j_step) >= (c * h * w)) j_within -= (c * h * w); }"
+    )
+    assert [c.state for c in fix.conditions] == ["proved", "check", "check"]
+    assert fix.conditions[2].holds == "2 * c * h * w fits in its factors' type" and not fix.code
     assert fix.conditions[0].by == "values" and fix.price is not None
 
 
@@ -74,3 +77,25 @@ def test_other_places_stay(line: str) -> None:
 
 def test_a_remainder_by_a_multiplication_is_exact_where_the_quotient_is_one_too_small() -> None:
     assert all(remainder(n, d) == n % d for d in range(1, 300) for n in (0, d - 1, d, 2 * d - 1, 7 * d, 2**32 - 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("for (int k = 0; k < n; k++) { int j = i + k; out[j / w % h * w + j % w] = k; }", "j_within = i < (h * w)"),
+        ("#pragma unroll 4\n  for (int k = 0; k < n; ++k) { int j = 5 * k + i + m; out[j / w % h * w + j % w] = k; }",
+         "j_within = (i + m) < (h * w)"),
+        ("for (int k = 2; k < n; k++) { int j = i + k; out[j / w % h * w + j % w] = k; }", None),  # starts elsewhere
+        ("for (int k = 0; k < n; k += 2) { int j = i + k; out[j / w % h * w + j % w] = k; }", None),
+        ("for (int k = 0; k < n; k++) { int j = i - k; out[j / w % h * w + j % w] = k; }", None),
+        ("for (int k = 0; k < n; k++) { int j = i + k; if (m) continue; out[j / w % h * w + j % w] = k; }", None),
+        ("for (int k = 0; k < n; k++) { int j = i + k; out[j / w % h * w + j % w] = k; i += 3; }", None),
+        ("for (int k = 0; k < n; k++) { int j = i * k; out[j / w % h * w + j % w] = k; }", None),
+    ],
+)  # fmt: skip
+def test_a_remainder_is_carried_along_where_each_round_moves_it_by_the_same(text: str, start: str | None) -> None:
+    new = rewritten(text)
+    assert (new is not None and "j_within" in new) == (start is not None)
+    if new is not None and start is not None:
+        assert start in new and "for (int k = 0;" in new and new.endswith("j_within -= (h * w); }")
+        assert ("#pragma" in new) == ("#pragma" in text) and "; #pragma" not in text

@@ -13,10 +13,11 @@ from kscope.arch import table
 from kscope.features.patterns.math_functions import integer_divisions
 from kscope.fixes.algebra.digits import WITHIN, Digits, Sum, Unknown, known, product_of, term
 from kscope.fixes.algebra.rising import WRITES, leaves, parsed
+from kscope.fixes.algebra.stepped import stepped
 from kscope.fixes.algebra.wide import by_lines
 from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.grammar import Node, Unplayable
-from kscope.fixes.given.rewrite import Call, replaced
+from kscope.fixes.given.rewrite import Call, calls_of, replaced
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, closing, kernel_text, spans_edited
@@ -42,11 +43,13 @@ MOST = 4  # sizes
 
 
 class Recombined(Struct, frozen=True):
-    """The spans of the new text; what it takes remainders by; how many values of both were compared."""
+    """The spans of the new text; what it takes remainders by; how many values of both were compared;
+    whether the remainder is carried from round to round."""
 
     spans: tuple[Span, ...]
     compared: tuple[str, ...]
     ran: int
+    carried: bool = False
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -57,27 +60,28 @@ def fixes(asked: Asked) -> list[Fix]:
     if one is None or not edits:
         return []
     after = REMAINDER / len(divisions) if one.compared else 0
-    why = "it is as large as what is indexed"
-    wide = [Condition(holds=f"{x} fits in its factors' type", state="check", why=why) for x in one.compared]
+    twice = "2 * " * one.carried
+    why = f"{'twice ' * one.carried}what is indexed"
+    wide = [Condition(holds=f"{twice}{x} fits in its factors' type", state="check", why=why) for x in one.compared]
     checked, right = _right()
-    positive = [
-        shown(right, "remainders are exact for 0 <= a < 2^32 and 1 <= n < 2^32", "values", checked,
-              "the quotient is at most one too small, and is corrected"),
-        Condition(holds="no number that is divided is negative", state="check", why="its remainder is"),
-    ]  # fmt: skip
+    exact = shown(right, "remainders are exact for 0 <= a < 2^32 and 1 <= n < 2^32", "values", checked,
+                  "the quotient is at most one too small, and is corrected")  # fmt: skip
+    positive = Condition(holds="no number that is divided is negative", state="check", why="its remainder is")
     cost = table("functions")["integer_division"]["instructions"]
-    ways = f": modulo {', '.join(one.compared)} by a multiplication" if one.compared else ""
+    way = "a comparison a round" if one.carried else "a multiplication"
+    ways = f": modulo {', '.join(one.compared)} by {way}" if one.compared else ""
     return [
         Fix(
             kind="divisor",
             title=f"places that divisions took apart and sums put together again, as they were{ways}",
             language="cuda",
-            code=CODE if one.compared else "",
+            code=CODE if one.compared and not one.carried else "",
             edits=edits,
             conditions=[
                 proved("each place is what it was", "values", one.ran,
                        "both expressions played for numbers up to three times the largest place, in several sizes"),
-                *(positive if one.compared else []),
+                *([exact] if one.compared and not one.carried else []),
+                *([positive] if one.compared else []),
                 *wide,
             ],
             proof=[
@@ -98,6 +102,7 @@ def recombined(code: str) -> Recombined | None:
     one = Recombined((), (), 0)
     for places in (_indices(code), _values(code, statements)):
         one = _with(code, one, places, names, sizes)
+        one = _carried(code, one)
         one = structs.replace(one, spans=(*one.spans, *_unused(code, one.spans, statements)))
     text = code
     for start, end, new in sorted(one.spans, reverse=True):
@@ -121,7 +126,22 @@ def _with(
             spans.append((start, end, found[0]))
             compared += [e for e in found[2] if e not in compared]
             ran += count
-    return Recombined(tuple(spans), tuple(compared), ran)
+    return structs.replace(one, spans=tuple(spans), compared=tuple(compared), ran=ran)
+
+
+def _carried(code: str, one: Recombined) -> Recombined:
+    """With the remainder carried along, where its number moves on by the same in each round of a loop."""
+    mine = [(s, call) for s in one.spans for call in calls_of(s[2], WITHIN)]
+    if len(mine) != 1:
+        return one
+    ((start, end, new), call), *_ = mine
+    base, over = call.arguments
+    found = stepped(code, base, over, start)
+    if found is None:
+        return one
+    spans = [s for s in one.spans if s != (start, end, new)]
+    spans.append((start, end, new[: call.start] + found.name + new[call.end :]))
+    return structs.replace(one, spans=(*spans, *found.spans), ran=one.ran + found.ran, carried=True)
 
 
 def _steady(name: str, code: str) -> bool:
