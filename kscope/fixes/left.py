@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kscope.fixes import counted
+from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.template.chain import one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
@@ -39,7 +40,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "hoist"): (BEHIND, all_behind),
     **{(rule, "vector_access"): ("integer divisions a byte that is loaded", counted.divisions_a_byte)
        for rule in ("CMP205", "GRD405")},
-    ("MEM118", "hoist"): ("loads that each round of a loop makes anew", counted.anew),
+    ("MEM118", "hoist"): (ANEW, counted.anew),
     ("GRD405", "jam"): ("rounds of a thread for each load in them", counted.rounds_a_load),
     ("LAT303", "jam"): ("cycles of the longest chain, an operation of its rounds", one_chain),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", counted.exchanges),

@@ -80,6 +80,8 @@ def test_comparisons_are_the_number_for_every_direction(shift: float) -> None:
     one = eighths(of, "y", "x")
     assert one is not None and one.turned == (shift == 0.5)
     words = one.text.replace("fabsf", "abs").replace("f *", " *").replace("||", "or").replace("&&", "and")
+    for y, x in ((0, 0), (0, 2), (2, 0), (0, -2), (-2, 0), (3, 3), (3, -3), (-3, -3), (-3, 3)):
+        assert _chosen(words, {"y": y, "x": x}) == of(np.float32(y), np.float32(x))
     for n in range(1, 997):
         y, x = np.float32(math.sin(n)), np.float32(math.cos(n))
         assert _chosen(words, {"y": float(y), "x": float(x)}) == of(y, x)

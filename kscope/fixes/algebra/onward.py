@@ -6,8 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import numpy as np
-
+from kscope.features.patterns.repeated_loads import repeated_loads
 from kscope.fixes.algebra.rising import leaves, parsed
 from kscope.fixes.algebra.search import BEGINS, Search, searches, uses
 from kscope.fixes.given.conditions import not_written, proved, reads
@@ -17,6 +16,7 @@ from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.text import Span, Text, kernel_text, spans_edited
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
+ANEW = "loads that each round of a loop makes anew"
 LENGTH = 1 << 10  # of the arrays that are searched where it is played
 PIECE = 36  # of them that rise in one of the plays, as what is searched does mostly
 PLAYED = ((40, 1, 3), (7, 2, 1), (30, 5, 2), (17, 0, 1))  # bounds, the first step of a thread and the next
@@ -60,6 +60,8 @@ def _spans(text: Text, one: Search) -> list[Span]:
 
 def played(one: Search) -> int:
     """How many searches of both kinds ended at the same place, on arrays in no order; 0 where one did not."""
+    import numpy as np
+
     from kscope.fixes.given.played import Rules, play
 
     known = [leaf for text in (*one.goes, one.start) if (node := parsed(text)) is not None for leaf in leaves(node)]
@@ -122,6 +124,8 @@ def _fix(asked: Asked, one: Search, edits: list[Any], loads: list[int], ran: int
             *([Condition(holds=f"{i} does not wrap", state="check", why="it is unsigned")] if wraps else []),
         ],
         proof=[
+            Proof(what=ANEW, before=sum(len(r.loads) for r in repeated_loads(code)), after=0, unit="inst",
+                  how="their addresses begin anew in each round (slices)"),
             Proof(
                 what="elements a thread looks at", before=times * looked, after=times + 2 * looked, unit="elements",
                 how="rounds and elements by executions; one a round, and each that is passed once",

@@ -15,6 +15,7 @@ from kscope.fixes.given.grammar import Node
 
 DIRECTIONS = 720  # of each eighth
 NEAR = 1e-5  # of an eighth's width: directions as near to its ends as float tells them apart
+_AT = ((0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1), (0, 0))  # axes, diagonals, the origin
 _SIDES = ("beyond", "on", "origin")  # of the axis across: what lies on it belongs to the one or the other
 LENGTHS = (1e-3, 1.0, 3.0, 700.0)
 NAMES = {"M_PI": math.pi, "CUDART_PI_F": np.float32(math.pi), "M_PI_F": np.float32(math.pi)}
@@ -95,7 +96,7 @@ def eighths(of: Any, y: str, x: str) -> Eighths | None:
             ran += sum(len(f) for f in found)
             values += [int(v) for v in np.unique(np.concatenate(found))]
         if len(values) == 8 and len(set(values)) > 1:
-            text = _around(values, y, x) if turned else _between(values, of, y, x)
+            text = _around(values, of, y, x) if turned else _between(values, of, y, x)
             return Eighths(tuple(values), turned, text, ran) if text else None
     return None
 
@@ -107,11 +108,14 @@ def _values(of: Any, y: Any, x: Any) -> Any:
     return found if np.isfinite(found).all() and (found == np.trunc(found)).all() else np.array([0, 1])
 
 
-def _around(v: Sequence[int], y: str, x: str) -> str:
-    """Eighths whose middles are axes and diagonals: their ends are where one part is tan(22.5 degrees) of the other."""
+def _around(v: Sequence[int], of: Any, y: str, x: str) -> str:
+    """Eighths whose middles are axes and diagonals: their ends are where one part is tan(22.5 degrees) of the other. ""
+    where the middles or the origin have other numbers."""
+    if [int(_values(of, [a], [b])[0]) for a, b in _AT] != [*v, v[0]]:
+        return ""
     low, high = "0.41421356f", "2.4142136f"
     return (
-        f"(fabsf({y}) < {low} * fabsf({x}) ? ({x} > 0 ? {v[0]} : {v[4]}) : fabsf({y}) > {high} * fabsf({x}) ? "
+        f"(fabsf({y}) <= {low} * fabsf({x}) ? ({x} >= 0 ? {v[0]} : {v[4]}) : fabsf({y}) > {high} * fabsf({x}) ? "
         f"({y} > 0 ? {v[2]} : {v[6]}) : {y} > 0 ? ({x} > 0 ? {v[1]} : {v[3]}) : ({x} < 0 ? {v[5]} : {v[7]}))"
     )
 
@@ -119,14 +123,13 @@ def _around(v: Sequence[int], y: str, x: str) -> str:
 def _between(v: Sequence[int], of: Any, y: str, x: str) -> str:
     """Eighths whose ends are axes and diagonals, ends and the origin where the number has them; "" where no order of
     comparisons has."""
-    at = [(0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1), (-1, 0), (-1, 1), (0, 0)]
-    wanted = [int(_values(of, [a], [b])[0]) for a, b in at]
+    wanted = [int(_values(of, [a], [b])[0]) for a, b in _AT]
     halves = (f"{y} >= 0", f"{y} > 0", f"({y} > 0 || ({y} == 0 && {x} >= 0))", f"({y} > 0 || ({y} == 0 && {x} < 0))")
     tests = (lambda a, b: a >= 0, lambda a, b: a > 0, lambda a, b: a > 0 or (a == 0 and b >= 0),
              lambda a, b: a > 0 or (a == 0 and b < 0))  # fmt: skip
     ways = product(range(len(halves)), _SIDES, _SIDES, product((">", ">="), repeat=4))
     for half, right, left, steep in ways:
-        if [v[_eighth(a, b, tests[half](a, b), (right, left), steep)] for a, b in at] == wanted:
+        if [v[_eighth(a, b, tests[half](a, b), (right, left), steep)] for a, b in _AT] == wanted:
             over = [f"fabsf({y}) {s} fabsf({x})" for s in steep]
             return (
                 f"({halves[half]} ? ({_side(right, '>', y, x)} ? ({over[0]} ? {v[1]} : {v[0]}) : "
