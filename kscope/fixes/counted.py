@@ -10,6 +10,7 @@ from kscope.features.lanes.bank_conflicts import conflicts
 from kscope.features.lanes.vectorizable import merges
 from kscope.features.patterns.kept_in_memory import kept_in_memory
 from kscope.features.patterns.math_functions import integer_divisions
+from kscope.features.patterns.repeated_loads import repeated_loads
 from kscope.features.patterns.tile_copies import exposed_copies
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.slices import stored
@@ -41,10 +42,27 @@ def divisions(setting: Setting) -> float:
     return len(integer_divisions(setting.code))
 
 
+def divisions_a_byte(setting: Setting) -> float:
+    return divisions(setting) / _bytes(setting)
+
+
 def wide_divisions(setting: Setting) -> float:
     code = setting.code
     made = family("integer_to_float")
     return len(code.where(lambda ins, op: ins.opcode in made and "U64" in ins.mods))
+
+
+def anew(setting: Setting) -> float:
+    """Loads of an inner loop, whose addresses each round of the loop around it begins anew."""
+    return sum(len(one.loads) for one in repeated_loads(setting.code))
+
+
+def by_pointer(setting: Setting) -> float:
+    """Of all loops, those that call a function through a pointer."""
+    code = setting.code
+    calls = code.where(lambda ins, op: ins.opcode == "CALL" and any(o.vector for o in ins.operands))
+    loops = {code.cfg.loop_of[i] for i in range(len(code)) if code.cfg.loop_of[i] is not None}
+    return len({code.cfg.loop_of[i] for i in calls} & loops) / len(loops) if loops else len(calls)
 
 
 def spills(setting: Setting) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kscope.fixes import counted
+from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.template.chain import one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
@@ -33,9 +34,13 @@ Count = tuple[str, Callable[[Setting], float | None]]
 BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", counted.spread),
     ("MEM105", "qualifier"): ("accesses of local arrays", counted.local),
+    ("MEM105", "register"): ("loops that call by pointer, of all", counted.by_pointer),
     ("CMP207", "math_function"): ("conversions of integers a byte that is loaded", counted.conversions),
     ("LAT302", "jam"): ("rounds of a loop for each load in it", counted.rounds_a_load),
     ("LAT302", "hoist"): (BEHIND, all_behind),
+    **{(rule, "vector_access"): ("integer divisions a byte that is loaded", counted.divisions_a_byte)
+       for rule in ("CMP205", "GRD405")},
+    ("MEM118", "hoist"): (ANEW, counted.anew),
     ("GRD405", "jam"): ("rounds of a thread for each load in them", counted.rounds_a_load),
     ("LAT303", "jam"): ("cycles of the longest chain, an operation of its rounds", one_chain),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", counted.exchanges),

@@ -22,7 +22,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes", "thread.peeled:fixes", "thread.elementwise:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
-    "MEM105": ("memory.qualifiers:in_place", "memory.unrolled:fixes", "memory.columns:fixes"),
+    "MEM105": ("algebra.called:fixes", "memory.qualifiers:in_place", "memory.unrolled:fixes", "memory.columns:fixes"),
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": (
         "memory.aggregate:fixes", "order.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
@@ -33,7 +33,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "compute.joined:fixes", "memory.jammed:fixes",
                "compute.tensor_product:fixes", "compute.fragments:fixes", "compute.instances:fixes",
                "compute.coarser:fixes", "thread.results:fixes"),
-    "MEM118": ("memory.jammed:fixes",),
+    "MEM118": ("memory.jammed:fixes", "algebra.onward:fixes"),
     "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes", "thread.stored_once:fixes"),
     "MEM116": ("memory.qualifiers:fixes",), "CMP201": ("compute.tensor_product:fixes",),
     "CMP203": ("compute.literals:fixes",),
@@ -53,7 +53,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "work.parts:fixes"),
     "GRD404": ("work.launch:rows", "work.launch:blocks", "thread.halo:fixes", "triton.programs:programs",
                "rows.warps:fixes", "template.proposed:small", "template.proposed:barriers"),
-    "GRD405": ("work.longer:fixes", "work.several:fixes", "rows.lanes:fixes", "rows.warps:fixes"),
+    "GRD405": ("algebra.wide:fixes", "work.longer:fixes", "work.several:fixes", "rows.lanes:fixes", "rows.warps:fixes"),
     "ASY502": ("work.all_lanes:fixes",),
     "ASY504": ("triton.programs:stages", "work.waits:deeper"),
 }  # fmt: skip

@@ -38,7 +38,8 @@ REASONS: dict[str, str] = {
     "MEM117": "the tile's shape is spread over the whole kernel: no single line of it can be changed with a proof",
     "MEM118": (
         "the outer loop taken by several rounds at once needs the number of rounds to divide by them, and its"
-        " sums apart: neither follows from the code"
+        " sums apart: neither follows from the code; nor is it a search for what grows from round to round as the text"
+        " reads, which could go on where it has ended"
     ),
     "CMP201": (
         "products by tensor cores take fragments, tiles and types of another kernel: its rounding is another "
@@ -46,8 +47,8 @@ REASONS: dict[str, str] = {
     ),
     "CMP202": "wgmma takes layouts by descriptors and warps by groups of four: another kernel, not a changed line",
     "CMP204": (
-        "the kernel's text is not here, or its functions have no faster form whose error a table gives: to compare "
-        "instead of computing an angle is another algorithm"
+        "the kernel's text is not here, or its functions have no faster form whose error a table gives; nor is an angle"
+        " only sorted into eighths of a turn, which comparisons would find"
     ),
     "CMP207": "the kernel's text is not here, or the formats are the data's: which may be others the code does not say",
     "CMP208": "a pipe is full with the work itself: what of it could go the code does not say",

@@ -52,7 +52,7 @@ class Function(Struct, frozen=True):
 def function(setting: Setting) -> Function | None:
     """None where the text is not at hand, or where the kernel is neither a function of pointers and numbers nor a call
     of one."""
-    text = kernel_text(setting) or _wrapper(setting)
+    text = kernel_text(setting) or wrapper(setting)
     if text is None:
         return None
     lines = setting.lines(text.file)
@@ -72,7 +72,7 @@ def function(setting: Setting) -> Function | None:
     return _read(text.file, lines, inner["name"], found[0], values, (text.first + row, span))
 
 
-def _wrapper(setting: Setting) -> Text | None:
+def wrapper(setting: Setting) -> Text | None:
     """A kernel on one line, which no instruction is said to be from: all are from what it calls."""
     files = {ins.file for ins in setting.code.program.instructions if ins.file is not None}
     pattern = re.compile(rf"__global__\b.*\b{re.escape(setting.name)}\s*\(.*\}}\s*$")

@@ -1,0 +1,1 @@
+"""Changes by algebra: indices, searches and comparisons that come out the same with fewer operations."""
