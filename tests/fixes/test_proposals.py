@@ -35,7 +35,7 @@ def change(kernel: KernelAnalysis, code: str) -> Fix:
         ("nf4.constant", "MEM111", "u = nf4_codes_shared[a]; v = nf4_codes_shared[b];"),
         ("local_array.slow", "MEM105", "s += lut_columns[(v & 63) * 128 + threadIdx.x];"),
         ("dct8.capped", "MEM104", "__launch_bounds__(128, 4)"),
-        ("ssm.sixteen_blocks", "MEM104", "__launch_bounds__(128, 7)"),
+        ("ssm.sixteen_blocks", "MEM104", "__launch_bounds__(128, 5)"),
         ("gemm_f32.naive", "MEM101", "int row = blockIdx.y * 32 + threadIdx.y, col = blockIdx.x * 32 + threadIdx.x;"),
         ("ldg32_l2.slow", "MEM102", "reinterpret_cast<const float4*>(&x[i])->w"),
     ],
