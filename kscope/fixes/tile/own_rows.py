@@ -111,7 +111,7 @@ def _own(setting: Setting, text: Text, threads: int) -> _Own | None:
     """The one pointer of the kernel into the one shared array, a row for each thread."""
     code, lines = text.code, setting.lines(text.file)
     shared = [a for a in arrays(lines) if text.first <= a.line < text.first + code.count("\n") + 1]
-    known = constants(lines) | _arguments(setting, lines, text)
+    known = constants(lines) | arguments(setting, lines, text)
     if len(shared) != 1 or len(shared[0].dims) != 1:
         return None
     (array,) = shared
@@ -130,7 +130,7 @@ def _own(setting: Setting, text: Text, threads: int) -> _Own | None:
     return _Own(one[1], array.name, one[2], one.span(), layout, fills)
 
 
-def _arguments(setting: Setting, lines: Sequence[str], text: Text) -> dict[str, int]:
+def arguments(setting: Setting, lines: Sequence[str], text: Text) -> dict[str, int]:
     """Numbers of the kernel's template, by name."""
     head = _TEMPLATE.search("\n".join([*lines[max(0, text.first - 2) : text.first]]))
     given = re.search(r"<([^<>]*)>", setting.instance)

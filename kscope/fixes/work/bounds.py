@@ -52,14 +52,21 @@ def fixes(asked: Asked) -> list[Fix]:
                 ),
             )
         ]  # fmt: skip
+    return _bounded(asked, heads, blocks, (held, len(words), need), spills)
+
+
+def _bounded(
+    asked: Asked, heads: list[Place], room: int, needs: tuple[int, int, int], spills: list[int]
+) -> list[Fix]:
+    """Bounds of so many blocks an SM, or of fewer where none gets as many. needs: registers, spilled words, both."""
+    setting, code, (held, words, need) = asked.setting, asked.setting.code, needs
+    assert setting.launch is not None
     got = _got(asked)
-    blocks = min(blocks, got or blocks)
-    registers = _registers(code.program.sm, threads, blocks)
+    blocks = min(room, got or room)
+    registers = _registers(code.program.sm, setting.launch.threads, blocks)
     edits = changed(heads, lambda text: _BOUNDS.sub(lambda m: f"__launch_bounds__({m[1]}, {blocks})", text, count=1))
-    if not edits:
-        return []
     was, will = setting.occupancy(), setting.occupancy(registers=registers)
-    fewer = was is not None and will is not None and will.blocks < (min(was.blocks, got) if got else was.blocks)
+    fewer = was is not None and will is not None and will.blocks < min(was.blocks, got or was.blocks)
     return [
         Fix(
             kind="launch_bounds",
@@ -69,7 +76,7 @@ def fixes(asked: Asked) -> list[Fix]:
             parameters={"blocks": blocks, "registers": registers},
             conditions=[
                 proved(
-                    f"up to {need} registers hold what {held} and {len(words)} spilled words hold now", "code", spills,
+                    f"up to {need} registers hold what {held} and {words} spilled words hold now", "code", spills,
                     "slots of the stack that are stored to and loaded from, counted",
                 ),
                 Condition(holds="compiled without -maxrregcount below that", state="check"),
@@ -79,14 +86,14 @@ def fixes(asked: Asked) -> list[Fix]:
             proof=[
                 Proof(
                     what="spill loads and stores", before=total(code.executed, spills), after=0, unit="inst",
-                    how=f"{len(spills)} instructions, {len(words)} words of the stack{_where(asked, spills)}",
+                    how=f"{len(spills)} instructions, {words} words of the stack{_where(asked, spills)}",
                 )
             ],
             costs=[f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now"]
             if was and will and fewer else [],
             price=asked.finding.estimate,
         )
-    ]  # fmt: skip
+    ] if edits else []  # fmt: skip
 
 
 def _got(asked: Asked) -> int:
