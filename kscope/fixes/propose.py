@@ -28,7 +28,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "memory.aggregate:fixes", "memory.tickets:fixes", "atomics.combined:fixes", "atomics.places:fixes",
     ),
     "MEM110": ("memory.host:fixes",),
-    "MEM111": ("memory.constants:fixes",),
+    "MEM111": ("local.handed_out:fixes", "memory.constants:fixes"),
     "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "compute.joined:fixes", "memory.jammed:fixes",
                "compute.tensor_product:fixes", "compute.fragments:fixes", "compute.instances:fixes",
                "compute.coarser:fixes", "thread.results:fixes"),

@@ -32,7 +32,7 @@ def change(kernel: KernelAnalysis, code: str) -> Fix:
         ("swap_heads.division", "CMP205", "h = i / D / S % H, b = i / D / S / H;"),
         ("nearest.debug", "MEM116", "const float* c,"),
         ("lut256.constant", "MEM111", "__shared__ float lut_c_shared[256];"),
-        ("nf4.constant", "MEM111", "u = nf4_codes_shared[a]; v = nf4_codes_shared[b];"),
+        ("nf4.constant", "MEM111", "u = __shfl_sync(~0u, nf4_codes_of_lane, a); v = __shfl_sync("),
         ("local_array.slow", "MEM105", "s += lut_columns[(v & 63) * 128 + threadIdx.x];"),
         ("dct8.capped", "MEM104", "__launch_bounds__(128, 4)"),
         ("ssm.sixteen_blocks", "MEM104", "__launch_bounds__(128, 5)"),
