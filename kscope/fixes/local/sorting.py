@@ -15,6 +15,7 @@ from kscope.fixes.given.source import constants, evaluated, split_declarators
 from kscope.fixes.given.text import Span, Text, kernel_text, loops, spans_edited, statement_end
 from kscope.fixes.local.keys import moved_alone, order, unbroken
 from kscope.fixes.local.network import NAMES, exchanges, function, sorts
+from kscope.fixes.local.unrolled import pragma
 from kscope.fixes.tile.own_rows import arguments
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
@@ -168,11 +169,11 @@ def _spans(code: str, one: _Sort, up: bool, known: dict[str, int]) -> list[Span]
     """The network in place of the sort, and the other loops over the array unrolled; None where another use of it is
     at an index that is no number then."""
     start, end = one.span
-    indent = re.search(r"(?:^|\n)([ \t]*)[^\n]*$", code[:start])
-    pad = indent[1] if indent is not None else ""
+    line = code[code.rfind("\n", 0, start) + 1 : start]
+    pad = " " * (len(line) - len(line.lstrip()))
     new = f"{NAMES[up]}({one.array.name});"
     if one.filled:
-        new = f"{_pragma(code, start)}{pad}{one.filled}\n{pad}{new}"
+        new = f"{pragma(code, start)}{one.filled}\n{pad}{new}"
     spans, at = [], start
     for n, line in enumerate(code[start:end].split("\n")):
         spans.append((at, at + len(line), "" if n else new))
@@ -195,23 +196,14 @@ def _spans(code: str, one: _Sort, up: bool, known: dict[str, int]) -> list[Span]
             return None
         for name in names:
             at = around[name].span[0]
-            span = (at, at, _pragma(code, at) + pad)
-            if not _unrolled(code, at) and span not in spans:
+            span = (at, at, pragma(code, at))
+            if span[2] and span not in spans:
                 spans.append(span)
     return spans
 
 
-def _pragma(code: str, at: int) -> str:
-    """A line that unrolls the loop which begins at a place."""
-    return "#pragma unroll\n" if not code[code.rfind("\n", 0, at) + 1 : at].strip() else "\n#pragma unroll\n"
-
-
 def _written(name: str, code: str) -> bool:
     return re.search(_WRITTEN.replace("{0}", name), code) is not None
-
-
-def _unrolled(code: str, at: int) -> bool:
-    return re.search(r"#pragma unroll\s*(?:\d+\s*)?$", code[:at]) is not None
 
 
 def _of(setting: Setting, text: Text, one: _Sort, local: list[int]) -> bool:

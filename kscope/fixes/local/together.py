@@ -56,8 +56,16 @@ def _within(
             return None
         inner = _within(kernel, (loop.body,), at, {**counters, loop.name: "1"}, block)
         return found | inner if inner is not None else None
-    test, first = code[start + head.end() : close], close + 1 + len(re.match(r"\s*", code[close + 1 :])[0])  # type: ignore[index]
-    found = _same(kernel, test, start, counters, block)
+    return _chosen(kernel, (start, start + head.end(), close, end), at, counters, block)
+
+
+def _chosen(
+    kernel: Kernel, heads: tuple[int, int, int, int], at: int, counters: dict[str, str], block: int
+) -> set[str] | None:
+    """The same of an if. heads: where it begins, where its test begins and ends, where its else ends."""
+    code, (start, opening, close, end) = kernel.text.code, heads
+    first = close + 1 + len(re.match(r"\s*", code[close + 1 :])[0])  # type: ignore[index]
+    found = _same(kernel, code[opening:close], start, counters, block)
     middle = statement_end(code, first)
     if found is None or middle is None or (at >= middle and re.match(r"(?:if|for)\b", code[first:])):
         return None  # an else behind two heads is the inner one's
