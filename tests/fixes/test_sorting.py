@@ -8,7 +8,8 @@ import pytest
 
 from kscope.fixes.local.keys import moved_alone
 from kscope.fixes.local.network import exchanges, function, sorts
-from kscope.fixes.local.sorting import _arrays, _proved, _sorts, _spans
+from kscope.fixes.local.registers import arrays
+from kscope.fixes.local.sorting import _proved, _sorts, _spans
 from tests.support.with_sources import changes
 
 INSERT = "while (j > 0 && a[j - 1] > k) { a[j] = a[j - 1]; j--; } a[j] = k;"
@@ -16,7 +17,7 @@ INSERT = "while (j > 0 && a[j - 1] > k) { a[j] = a[j - 1]; j--; } a[j] = k;"
 
 def rewritten(body: str) -> str | None:
     code = "__global__ void f(const int* x, int* y, int m) {\n" + body + "\n}"
-    for array in _arrays(code, {"N": 12}):
+    for array in arrays(code, {"N": 12}):
         for one in _sorts(code, array, {"N": 12}):
             found = _proved(one, {"N": 12})
             spans = _spans(code, one, found[0], {"N": 12}) if found is not None else None
@@ -30,7 +31,9 @@ def rewritten(body: str) -> str | None:
 def test_the_capture_whose_keys_are_put_in_one_by_one() -> None:
     fix = changes("sort16.insertion", "MEM105")[0]
     assert [e.line for e in fix.edits] == [8, 9]
-    assert "for (int i = 0; i < 16; i++) { a[i] = x[i * ON + t]; }\n  sort_up(a);" in fix.edits[0].becomes
+    assert fix.edits[0].becomes == (
+        "  #pragma unroll\n  for (int i = 0; i < 16; i++) { a[i] = x[i * ON + t]; }\n  sort_up(a);"
+    )
     assert fix.edits[1].becomes.split("\n")[0].strip() == "#pragma unroll"
     assert fix.parameters == {"keys": 16, "exchanges": 63}
     assert [c.state for c in fix.conditions] == ["proved", "proved", "assumed"]
@@ -102,12 +105,23 @@ def test_the_greatest_first_and_a_median() -> None:
         f"int a[8]; for (int i = 0; i < 8; i++) {{ int k = x[i]; int j = i; {INSERT} y[i] = k; }} y[0] = a[3];",
         f"int a[8]; for (int i = 0; i < 8; i++) {{ int k = x[m++]; int j = i; {INSERT} }} y[0] = a[3];",
         f"int a[8]; int* p = a; for (int i = 0; i < 8; i++) {{ int k = x[i]; int j = i; {INSERT} }} y[0] = p[3];",
+        # room for one statement, loops that stay loops
+        f"int a[8]; if (m) for (int i = 0; i < 8; i++) {{ int k = x[i]; int j = i; {INSERT} }} y[0] = a[3];",
+        f"int a[8]; for (int i = 0; i < 8; i++) {{ int k = x[i]; int j = i; {INSERT} }}\n#pragma unroll 2\n"
+        "for (int i = 0; i < 8; i++) y[i] = a[i];",
         # as many as the launch says
         f"int a[8]; for (int i = 0; i < m; i++) {{ int k = x[i]; int j = i; {INSERT} }} y[0] = a[3];",
     ],
 )  # fmt: skip
 def test_what_is_no_sort_of_bare_keys_stays(body: str) -> None:
     assert rewritten(body) is None
+
+
+def test_a_pragma_that_asked_for_something_else() -> None:
+    loop = f"for (int i = 0; i < 8; i++) {{ int k = x[i]; int j = i; {INSERT} }}"
+    assert rewritten(f"int a[8];\n#pragma unroll 1\n{loop}\ny[0] = a[3];") == (
+        "int a[8]; #pragma unroll for (int i = 0; i < 8; i++) { a[i] = x[i]; } sort_up(a); y[0] = a[3];"
+    )
 
 
 def test_keys_in_arithmetic() -> None:

@@ -10,39 +10,26 @@ from msgspec import Struct
 from kscope.features.sass.accesses import accesses
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
-from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import constants, evaluated, split_declarators
-from kscope.fixes.given.text import Span, Text, kernel_text, loops, spans_edited, statement_end
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.text import Span, kernel_text, loops, spans_edited, statement_end
 from kscope.fixes.local.keys import moved_alone, order, unbroken
 from kscope.fixes.local.network import NAMES, exchanges, function, sorts
-from kscope.fixes.local.unrolled import pragma
+from kscope.fixes.local.registers import TYPES, Local, arrays, in_registers, instead, on_lines, written
 from kscope.fixes.tile.own_rows import arguments
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 MOST = 64  # keys: more than registers hold besides the rest (judged)
 FLOATS = ("float", "double")
-_TYPES = ("unsigned long long", "long long", "unsigned int", "unsigned short", "unsigned", "int", "short", "float",
-          "double", "uint32_t", "int32_t", "uint64_t", "int64_t", "uint")  # fmt: skip
-_ARRAY = re.compile(rf"(?<![\w,(])({'|'.join(_TYPES)})\s+([^;(){{}}]*\[[^;(){{}}]*);", re.ASCII)
 _LOOPS = re.compile(r"\b(?:for|while)\s*\(")
 _EFFECTS = re.compile(r"(?<![=!<>])=(?!=)|\+\+|--|\b(?!(?:__ldg|__ldcs|__ldcg|size_t|min|max)\b)[A-Za-z_]\w*\s*\(")
-_WRITTEN = r"(?<![\w.>]){0}\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)|(?:\+\+|--|&)\s*{0}\b"
 GIVEN, RESULTS, ROW = "given_keys", "sorted_keys", "key_row"
-
-
-class _Local(Struct, frozen=True):
-    """`kind name[count]`, declared up to `end`."""
-
-    kind: str
-    name: str
-    count: int
-    end: int
 
 
 class _Sort(Struct, frozen=True):
     """A piece of text that sorts: what stands in it in place of the network, before it; the same for a play."""
 
-    array: _Local
+    array: Local
     span: tuple[int, int]
     filled: str
     played: str
@@ -56,28 +43,18 @@ def fixes(asked: Asked) -> list[Fix]:
     local = setting.code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"])
     lines = setting.lines(text.file)
     known = constants(lines) | arguments(setting, lines, text)
-    arrays = list(_arrays(text.code, known))
-    for one in (s for array in arrays if 2 < array.count <= MOST for s in _sorts(text.code, array, known)):
+    found_arrays = list(arrays(text.code, known))
+    for one in (s for array in found_arrays if 2 < array.count <= MOST for s in _sorts(text.code, array, known)):
         found = _proved(one, known)
         spans = _spans(text.code, one, found[0], known) if found is not None else None
         edits = spans_edited(setting, text, spans) if spans else []
-        if found is not None and edits and _of(setting, text, one, local):
-            alone = len(arrays) == 1
+        if found is not None and edits and on_lines(setting, text, one.span, local):
+            alone = len(found_arrays) == 1
             return [_fix(asked, one, found, local, alone, edits)]
     return []
 
 
-def _arrays(code: str, known: dict[str, int]) -> Iterator[_Local]:
-    for match in _ARRAY.finditer(code, code.find("{")):
-        if re.search(r"__shared__[^;{}]*$", code[: match.start()]):
-            continue
-        for part in split_declarators(match[2]):
-            declared = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*", part)
-            if declared is not None:
-                yield _Local(match[1], declared[1], evaluated(declared[2], known) or 0, match.end())
-
-
-def _sorts(code: str, array: _Local, known: dict[str, int]) -> Iterator[_Sort]:
+def _sorts(code: str, array: Local, known: dict[str, int]) -> Iterator[_Sort]:
     """Loops that may sort the array: in place, or as it is filled."""
     end = -1
     for head in _LOOPS.finditer(code, array.end):
@@ -99,14 +76,14 @@ def _sorts(code: str, array: _Local, known: dict[str, int]) -> Iterator[_Sort]:
         end = last
 
 
-def _counters(code: str, array: _Local, start: int, end: int) -> str | None:
+def _counters(code: str, array: Local, start: int, end: int) -> str | None:
     """Declarations of numbers that a loop changes and nobody else uses; None where it changes anything else."""
     inside, found = code[start:end], []
     names = set(re.findall(r"(?<![\w.>])([A-Za-z_]\w*)\s*(?:[-+*/%&|^]?=(?!=)|\+\+|--)", inside))
     for name in sorted(names | set(re.findall(r"(?:\+\+|--)\s*([A-Za-z_]\w*)", inside))):
-        if re.search(rf"\b(?:{'|'.join(_TYPES)}|auto|bool|size_t)\s+(?:[^;(){{}}]*,\s*)?{name}\s*[=;,]", inside):
+        if re.search(rf"\b(?:{'|'.join(TYPES)}|auto|bool|size_t)\s+(?:[^;(){{}}]*,\s*)?{name}\s*[=;,]", inside):
             continue
-        declared = rf"\b({'|'.join(_TYPES)})\s+(?:\w+,\s*)*({name}(?:\s*=\s*\d+)?)\s*(?=[;,])"
+        declared = rf"\b({'|'.join(TYPES)})\s+(?:\w+,\s*)*({name}(?:\s*=\s*\d+)?)\s*(?=[;,])"
         made = list(re.finditer(declared, code[:start]))
         if len(made) != 1 or len(re.findall(rf"(?<![\w.>]){name}\b", code[:start] + code[end:])) != 1:
             return None
@@ -117,13 +94,13 @@ def _counters(code: str, array: _Local, start: int, end: int) -> str | None:
     return " ".join(found)
 
 
-def _filling(code: str, array: _Local, span: tuple[int, int], known: dict[str, int]) -> tuple[str, str] | None:
+def _filling(code: str, array: Local, span: tuple[int, int], known: dict[str, int]) -> tuple[str, str] | None:
     """(the loop that fills the array alone, the loop with given keys) of one that loads a key in each round."""
     loop = next((x for x in loops(code) if x.span[0] == span[0]), None)
     if loop is None or loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}"):
         return None
     inside = code[slice(*loop.body)]
-    if evaluated(loop.end, known) != array.count or _written(loop.name, inside) or code[loop.body[0]] != "{":
+    if evaluated(loop.end, known) != array.count or written(loop.name, inside) or code[loop.body[0]] != "{":
         return None
     head, at, last = code[slice(*loop.span)], loop.body[0] + 1, loop.body[1] - 1
     target = rf"(?:const\s+)?{array.kind}\s+\w+|\w+|{array.name}\s*\[[^][;]*\]"
@@ -151,7 +128,7 @@ def _filling(code: str, array: _Local, span: tuple[int, int], known: dict[str, i
 def _alone(value: str, before: str, behind: str) -> bool:
     """Whether a key can be loaded in a loop of its own: what follows changes nothing that it is made of, and what was
     made for it nobody else needs."""
-    changed = any(_written(name, behind) for name in re.findall(r"\w+", value + before))
+    changed = any(written(name, behind) for name in re.findall(r"\w+", value + before))
     made = re.findall(r"(\w+)\s*=", before)
     return not (_EFFECTS.search(value) or changed or any(re.search(rf"\b{name}\b", behind) for name in made))
 
@@ -169,47 +146,12 @@ def _spans(code: str, one: _Sort, up: bool, known: dict[str, int]) -> list[Span]
     """The network in place of the sort, and the other loops over the array unrolled; None where another use of it is
     at an index that is no number then."""
     start, end = one.span
-    line = code[code.rfind("\n", 0, start) + 1 : start]
-    pad = " " * (len(line) - len(line.lstrip()))
     new = f"{NAMES[up]}({one.array.name});"
     if one.filled:
-        new = f"{pragma(code, start)}{one.filled}\n{pad}{new}"
-    spans, at = [], start
-    for n, line in enumerate(code[start:end].split("\n")):
-        spans.append((at, at + len(line), "" if n else new))
-        at += len(line) + 1
-    counted = [
-        x for x in loops(code)
-        if None not in (evaluated(x.start, known), evaluated(x.end, known))
-        and not _written(x.name, code[slice(*x.body)])
-    ]  # fmt: skip
-    for use in re.finditer(rf"(?<![\w.>]){one.array.name}\b", code[one.array.end :]):
-        place = one.array.end + use.start()
-        if start <= place < end:
-            continue
-        index = re.match(r"\s*\[([^][]*)\]", code[place + len(one.array.name) :])
-        if index is None:
-            return None
-        around = {x.name: x for x in counted if x.body[0] <= place < x.body[1]}
-        names = set(re.findall(r"[A-Za-z_]\w*", index[1])) - set(known)
-        if not names <= set(around):
-            return None
-        for name in names:
-            at = around[name].span[0]
-            span = (at, at, pragma(code, at))
-            if span[2] and span not in spans:
-                spans.append(span)
-    return spans
-
-
-def _written(name: str, code: str) -> bool:
-    return re.search(_WRITTEN.replace("{0}", name), code) is not None
-
-
-def _of(setting: Setting, text: Text, one: _Sort, local: list[int]) -> bool:
-    """Whether local memory is used on the lines of the sort."""
-    first, last = (text.first + text.code.count("\n", 0, at) for at in one.span)
-    return any(file == text.file and first <= line <= last for i in local for file, line in setting.sites(i))
+        new = f"#pragma unroll\n{one.filled}\n{new}"
+    others = in_registers(code, one.array, (start, end), known)
+    put = instead(code, (start, end), new)
+    return [*put, *others] if put is not None and others is not None else None
 
 
 def _fix(asked: Asked, one: _Sort, found: tuple[bool, int], local: list[int], alone: bool, edits: list[Edit]) -> Fix:
