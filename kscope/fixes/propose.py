@@ -22,7 +22,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes", "thread.peeled:fixes"),
     "MEM103": ("tile.own_rows:fixes", "tile.conflicts:fixes"), "MEM104": ("work.bounds:fixes",),
-    "MEM105": ("memory.qualifiers:in_place", "local.sorting:fixes", "local.at_length:fixes",
+    "MEM105": ("memory.qualifiers:in_place", "local.sorting:fixes", "local.inserted:fixes", "local.at_length:fixes",
                "local.unrolled:fixes", "memory.columns:fixes"),
     "MEM106": ("triton.tiles:whole_rows", "work.passes:fixes", "compute.coarser:fixes"),
     "MEM108": ("memory.aligned:fixes",), "MEM109": (

@@ -9,17 +9,15 @@ import numpy as np
 NAMES = {True: "sort_up", False: "sort_down"}
 """Of the function, by whether the least key comes first."""
 
-CODE = """template <int N, class T> __device__ __forceinline__ void {name}(T (&keys)[N]) {{  // odd-even merge sort
-  #pragma unroll
-  for (int run = 1; run < N; run *= 2)
-    #pragma unroll
-    for (int apart = run; apart; apart /= 2)
-      #pragma unroll
-      for (int i = 0; i + apart < N; i++)
-        if (i >= apart % run && (i - apart % run) / apart % 2 == 0 && i / (2 * run) == (i + apart) / (2 * run)) {{
-          T low = min(keys[i], keys[i + apart]), high = max(keys[i], keys[i + apart]);
-          keys[i] = {first}; keys[i + apart] = {second};
-        }}
+CODE = """template <int N, int RUN = 1, int APART = 1, class T> __device__ __forceinline__ void {name}(T (&keys)[N]) {{
+  #pragma unroll  // odd-even merge sort, a step for each RUN and APART
+  for (int i = APART % RUN; i < N - APART; i++)
+    if ((i - APART % RUN) / APART % 2 == 0 && i / (2 * RUN) == (i + APART) / (2 * RUN)) {{
+      T low = min(keys[i], keys[i + APART]), high = max(keys[i], keys[i + APART]);
+      keys[i] = {first}; keys[i + APART] = {second};
+    }}
+  if constexpr (APART > 1) {name}<N, RUN, APART / 2>(keys);
+  else if constexpr (2 * RUN < N) {name}<N, 2 * RUN, 2 * RUN>(keys);
 }}"""
 
 
