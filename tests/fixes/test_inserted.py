@@ -27,7 +27,7 @@ def changed(body: str) -> str | None:
 
 
 ASKED = (
-    "if (best[5] > d) { #pragma unroll for (int list_at = 5; list_at >= 0; list_at--) { "
+    "if (best[K - 1] > d) { #pragma unroll for (int list_at = K - 1; list_at >= 0; list_at--) { "
     "const bool here = best[list_at] > d, on = list_at > 0 && best[list_at > 0 ? list_at - 1 : 0] > d; "
     "who[list_at] = on ? who[list_at > 0 ? list_at - 1 : 0] : here ? base + p : who[list_at]; "
     "best[list_at] = on ? best[list_at > 0 ? list_at - 1 : 0] : here ? d : best[list_at]; } }"
@@ -96,4 +96,4 @@ def test_the_text_asks_from_the_last_place_on() -> None:
     code = f"{{ {HEAD} for (int p = 0; p < n; p++) {{ float d = x[p]; int j = K - 1; {SHIFT} {PUT} }} }}"
     one = next(iter(lists(code, list(arrays(code, KNOWN)), KNOWN)))
     assert one.put == ("d", "base + p") and one.free == ("base", "p")
-    assert place_by_place(one, ">").startswith("if (best[5] > d) {\n")
+    assert place_by_place(one, ">").startswith("if (best[K - 1] > d) {\n")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import shutil
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +53,36 @@ def test_networks_of_any_length(count: int) -> None:
         for low, high in exchanges(count):
             made[low], made[high] = min(made[low], made[high]), max(made[low], made[high])
         assert made == sorted(keys)
+
+
+RUN = """
+#include <algorithm>
+#include <cstdio>
+#define __device__
+#define __forceinline__ inline
+using std::max, std::min;
+{up}
+{down}
+template <int N, class T> int wrong() {{
+  int found = 0;
+  for (unsigned s = 1; s < 200; s++) {{
+    T a[N], b[N];
+    for (int i = 0; i < N; i++) a[i] = b[i] = (s * 7919u + i * 104729u) * 2654435761u >> 8 & (s % 3 ? 0xffff : 3);
+    sort_up(a); sort_down(b);
+    for (int i = 1; i < N; i++) found += a[i - 1] > a[i] || b[i - 1] < b[i] || a[i] != b[N - 1 - i];
+  }}
+  return found;
+}}
+int main() {{ std::printf("%d", wrong<3, int>() + wrong<16, unsigned>() + wrong<27, float>() + wrong<64, double>()); }}
+"""
+
+
+def test_the_function_as_it_is_compiled(tmp_path: Path) -> None:
+    if shutil.which("g++") is None:
+        pytest.skip("no C++ compiler")
+    (tmp_path / "sort.cpp").write_text(RUN.format(up=function(up=True), down=function(up=False)))
+    subprocess.run(["g++", "-std=c++17", "-w", "sort.cpp", "-o", "sort"], cwd=tmp_path, check=True, capture_output=True)
+    assert subprocess.run(["./sort"], cwd=tmp_path, check=True, capture_output=True, text=True).stdout == "0"
 
 
 @pytest.mark.parametrize(

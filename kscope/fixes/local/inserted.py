@@ -74,27 +74,39 @@ def _around(code: str, keys: Local, found: list[Local], head: int, known: dict[s
     mine = [n for n, s in enumerate(inside) if used.search(code[slice(*s)])]
     first, last = mine[0], mine[-1]
     span = _with_made(code, inside, first, inside[last][1], used)
-    guard = re.search(r"\bif\s*\(([^{};]*)\)\s*\{\s*$", code[: span[0]])
     whole = span[0] == inside[0][0] and last == len(inside) - 1
-    if guard is not None and whole and guard.end() == block[0] + len(code[block[0] : span[0]]):
-        outer = _block(code, guard.start())
-        beside = statements(code, *outer) if outer is not None else None
-        at = next((n for n, x in enumerate(beside or []) if x[0] == guard.start()), -1)
-        if beside is None or outer is None or at < 0 or beside[at][1] != block[1] + 1:
-            return None
-        longer = _with_made(code, beside, at, block[1] + 1, used)
-        if used.search(guard[1]) or longer[0] < guard.start():
-            block, inside, span, last = outer, beside, longer, at
-    text = code[slice(*span)]
+    outer = _guarded(code, block, used) if whole else (span, block)
+    if outer is None:
+        return None
+    span, block = outer
+    text, rest = code[slice(*span)], code[span[1] : block[1]]
     skips = re.match(r"if\s*\(((?:[^(){};]|\([^()]*\))*)\)\s*\{?\s*continue\s*;\s*\}?", text)
     if skips is not None:
-        if last != len(inside) - 1:
+        if rest.strip():
             return None
         text = f"if (!({skips[1]})) {{ {text[skips.end() :]} }}"
-    rest = code[span[1] : block[1]]
     if any(re.search(rf"\b{name}\b", rest) for name in re.findall(rf"{_MADE}(\w+)\s*[=;,]", text)):
         return None
     return _list(keys, tuple(others), span, text, known)
+
+
+def _guarded(
+    code: str, block: tuple[int, int], used: re.Pattern[str]
+) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    """(a piece of text, the block it is in): what is between the braces of a block; with its `if` where that asks for
+    the list, or for what is made in front of it. None where an else belongs to it."""
+    first = block[0] + len(re.match(r"\s*", code[block[0] :])[0])  # type: ignore[index]
+    inner = (first, len(code[: block[1]].rstrip())), block
+    guard = re.search(r"\bif\s*\(([^{};]*)\)\s*\{$", code[: block[0]])
+    outer = _block(code, guard.start()) if guard is not None else None
+    beside = statements(code, *outer) if outer is not None else None
+    if guard is None or outer is None or beside is None:
+        return inner
+    at = next((n for n, x in enumerate(beside) if x[0] == guard.start()), -1)
+    if at < 0 or beside[at][1] != block[1] + 1:
+        return None
+    longer = _with_made(code, beside, at, block[1] + 1, used)
+    return (longer, outer) if used.search(guard[1]) or longer[0] < guard.start() else inner
 
 
 def _with_made(

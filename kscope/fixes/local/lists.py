@@ -31,7 +31,8 @@ class List(Struct, frozen=True):
 
 def place_by_place(one: List, op: str) -> str:
     """The text that asks each place."""
-    name, last, key = one.keys.name, one.keys.count - 1, one.put[0]
+    name, key = one.keys.name, one.put[0]
+    last = str(one.keys.count - 1) if one.keys.size.isdigit() else f"{one.keys.size} - 1"
     before = "list_at > 0 ? list_at - 1 : 0"
     lines = [f"if ({name}[{last}] {op} {key}) {{", "  #pragma unroll",
              f"  for (int list_at = {last}; list_at >= 0; list_at--) {{",

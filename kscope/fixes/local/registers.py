@@ -20,12 +20,13 @@ _PRAGMA = re.compile(r"#\s*pragma\s+unroll(?P<few>[ \t]*\(?[ \t]*\w+)?[^\n]*\n\s
 
 
 class Local(Struct, frozen=True):
-    """`kind name[count]`, declared up to `end`."""
+    """`kind name[size]`, declared up to `end`; the number that its size is."""
 
     kind: str
     name: str
     count: int
     end: int
+    size: str = ""
 
 
 def arrays(code: str, known: dict[str, int]) -> Iterator[Local]:
@@ -35,7 +36,7 @@ def arrays(code: str, known: dict[str, int]) -> Iterator[Local]:
         for part in split_declarators(match[2]):
             declared = re.fullmatch(r"\s*(\w+)\s*\[([^][]+)\]\s*", part)
             if declared is not None:
-                yield Local(match[1], declared[1], evaluated(declared[2], known) or 0, match.end())
+                yield Local(match[1], declared[1], evaluated(declared[2], known) or 0, match.end(), declared[2].strip())
 
 
 def in_registers(code: str, array: Local, span: tuple[int, int], known: dict[str, int]) -> list[Span] | None:
