@@ -65,6 +65,7 @@ def test_other_names_and_what_is_declared_beside() -> None:
         f"int t = threadIdx.x; for (int r = 0; r < 2; r++) {{ float w[5]; {LOADS} {STORES} }}",
         f"int t = threadIdx.x; float w[5];\n#pragma unroll 2\n{LOADS} {STORES}",
         f"int t = threadIdx.x; float w[5]; {LOADS} if (t < 9) {STORES} else y[t] = 0;",  # an else of its own
+        f"int t = threadIdx.x; float w[5]; {LOADS} for (int j = 0; j < n; j++) {{ if (w[j] > 0) j++; y[j] = w[j]; }}",
         f"int t = threadIdx.x; float w[64]; {LOADS} {STORES}",  # more than registers hold
     ],
 )  # fmt: skip

@@ -76,6 +76,8 @@ def chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tu
         if re.match(r"\s*else\b", code[loop.body[1] :]):  # it would be the else of what is asked in the loop
             continue
         inside = code[slice(*loop.body)]
+        if re.search(rf"\b{loop.name}\s*(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{loop.name}\b", inside):
+            continue
         found = {size for name, size in arrays.items() if re.search(rf"\b{name}\s*\[\s*{loop.name}\s*\]", inside)}
         if len(found) == 1:
             out[n] = (loop.name, found.pop())
