@@ -166,7 +166,7 @@ def _fix(asked: Asked, one: _Sort, found: tuple[bool, int], local: list[int], al
         edits=edits,
         parameters={"keys": count, "exchanges": len(pairs)},
         conditions=[
-            proved("this code sorts the array, whatever is in it", "values", rows,
+            proved("this code sorts the array", "values", rows,
                    f"played on {rows} rows of {count} keys: every place of a key among sorted ones, equal ones, orders "
                    "drawn at random"),
             proved("the network sorts any keys", "values", sorts(count),
