@@ -29,7 +29,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
         "order.runs:fixes",
     ),
     "MEM110": ("memory.host:fixes",),
-    "MEM111": ("memory.constants:fixes",),
+    "MEM111": ("local.handed_out:fixes", "memory.constants:fixes"),
     "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "compute.joined:fixes", "memory.jammed:fixes",
                "compute.tensor_product:fixes", "compute.fragments:fixes", "compute.instances:fixes",
                "compute.coarser:fixes", "thread.results:fixes"),

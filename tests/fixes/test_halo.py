@@ -51,6 +51,17 @@ def test_the_inner_threads_and_the_wider_tile() -> None:
     text = written(one)
     assert "if (col < w && row < h) {" in text and "blockIdx.x * 64 + tx - R" in text
     assert "blockDim" not in text and "threadIdx.y" not in text
+    assert "for (int round = 0; round < 6; round++) {" in text and "if (round < 5 || at < 1360) {" in text
+    assert "thread_x = threadIdx.x % 64 + 2, thread_y = threadIdx.x / 64 * 4 + round + 2;" in text
+
+
+def test_rows_that_no_threads_divide_are_taken_in_turn() -> None:
+    one = found(CODE)
+    assert one is not None
+    for inner in ((96, 16), (64, 18)):
+        text = written(structs.replace(one, inner=inner))
+        assert f"for (int at = threadIdx.x; at < {inner[0]} * {inner[1]}; at += 256) {{" in text
+        assert f"const int thread_x = at % {inner[0]} + 2, thread_y = at / {inner[0]} + 2;" in text
 
 
 @pytest.mark.parametrize(

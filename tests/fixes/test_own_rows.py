@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from kscope.fixes.given import text
 from kscope.fixes.tile import own_rows
+from kscope.fixes.tile.bounded import most
 from kscope.fixes.tile.layouts import Pattern, cost
 from kscope.fixes.tile.tiles import ALL
 
@@ -38,3 +39,34 @@ def test_fills_are_in_any_order(loop: str, right: bool) -> None:
     code = f"int t = threadIdx.x; {loop}"
     (one,) = text.loops(code)
     assert own_rows._fills(code, one, "c", 64 * 128, {}) is right
+
+
+@pytest.mark.parametrize(
+    ("index", "end"),
+    [
+        ("(v >> (6 * j) & 63) * BIN", 126),
+        ("v & 15 & m", 15),
+        ("b", 255),
+        ("b >> 2 ", 255),
+        ("(v & 7) + 8 * (w & 1)", 15),
+        ("v", None),
+        ("v & m", None),
+        ("v % 64", None),  # it may be less than 0
+        ("(v & 63) - 1", None),
+        ("n & 63", 63),
+        ("n", None),
+        ("x[i] & 31", 31),
+    ],
+)
+def test_the_most_that_an_index_can_be(index: str, end: int | None) -> None:
+    code = "int v = x[i], w = 0; const unsigned char b = s[i]; int n = b;"
+    assert most(index, {"BIN": 2, "n": 3}, code) == end
+
+
+def test_columns_are_told_without_a_division_where_indices_are_bounded() -> None:
+    code = "{ unsigned* mine = c + t * 64; mine[v & 63]++; c[k] = 0; }"
+    at = code.index("unsigned"), code.index(";") + 1
+    own = own_rows._Own("mine", "c", "t", at, own_rows.Columns(64, 128, 4), ())
+    put = [new for _, _, new in own_rows._spans(code, own, alone=True)]
+    assert put == ["", "c[across(k)]", "c[(v & 63) * 128 + t]"]
+    assert own_rows._spans(code, own, alone=False)[2][2] == "c[across(t * 64 + (v & 63))]"

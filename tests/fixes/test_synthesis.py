@@ -41,7 +41,7 @@ CHANGES = [
     ("moe_list.each", "moe_list.block", "MEM109", "aggregate", "unsigned slot = (count_base[e] + count_own[round_n])"),
     ("unpack.byte", "unpack.sixteen", "MEM102", "neighbours", "y_v.at[k] = bits_one >> ((i + k) & 31) & 1;"),
     ("tile_sum.lanes", "tile_sum.elected", "LAT310", "lane_mapping", '"r"(to), "l"(p + (size_t)k * TILE), "r"(b)'),
-    ("digits.thread_rows", "", "MEM103", "swizzle", "c[across(t * 64 + ((v >> (6 * j) & 63) * BIN))]++; }"),
+    ("digits.thread_rows", "", "MEM103", "swizzle", "c[((v >> (6 * j) & 63) * BIN) * 128 + t]++; }"),
     ("layernorm_bf16.scalar", "layernorm_bf16.vec8", "MEM102", "neighbours", "__bfloat162float(x_of[k / 8].at[k % 8])"),
     ("fp8_quant.strided", "", "MEM102", "neighbours", "y_to10[j / 4].at[j % 4] = __nv_cvt_float_to_fp8(v[j] * r"),
     ("batch4.wait", "", "LAT307", "stages", "if (k + 32 < C / 4) fetch(k + 32, slot ^ 1);"),

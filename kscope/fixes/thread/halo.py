@@ -114,7 +114,7 @@ def _plain(kernel: Kernel, tiles: int, made: Mapping[str, str]) -> bool:
     body = kernel.body
     if len(_BARRIER.findall(body)) != 1 or _STRANGE.search(_BARRIER.sub("", body)):
         return False
-    taken = re.search(r"\b(?:thread_x|thread_y|at)\b", kernel.text.code)
+    taken = re.search(r"\b(?:thread_x|thread_y|at|round)\b", kernel.text.code)
     return taken is None and body.count("__shared__") == tiles and all(changed(body, n) <= 1 for n in made)
 
 
@@ -208,14 +208,27 @@ def _anew(text: str, values: Mapping[str, int], inner: int, more: int, block: Pl
 def written(one: Halo) -> str:
     """The kernel's body anew."""
     (wide, high), (x, y), (across, down) = one.size, one.first, one.inner
-    shift = [f" + {n}" if n else "" for n in (x, y)]
-    loop = f"#pragma unroll\n  for (int at = threadIdx.x; at < {{}} * {{}}; at += {THREADS}) {{{{"
+    loop, full = "  #pragma unroll\n  for (int round = 0; round < {}; round++) {{", wide * high
     lines = [f"  {s}" for s in one.shared]
-    lines += [loop.format(wide, high), f"    const int thread_x = at % {wide}, thread_y = at / {wide};"]
-    lines += [*(f"    {p}" for p in one.loading), "  }", "  __syncthreads();", loop.format(across, down)]
-    lines.append(f"    const int thread_x = at % {across}{shift[0]}, thread_y = at / {across}{shift[1]};")
-    lines += [*(f"    {p}" for p in one.writing), "  }"]
+    lines += [loop.format(-(-full // THREADS)), f"    const int at = threadIdx.x + round * {THREADS};"]
+    lines += [f"    const int thread_x = at % {wide}, thread_y = at / {wide};"]
+    test = f"    if (round < {full // THREADS} || at < {full}) {{"  # none in full rounds: their loads wait together
+    lines += [test, *(f"      {p}" for p in one.loading), "    }", "  }", "  __syncthreads();"]
+    lines += [*_places(loop, across, down, x, y), *(f"    {p}" for p in one.writing), "  }"]
     return "{\n" + "\n".join(lines) + "\n}"
+
+
+def _places(loop: str, across: int, down: int, x: int, y: int) -> list[str]:
+    """The loop over a thread's results, to be closed, and their places: one below the other where the tile's width
+    allows, which then share what they read; else a row of threads after the other."""
+    shift = [f" + {n}" if n else "" for n in (x, y)]
+    high = THREADS // across
+    if not THREADS % across and not down % high:
+        each = down // high
+        place = f"threadIdx.x / {across} * {each} + round{shift[1]}"
+        return [loop.format(each), f"    const int thread_x = threadIdx.x % {across}{shift[0]}, thread_y = {place};"]
+    head = f"  #pragma unroll\n  for (int at = threadIdx.x; at < {across} * {down}; at += {THREADS}) {{"
+    return [head, f"    const int thread_x = at % {across}{shift[0]}, thread_y = at / {across}{shift[1]};"]
 
 
 def _alike(setting: Setting, kernel: Kernel, body: str, one: Halo, known: Mapping[str, int]) -> Same | None:

@@ -17,6 +17,7 @@ from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import RESERVED, Asked, Setting
 from kscope.fixes.given.source import arrays, constants, evaluated
 from kscope.fixes.given.text import Loop, Span, Text, kernel_text, loops, plain, spans_edited
+from kscope.fixes.tile.bounded import most
 from kscope.fixes.tile.layouts import HALVED, Pattern, cost
 from kscope.fixes.tile.tiles import ALL, accesses
 from kscope.model.contract.fixes import Fix, Proof
@@ -70,7 +71,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     private, patterns = rows
     before, after = (_wavefronts(setting, patterns, layout) for layout in (None, own.layout))
-    edits = spans_edited(setting, text, _spans(text.code, own))
+    edits = spans_edited(setting, text, _spans(text.code, own, _alone(setting, text, own)))
     if not private or _worse(patterns, own.layout) or not edits or after > HALVED * before:
         return []
     lanes = LANES * len(SEEDS) * len(private)
@@ -82,7 +83,8 @@ def fixes(asked: Asked) -> list[Fix]:
             kind="swizzle",
             title=f"{own.array} as columns: element after element of all threads' rows",
             language="cuda",
-            code=ACROSS.format(row=own.layout.row, threads=own.layout.rows),
+            code=ACROSS.format(row=own.layout.row, threads=own.layout.rows)
+            if any("[across(" in e.becomes for e in edits) else "",
             edits=edits,
             parameters={"row": own.layout.row, "rows": own.layout.rows},
             conditions=[
@@ -111,7 +113,7 @@ def _own(setting: Setting, text: Text, threads: int) -> _Own | None:
     """The one pointer of the kernel into the one shared array, a row for each thread."""
     code, lines = text.code, setting.lines(text.file)
     shared = [a for a in arrays(lines) if text.first <= a.line < text.first + code.count("\n") + 1]
-    known = constants(lines) | _arguments(setting, lines, text)
+    known = constants(lines) | arguments(setting, lines, text)
     if len(shared) != 1 or len(shared[0].dims) != 1:
         return None
     (array,) = shared
@@ -130,7 +132,7 @@ def _own(setting: Setting, text: Text, threads: int) -> _Own | None:
     return _Own(one[1], array.name, one[2], one.span(), layout, fills)
 
 
-def _arguments(setting: Setting, lines: Sequence[str], text: Text) -> dict[str, int]:
+def arguments(setting: Setting, lines: Sequence[str], text: Text) -> dict[str, int]:
     """Numbers of the kernel's template, by name."""
     head = _TEMPLATE.search("\n".join([*lines[max(0, text.first - 2) : text.first]]))
     given = re.search(r"<([^<>]*)>", setting.instance)
@@ -227,7 +229,17 @@ def _wavefronts(
     )  # fmt: skip
 
 
-def _spans(code: str, own: _Own) -> list[Span]:
+def _alone(setting: Setting, text: Text, own: _Own) -> bool:
+    """Whether each index of the own pointer stays in its lane's row, whatever it is made of: then no division is needed
+    to tell the column."""
+    code, lines = text.code, setting.lines(text.file)
+    known = constants(lines) | arguments(setting, lines, text)
+    used = re.findall(rf"(?<![\w.>]){own.mine}\s*\[([^][]*)\]", code)
+    ends = [most(index, known, code) for index in used]
+    return bool(ends) and all(end is not None and end < own.layout.row for end in ends)
+
+
+def _spans(code: str, own: _Own, alone: bool) -> list[Span]:
     out: list[Span] = [(*own.declared, "")]
     kept = [x.body for x in own.fills]
     declared = re.search(rf"__shared__[^;]*\b{own.array}\s*\[[^;]*;", code)
@@ -238,5 +250,8 @@ def _spans(code: str, own: _Own) -> list[Span]:
             if inside or (declared is not None and declared.start() <= use.start() < declared.end()):
                 continue
             index = use[1].strip() if name == own.array else f"{own.t} * {row} + ({use[1].strip()})"
-            out.append((use.start(), use.end(), f"{own.array}[across({index})]"))
+            place = f"across({index})"
+            if alone and name == own.mine:
+                place = f"({use[1].strip()}) * {own.layout.rows} + {own.t}"
+            out.append((use.start(), use.end(), f"{own.array}[{place}]"))
     return out

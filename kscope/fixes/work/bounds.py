@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from math import prod
 
 from kscope.features.counters.occupancy_limits import limits_of, pressure
 from kscope.features.sass.accesses import accesses
@@ -51,34 +52,55 @@ def fixes(asked: Asked) -> list[Fix]:
                 ),
             )
         ]  # fmt: skip
+    return _bounded(asked, heads, blocks, (held, len(words), need), spills)
+
+
+def _bounded(
+    asked: Asked, heads: list[Place], room: int, needs: tuple[int, int, int], spills: list[int]
+) -> list[Fix]:
+    """Bounds of so many blocks an SM, or of fewer where none gets as many. needs: registers, spilled words, both."""
+    setting, code, (held, words, need) = asked.setting, asked.setting.code, needs
+    assert setting.launch is not None
+    got = _got(asked)
+    blocks = min(room, got or room)
+    registers = _registers(code.program.sm, setting.launch.threads, blocks)
     edits = changed(heads, lambda text: _BOUNDS.sub(lambda m: f"__launch_bounds__({m[1]}, {blocks})", text, count=1))
-    if not edits:
-        return []
-    was, will = setting.occupancy(), setting.occupancy(registers=min(need, MOST))
+    was, will = setting.occupancy(), setting.occupancy(registers=registers)
+    fewer = was is not None and will is not None and will.blocks < min(was.blocks, got or was.blocks)
     return [
         Fix(
             kind="launch_bounds",
-            title=f"{blocks} blocks an SM: {_registers(code.program.sm, threads, blocks)} registers a thread",
+            title=f"{blocks} blocks an SM: {registers} registers a thread",
             language="cuda",
             edits=edits,
-            parameters={"blocks": blocks, "registers": _registers(code.program.sm, threads, blocks)},
+            parameters={"blocks": blocks, "registers": registers},
             conditions=[
                 proved(
-                    f"up to {need} registers hold what {held} and {len(words)} spilled words hold now", "code", spills,
+                    f"up to {need} registers hold what {held} and {words} spilled words hold now", "code", spills,
                     "slots of the stack that are stored to and loaded from, counted",
                 ),
                 Condition(holds="compiled without -maxrregcount below that", state="check"),
+                *([proved(f"no SM gets more than {got} of this launch's blocks", "launch", setting.sms,
+                          "its grid over the SMs: fewer registers would let none more run")] if got == blocks else []),
             ],
             proof=[
                 Proof(
                     what="spill loads and stores", before=total(code.executed, spills), after=0, unit="inst",
-                    how=f"{len(spills)} instructions, {len(words)} words of the stack{_where(asked, spills)}",
+                    how=f"{len(spills)} instructions, {words} words of the stack{_where(asked, spills)}",
                 )
             ],
-            costs=[f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now"] if was and will else [],
+            costs=[f"an SM holds {will.blocks} blocks, where it holds {was.blocks} now"]
+            if was and will and fewer else [],
             price=asked.finding.estimate,
         )
-    ]  # fmt: skip
+    ] if edits else []  # fmt: skip
+
+
+def _got(asked: Asked) -> int:
+    """The most blocks that an SM gets of the launch: room for more is registers that no thread has; 0 where the number
+    of SMs is not known."""
+    launch, sms = asked.setting.launch, asked.setting.sms
+    return -(-prod(launch.grid) // sms) if launch is not None and sms else 0
 
 
 def _smaller(asked: Asked, heads: list[Place], held: int, words: int, need: int, spills: list[int]) -> list[Fix]:

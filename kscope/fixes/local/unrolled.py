@@ -23,12 +23,12 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     body = text.code[text.code.find("{") :]
     every = loops(text.code)
-    chosen = _chosen(text.code, every, _lengths(body, constants(setting.lines(text.file))))
-    indexed = _indices(body, {name for name, _ in chosen.values()})
-    if not chosen or indexed is None:
+    picked = chosen(text.code, every, lengths(body, constants(setting.lines(text.file))))
+    indexed = indices(body, {name for name, _ in picked.values()})
+    if not picked or indexed is None:
         return []
     spans: list[Span] = []
-    for n, (name, count) in chosen.items():
+    for n, (name, count) in picked.items():
         loop = every[n]
         spans.append((*loop.span, f"for ({loop.kind} {name} = 0; {name} < {count}; {name}++) if ({name} < {loop.end})"))
     edits = spans_edited(setting, text, spans)
@@ -36,20 +36,20 @@ def fixes(asked: Asked) -> list[Fix]:
     local = code.ran([i for i, a in enumerate(kinds) if a is not None and a.stack == "local array"])
     if not edits or not local:
         return []
-    counts = sorted({c for _, c in chosen.values()})
+    counts = sorted({c for _, c in picked.values()})
     return [
         Fix(
             kind="unroll",
-            title=f"the {len(chosen)} loops over local arrays as long as the arrays ({', '.join(map(str, counts))})",
+            title=f"the {len(picked)} loops over local arrays as long as the arrays ({', '.join(map(str, counts))})",
             language="cuda",
             edits=edits,
-            parameters={"loops": len(chosen)},
+            parameters={"loops": len(picked)},
             conditions=[
                 reads("every index of the arrays is a counter of these loops, or a number", f"{indexed} uses"),
                 Condition(holds="the bounds are at most the arrays' lengths", state="assumed",
                           why="the code would write beyond the array else"),
                 Condition(holds="the loops stand behind #pragma unroll", state="assumed"
-                          if all(_unrolled(text.code, every[n].span[0]) for n in chosen) else "check"),
+                          if all(_asks(text.code, every[n].span[0]) for n in picked) else "check"),
             ],
             proof=[
                 Proof(what="local loads and stores of warps", before=total(code.executed, local), after=0, unit="inst",
@@ -60,27 +60,31 @@ def fixes(asked: Asked) -> list[Fix]:
     ]  # fmt: skip
 
 
-def _lengths(body: str, known: dict[str, int]) -> dict[str, int]:
+def lengths(body: str, known: dict[str, int]) -> dict[str, int]:
     """Words of the local arrays that registers could hold."""
     found = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
     counts = {name: evaluated(size, known) for name, size in found}
     return {name: count for name, count in counts.items() if count is not None and 1 < count <= MOST}
 
 
-def _chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tuple[str, int]]:
+def chosen(code: str, every: list[Loop], arrays: dict[str, int]) -> dict[int, tuple[str, int]]:
     """Loops from 0 to what the launch says that index such an array by their counter: its name, the array's length."""
     out: dict[int, tuple[str, int]] = {}
     for n, loop in enumerate(every):
         if loop.start != "0" or loop.step not in (f"{loop.name}++", f"++{loop.name}") or loop.end.isdigit():
             continue
+        if re.match(r"\s*else\b", code[loop.body[1] :]):  # it would be the else of what is asked in the loop
+            continue
         inside = code[slice(*loop.body)]
+        if re.search(rf"\b{loop.name}\s*(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*{loop.name}\b", inside):
+            continue
         found = {size for name, size in arrays.items() if re.search(rf"\b{name}\s*\[\s*{loop.name}\s*\]", inside)}
         if len(found) == 1:
             out[n] = (loop.name, found.pop())
     return out
 
 
-def _indices(body: str, counted: set[str]) -> int | None:
+def indices(body: str, counted: set[str]) -> int | None:
     """How many uses local arrays have, all indexed by these counters or by numbers; None where one is not."""
     declared = [pair for part in _ARRAY.findall(body) for pair in re.findall(r"(\w+)\s*\[([^]]+)\]", part)]
     names, sizes = {name for name, _ in declared}, [size.strip() for _, size in declared]
@@ -90,5 +94,14 @@ def _indices(body: str, counted: set[str]) -> int | None:
     return len(found) if all(i in counted or i.isdigit() for i in found) else None
 
 
-def _unrolled(code: str, at: int) -> bool:
+def pragma(code: str, at: int) -> str:
+    """The line to put in front of a loop so that it is unrolled; nothing where it is there."""
+    if _asks(code, at):
+        return ""
+    line = code[code.rfind("\n", 0, at) + 1 : at]
+    pad = " " * (len(line) - len(line.lstrip()))
+    return f"#pragma unroll\n{pad}" if not line.strip() else f"\n{pad}#pragma unroll\n{pad}"
+
+
+def _asks(code: str, at: int) -> bool:
     return "#pragma unroll" in code[:at].rstrip().rpartition("\n")[2]

@@ -1,0 +1,43 @@
+"""Launch bounds that spill, by the registers that the values need and the blocks that an SM gets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from kscope.engine.code.fixing import subjects
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.work.bounds import fixes
+from kscope.model.contract.fixes import Fix
+from tests.support.reports import fixture
+from tests.support.with_sources import BELOW
+
+
+def bounded(grid: tuple[int, int, int], sms: int = 132) -> Fix:
+    (subject,) = subjects(str(fixture("ssm.sixteen_blocks")), None, BELOW)
+    assert subject.setting.launch is not None
+    launch = msgspec.structs.replace(subject.setting.launch, grid=grid)
+    setting = msgspec.structs.replace(subject.setting, launch=launch, sms=sms)
+    (fix,) = fixes(Asked(setting, next(f for f in subject.findings if f.code == "MEM104")))
+    return fix
+
+
+@pytest.mark.parametrize(
+    ("grid", "blocks", "registers"),
+    [((8, 80, 1), 5, 96), ((8, 17, 1), 2, 255), ((8, 8, 1), 1, 255), ((8, 800, 1), 7, 72)],
+)
+def test_no_room_is_kept_for_blocks_that_an_sm_does_not_get(
+    grid: tuple[int, int, int], blocks: int, registers: int
+) -> None:
+    fix = bounded(grid)
+    assert f"__launch_bounds__(128, {blocks})" in fix.edits[0].becomes
+    assert fix.parameters == {"blocks": blocks, "registers": registers}
+
+
+def test_what_is_given_up_is_said() -> None:
+    assert bounded((8, 800, 1)).costs == ["an SM holds 7 blocks, where it holds 16 now"]
+    assert not bounded((8, 80, 1)).costs  # no SM gets more than 5 of them
+
+
+def test_without_the_number_of_sms_the_spilled_words_decide() -> None:
+    assert "__launch_bounds__(128, 7)" in bounded((8, 80, 1), sms=0).edits[0].becomes
