@@ -44,7 +44,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT302": ("work.grid:larger", "memory.jammed:overlapped", "work.several:fixes", "thread.first:fixes"),
     "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers"),
     "LAT303": ("template.proposed:chains",), "LAT305": ("work.halved:fixes",),
-    "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
+    "LAT307": ("triton.programs:stages", "work.waits:ring", "pipeline.ring:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",
                "template.proposed:idle"),
