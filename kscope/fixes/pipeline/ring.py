@@ -10,7 +10,7 @@ from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, split_declarators
-from kscope.fixes.given.text import Span, Text, kernel_text, loops, spans_edited
+from kscope.fixes.given.text import Span, Text, kernel_text, loops, rows_replaced, spans_edited
 from kscope.fixes.pipeline.copies import Tile
 from kscope.fixes.pipeline.rounds import SHARED, Round, given, live, read, tiles
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
@@ -163,7 +163,7 @@ def _edits(setting: Setting, text: Text, one: Round, slots: int, bytes_: int) ->
         f"  __syncthreads(); }}"
     )
     declared = _declared(setting, text, one, slots, bytes_)
-    return spans_edited(setting, text, [*_rows(text.code, loop.span[0], loop.body[1], new), *declared])
+    return spans_edited(setting, text, [*rows_replaced(text.code, loop.span[0], loop.body[1], new), *declared])
 
 
 def _tiles(one: Round, bytes_: int) -> str:
@@ -176,17 +176,6 @@ def _tiles(one: Round, bytes_: int) -> str:
         out.append(f"auto& {t.name} = *({t.kind} (*){t.dims})(slots_of_tiles + slot * {bytes_} + {at});")
         at += -(-t.bytes // ALIGNED) * ALIGNED
     return " ".join(out)
-
-
-def _rows(code: str, start: int, end: int, new: str) -> list[Span]:
-    """A span over several lines: its text on the first of them, nothing on the others."""
-    out: list[Span] = []
-    while start < end:
-        stop = code.find("\n", start, end)
-        stop = end if stop < 0 else stop
-        out.append((start, stop, new))
-        start, new = stop + 1, ""
-    return out
 
 
 def _declared(setting: Setting, text: Text, one: Round, slots: int, bytes_: int) -> list[Span]:
