@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kscope.fixes.given.text import loops
+from kscope.fixes.given.setting import Setting
+from kscope.fixes.given.text import Text, loops
 from kscope.fixes.pipeline import ring
 from kscope.fixes.pipeline.effects import touched
 from kscope.fixes.pipeline.places import place
-from kscope.fixes.pipeline.rounds import Round, live, read, tiles
+from kscope.fixes.pipeline.rounds import Given, Round, given, live, numbers, read, tiles
 from tests.support.with_sources import changes
 
 CODE = """__global__ void f(const float* __restrict__ x, float* y, int n) {
@@ -99,6 +100,53 @@ def test_other_rounds_are_left_alone(was: str, becomes: str) -> None:
     assert round_of(CODE.replace(was, becomes, 1)) is None
 
 
+def test_what_lies_beyond_an_edge_is_zero() -> None:
+    code = CODE.replace("a[e] = x[k + e]", "a[e] = k + e < n && t > 0 ? x[k + e] : 0.f")
+    one = round_of(code)
+    assert one is not None and "copy_or_zero(&a[e], &x[k + e], k + e < n && t > 0);" in one.copy
+    assert round_of(code.replace(": 0.f", ": 1.f")) is None
+    assert round_of(code.replace("t > 0", "a[0] > 0")) is None
+    assert round_of(code.replace("t > 0", "f(t)")) is None
+
+
+ONWARD = """__global__ void f(const float* x, const float* z, float* y, int n) {
+  __shared__ float a[8][8], b[64]; const int r = threadIdx.x / 8, c = threadIdx.x % 8; float s = 0; x += blockIdx.x * 8;
+  for (uint k = 0; k < n; k += 8) {
+    a[r][c] = x[r * n + c]; b[r * 8 + c] = z[r * n + c];
+    x += 8;
+    __syncthreads();
+    z += 8 * n;
+    for (int e = 0; e < 8; ++e) s += a[r][e] * b[e * 8 + c];
+    __syncthreads();
+  }
+  y[blockIdx.x * 64 + r * 8 + c] = s;
+}"""
+
+
+def test_pointers_go_on_with_the_copy() -> None:
+    both = ONWARD.replace("    x += 8;\n", "").replace("z += 8 * n;", "x += 8;\n    z += 8 * n;")
+    assert (two := round_of(both)) is not None and two.copy.endswith("x += 8; z += 8 * n;")
+    one = round_of(ONWARD)
+    assert one is not None and one.copy.endswith("x += 8; z += 8 * n;")
+    assert "+= 8" not in one.use and "s += a[r][e]" in one.use
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        ("s += a[r][e]", "s += z[e] * a[r][e]"),  # the use needs it where it was
+        ("y[blockIdx.x * 64", "y[(x == z) + blockIdx.x * 64"),
+        ("z += 8 * n;", "if (r) { z += 8 * n; }"),
+        ("z += 8 * n;", "z += 8 * n; z += c;"),
+        ("z += 8 * n;", "n -= 8; z += 8 * n;"),
+        ("    x += 8;", "    x += 8; b[r] = x[c];"),
+    ],
+)
+def test_pointers_that_are_used_besides_stay(was: str, becomes: str) -> None:
+    assert was in ONWARD
+    assert round_of(ONWARD.replace(was, becomes, 1)) is None
+
+
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
@@ -142,6 +190,20 @@ def test_what_is_no_place_or_takes_more_than_arithmetic(text: str) -> None:
 def test_what_a_function_may_change() -> None:
     around = "__device__ void move(int& i, const int& j, float* p) { }"
     assert touched("move(a, b, c); d += 2; int e = 3; g(h); __ldg(o);", "", around) == {"a", "d", "h"}
+
+
+def test_what_a_template_has_for_its_head() -> None:
+    setting = Setting(code=None, lines=lambda _: TYPED, name="f", instance="void f<(int)64, float, (bool)1>(float *)")  # type: ignore[arg-type]
+    text = Text("a.cu", 3, TYPED[2])
+    one = given(setting, text)
+    assert one == Given({"N": 64, "ON": 1}, {"T": "float"})
+    known = numbers(setting, text, one)
+    assert known["TILE"] == 32
+    (tile,) = tiles("__shared__ T a[ON ? TILE : 8][N + 1];", known, 0, one.types)
+    assert tile.bytes == 32 * 65 * 4
+
+
+TYPED = ["#define TILE 32", "", "template <const int N, typename T, bool ON> __global__ void f(T* x) { TILE }"]
 
 
 def test_slots_beyond_what_can_be_declared_are_asked_for_by_the_launch() -> None:

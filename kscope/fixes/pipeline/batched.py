@@ -11,10 +11,10 @@ from kscope.features.sass.columns import total
 from kscope.features.sass.listing import Listing
 from kscope.fixes.given.conditions import proved, reads, shown
 from kscope.fixes.given.setting import Asked
-from kscope.fixes.given.source import constants, evaluated
+from kscope.fixes.given.source import evaluated
 from kscope.fixes.given.text import Loop, closing, kernel_text, loops, rows_replaced, spans_edited, statement_end
 from kscope.fixes.pipeline.effects import changed
-from kscope.fixes.pipeline.rounds import given, live
+from kscope.fixes.pipeline.rounds import given, live, numbers
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 TOGETHER = 16
@@ -53,7 +53,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None:
         return refused
     lines, instance = setting.lines(text.file), given(setting, text)
-    known = {**constants(lines), **instance.values}
+    known = numbers(setting, text, instance)
     way = live(text.code, instance.values)
     found = [r for one in loops(way) if (r := rounds(way, one, "\n".join(lines), known)) is not None]
     if len(found) != 1:

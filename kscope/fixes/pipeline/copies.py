@@ -17,8 +17,10 @@ SIZES = {"float": 4, "int": 4, "unsigned": 4, "float2": 8, "int2": 8, "uint2": 8
 """Types that one cp.async can carry (PTX ISA: 4, 8 or 16 bytes)."""
 _REGISTER = re.compile(rf"(?:const\s+)?({'|'.join(SIZES)})\s+(.+)", re.S)
 _OWN = re.compile(
-    r"(?:const(?:expr)?\s+)?(?:int|unsigned|unsigned int|size_t|long long|auto|bool|\w+\s*\*)[\s*]+\w+\s*=", re.S
+    r"(?:const(?:expr)?\s+)?(?:int|unsigned|unsigned int|uint|u?int(?:32|64)_t|size_t|long long|auto|bool|\w+\s*\*)"
+    r"[\s*]+\w+\s*=", re.S,
 )
+_ZERO = re.compile(r":\s*(?:0(?:\.0*)?[fu]?|make_\w+\((?:\s*0(?:\.0*)?f?\s*,?)+\))$")
 _CALLS = re.compile(r"\b(?!min\b|max\b|size_t\b|int\b|unsigned\b|for\b|if\b)[A-Za-z_]\w*\s*\(")
 
 
@@ -32,6 +34,16 @@ class Tile(Struct, frozen=True):
     bytes: int
     declared: tuple[int, int]
     sized: bool = False
+
+
+def _kept(value: str) -> tuple[str, str] | None:
+    """(condition, place) of `condition ? place : 0`, where the condition takes no more than arithmetic."""
+    bare = value[1:-1].strip() if value.startswith("(") and closing(value, 1) == len(value) - 1 else value
+    match = _ZERO.search(bare)
+    test, mark, where = bare[: match.start()].partition("?") if match is not None else ("", "", "")
+    if not mark or "?" in where or "[" in test or "=" in re.sub(r"[<>=!]=", "", test) or _CALLS.search(test):
+        return None
+    return test.strip(), where.strip()
 
 
 class Copies:
@@ -76,7 +88,7 @@ class Copies:
 
     def _head(self, head: str) -> bool:
         """A loop or a condition that is the same in every round, and changes nothing but what it counts."""
-        own = re.match(r"for\s*\(\s*(?:int|unsigned|size_t)\s+(\w+)\s*=", head)
+        own = re.match(r"for\s*\(\s*(?:int|unsigned|uint|size_t|u?int32_t)\s+(\w+)\s*=", head)
         mine = {own[1]} if own is not None else set()
         self.local |= mine
         bare = changed(head) - mine
@@ -111,14 +123,17 @@ class Copies:
         kind = self._kind(where)
         if where.base not in self.tiles or kind is None or self.loop.search(where.inner) or self._held(where.inner):
             return ""
-        name = re.match(r"\w+", value)
+        name, kept = re.match(r"\w+", value), _kept(value)
+        self.filled.add(where.base)
+        self.stores += 1
+        if kept is not None and not self._held(kept[0]):
+            found = self._loaded(kept[1], kind)
+            return f"copy_or_zero({where.address}, {found}, {kept[0]})" if found else ""
         if name is not None and name[0] in self.registers:
             same = re.fullmatch(r"\w+(?:\s*\[[^][]*\])*", value) is not None and kind == self.registers[name[0]]
             found = value if same else ""
         else:
             found = self._loaded(value, kind)
-        self.filled.add(where.base)
-        self.stores += 1
         return f"copy_ahead({where.address}, {found})" if found else ""
 
     def _declared(self, kind: str, names: str, depth: int) -> str:

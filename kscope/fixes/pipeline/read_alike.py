@@ -15,10 +15,10 @@ from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import SIZES, constants, evaluated
+from kscope.fixes.given.source import SIZES, evaluated
 from kscope.fixes.given.text import Loop, Text, kernel_text, loops, plain, rows_replaced, shape, spans_edited
 from kscope.fixes.pipeline.effects import changed, touched
-from kscope.fixes.pipeline.rounds import given, live
+from kscope.fixes.pipeline.rounds import given, live, numbers
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
@@ -51,7 +51,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or launch is None:
         return []
     lines, instance = setting.lines(text.file), given(setting, text)
-    known, way, around = {**constants(lines), **instance.values}, live(text.code, instance.values), "\n".join(lines)
+    known, way, around = numbers(setting, text, instance), live(text.code, instance.values), "\n".join(lines)
     every = [(one, found) for one in loops(way) if (found := alike(way, one, known, around))]
     if len(every) != 1:
         return []

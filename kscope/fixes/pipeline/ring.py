@@ -9,10 +9,10 @@ from kscope.features.patterns.tile_copies import Copy, exposed_copies
 from kscope.fixes.given.conditions import not_written, proved, reads, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import constants, split_declarators
+from kscope.fixes.given.source import split_declarators
 from kscope.fixes.given.text import Span, Text, kernel_text, loops, rows_replaced, spans_edited
 from kscope.fixes.pipeline.copies import Tile
-from kscope.fixes.pipeline.rounds import SHARED, Round, given, live, read, tiles
+from kscope.fixes.pipeline.rounds import SHARED, Round, given, live, numbers, read, tiles
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 from kscope.model.units import counted
 
@@ -33,7 +33,12 @@ __device__ __forceinline__ void copies_closed() { asm volatile("cp.async.commit_
 template <int N> __device__ __forceinline__ void copies_arrived() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }"""
-_NAMES = re.compile(r"\b(?:copy_ahead|in_slot|copies_\w+|fetch|slot|ahead|slots_of_tiles)\b|_first\b")
+OR_ZERO = """template <class T> __device__ __forceinline__ void copy_or_zero(T* to, const T* from, bool is_there) {
+  unsigned place = (unsigned)__cvta_generic_to_shared(to);
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+               ::"r"(place), "l"(from), "n"(sizeof(T)), "r"(is_there ? (unsigned)sizeof(T) : 0u) : "memory");
+}"""
+_NAMES = re.compile(r"\b(?:copy_ahead|copy_or_zero|in_slot|copies_\w+|fetch|slot|ahead|slots_of_tiles)\b|_first\b")
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -43,7 +48,7 @@ def fixes(asked: Asked) -> list[Fix]:
         return []
     instance, lines = given(setting, text), setting.lines(text.file)
     way = live(text.code, instance.values)
-    held = tiles(way, {**constants(lines), **instance.values}, launch.shared_dynamic, instance.types)
+    held = tiles(way, numbers(setting, text, instance), launch.shared_dynamic, instance.types)
     around = "\n".join(lines)
     every = [r for one in loops(way) if (r := read(way, one, held, around, instance.types)) is not None]
     if len(every) != 1 or _NAMES.search(way):
@@ -89,7 +94,7 @@ def _fix(asked: Asked, one: Round, copy: Copy, edits: list[Edit], slots: int, by
         kind="stages",
         title=f"{slots} slots for {names}: the next {counted(slots - 1, 'tile')} on the way while one is used",
         language="cuda",
-        code=HELPERS if not asks else asks + HELPERS,
+        code=asks + HELPERS + (f"\n{OR_ZERO}" if "copy_or_zero(" in one.copy else ""),
         edits=edits,
         parameters={"slots": slots, **({"shared_dynamic": dynamic} if dynamic else {})},
         conditions=conditions,

@@ -9,19 +9,23 @@ from msgspec import Struct
 
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.given.source import SIZES as BYTES
-from kscope.fixes.given.source import evaluated, split_declarators
-from kscope.fixes.given.text import Loop, Text, closing, declared_at, statement_end
+from kscope.fixes.given.source import constants, evaluated, split_declarators
+from kscope.fixes.given.text import Loop, Text, closing, declared_at, outside, statement_end
 from kscope.fixes.pipeline.copies import Copies, Tile
 from kscope.fixes.pipeline.effects import changed, touched
+from kscope.fixes.rows.function import constants as defined
 
 _SYNC = re.compile(r"__syncthreads\s*\(\s*\)\s*;")
 _FLOW = re.compile(r"\b(?:break|continue|return|goto)\b|cp\.async|\bbar\.|barrier|pipeline|copy_ahead")
 _TESTS = re.compile(r"[<>=!&|?,]")
+_STEP = re.compile(r"(?:^|(?<=[;{}]))\s*(\w+)\s*\+=\s*([\w\s*+()-]+);")
 _IF = re.compile(r"\bif\s*(?:constexpr\s*)?\(")
 _TEST = re.compile(r"\s*(!?)\s*(\w+)\s*(?:(==|!=|<=|>=|<|>)\s*(\w+)\s*)?")
 _ALIGN = r"(?:(?:__align__|alignas)\s*\(\s*\d+\s*\)\s*)?"
 SHARED = re.compile(rf"(?<!extern )__shared__\s+{_ALIGN}(?P<kind>\w+)\s+(?P<names>[^;(){{}}]+);")
-_DYNAMIC = re.compile(rf"\bextern\s+__shared__\s+{_ALIGN}(?P<kind>\w+)\s+(?:{_ALIGN})(?P<name>\w+)\s*\[\s*\]\s*;")
+_DYNAMIC = re.compile(
+    rf"\bextern\s+__shared__\s+{_ALIGN}(?P<kind>(?:unsigned\s+)?\w+)\s+{_ALIGN}(?P<name>\w+)\s*\[\s*\]\s*;"
+)
 _POINTERS = re.compile(
     r"(?<![\w(,<*])(?P<kind>(?:const\s+)?[A-Za-z_]\w*)\s*\*\s*(?:const\s+)?(?P<names>\w+\s*=[^;{}]*);"
 )
@@ -54,7 +58,7 @@ def given(setting: Setting, text: Text) -> Given:
     close = next((n for n in range(start, len(setting.instance)) if _depth(setting.instance[start : n + 1]) < 0), None)
     if template is None or start <= len(setting.name) or close is None:
         return Given({}, {})
-    names = [p.split() for p in split_declarators(template[1])]
+    names = [p.replace("const ", "").split() for p in split_declarators(template[1])]
     taken = [a.strip() for a in split_declarators(setting.instance[start:close])]
     if len(names) != len(taken) or any(len(n) != 2 for n in names):
         return Given({}, {})
@@ -65,6 +69,12 @@ def given(setting: Setting, text: Text) -> Given:
 
 def _depth(text: str) -> int:
     return text.count("<") - text.count(">")
+
+
+def numbers(setting: Setting, text: Text, instance: Given) -> dict[str, int]:
+    """Names of numbers that a kernel's text has: of its file, and of its template."""
+    lines = setting.lines(text.file)
+    return {**defined(lines, text.code), **constants(lines), **instance.values}
 
 
 def live(code: str, values: Mapping[str, int]) -> str:
@@ -158,17 +168,35 @@ def read(code: str, loop: Loop, tiles: Sequence[Tile], around: str, types: Mappi
     if inside or "#" in code[: loop.span[0]].rstrip().rpartition("\n")[2]:
         return None  # a barrier inside of something, or a pragma that is for the loop
     taken = Copies(code, loop.name, tiles, types)
+    copy, use, onward = _onward(copy, use, code[loop.body[1] :])
     becomes = taken.read(copy)
     if becomes is None or not taken.stores:
         return None
     filled = _family(taken.filled, tiles)
     if not _alone(code, loop, filled) or taken.outer & set(re.findall(r"\w+", use)):
         return None
-    fixed = f"{copy} {loop.start} {loop.end} {loop.step}"
-    named = set(re.findall(r"[A-Za-z_]\w*", fixed)) - taken.local | {loop.name}
+    fixed = f"{copy} {' '.join(onward)} {loop.start} {loop.end} {loop.step}"
+    named = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", fixed)) - taken.local | {loop.name}
     if touched(use, code, around) & (named | {t.name for t in filled}) or changed(loop.end):
         return None
-    return Round(loop, becomes, use, tuple(filled), taken.stores)
+    return Round(loop, " ".join([becomes.rstrip(), *onward]), use, tuple(filled), taken.stores)
+
+
+def _onward(copy: str, use: str, behind: str) -> tuple[str, str, list[str]]:
+    """A round's copy and use without the steps of what only the copy is made of, which go with it: `a += 8;` behind its
+    last use in a round. Each round copies once, so it comes to as much behind the loop."""
+    found = []
+    for match in [*_STEP.finditer(copy), *_STEP.finditer(use)]:
+        mine = match.string is use
+        text, other = (use, behind) if mine else (copy[match.end() :], use + behind)
+        depth = match.string[: match.start(1)].count("{") - match.string[: match.start(1)].count("}")
+        fixed = not set(re.findall(r"[A-Za-z_]\w*", match[2])) & changed(copy + use)
+        name = re.compile(rf"(?<![\w.]){match[1]}\b")
+        alone = len(name.findall(text)) == mine and not name.search(other)
+        if depth == 0 and alone and fixed and name.search(copy):
+            found.append(match)
+    bare = [outside(part, [(m.start(1), m.end()) for m in found if m.string is part]) for part in (copy, use)]
+    return bare[0], bare[1], [f"{m[1]} += {m[2].strip()};" for m in found]
 
 
 def _family(names: set[str], tiles: Sequence[Tile]) -> list[Tile]:
