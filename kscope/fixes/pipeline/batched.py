@@ -62,9 +62,11 @@ def fixes(asked: Asked) -> list[Fix]:
     few = _few(one, known)
     pure, new = _run(code, issued, few) if few else _pure(code, issued), _written(one, few)
     edits = spans_edited(setting, text, rows_replaced(way, one.loop.span[0], one.loop.body[1], new)) if new else []
-    played = few or _played()
     if not edits or not pure:
         return refused
+    played = _played()
+    order = [] if few else [shown(played > 0, "the same products in the same order", "values", played,
+                                  "loops of many lengths and steps, what is left one by one")]  # fmt: skip
     return [
         Fix(
             kind="stages",
@@ -76,8 +78,7 @@ def fixes(asked: Asked) -> list[Fix]:
                 reads("a round is a fence, products, a commit and their wait", f"the loop over {one.loop.name}"),
                 proved("nothing else of a round touches memory, a barrier or the sums", "code", pure,
                        "instructions of the loops that hold the products, or between them"),
-                shown(played > 0, "the same products in the same order", "values", played,
-                      "the rounds of the loop" if few else "loops of many lengths and steps, what is left one by one"),
+                *order,
                 Condition(
                     holds="products of one shape add to the same registers in the order in which they are issued",
                     state="assumed", why="PTX ISA, wgmma.fence",
@@ -132,7 +133,8 @@ def _run(code: Listing, issued: list[int], many: int) -> int:
 def _plain(code: Listing, i: int) -> bool:
     ins, op = code[i], code.classes[i]
     sums = re.match(r"[FDH](?:ADD|MUL|FMA|SETP|MNMX|SEL)|MUFU|SHFL|CALL|I2F|F2", ins.opcode) is not None
-    return op.access is None and not op.kind & {"barrier", "mbarrier"} and not sums
+    memory = op.access is not None and "constant_read" not in op.kind
+    return not memory and not op.kind & {"barrier", "mbarrier"} and not sums
 
 
 def rounds(code: str, loop: Loop, around: str, known: Mapping[str, int]) -> Rounds | None:
