@@ -26,6 +26,7 @@ CODE = """__global__ void f(const float* __restrict__ x, float* y, int n) {
 }"""
 REGISTERS = """template <int P> __global__ void g(const half* __restrict__ A, const half* __restrict__ B, int n) {
   extern __shared__ half pool[]; half* const left = pool; half *right = left + 64 * P; int t = threadIdx.x;
+  auto more = [&]() { t += 32; }; auto inner = [&]() { more(); };
   auto step = [&](const half* l, const half* r) { acc += l[t] * r[t]; };
   if (P == 8) {
     for (int k = 0; k < n; k++) {
@@ -41,10 +42,13 @@ REGISTERS = """template <int P> __global__ void g(const half* __restrict__ A, co
 }"""
 
 
+MACRO = "#define NEXT(v) t += v\n"
+
+
 def round_of(code: str, values: dict[str, int] | None = None, types: dict[str, str] | None = None) -> Round | None:
     way = live(code, values or {})
     held = tiles(way, values or {}, 4096, types)
-    found = [read(way, one, held, code, types or {}) for one in loops(way)]
+    found = [read(way, one, held, MACRO + code, types or {}) for one in loops(way)]
     return next((one for one in found if one is not None), None)
 
 
@@ -77,6 +81,9 @@ def test_a_copy_through_registers_of_one_way_of_a_template() -> None:
         ("a[e] = x[k + e]", "a[e] = x[k + e]; s++"),
         ("a[e] = x[k + e]", "a[e] = x[y[e] + e]"),  # an index that is loaded
         ("a[e] = x[k + e]", "a[e + k] = x[k + e]"),
+        ("a[e] = x[k + e]", "{ int d = k % 64; a[d] = x[k + e]; }"),  # the same by another name
+        ("s += a[e] * b[0][e & 31];", "{ s += a[e]; NEXT(s); }"),
+        ("s += a[e] * b[0][e & 31];", '{ s += a[e]; asm("add.s32 %0, %0, 1;" : "+r"(t)); }'),
         ("a[e] = x[k + e]", "a[e] = f(x)[k + e]"),
         ("float a[64]", "half a[64]"),  # converts
         ("float a[64]", "double a[64]"),
@@ -140,6 +147,7 @@ def test_pointers_go_on_with_the_copy() -> None:
         ("z += 8 * n;", "z += 8 * n; z += c;"),
         ("z += 8 * n;", "n -= 8; z += 8 * n;"),
         ("    x += 8;", "    x += 8; b[r] = x[c];"),
+        ("b[r * 8 + c] = z[r * n + c];", "b[i % 64] = z[i]; i += 8;"),  # not the same places in every round
     ],
 )
 def test_pointers_that_are_used_besides_stay(was: str, becomes: str) -> None:
@@ -150,6 +158,7 @@ def test_pointers_that_are_used_besides_stay(was: str, becomes: str) -> None:
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
+        ("step(left, right);", "step(left, right); inner();"),
         ("acc += l[t]", "t++, acc += l[t]"),  # the copy's addresses change in what is called
         ("step(left, right)", "step(left, right); acc += v.x"),  # the register is used besides
         ("right = left", "right = left, *other = pool; half *away = other"),  # a pointer made of one of a copy's

@@ -50,9 +50,9 @@ class Copies:
     """What a copy's text does. `local`: names that it declares; `outer`: those of them that are not within a statement;
     `filled`: arrays that it stores to, in `stores` places of the text."""
 
-    def __init__(self, code: str, loop: str, tiles: Sequence[Tile], types: Mapping[str, str]) -> None:
-        self.types = types
-        self.code, self.loop = code, re.compile(rf"\b{loop}\b")
+    def __init__(self, code: str, varying: set[str], tiles: Sequence[Tile], types: Mapping[str, str]) -> None:
+        """varying: what is another number in each round; so is what is made of it."""
+        self.code, self.varying, self.types = code, set(varying), types
         self.tiles: Mapping[str, Tile] = {t.name: t for t in tiles}
         self.registers: dict[str, str] = {}
         self.local: set[str] = set()
@@ -93,7 +93,7 @@ class Copies:
         self.local |= mine
         bare = changed(head) - mine
         other = head.startswith("for") and own is None
-        return not (bare or other or self._held(head) or self.loop.search(head) or _CALLS.search(head) or "[" in head)
+        return not (bare or other or self._held(head) or self._varies(head) or _CALLS.search(head) or "[" in head)
 
     def _statement(self, text: str, depth: int) -> str:
         """"" where it is none of a copy's."""
@@ -101,13 +101,7 @@ class Copies:
         if register is not None and (found := self._declared(register[1], register[2], depth)):
             return found
         if _OWN.match(text):
-            names = set(re.findall(r"(\w+)\s*=(?!=)", text))
-            values = text[text.index("=") :]
-            if self._held(values) or re.search(r"\[|[=(,]\s*\*", values) or _CALLS.search(values):
-                return ""
-            self.local |= names
-            self.outer |= names if depth == 0 else set()
-            return text
+            return self._number(text, depth)
         to, equals, value = (part.strip() for part in text.partition("="))
         if not equals or value.startswith("=") or CHANGED.search(to + " ") or to[-1] in "+-*/|&^%<>!":
             return ""
@@ -118,10 +112,21 @@ class Copies:
             return f"{to} = {found}" if plain and (found := self._loaded(value, self.registers[base])) else ""
         return self._stored(where, value) if where is not None else ""
 
+    def _number(self, text: str, depth: int) -> str:
+        """A number or a pointer that the copy's places are made of."""
+        names = set(re.findall(r"(\w+)\s*=(?!=)", text))
+        values = text[text.index("=") :]
+        if self._held(values) or re.search(r"\[|[=(,]\s*\*", values) or _CALLS.search(values):
+            return ""
+        self.local |= names
+        self.outer |= names if depth == 0 else set()
+        self.varying |= names if self._varies(values) else set()
+        return text
+
     def _stored(self, where: Place, value: str) -> str:
         """A store to a tile, of a register or of what is loaded."""
         kind = self._kind(where)
-        if where.base not in self.tiles or kind is None or self.loop.search(where.inner) or self._held(where.inner):
+        if where.base not in self.tiles or kind is None or self._varies(where.inner) or self._held(where.inner):
             return ""
         name, kept = re.match(r"\w+", value), _kept(value)
         self.filled.add(where.base)
@@ -151,6 +156,9 @@ class Copies:
         self.local |= found.keys()
         self.outer |= found.keys() if depth == 0 else set()
         return f"const {kind} {', '.join(out)}"
+
+    def _varies(self, text: str) -> bool:
+        return not self.varying.isdisjoint(re.findall(r"(?<![\w.])[A-Za-z_]\w*", text))
 
     def _held(self, text: str) -> set[str]:
         return set(re.findall(r"\w+", text)) & (self.tiles.keys() | self.registers.keys())

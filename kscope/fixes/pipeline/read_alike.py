@@ -11,7 +11,7 @@ from msgspec import Struct
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES
 from kscope.features.lanes.values import Lanes
-from kscope.fixes.given.conditions import not_written, proved, reads
+from kscope.fixes.given.conditions import not_written, proved, reads, written_there
 from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
@@ -59,7 +59,8 @@ def fixes(asked: Asked) -> list[Fix]:
     loads = _loads(setting, text, loop)
     ran = _same(setting, loads)
     rows = _rows(setting, found)
-    if not loads or not ran or not rows or launch.block[2] > 1:
+    inside = {n for i in loads if (n := code.cfg.loop_of[i]) is not None}
+    if not ran or not rows or launch.block[2] > 1 or any(written_there(code, n, loads) for n in inside):
         return []
     compared = played(way, loop, found, known, launch)
     if not compared:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from kscope.features.patterns.tile_copies import Copy, exposed_copies
-from kscope.fixes.given.conditions import not_written, proved, reads, shown
+from kscope.fixes.given.conditions import not_written, proved, reads, shown, written_there
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import split_declarators
@@ -56,8 +56,10 @@ def fixes(asked: Asked) -> list[Fix]:
     (one,) = every
     copy = next((c for c in exposed_copies(code) if not c.asynchronous and _within(setting, text, one, c)), None)
     slots, bytes_ = _slots(setting, one, held)
-    edits = _edits(setting, text, one, slots, bytes_) if slots and copy is not None and _alone(setting, copy) else []
-    if copy is None or not edits:
+    if copy is None or not slots or not _alone(setting, copy):
+        return []
+    edits = _edits(setting, text, one, slots, bytes_)
+    if not edits:
         return []
     return [_fix(asked, one, copy, edits, slots, bytes_)]
 
@@ -115,8 +117,10 @@ def _within(setting: Setting, text: Text, one: Round, copy: Copy) -> bool:
 
 
 def _alone(setting: Setting, copy: Copy) -> bool:
-    """Whether the loop stores nothing to shared memory but what it copies."""
+    """Whether the loop stores nothing to shared memory but what it copies, and nothing to the arrays that it copies."""
     code = setting.code
+    if written_there(code, copy.loop, copy.loads):
+        return False
     writes = [i for i in code.cfg.loop_body(copy.loop) if "shared_write" in code.classes[i].kind]
     return set(writes) <= set(copy.waits)
 

@@ -167,8 +167,8 @@ def read(code: str, loop: Loop, tiles: Sequence[Tile], around: str, types: Mappi
     inside = any(p.count("{") != p.count("}") for p in (copy, use))
     if inside or "#" in code[: loop.span[0]].rstrip().rpartition("\n")[2]:
         return None  # a barrier inside of something, or a pragma that is for the loop
-    taken = Copies(code, loop.name, tiles, types)
     copy, use, onward = _onward(copy, use, code[loop.body[1] :])
+    taken = Copies(code, {loop.name, *(step.split()[0] for step in onward)}, tiles, types)
     becomes = taken.read(copy)
     if becomes is None or not taken.stores:
         return None
