@@ -6,7 +6,8 @@ import pytest
 
 from kscope.fixes.given.text import loops
 from kscope.fixes.pipeline import read_alike
-from kscope.fixes.pipeline.read_alike import alike, written
+from kscope.fixes.pipeline.read_alike import written
+from kscope.fixes.pipeline.row_reads import alike
 from kscope.model.kernel import Launch
 from tests.support.with_sources import changes
 
@@ -51,6 +52,24 @@ def test_other_names_sizes_and_types_and_a_number_of_rows_that_is_given() -> Non
     assert read_alike.played(CODE, loop, rows, KNOWN, LAUNCH) == 2 * 32
 
 
+@pytest.mark.parametrize(
+    ("was", "becomes", "begin"),
+    [
+        ("means[q * D + c]", "means[(blockIdx.y * count + q) * D + c]", "(blockIdx.y * count + q_first) * D + 0"),
+        ("means[q * D + c]", "means[c + D * q + 1]", "0 + D * q_first + 1"),
+        ("float far = 0;", "float far = 0; const float* one = means + q * D;", "q_first * D"),
+        ("float far = 0;", "float far = 0; const float* one = &means[(q + 2) * D];", "(q_first + 2) * D + 0"),
+    ],
+)
+def test_rows_that_begin_elsewhere_or_have_a_pointer_of_their_own(was: str, becomes: str, begin: str) -> None:
+    code = CODE.replace(was, becomes, 1)
+    code = code.replace("means[q * D + c]", "one[c]") if " one =" in becomes else code
+    (loop,) = [one for one in loops(code) if one.name == "q"]
+    rows = alike(code, loop, KNOWN, code)
+    assert [(r.name, r.begin, r.words) for r in rows][:1] == [("means", begin, 8)]
+    assert read_alike.played(code, loop, rows, KNOWN, LAUNCH) == 2 * 32
+
+
 def test_what_comes_out_otherwise_is_not_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     (loop,) = [one for one in loops(CODE) if one.name == "q"]
     rows = alike(CODE, loop, KNOWN, CODE)
@@ -82,7 +101,10 @@ def test_loops_that_threads_do_not_pass_alike_have_none(was: str, becomes: str) 
 @pytest.mark.parametrize(
     ("was", "becomes"),
     [
-        ("means[q * D + c]", "means[q * D + c + 1]"),
+        ("means[q * D + c]", "means[q * D + 2 * c]"),
+        ("means[q * D + c]", "means[q * q * D + c]"),
+        ("means[q * D + c]", "means[(q + far) * D + c]"),  # which changes in the round
+        ("means[q * D + c]", "means[q * D + c] + means[(q + 1) * D + c]"),
         ("means[q * D + c]", "means[q * D + mine]"),
         ("means[q * D + c]", "means[q * count + c]"),
         ("means[q * D + c]", "(means + 1)[q * D + c]"),

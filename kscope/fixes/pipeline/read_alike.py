@@ -6,8 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
-
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES
 from kscope.features.lanes.values import Lanes
@@ -16,33 +14,19 @@ from kscope.fixes.given.grammar import Unplayable
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import SIZES, evaluated
-from kscope.fixes.given.text import Loop, Text, kernel_text, loops, plain, rows_replaced, shape, spans_edited
-from kscope.fixes.pipeline.effects import changed, touched
+from kscope.fixes.given.text import Loop, Text, kernel_text, loops, rows_replaced, shape, spans_edited
 from kscope.fixes.pipeline.rounds import given, live, numbers
+from kscope.fixes.pipeline.row_reads import Read, alike
 from kscope.model.contract.fixes import Condition, Fix, Proof
 from kscope.model.kernel import Launch
 
 MOST = 16 * 1024  # bytes of a tile: what five blocks of an SM have beside each other (judged)
 ROWS = (64, 32, 16, 8)  # of a tile, the most first
-SHORTEST = 8  # elements of a row: of shorter ones a load from L1 costs no more than one from shared memory (judged)
 SEEDS = (1, 2)
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
-_WAYS = re.compile(r"\b(?:break|return|goto|asm|volatile)\b|__sync|\bbar")
 FEW = 8  # rows of a tile that is played
 WORDS = 1 << 17  # of an array that is played
 _ANY = re.compile(r"\b(?P<kind>\w+)\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?(?P<name>\w+)\s*(?=[,)])")
-_POINTER = re.compile(r"\bconst\s+(?P<kind>\w+)\s*\*\s*(?:const\s+)?(?:__restrict__\s+)?(?P<name>\w+)\s*(?=[,)])")
-
-
-class Read(Struct, frozen=True):
-    """An array that is read row by row: its type, elements of a row (as written, and how many), and its uses in the
-    loop's body as (start, end, the place in the row)."""
-
-    name: str
-    kind: str
-    wide: str
-    words: int
-    uses: tuple[tuple[int, int, str], ...]
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -94,84 +78,6 @@ def fixes(asked: Asked) -> list[Fix]:
             price=asked.finding.estimate,
         )
     ] if edits else []  # fmt: skip
-
-
-def alike(code: str, loop: Loop, known: Mapping[str, int], around: str) -> list[Read]:
-    """Arrays that a loop of the kernel's outermost text reads by rows; none where a thread may leave it, or its bounds
-    may differ from thread to thread."""
-    body, before = code[slice(*loop.body)], code[: loop.span[0]]
-    opening = code.find("{")
-    step = re.fullmatch(rf"{loop.name}\s*\+=\s*1|{loop.name}\s*\+\+|\+\+\s*{loop.name}", loop.step)
-    outermost = before.count("{") - before.count("}") == 1 and before.rstrip()[-1:] in (";", "}", "{")
-    if step is None or not outermost or _WAYS.search(body) or re.search(r"\b(?:return|goto)\b", before[opening:]):
-        return []
-    bounds = set(re.findall(r"[A-Za-z_]\w*", f"{loop.start} {loop.end}"))
-    fixed = all(n in known or _given(code, n) for n in bounds)
-    taken = re.search(rf"\b(?:{loop.name}_first|e|\w+_rows)\b", code)
-    if not fixed or taken or re.search(r"[<>=!&|?,\[]", f"{loop.start} {loop.end}"):
-        return []
-    altered = touched(body, code, around)
-    out = []
-    for pointer in _POINTER.finditer(code[:opening]):
-        one = _read(code, loop, pointer["name"], pointer["kind"], known)
-        if one is not None and not altered & {pointer["name"], loop.name, *re.findall(r"[A-Za-z_]\w*", one.wide)}:
-            out.append(one)
-    return out
-
-
-def _given(code: str, name: str) -> bool:
-    """Whether a name is a number that the kernel is given, and leaves as it is."""
-    opening = code.find("{")
-    number = re.search(rf"\b(?:int|unsigned|size_t|long long|u?int(?:32|64)_t)\s+{name}\s*[,)]", code[:opening])
-    return number is not None and name not in changed(code[opening:]) and not re.search(rf"&\s*{name}\b", code)
-
-
-def _read(code: str, loop: Loop, name: str, kind: str, known: Mapping[str, int]) -> Read | None:
-    """An array whose every use in the loop is `name[j * W + c]`, c below W, the last place of a row among them."""
-    at, body = loop.body[0], code[slice(*loop.body)]
-    uses, wide, last = [], set(), []
-    for use in re.finditer(rf"(?<![\w.>]){name}\b", body):
-        inside = re.match(r"\s*\[([^][]*)\]", body[use.end() :])
-        terms = plain(inside[1]).split("+") if inside is not None else []
-        row = [t for t in terms if (m := re.fullmatch(rf"{loop.name}\*(.+)|(.+)\*{loop.name}", t)) is not None and m]
-        column = [t for t in terms if t not in row]
-        if inside is None or len(row) != 1 or len(column) != 1:
-            return None
-        words = re.sub(rf"^{loop.name}\*|\*{loop.name}$", "", row[0])
-        last.append(_last(code, at + use.start(), loop, column[0], words, known))
-        wide.add(words)
-        uses.append((use.start(), use.end() + inside.end(), column[0]))
-    number = evaluated(next(iter(wide)), known) if len(wide) == 1 else None
-    if number is None or number < SHORTEST or min(last) < 0 or max(last) != number - 1 or kind not in SIZES:
-        return None
-    if any(re.search(r"&\s*$", body[:start]) for start, _, _ in uses) or not _always(body[: uses[-1][0]], known):
-        return None
-    return Read(name, kind, wide.pop(), number, tuple(uses))
-
-
-def _always(text: str, known: Mapping[str, int]) -> bool:
-    """Whether what follows a text of a round runs in every round: rows that a test keeps from being read may not be
-    there."""
-    bounds = re.findall(r"\bfor\s*\([^;]*=([^;]*);\s*\w+\s*<([^;]*);", text)
-    ends = [(evaluated(a, known), evaluated(b, known)) for a, b in bounds]
-    once = all(a is not None and b is not None and a < b for a, b in ends)
-    ways = re.search(r"\b(?:if|while|switch|continue|do)\b|\?|&&|\|\|", text)
-    return once and ways is None and len(ends) == len(re.findall(r"\bfor\b", text))
-
-
-def _last(code: str, at: int, loop: Loop, column: str, words: str, known: Mapping[str, int]) -> int:
-    """The last place in a row that a use reads: a number, or where its name counts up to around it; -1 where that is
-    not within the row."""
-    number, length = evaluated(column, known), evaluated(words, known)
-    if length is None or number is not None:
-        return number if number is not None and length is not None and 0 <= number < length else -1
-    around = [x for x in loops(code) if x.span[0] > loop.span[1] and x.body[0] <= at < x.body[1] and x.name == column]
-    for one in around[-1:]:
-        start, end = evaluated(one.start, known), evaluated(one.end, known)
-        step = re.fullmatch(rf"{column}\s*\+\+|\+\+\s*{column}", one.step)
-        counts = start == 0 and step is not None and column not in changed(code[slice(*one.body)])
-        return end - 1 if counts and end is not None and 0 < end <= length else -1
-    return -1
 
 
 def played(code: str, loop: Loop, found: Sequence[Read], known: Mapping[str, int], launch: Launch) -> int:
@@ -267,7 +173,7 @@ def written(
     for wide in dict.fromkeys(r.wide for r in found):
         width = _factor(wide)
         limit = "" if even else f" && e < ({loop.end} - {j}_first) * {width}"
-        each = " ".join(f"{r.name}_rows[e] = {r.name}[{j}_first * {width} + e];" for r in found if r.wide == wide)
+        each = " ".join(f"{r.name}_rows[e] = {r.name}[{r.begin} + e];" for r in found if r.wide == wide)
         fills += (
             f"    #pragma unroll 8\n"
             f"    for (int e = {thread}; e < {rows} * {width}{limit}; e += {threads}) {{ {each} }}\n"
