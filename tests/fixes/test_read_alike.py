@@ -58,6 +58,7 @@ def test_other_names_sizes_and_types_and_a_number_of_rows_that_is_given() -> Non
         ("means[q * D + c]", "means[(blockIdx.y * count + q) * D + c]", "(blockIdx.y * count + q_first) * D + 0"),
         ("means[q * D + c]", "means[c + D * q + 1]", "0 + D * q_first + 1"),
         ("float far = 0;", "float far = 0; const float* one = means + q * D;", "q_first * D"),
+        ("least = fminf(least", "least = fminf(fminf(INFINITY, least)", "q_first * D"),
         ("float far = 0;", "float far = 0; const float* one = &means[(q + 2) * D];", "(q_first + 2) * D + 0"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from kscope.features.lanes.assumption import Assumption
 from kscope.features.lanes.semantics import LANES
@@ -23,6 +24,7 @@ from kscope.model.kernel import Launch
 MOST = 16 * 1024  # bytes of a tile: what five blocks of an SM have beside each other (judged)
 ROWS = (64, 32, 16, 8)  # of a tile, the most first
 SEEDS = (1, 2)
+_LARGE: Mapping[str, Any] = {n: float("inf") for n in ("INFINITY", "CUDART_INF_F", "HUGE_VALF")} | {"FLT_MAX": 3.4e38}
 STATIC = 48 * 1024  # bytes of shared memory that can be declared (CUDA C++ Programming Guide, compute capabilities)
 FEW = 8  # rows of a tile that is played
 WORDS = 1 << 17  # of an array that is played
@@ -98,7 +100,7 @@ def played(code: str, loop: Loop, found: Sequence[Read], known: Mapping[str, int
     rules = Rules("real", races=True, kinds=kinds, only=(grid[0] * grid[1] - 1,))
     compared = 0
     for size in (2 * FEW, 2 * FEW + 5) if set(numbers) & names else (0,):
-        sizes, left = mine | dict.fromkeys(numbers, size), []
+        sizes, left = {**_LARGE, **mine, **dict.fromkeys(numbers, size)}, []
         new = code[: loop.span[0]] + written(code, loop, found, FEW, sizes, launch.block) + code[loop.body[1] :]
         for text in (code, new):
             drawn = np.random.default_rng(FEW)
