@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -62,38 +62,62 @@ def _given(code: str, name: str) -> bool:
     return number is not None and name not in changed(code[opening:]) and not re.search(rf"&\s*{name}\b", code)
 
 
+class _Use(Struct, frozen=True):
+    """A use with the place in its row, the last one that it comes to, elements of a row, and where rows begin: as text
+    and for some numbers."""
+
+    span: tuple[int, int]
+    column: str
+    last: int
+    words: int
+    begins: tuple[int, ...]
+    first: str
+
+
 def _read(code: str, loop: Loop, name: str, kind: str, known: Mapping[str, int]) -> Read | None:
     """An array whose every use in the loop is at `.. + j * W + c`, c below W, the last place of a row among them."""
-    at, body, j = loop.body[0], code[slice(*loop.body)], loop.name
-    found = _uses(body, name, kind)
-    out, wide, begins, last, first = [], set(), set(), [], ""
-    for start, end, index in found or ():
-        flat = re.sub(r"(\w)\.(?=[A-Za-z_])", r"\1_", plain(index))  # a member is a name like others
-        names = set(re.findall(r"[A-Za-z_]\w*", flat))
-        counted = [x.name for x in loops(code) if x.span[0] > loop.span[1] and x.body[0] <= at + start < x.body[1]]
-        inner = [c for c in counted if c in names]
-        row = _row(flat, j, inner[0] if len(inner) == 1 else "", known)
-        if row is None or len(inner) > 1 or (not inner and names - known.keys() - {j}):
-            return None
-        column = inner[0] if inner else str(row[1][0])
-        wide.add(row[0])
-        begins.add(row[1] if inner else (0,) * len(row[1]))
-        last.append(_last(code, at + start, loop, column, str(row[0]), known))
-        out.append((start, end, column))
-        zeroed = re.sub(rf"(?<![\w.]){inner[0]}\b", "0", index) if inner else ""
-        first = re.sub(rf"(?<![\w.]){j}\b", f"{j}_first", zeroed) or first
-    if not found or len(wide) != 1 or len(begins) != 1 or min(last) < 0 or kind not in SIZES:
+    body, j = code[slice(*loop.body)], loop.name
+    found = _uses(body, name, kind) or []
+    uses = [u for one in found if (u := _use(code, loop, one, known)) is not None]
+    if not uses or len(uses) < len(found) or kind not in SIZES or not _always(body[: uses[-1].span[0]], known):
         return None
-    if not _always(body[: out[-1][0]], known):
+    words, begins = uses[0].words, uses[0].begins
+    if not _agree(uses):
         return None
-    words = wide.pop()
     factor = next((n for n in re.findall(r"[A-Za-z_]\w*", found[0][2]) if known.get(n) == words), str(words))
-    begin = first if any(begins.pop()) else f"{j}_first * {factor}"
+    begin = next(u.first for u in uses if u.first) if any(begins) else f"{j}_first * {factor}"
     outside = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", begin)) - {f"{j}_first", *_SEEN, *known}
-    seen = all(re.search(rf"\b{n}\b", code[: loop.span[0]]) for n in outside)
-    if words < SHORTEST or max(last) != words - 1 or not seen or any(re.search(r"&\s*$", body[:s]) for s, _, _ in out):
+    seen = outside <= set(re.findall(r"\w+", code[: loop.span[0]]))
+    if not seen or any(re.search(r"&\s*$", body[: u.span[0]]) for u in uses):
         return None
-    return Read(name, kind, factor, words, begin, tuple(sorted(out)))
+    return Read(name, kind, factor, words, begin, tuple((*u.span, u.column) for u in uses))
+
+
+def _agree(uses: Sequence[_Use]) -> bool:
+    """Whether all uses are of the same rows, long ones, and come to their end."""
+    words, begins = uses[0].words, uses[0].begins
+    same = all((u.words, u.begins) == (words, begins) and u.last >= 0 for u in uses)
+    return same and words >= SHORTEST and max(u.last for u in uses) == words - 1
+
+
+def _use(code: str, loop: Loop, one: tuple[int, int, str], known: Mapping[str, int]) -> _Use | None:
+    """None where the index is no place in a row that goes on with the loop."""
+    (start, end, index), j, at = one, loop.name, loop.body[0]
+    flat = re.sub(r"(\w)\.(?=[A-Za-z_])", r"\1_", plain(index))  # a member is a name like others
+    names = set(re.findall(r"[A-Za-z_]\w*", flat))
+    counted = [x.name for x in loops(code) if x.span[0] > loop.span[1] and x.body[0] <= at + start < x.body[1]]
+    inner = [c for c in counted if c in names]
+    row = _row(flat, j, inner[0] if len(inner) == 1 else "", known)
+    if row is None or len(inner) > 1 or (not inner and names - known.keys() - {j}):
+        return None
+    words, begins = row
+    if not inner:
+        last = _last(code, at + start, loop, str(begins[0]), str(words), known)
+        return _Use((start, end), str(begins[0]), last, words, (0,) * len(begins), "")
+    zeroed = re.sub(rf"(?<![\w.]){inner[0]}\b", "0", index)
+    first = re.sub(rf"(?<![\w.]){j}\b", f"{j}_first", zeroed)
+    last = _last(code, at + start, loop, inner[0], str(words), known)
+    return _Use((start, end), inner[0], last, words, begins, first)
 
 
 def _uses(body: str, name: str, kind: str) -> list[tuple[int, int, str]] | None:
