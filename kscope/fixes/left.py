@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kscope.fixes import counted
 from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.given.setting import Setting
+from kscope.fixes.pipeline.batched import waits_one_by_one
 from kscope.fixes.template.chain import one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
@@ -32,6 +33,7 @@ def _never(setting: Setting) -> float | None:
 
 Count = tuple[str, Callable[[Setting], float | None]]
 BY_RULE: dict[tuple[str, Kind], Count] = {
+    ("CMP209", "stages"): ("loops that wait for each product", lambda setting: waits_one_by_one(setting.code)),
     ("MEM101", "lane_mapping"): ("sectors too many for each that a warp's load needs, the mean", counted.spread),
     ("MEM105", "qualifier"): ("accesses of local arrays", counted.local),
     ("MEM105", "register"): ("loops that call by pointer, of all", counted.by_pointer),

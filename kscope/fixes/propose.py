@@ -40,7 +40,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP204": ("compute.math_functions:fixes", "compute.reciprocals:fixes", "compute.quotients:fixes"),
     "CMP205": ("compute.divisors:fixes", "compute.narrow:fixes"),
     "CMP206": ("compute.fused:fixes",), "CMP207": ("compute.conversions:fixes", "compute.integer_dots:fixes"),
-    "CMP209": ("work.fences:products",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
+    "CMP209": ("pipeline.batched:fixes",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
     "LAT301": ("work.carveout:fixes", "work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
     "LAT302": ("order.batched:fixes", "work.grid:larger", "memory.jammed:overlapped", "work.several:fixes",
                "thread.first:fixes"),

@@ -40,6 +40,16 @@ def not_written(code: Listing, loads: Sequence[int]) -> list[Condition]:
     ]  # fmt: skip
 
 
+def written_there(code: Listing, loop: int, loads: Sequence[int]) -> bool:
+    """Whether a loop may store to what these load: it stores, and not through other parameters alone."""
+    stores = [
+        i for i in code.cfg.loop_body(loop)
+        if code.classes[i].space in ("global", "generic") and code.classes[i].access in WRITES
+    ]  # fmt: skip
+    read, written = {pointer(code, i) for i in loads}, {pointer(code, i) for i in stores}
+    return bool(stores) and (None in read | written or bool(read & written))
+
+
 def shown(yes: bool, holds: str, by: Ground, ran: int | Sized, why: str, otherwise: str = "") -> Condition:
     """Proved where it came out so, else for the reader to check."""
     return proved(holds, by, ran, why) if yes else Condition(holds=holds, state="check", why=otherwise)

@@ -123,6 +123,17 @@ def spans_edited(setting: Setting, text: Text, spans: Iterable[Span]) -> list[Ed
     return [e for e in out if e.was != e.becomes]
 
 
+def rows_replaced(code: str, start: int, end: int, new: str) -> list[Span]:
+    """A span over several lines: its text on the first of them, nothing on the others."""
+    out: list[Span] = []
+    while start < end:
+        stop = code.find("\n", start, end)
+        stop = end if stop < 0 else stop
+        out.append((start, stop, new))
+        start, new = stop + 1, ""
+    return out
+
+
 def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
     for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):

@@ -75,27 +75,3 @@ def _silent(code: Listing, barriers: list[int]) -> int:
         or (op.access == "store" and "STRONG" in ins.mods) or ins.opcode in ("CALL", "REDUX", "SHFL")
     )  # fmt: skip
     return 0 if body & set(signals) else len(body)
-
-
-def products(asked: Asked) -> list[Fix]:
-    """Each wgmma waited for at once. No code: a wait that leaves one in flight was tried, and changed nothing, as the
-    compiler waits by itself where a loop carries the sums (its note C7515)."""
-    code = asked.setting.code
-    issued = code.ran(code.where(lambda ins, op: ins.opcode.endswith("GMMA")))
-    looped = [i for i in issued if code.cfg.loop_of[i] is not None]
-    waits = code.ran(code.where(lambda ins, op: ins.opcode == "WARPGROUP" and "DEPBAR" in ins.mods))
-    if not looped or not waits:
-        return []
-    each = total(code.executed, looped) / max(1.0, total(code.executed, waits))
-    return [
-        Fix(
-            kind="stages",
-            title="several products behind one wait",
-            proof=[Proof(what="products that one wait is for", before=round(each, 2), after=4)],
-            refused=(
-                f"{each:.1f} products stand between a fence and their wait. A wait that leaves one group in flight "
-                "brings nothing where the loop carries the sums: the compiler waits then. Issue four and more between "
-                "wgmma.fence and commit_group: the loop goes on by as many, which its text alone does not allow"
-            ),
-        )
-    ]

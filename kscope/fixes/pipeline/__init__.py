@@ -1,0 +1,1 @@
+"""Copies and products that could be on their way while others are used."""
