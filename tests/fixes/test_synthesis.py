@@ -31,7 +31,7 @@ CHANGES = [
     ("quotients.divided", "quotients.reciprocal", "CMP204", "reciprocal", "v[k].x * inverse_sum, v[k].y * inverse_sum"),
     ("weights.pow", "weights.root", "CMP211", "math_function", "exp(-x[i]) / ((t) * sqrt(t))"),
     ("gemv_w4.cast", "", "CMP207", "math_function", "halves_in((word >> (4 * b)) & 0x000f000fu, 8)"),
-    ("qdot.to_float", "qdot.dp4a", "CMP207", "math_function", "s[v] += dot4(a, b);"),
+    ("qdot.to_float", "qdot.dp4a", "CMP207", "math_function", "s[v] = __dp4a(a, b, s[v]);"),
     ("sums.in_shared", "sums.in_register", "MEM114", "register", "sum_own += tile[k] * v;"),
     ("texels.fetched", "texels.loaded", "MEM113", "texel_loads", "t[(size_t)min(max(v + b, 0), t_h - 1) * t_w"),
     ("conv1x1.constant", "conv1x1.global", "MEM111", "copy_constants", "__shared__ float cw_shared[32][33];"),
