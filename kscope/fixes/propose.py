@@ -31,7 +31,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM111": ("memory.constants:fixes",),
     "MEM112": ("compute.product:fixes", "compute.crossed:fixes", "compute.joined:fixes", "memory.jammed:fixes",
                "compute.tensor_product:fixes", "compute.fragments:fixes", "compute.instances:fixes",
-               "compute.coarser:fixes", "thread.results:fixes"),
+               "compute.coarser:fixes", "thread.results:fixes", "packed.extremes:fixes"),
     "MEM118": ("memory.jammed:fixes",),
     "MEM113": ("memory.texels:fixes",), "MEM114": ("memory.kept:fixes", "thread.stored_once:fixes"),
     "MEM116": ("memory.qualifiers:fixes",), "CMP201": ("compute.tensor_product:fixes",),
