@@ -7,6 +7,7 @@ from collections.abc import Callable
 from kscope.fixes import counted
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.packed.extremes import LOOKED, looked_through
+from kscope.fixes.packed.quads import pairs_stored
 from kscope.fixes.template.chain import one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
@@ -47,6 +48,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM112", "jam"): ("words loaded a multiplication, in all loops", counted.loaded_in_all),
     ("MEM112", "register"): ("loads of shared memory narrower than 16 bytes", narrow_ones),
     ("MEM112", "hoist"): (LOOKED, looked_through),
+    ("MEM101", "register"): ("stores of four bytes a lane", pairs_stored),
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
