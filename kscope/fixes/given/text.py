@@ -122,6 +122,15 @@ def spans_edited(setting: Setting, text: Text, spans: Iterable[Span]) -> list[Ed
     return [e for e in out if e.was != e.becomes]
 
 
+def by_line(code: str, span: Span) -> list[Span]:
+    """A span over several lines as one a line: what is new stands on the first."""
+    out, (start, end, new) = [], span
+    while (line := code.find("\n", start, end)) >= 0:
+        out.append((start, line, new))
+        start, new = line + 1, ""
+    return [*out, (start, end, new)]
+
+
 def plain(expression: str, text: str = "") -> str:
     """An expression without blanks, casts and suffixes; a name that the text defines once is put in."""
     for name in set(re.findall(r"(?<!\.)\b[A-Za-z_]\w*\b(?!\s*[.(\[])", expression)):

@@ -14,7 +14,7 @@ from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import split_declarators
-from kscope.fixes.given.text import Span, kernel_text, spans_edited
+from kscope.fixes.given.text import Span, by_line, kernel_text, spans_edited
 from kscope.fixes.packed.dots import Dots, dots
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
@@ -57,7 +57,7 @@ def fixes(asked: Asked) -> list[Fix]:
     if text is None or not found:
         return []
     kept = integers(text.code, "\n".join(setting.lines(text.file)) if code.program.sm >= REDUCED else "")
-    edits = spans_edited(setting, text, [one for s in kept.spans for one in _by_line(text.code, s)]) if kept else []
+    edits = spans_edited(setting, text, [one for s in kept.spans for one in by_line(text.code, s)]) if kept else []
     if kept is None or not edits:
         return []
     where = {text.first + text.code.count("\n", 0, s[0]) for s in kept.spans if "__dp4a" in s[2]}
@@ -240,15 +240,6 @@ def _words(
             span = (*m.span(), f"{m['const'] or ''}{kind} {', '.join(new)};")
             out += [(p[0].strip(), [span] if n == 0 else []) for n, p in enumerate(parts)]
     return out
-
-
-def _by_line(code: str, span: Span) -> list[Span]:
-    """A span over several lines as one a line: what is new stands on the first."""
-    out, (start, end, new) = [], span
-    while (line := code.find("\n", start, end)) >= 0:
-        out.append((start, line, new))
-        start, new = line + 1, ""
-    return [*out, (start, end, new)]
 
 
 def _same() -> int:
