@@ -83,7 +83,8 @@ def _alike(setting: Setting, fn: Function, one: Taps, known: Mapping[str, int]) 
     assert launch is not None
     block, k = (launch.block[0], launch.block[1]), one.count
     old, new = plainly(fn.body), plainly(written(one, block, played=True))
-    grids = [(k, 2), (2 * k, 1), *([(launch.grid[0], 1)] if launch.grid[0] * launch.threads <= LARGEST else [])]
+    grids = [(k, min(2, launch.grid[1])), (2 * k, 1)]
+    grids += [(launch.grid[0], 1)] if launch.grid[0] * launch.threads <= LARGEST else []
     compared, sizes, shared = 0, 0, 0
     for along, up in grids:
         for times in (k, 2 * k) if fn.numbers else (k,):

@@ -15,17 +15,8 @@ from kscope.fixes.given.conditions import proved, shown
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
 from kscope.fixes.given.source import constants, evaluated
-from kscope.fixes.given.text import (
-    Loop,
-    Text,
-    closing,
-    declared_at,
-    kernel_text,
-    loops,
-    plain,
-    spans_edited,
-    statement_end,
-)
+from kscope.fixes.given.text import Loop, Text, closing, declared_at, kernel_text, loops, plain, spans_edited
+from kscope.fixes.given.text import statement_end as ended
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 QUAD, PAIR, WHOLE = 4, 4, 16  # lanes, bytes that each stores, bytes that it may store at once
@@ -241,14 +232,14 @@ def together(code: str, at: int, fixed: set[str]) -> bool:
 
 def _branches(code: str, at: int) -> int | None:
     """Where a test's statement ends, or what stands behind its `else`."""
-    end = statement_end(code, at + len(code[at:]) - len(code[at:].lstrip()))
+    end = ended(code, at + len(code[at:]) - len(code[at:].lstrip()))
     other = re.match(r"\s*else\b\s*", code[end:]) if end is not None else None
     if end is None or other is None:
         return end
     start = end + other.end()
     test = re.match(r"if\s*(?:constexpr\s*)?\(", code[start:])
     close = closing(code, start + test.end()) if test is not None else None
-    return _branches(code, close + 1) if close is not None else statement_end(code, start)
+    return _branches(code, close + 1) if close is not None else ended(code, start)
 
 
 def _machine(setting: Setting, text: Text, one: Stored) -> list[int]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from msgspec import Struct, structs
 
 from kscope.fixes.given.source import SIZES, evaluated
-from kscope.fixes.given.text import loops, plain
+from kscope.fixes.given.text import Loop, loops, plain
 
 WIDEST, MOST = 16, 8  # bytes of an access; results a thread: as many sums and values again in registers (judged)
 VALUES, SUMS, LINE, T = "values_of", "sums_of", "line", "thread_of"
@@ -21,13 +21,18 @@ _LOAD = (
     r"(?<![\w.>]){name}\s*\[(?P<at>[^][]*)\]"
 )
 _CONVERSIONS = re.compile(r"\b(?:__half2float|__bfloat162float|__float2half(?:_rn)?|__float2bfloat16(?:_rn)?)\s*\(")
-_WAYS = re.compile(r"\b(?:break|continue|goto|asm|while|switch|atomic\w*|__\w*sync\w*|__shared__|for)\b")
+_WAYS = re.compile(
+    r"\b(?:if|for|return|gridDim|break|continue|goto|asm|while|switch|atomic\w*|__\w*sync\w*|__shared__)\b"
+)
+_BOUND = re.compile(
+    r"(?:\w+|0)\s*(?:>=|<=)\s*(?:0|\w+)|(?:\(\s*unsigned\s*\)\s*)?\w+\s*<\s*(?P<bound>\w+)", re.ASCII
+)
 
 
 class Taps(Struct, frozen=True):
     """`head` declares; rounds of `nest` (heads of loops, the innermost over `taps` columns) declare `inside` and add
     `value`, where `test` holds, in which `load` stands for an element of `array`; `result`, of `sum`, goes to `place`
-    of `out`. `shift`: how many elements in front of a thread's own the first column lies."""
+    of `out`. `shift`: how many elements in front of a multiple of `count` the first column lies."""
 
     head: str
     nest: tuple[str, ...]
@@ -55,47 +60,85 @@ class Taps(Struct, frozen=True):
 def taps(code: str, pointers: Mapping[str, str], known: Mapping[str, int]) -> Taps | None:
     """None where a kernel is anything else than declarations, one nest of such rounds, and a store of the sum."""
     open_, close = code.find("{", code.find(")", code.find("__global__"))), code.rfind("}")
-    every = [one for one in loops(code) if one.span[0] > open_]
-    if not every or {VALUES, SUMS, LINE, T} & set(re.findall(_NAME, code)):
+    nest = _nest(code, open_)
+    if not nest or {VALUES, SUMS, LINE, T} & set(re.findall(_NAME, code)):
         return None
-    nest = [every[0]]
-    for one in every[1:]:
-        between = _UNROLL.sub("", code[nest[-1].body[0] : one.span[0]]).strip(" {\n")
-        if between or not nest[-1].body[0] <= one.span[0] < nest[-1].body[1]:
-            return None
-        nest.append(one)
     inner = nest[-1]
     body = code[slice(*inner.body)].strip()
     body = body[1:-1].strip() if body.startswith("{") else body
     head = _UNROLL.sub("", code[open_ + 1 : nest[0].span[0]]).strip()
     tail = code[nest[0].body[1] : close].strip()
-    count = evaluated(inner.end, known)
-    if count is None or inner.start != "0" or not 2 <= count <= MOST or "++" not in inner.step:
+    count, owns = _columns(inner, known), _owns(head)
+    if not count or len(owns) != 1:
         return None
     cut = max(body.rfind(";", 0, len(body.rstrip(";"))), -1) + 1
     found, stored = _SUM.match(body[cut:].strip()), re.fullmatch(r"(\w+)\s*\[(.*)\]\s*=(?!=)\s*([^;=]*);", tail, re.S)
-    owns = _owns(head)
-    if found is None or stored is None or len(owns) != 1 or _WAYS.search(head + body[:cut] + found["value"]):
+    if found is None or stored is None or _WAYS.search(head + body[:cut] + found["value"]):
+        return None
+    heads = tuple(" ".join(code[slice(*x.span)].split()) for x in nest)
+    if re.search(r"\bthreadIdx\b|\bblockIdx\s*\.\s*x\b", "".join([*heads, body, tail])):
         return None
     sums = re.search(rf"\bfloat\s+{found['sum']}\s*=\s*0(?:\.0?f?)?\s*;", head)
-    loads = [(m, n) for n in pointers for m in re.finditer(_LOAD.format(name=n), found["value"])
-             if {owns[0], *_made(body[:cut], owns[0])} & set(re.findall(_NAME, m["at"]))]  # fmt: skip
-    if sums is None or len(loads) != 1 or len(re.findall(rf"\b{found['sum']}\b", head + stored[3])) != 2:
+    load = _load(found["value"], pointers, {owns[0], *_made(body[:cut], owns[0])})
+    if sums is None or load is None or len(re.findall(rf"\b{found['sum']}\b", head + stored[3])) != 2:
         return None
-    (load, array) = loads[0]
-    conv = load["conv"] or ""
-    text = load[0] + (")" if "(" in conv and not conv.strip().startswith("(") else "")
+    text, conv, array, at = load
     kind, to = pointers[array], pointers.get(stored[1], "")
-    if kind not in SIZES or SIZES[kind] > 4 or to not in SIZES or text not in found["value"] or array == stored[1]:
+    if kind not in SIZES or SIZES[kind] > 4 or to not in SIZES or array == stored[1]:
         return None
     width = min(MOST, WIDEST // max(SIZES[kind], SIZES[to]))
     made = Taps(
-        (head[: sums.start()] + head[sums.end() :]).strip(),
-        tuple(" ".join(code[slice(*x.span)].split()) for x in nest), inner.name, count, body[:cut],
-        (found["test"] or "").strip(), found["value"].strip(), text, conv, array, load["at"], kind, owns[0],
-        found["sum"], stored[1], stored[2], stored[3], to, 0, width, (open_, close),
+        (head[: sums.start()] + head[sums.end() :]).strip(), heads, inner.name, count, body[:cut],
+        (found["test"] or "").strip(), found["value"].strip(), text, conv, array, at, kind, owns[0], found["sum"],
+        stored[1], stored[2], stored[3], to, 0, width, (open_, close),
     )  # fmt: skip
-    return _shifted(made)
+    return _shifted(made, known) if _within(made, known) else None
+
+
+def _columns(loop: Loop, known: Mapping[str, int]) -> int:
+    """Rounds of a loop from zero, where they are known and few; 0 otherwise."""
+    count = evaluated(loop.end, known)
+    by_one = loop.start == "0" and loop.step in (f"{loop.name}++", f"++{loop.name}")
+    return count if count is not None and 2 <= count <= MOST and by_one else 0
+
+
+def _nest(code: str, open_: int) -> list[Loop]:
+    """The kernel's loops, where each is all that the one around it does; none otherwise."""
+    nest: list[Loop] = []
+    for one in (x for x in loops(code) if x.span[0] > open_):
+        outer = nest[-1].body if nest else None
+        if outer is not None:
+            around = _UNROLL.sub("", code[outer[0] : one.span[0]]) + code[one.body[1] : outer[1]]
+            if not outer[0] <= one.span[0] < outer[1] or around.strip(" {}\n"):
+                return []
+        nest.append(one)
+    return nest
+
+
+def _load(value: str, pointers: Mapping[str, str], own: set[str]) -> tuple[str, str, str, str] | None:
+    """(its text, the conversion in front, the array, the index) of the one load at a thread's own place."""
+    found = [(m, n) for n in pointers for m in re.finditer(_LOAD.format(name=n), value)
+             if own & set(re.findall(_NAME, m["at"]))]  # fmt: skip
+    if len(found) != 1:
+        return None
+    load, array = found[0]
+    conv = load["conv"] or ""
+    text = load[0] + (")" if "(" in conv and not conv.strip().startswith("(") else "")
+    return (text, conv, array, load["at"]) if text in value else None
+
+
+def _within(one: Taps, known: Mapping[str, int]) -> bool:
+    """Whether tests of columns leave whole groups: their bounds are multiples of a group, or numbers of the launch."""
+    columns = {one.own, one.counter, *_made(one.inside, one.counter), *_made(one.inside, one.own)}
+    for term in (t for t in _terms(one.test) if columns & set(re.findall(_NAME, t))):
+        bound = _BOUND.fullmatch(term)
+        whole = evaluated(bound["bound"], known) if bound is not None and bound["bound"] else 0
+        if bound is None or (bound["bound"] is None and not re.search(r"(?<!\w)0(?!\w)", term)):
+            return False
+        if whole is not None and whole % one.count:
+            return False
+    own = {one.own, *_made(one.inside, one.own)} & set(re.findall(_NAME, " ".join(one.nest)))
+    return "||" not in one.test and not own
 
 
 def _owns(head: str) -> list[str]:
@@ -114,8 +157,8 @@ def _made(text: str, name: str) -> list[str]:
     return out
 
 
-def _shifted(one: Taps) -> Taps | None:
-    """With how far in front of its own element the first column lies; None where a round, or a thread, is not one
+def _shifted(one: Taps, known: Mapping[str, int]) -> Taps | None:
+    """With how far in front of its group of elements the first column lies; None where a round, or a thread, is not one
     element further, or where any other part asks for the thread's own place."""
 
     def index(text: str, own: int, counter: int) -> int | None:
@@ -125,16 +168,18 @@ def _shifted(one: Taps) -> Taps | None:
                 text = re.sub(rf"(?<![\w.>]){name}\b", f"({value})", text)
         text = re.sub(r"\b(\w+Idx|\w+Dim)\s*\.\s*(\w)", r"\1_\2", plain(text))
         names = set(re.findall(_NAME, text))
-        return evaluated(text, {**dict.fromkeys(names, 0), one.own: own, one.counter: counter})
+        return evaluated(text, {**dict.fromkeys(names, 0), **known, one.own: own, one.counter: counter})
 
     first = index(one.at, 0, 0)
     steps = [index(one.at, 1, 0), index(one.at, 0, 1), index(one.at, 8, 3)]
     place = [index(one.place, 0, 0), index(one.place, 1, 0), index(one.place, 8, 0)]
-    if first is None or place != [0, 1, 8] or steps != [first + 1, first + 1, first + 11] or not 0 <= -first < one.taps:
+    if first is None or place[0] is None or place != [place[0], place[0] + 1, place[0] + 8]:
+        return None
+    if steps != [first + 1, first + 1, first + 11] or -first % one.count >= one.taps:
         return None
     rest = one.value.replace(one.load, " ") + one.result
-    asks = {one.own, *_made(one.inside, one.own)} & set(re.findall(_NAME, rest))
-    return None if asks else structs.replace(one, shift=-first)
+    asks = {one.own, *re.findall(rf"({_NAME})\s*=(?!=)", one.inside)} & set(re.findall(_NAME, rest))
+    return None if asks else structs.replace(one, shift=-first % one.count)
 
 
 def _at(text: str, name: str, value: str) -> str:
@@ -183,14 +228,13 @@ def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
     if rest:
         row = f"if ({' && '.join(rest)}) {{\n  {row}\n  }} else {{\n  {each} {VALUES}[{one.shift} + {n}] = 0;\n  }}"
     value = one.value.replace(one.load, f"{VALUES}[{b} + {n}]")
-    inside = one.inside if set(_made(one.inside, "")) & set(re.findall(_NAME, value)) else ""
     outer = "\n  ".join(f"#pragma unroll\n  {x} {{" for x in one.nest[:-1])
     store = _stored(one, each, n, played)
     return (
         f"{{\n  int {T} = {first};\n  {head}\n  float {SUMS}[{k}] = {{}};\n  {outer}\n"
         f"  float {VALUES}[{k + one.taps - 1}];\n  " + "\n  ".join(loads) +
         f"\n  {{ {_at(one.inside, b, str(one.shift))}\n  {row}\n  }}\n"
-        f"  #pragma unroll\n  {one.nest[-1]} {{ {inside}\n  {each} {SUMS}[{n}] += {value};\n  }}\n"
+        f"  #pragma unroll\n  {one.nest[-1]} {{\n  {each} {SUMS}[{n}] += {value};\n  }}\n"
         f"  {'} ' * (len(one.nest) - 1)}\n  {store}\n}}"
     )  # fmt: skip
 
