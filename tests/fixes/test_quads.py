@@ -82,6 +82,9 @@ def test_other_stores_are_left(parts: dict[str, str]) -> None:
         ("{ if (row < n) { for (;;) { STORE; } } }", False),
         ("{ if (row < n) a(); else { STORE; } }", False),
         ("{ if (row >= n) return; STORE; }", False),
+        ("{ for (int i = 0; i < WIDE; i++) { STORE; } }", True),
+        ("{ for (int i = 0; i < lane; i++) { STORE; } }", False),
+        ("{ for (int i = lane; i < WIDE; i++) { STORE; } }", False),
         ("{ while (t < n) { STORE; } }", False),
     ],
 )

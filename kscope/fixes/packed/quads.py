@@ -212,12 +212,17 @@ def _fixed(setting: Setting, text: Text) -> set[str]:
     above = "\n".join(lines[declared_at(lines, text.first) - 1 : text.first])
     template = re.search(r"\btemplate\s*<([^<>]*)>", above)
     named = re.findall(r"\b(?:int|unsigned|bool|size_t)\s+(\w+)", template[1]) if template is not None else []
-    return {*named, *constants(lines)}
+    inside = re.findall(r"\bconstexpr\s+\w+\s+([^;]*);", text.code)
+    return {*named, *constants(lines), *(n for part in inside for n in re.findall(rf"({_NAME})\s*=", part))}
 
 
 def together(code: str, at: int, fixed: set[str]) -> bool:
     """Whether all threads come to a place, or none: what is tested around it, and where some may leave before it, is
-    known to the compiler."""
+    known to the compiler, as are the rounds of loops around it."""
+    around = [x for x in loops(code) if x.body[0] <= at < x.body[1]]
+    counters = {x.name for x in around}
+    if any(not set(re.findall(_NAME, f"{x.start} {x.end} {x.step}")) <= fixed | counters for x in around):
+        return False
     for test in re.finditer(r"\bif\s*(?:constexpr\s*)?\(", code):
         close = closing(code, test.end())
         end = _branches(code, close + 1) if close is not None else None
@@ -250,7 +255,8 @@ def _machine(setting: Setting, text: Text, one: Stored) -> list[int]:
     mine = [i for i in found if row in {p.number for p in places(setting, [i])}]
     warps = setting.launch.blocks * -(-setting.launch.threads // LANES) if setting.launch is not None else 0
     every = all(code.classes[i].bytes == PAIR and code[i].guard is None and code.executed[i] == warps for i in mine)
-    return mine if every else []
+    lanes = getattr(code, "threads", ())
+    return mine if every and lanes and all(lanes[i] == LANES * warps for i in mine) else []
 
 
 def _together(setting: Setting, mine: list[int]) -> int:
