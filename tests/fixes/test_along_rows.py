@@ -41,8 +41,8 @@ def test_a_capture_loads_a_row_by_one_access() -> None:
     (fix,) = [f for f in changes("dwconv.one", "MEM102") if f.kind == "neighbours"]
     text = fix.edits[0].becomes
     assert fix.code.endswith("dwconv_one<<<dim3(7, 2048), dim3(112, 2)>>>(...), 8 results a thread")
-    assert "Several<__half, 8> line = *reinterpret_cast<const Several<__half, 8>*>(&x[yy * DW + xx]);" in text
-    assert "sums_of[n] += values_of[b + n] * __half2float(w[a * 3 + b]);" in text
+    assert "Several<__half, 8> line_of = *reinterpret_cast<const Several<__half, 8>*>(&x[yy * DW + xx]);" in text
+    assert "sums_of[result_n] += values_of[b + result_n] * __half2float(w[a * 3 + b]);" in text
     assert "(blockIdx.x * 8 + thread_of / 28) * 2 + (thread_of % 28 / 14)" in text
     assert all(e.becomes == "" for e in fix.edits[1:])
     assert fix.conditions[0].state == "proved" and fix.conditions[0].ran > 10000  # all blocks of a plane were played
@@ -71,6 +71,13 @@ def test_a_row_alone_with_padding_in_front() -> None:
     assert one is not None and (one.taps, one.shift, one.test) == (5, 0, "")
     assert same(fn, (128, 1), 16)
     assert "[8]" in written(one, (128, 1), played=False) and "[11]" in written(one, (128, 1), played=False)
+
+
+def test_threads_that_leave_in_whole_groups() -> None:
+    loop = ROWS + ROUND.replace("64", "n")
+    head = HEAD.replace("blockIdx.x", "blockIdx.y").replace("c =", "c = blockIdx.x * 64 +")
+    fn = function(head + " if (c >= n || r >= 64) return;", loop, STORE.replace("64", "n"))
+    assert same(fn)
 
 
 def test_rows_that_are_not_multiples_are_refused() -> None:
@@ -104,6 +111,9 @@ def test_groups_that_do_not_all_take_part_are_refused() -> None:
         {"loop": ROWS + ROUND.replace("r + a", "blockIdx.x + a")},
         {"loop": ROWS + ROUND.replace("a * 3 + b", "yy * 3 + b")},
         {"head": HEAD + " if (c >= 60) return;"},
+        {"head": HEAD + " if (c > n) return;"},
+        {"head": HEAD + " if (c == 8 && r == 3) return;"},
+        {"head": HEAD + " if (c < n) { w += 3; }"},
         {"head": HEAD.replace("blockIdx.x", "(gridDim.x - blockIdx.x)")},
         {"store": STORE.replace("(s)", "(s * c)")},
         {"store": STORE.replace("+ c]", "+ 2 * c]")},

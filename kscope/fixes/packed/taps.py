@@ -12,7 +12,7 @@ from kscope.fixes.given.source import SIZES, evaluated
 from kscope.fixes.given.text import Loop, loops, plain
 
 WIDEST, MOST = 16, 8  # bytes of an access; results a thread: as many sums and values again in registers (judged)
-VALUES, SUMS, LINE, T = "values_of", "sums_of", "line", "thread_of"
+VALUES, SUMS, LINE, T, N = "values_of", "sums_of", "line_of", "thread_of", "result_n"
 _NAME = r"(?<![\w.>])[A-Za-z_]\w*"
 _UNROLL = re.compile(r"#\s*pragma\s+unroll[ \t]*\n")
 _SUM = re.compile(r"(?:if\s*\((?P<test>.*)\)\s*)?(?P<sum>\w+)\s*\+=(?P<value>[^;=]*);\s*$", re.S)
@@ -24,6 +24,7 @@ _CONVERSIONS = re.compile(r"\b(?:__half2float|__bfloat162float|__float2half(?:_r
 _WAYS = re.compile(
     r"\b(?:if|for|return|gridDim|break|continue|goto|asm|while|switch|atomic\w*|__\w*sync\w*|__shared__)\b"
 )
+_GUARD = re.compile(r"\bif\s*\(([^;{}]*)\)\s*(?:return\s*;|\{\s*return\s*;\s*\})")
 _BOUND = re.compile(
     r"(?:\w+|0)\s*(?:>=|<=)\s*(?:0|\w+)|(?:\(\s*unsigned\s*\)\s*)?\w+\s*<\s*(?P<bound>\w+)", re.ASCII
 )
@@ -61,7 +62,7 @@ def taps(code: str, pointers: Mapping[str, str], known: Mapping[str, int]) -> Ta
     """None where a kernel is anything else than declarations, one nest of such rounds, and a store of the sum."""
     open_, close = code.find("{", code.find(")", code.find("__global__"))), code.rfind("}")
     nest = _nest(code, open_)
-    if not nest or {VALUES, SUMS, LINE, T} & set(re.findall(_NAME, code)):
+    if not nest or {VALUES, SUMS, LINE, T, N} & set(re.findall(_NAME, code)):
         return None
     inner = nest[-1]
     body = code[slice(*inner.body)].strip()
@@ -73,7 +74,7 @@ def taps(code: str, pointers: Mapping[str, str], known: Mapping[str, int]) -> Ta
         return None
     cut = max(body.rfind(";", 0, len(body.rstrip(";"))), -1) + 1
     found, stored = _SUM.match(body[cut:].strip()), re.fullmatch(r"(\w+)\s*\[(.*)\]\s*=(?!=)\s*([^;=]*);", tail, re.S)
-    if found is None or stored is None or _WAYS.search(head + body[:cut] + found["value"]):
+    if found is None or stored is None or _WAYS.search(_GUARD.sub("", head) + body[:cut] + found["value"]):
         return None
     heads = tuple(" ".join(code[slice(*x.span)].split()) for x in nest)
     if re.search(r"\bthreadIdx\b|\bblockIdx\s*\.\s*x\b", "".join([*heads, body, tail])):
@@ -128,7 +129,8 @@ def _load(value: str, pointers: Mapping[str, str], own: set[str]) -> tuple[str, 
 
 
 def _within(one: Taps, known: Mapping[str, int]) -> bool:
-    """Whether tests of columns leave whole groups: their bounds are multiples of a group, or numbers of the launch."""
+    """Whether tests of columns, and guards, leave whole groups: their bounds are multiples of a group, or numbers of
+    the launch."""
     columns = {one.own, one.counter, *_made(one.inside, one.counter), *_made(one.inside, one.own)}
     for term in (t for t in _terms(one.test) if columns & set(re.findall(_NAME, t))):
         bound = _BOUND.fullmatch(term)
@@ -136,6 +138,10 @@ def _within(one: Taps, known: Mapping[str, int]) -> bool:
         if bound is None or (bound["bound"] is None and not re.search(r"(?<!\w)0(?!\w)", term)):
             return False
         if whole is not None and whole % one.count:
+            return False
+    for term in (t for guard in _GUARD.findall(one.head) for t in guard.split("||") if one.own in re.findall(_NAME, t)):
+        left = re.fullmatch(rf"{one.own}\s*>=\s*(\w+)", term.strip())
+        if left is None or (evaluated(left[1], known) or 0) % one.count:
             return False
     own = {one.own, *_made(one.inside, one.own)} & set(re.findall(_NAME, " ".join(one.nest)))
     return "||" not in one.test and not own
@@ -200,7 +206,7 @@ def _terms(test: str) -> list[str]:
 def written(one: Taps, block: tuple[int, int], *, played: bool) -> str:
     """The body as it will be. played: as the interpreter takes it, element by element, with the alignment of what is
     one access otherwise looked at."""
-    k, b, n = one.count, one.counter, "n"
+    k, b, n = one.count, one.counter, N
     lanes, rows = block[0] // k, block[0] * block[1] // k
     head = re.sub(r"\bblockIdx\s*\.\s*x\b", f"(blockIdx.x * {k} + {T} / {rows})", one.head)
     head = re.sub(r"\bthreadIdx\s*\.\s*y\b", f"({T} % {rows} / {lanes})", head)
