@@ -70,6 +70,13 @@ def test_whole_numbers_and_other_first_values() -> None:
     assert "__shared__ int extreme_of" in text
 
 
+def test_a_reach_by_any_name() -> None:
+    """No name of the new text hides one of the old."""
+    fn = function(PAIRS.replace("BOTH", BOTH).replace("reach", "k"))
+    code = fn.code.replace("int reach", "int k")
+    assert made(structs.replace(fn, code=code, opened=code.index("{"), numbers=("w", "k"))) is not None
+
+
 def test_threads_that_leave_load_before() -> None:
     fn = function(PAIRS.replace("BOTH", BOTH), guard="if (i >= w) return;")
     text = made(fn)

@@ -18,7 +18,7 @@ from kscope.fixes.rows.function import BYTES, Function, constants, function
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 FEWEST = 16  # loads of a thread: doubling costs a barrier for each power of two (judged)
-SPAN, WIDE, AT, RUN = "stretch", "wide", "turn", "extreme_of"
+SPAN, WIDE, AT, RUN, N = "stretch", "wide", "turn", "extreme_of", "stretch_n"
 LOOKED = "loops over windows in global memory that take extremes"
 _WAYS = re.compile(r"\b(?:break|continue|return|goto|asm|while|switch|atomic\w*|__\w*sync\w*|__shared__)\b")
 _GUARD = re.compile(r"\bif\s*\([^;{}]*\)\s*(?:return\s*;|\{\s*return\s*;\s*\})")
@@ -100,7 +100,7 @@ def _fix(
 def windowed(fn: Function, threads: int) -> Windowed | None:
     """None where no loop reads one array alone, around an index that counts the threads of a block, into one value."""
     code = fn.code
-    if {SPAN, WIDE, AT, RUN} & set(re.findall(r"\w+", code)):
+    if {SPAN, WIDE, AT, RUN, N} & set(re.findall(r"\w+", code)):
         return None
     for loop in loops(code):
         body = code[slice(*loop.body)]
@@ -173,17 +173,17 @@ def _before(code: str, opened: int, loop: Loop) -> int | None:
 
 def _spans(code: str, one: Windowed, threads: int, name: str) -> list[Span]:
     fits = f"2 * {one.reach} <= {threads}"
-    place = f"min(max({one.index} - (int)threadIdx.x - {one.reach} + k, 0), {one.bound} - 1)"
-    run = f"for (int k = threadIdx.x; {{}} {SPAN}; k += {threads})"
+    place = f"min(max({one.index} - (int)threadIdx.x - {one.reach} + {N}, 0), {one.bound} - 1)"
+    run = f"for (int {N} = threadIdx.x; {{}} {SPAN}; {N} += {threads})"
     made = (
         f"__shared__ {one.kind} {RUN}[2][{2 * threads}];\n"
         f"  int {SPAN} = {threads} + 2 * {one.reach}, {WIDE} = 1, {AT} = 0;\n"
         f"  if ({fits}) {{\n"
-        f"    {run.format('k <')} {RUN}[0][k] = {one.array}[{place}];\n"
+        f"    {run.format(f'{N} <')} {RUN}[0][{N}] = {one.array}[{place}];\n"
         f"    __syncthreads();\n"
         f"    for (; 2 * {WIDE} <= 2 * {one.reach} + 1; {WIDE} *= 2, {AT} ^= 1) {{\n"
-        f"      {run.format(f'k + 2 * {WIDE} <=')}\n"
-        f"        {RUN}[{AT} ^ 1][k] = {name}({RUN}[{AT}][k], {RUN}[{AT}][k + {WIDE}]);\n"
+        f"      {run.format(f'{N} + 2 * {WIDE} <=')}\n"
+        f"        {RUN}[{AT} ^ 1][{N}] = {name}({RUN}[{AT}][{N}], {RUN}[{AT}][{N} + {WIDE}]);\n"
         f"      __syncthreads();\n    }}\n  }}\n  "
     )
     both = f"{name}({RUN}[{AT}][threadIdx.x], {RUN}[{AT}][threadIdx.x + 2 * {one.reach} + 1 - {WIDE}])"

@@ -22,7 +22,7 @@ from kscope.model.contract.fixes import Condition, Fix, Proof
 QUAD, PAIR, WHOLE = 4, 4, 16  # lanes, bytes that each stores, bytes that it may store at once
 SEEDS = (1, 2, 3)
 LONGEST = 200  # characters of an index, with what its names stand for: more are not evaluated
-OF, N = "pairs_of", "quad_n"
+OF, N, ONE = "pairs_of", "quad_n", "pair_of"
 FUNCTION = """__device__ __forceinline__ void quad_turned(unsigned (&of)[4]) {  // lane q of four: what they have at q
   for (int n = 0; n < 4; n += 2) {
     unsigned other = __shfl_xor_sync(~0u, threadIdx.x & 1 ? of[n] : of[n + 1], 1);
@@ -101,7 +101,7 @@ def fixes(asked: Asked) -> list[Fix]:
 def stored(code: str) -> list[Stored]:
     """Stores of pairs whose values and places a counting loop moves, by eight elements of two bytes a round."""
     out: list[Stored] = []
-    if {OF, N} & set(re.findall(_NAME, code)):
+    if {OF, N, ONE} & set(re.findall(_NAME, code)):
         return out
     for match in _STORE.finditer(code):
         equals = _assigned(code, match.end())
@@ -192,8 +192,8 @@ def _written(one: Stored) -> str:
         f"          static_assert(({one.loop.end}) % {QUAD} == 0, \"four rounds at a time\");\n"
         f"          unsigned {OF}[{QUAD}];\n"
         f"          #pragma unroll\n"
-        f"          for (int {N} = 0; {N} < {QUAD}; {N}++) {{ {one.kind} pair = {value}; "
-        f"{OF}[{N}] = *reinterpret_cast<const unsigned*>(&pair); }}\n"
+        f"          for (int {N} = 0; {N} < {QUAD}; {N}++) {{ {one.kind} {ONE} = {value}; "
+        f"{OF}[{N}] = *reinterpret_cast<const unsigned*>(&{ONE}); }}\n"
         f"          quad_turned({OF});\n"
         f"          *reinterpret_cast<uint4*>(reinterpret_cast<char*>({_pointer(one)}) + threadIdx.x % {QUAD} * "
         f"{WHOLE - PAIR}) = make_uint4({', '.join(f'{OF}[{n}]' for n in range(QUAD))});\n"
