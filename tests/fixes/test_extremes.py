@@ -39,7 +39,7 @@ def test_a_capture_loads_each_element_once() -> None:
     (fix,) = [f for f in changes("peaks.clipped", "MEM112") if f.kind == "hoist"]
     text = fix.edits[0].becomes
     assert "__shared__ float extreme_of[2][512];" in text
-    assert "if (2 * reach <= 256) most = fmaxf(most, fmaxf(extreme_of[turn][threadIdx.x]," in text
+    assert "if ((unsigned)reach <= 128) most = fmaxf(most, fmaxf(extreme_of[turn][threadIdx.x]," in text
     assert text.rstrip().endswith("for (int o = 1; o <= reach; o++) {")  # wider windows stay as they were
     assert fix.conditions[0].state == "proved" and fix.conditions[0].ran > 1000
     assert fix.conditions[1].holds == "every i is below w"

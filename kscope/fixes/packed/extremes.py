@@ -172,7 +172,7 @@ def _before(code: str, opened: int, loop: Loop) -> int | None:
 
 
 def _spans(code: str, one: Windowed, threads: int, name: str) -> list[Span]:
-    fits = f"2 * {one.reach} <= {threads}"
+    fits = f"(unsigned){one.reach} <= {threads // 2}"  # else, and where there is no window at all, the loop
     place = f"min(max({one.index} - (int)threadIdx.x - {one.reach} + {N}, 0), {one.bound} - 1)"
     run = f"for (int {N} = threadIdx.x; {{}} {SPAN}; {N} += {threads})"
     made = (
@@ -199,7 +199,7 @@ def _spans(code: str, one: Windowed, threads: int, name: str) -> list[Span]:
 
 def reaches(threads: int) -> tuple[int, ...]:
     """That are played: a window of few, of a power of two and one, as wide as a block and wider."""
-    return 1, 5, threads // 2, threads // 2 + 1, 16, 2
+    return 1, 5, threads // 2, threads // 2 + 1, 16, 2, 0
 
 
 def _alike(
