@@ -52,6 +52,8 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM106", "jam"): ("words loaded a multiplication, in all loops", counted.loaded_in_all),
     ("MEM112", "jam"): ("words loaded a multiplication, in all loops", counted.loaded_in_all),
     ("MEM112", "register"): ("loads of shared memory narrower than 16 bytes", narrow_ones),
+    ("MEM112", "hoist"): (LOOKED, looked_through),
+    ("MEM101", "register"): ("stores of four bytes a lane", pairs_stored),
     ("MEM101", "jam"): ("warp loads a product of fragments", counted.loads_a_product),
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),

@@ -18,6 +18,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "MEM101": (
         "memory.lane_mapping:fixes", "memory.vectors:fixes", "memory.rows:fixes", "memory.records:fixes",
         "memory.staged:fixes", "memory.turned:fixes", "triton.tiles:along", "compute.fragments:fixes",
+        "packed.quads:fixes",
     ),
     "MEM102": ("memory.vectors:fixes", "memory.vectors:copies", "memory.neighbours:fixes", "memory.neighbours:stores",
                "memory.elements:elements", "memory.blocked:fixes", "thread.peeled:fixes", "thread.elementwise:fixes"),

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kscope.fixes.compute.coarser import coarse, written
+from kscope.fixes.compute.coarser import _TYPES, coarse, written
+from kscope.fixes.packed.ends import ended
 from kscope.model.contract.fixes import Fix
 from tests.support.with_sources import changes
 
@@ -65,21 +66,30 @@ def test_blocks_of_another_axis_share_what_does_not_ask_for_it() -> None:
     assert fix.code == "autocorr_lag<<<2048, 256>>>(...);"
     assert "float4 u = p[i];\n  #pragma unroll" in fix.edits[0].becomes
     assert "float4 v = p[i + lag_of[block_n]]" in fix.edits[0].becomes
-    assert fix.edits[0].becomes.count("__syncthreads();") == 2  # nobody writes what the block before still reads
+    assert "__shared__ float part_of[8][8];" in fix.edits[0].becomes
+    assert fix.edits[0].becomes.count("__syncthreads();") == 1  # all of them meet once
 
 
 @pytest.mark.parametrize(
-    ("file", "name", "launches", "made"),
-    [("far_kernels.cu", "lines_each", LINES, 16 * 256), ("unseen/r4.cu", "autocorr_lag", LAGS, 32)],
+    ("file", "name", "launches", "made", "together"),
+    [
+        ("far_kernels.cu", "lines_each", LINES, 16 * 256, False),
+        ("unseen/r4.cu", "autocorr_lag", LAGS, 32, False),
+        ("unseen/r4.cu", "autocorr_lag", LAGS, 32, True),
+    ],
 )
-def test_results_are_the_same_to_the_last_bit(file: str, name: str, launches: str, made: int, tmp_path: Path) -> None:
+def test_results_are_the_same_to_the_last_bit(
+    file: str, name: str, launches: str, made: int, together: bool, tmp_path: Path
+) -> None:
     """Run on the processor, a thread for each of a block."""
     if shutil.which("g++") is None:
         pytest.skip("no C++ compiler")
     first = kernel_of(file, name)
     one = coarse(first)
     assert one is not None
-    second = first[: first.index("{")].replace(f"{name}(", f"{name}_8(") + written(first, one, 8)
+    end = ended(one.tail, _TYPES, {}) if together else None
+    assert (end is not None) is together
+    second = first[: first.index("{")].replace(f"{name}(", f"{name}_8(") + written(first, one, 8, end)
     shutil.copy(ROOT / "tests" / "support" / "cuda_on_cpu.h", tmp_path)
     (tmp_path / "both.cpp").write_text(MAIN.format(first=first, second=second, launches=launches))
     command = ["g++", "-std=c++20", "-O1", "-ffp-contract=off", "-pthread", "both.cpp", "-o", "both"]
@@ -127,3 +137,25 @@ def test_an_early_return_is_left() -> None:
     text = BODY.format(**GOOD)
     assert coarse(text.replace("float s = 0;", "float s = 0; if (i >= n) return;")) is None
     assert re.search("return", text) is None
+
+
+@pytest.mark.parametrize(
+    ("tail", "phases"),
+    [
+        ("__shared__ float p[8]; p[t] = s; __syncthreads(); if (t == 0) y[0] = p[0] + p[1];", 2),
+        ("__shared__ int p[N][2], q; p[t][0] = s; __syncthreads(); q = p[0][0]; __syncthreads(); y[t] = q;", 3),
+        ("__shared__ float p[8]; if (t < 8) { p[t] = s; __syncthreads(); } y[0] = p[0];", 0),  # a barrier of some
+        ("__shared__ float p[8]; for (int k = 4; k; k /= 2) { if (t < k) p[t] += p[t + k]; __syncthreads(); }", 0),
+        ("__shared__ float p[8]; float v = s * 2; p[t] = v; __syncthreads(); y[t] = p[0] - v;", 0),  # is kept over it
+        ("__shared__ float p[UNKNOWN]; p[t] = s; __syncthreads(); y[t] = p[0];", 0),
+        ("extern __shared__ float p[]; p[t] = s; __syncthreads(); y[t] = p[0];", 0),
+        ("y[t] = s; __syncthreads(); y[t] += 1;", 0),  # nothing is shared
+    ],
+)
+def test_parts_between_barriers_stand_side_by_side(tail: str, phases: int) -> None:
+    end = ended(tail, _TYPES, {"N": 4})
+    assert (len(end.phases) if end is not None else 0) == phases
+    if phases == 3:
+        assert end is not None
+        assert end.declared(2) == "__shared__ int p_of[2][N][2]; __shared__ int q_of[2];"
+        assert end.bytes == 4 * 8 + 4

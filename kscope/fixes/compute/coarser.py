@@ -13,8 +13,9 @@ from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.rewrite import places
 from kscope.fixes.given.setting import Asked, Setting
-from kscope.fixes.given.source import split_declarators
+from kscope.fixes.given.source import constants, split_declarators
 from kscope.fixes.given.text import Loop, Text, kernel_text, loops, shape
+from kscope.fixes.packed.ends import End, ended
 from kscope.model.contract.fixes import Condition, Edit, Fix, Proof
 
 TIMES = (8, 4, 2)  # blocks that become one: as many results of each kind in registers (judged)
@@ -91,7 +92,7 @@ def fixes(asked: Asked) -> list[Fix]:
             title=f"the work of {times} blocks in one: what their threads compute alike once for {times}",
             language="cuda",
             code=f"{setting.name}<<<{', '.join(given)}>>>(...);",
-            edits=_edits(setting, text, one, times),
+            edits=_edits(setting, text, one, times, _end(setting, text, one, times)),
             parameters={"blocks": times, f"grid.{one.axis}": along // times},
             conditions=[
                 proved("the blocks come out even", "launch", launch.grid, f"{along} is a multiple of {times}"),
@@ -220,9 +221,18 @@ def _loads(setting: Setting, text: Text, one: Coarse) -> list[int]:
     return [i for i in inside if any(first <= p.number <= last for p in places(setting, [i]))]
 
 
-def written(code: str, one: Coarse, times: int) -> str:
+def _end(setting: Setting, text: Text, one: Coarse, times: int) -> End | None:
+    """What is done behind the loop, all blocks' parts between barriers side by side; None where it has no such parts,
+    or where the shared memory of all of them leaves fewer blocks an SM."""
+    end = ended(one.tail, _TYPES, constants(setting.lines(text.file)))
+    more = setting.occupancy(more_shared=(times - 1) * end.bytes) if end is not None else None
+    held = setting.occupancy()
+    return end if more is not None and held is not None and more.blocks >= held.blocks else None
+
+
+def written(code: str, one: Coarse, times: int, end: End | None = None) -> str:
     """The kernel's body as it will be, from its brace to its brace."""
-    n, names = "block_n", one.names
+    n, names = "block_n", [*one.names, *(end.names if end is not None else ())]
 
     def of(part: str) -> str:
         for name in names:
@@ -242,21 +252,25 @@ def written(code: str, one: Coarse, times: int) -> str:
         f"{v.kind} {v.name} = {of(v.value)};" if isinstance(v, Value) else f"{of(v)};"
         for v in one.inside if not isinstance(v, Value) or v.own
     ]  # fmt: skip
-    last = f"{of(one.tail).strip()}" + (" __syncthreads();" if "__shared__" in one.tail else "")
+    if end is None:
+        last = [of(one.tail).strip() + (" __syncthreads();" if "__shared__" in one.tail else "")]
+    else:
+        last = [of(phase) for phase in end.phases]
+    ends = "\n  __syncthreads();\n  ".join(f"{each} {{ {part} }}" for part in last)
     header = whole(" ".join(code[slice(*one.loop.span)].split()))
     return (
         f"{{\n  {' '.join([*alike, *arrays])}\n  {each} {{ {' '.join(made)} }}\n"
         f"  {header} {{\n  {' '.join(once)}\n  {each} {{ {' '.join(mine)} }}\n  }}\n"
-        f"  {each} {{ {last} }}\n}}"
+        f"{f'  {end.declared(times)}' + chr(10) if end is not None else ''}  {ends}\n}}"
     )
 
 
-def _edits(setting: Setting, text: Text, one: Coarse, times: int) -> list[Edit]:
+def _edits(setting: Setting, text: Text, one: Coarse, times: int, end: End | None) -> list[Edit]:
     """The whole body on the line where it begins; its other lines go."""
     lines = setting.lines(text.file)
     begin, stop = (text.first + text.code[:at].count("\n") for at in one.span)
     column = one.span[0] - (text.code.rfind("\n", 0, one.span[0]) + 1)
     rest = lines[stop - 1][one.span[1] + 1 - (text.code.rfind("\n", 0, one.span[1]) + 1) :]
     out = [Edit(file=text.file, line=begin, was=lines[begin - 1],
-                becomes=lines[begin - 1][:column] + written(text.code, one, times) + rest)]  # fmt: skip
+                becomes=lines[begin - 1][:column] + written(text.code, one, times, end) + rest)]  # fmt: skip
     return out + [Edit(file=text.file, line=n, was=lines[n - 1], becomes="") for n in range(begin + 1, stop + 1)]

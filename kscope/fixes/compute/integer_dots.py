@@ -11,6 +11,7 @@ from kscope.fixes.given.conditions import shown
 from kscope.fixes.given.rewrite import changed, places
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import kernel_text
+from kscope.fixes.packed import integer_sums
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 FUNCTION = """__device__ __forceinline__ float dot4(char4 a, char4 b) {  // exact: at most 4 * 2^14
@@ -21,6 +22,8 @@ _EXTREMES = (-128, -127, -1, 0, 1, 127)
 
 
 def fixes(asked: Asked) -> list[Fix]:
+    if kept := integer_sums.fixes(asked):
+        return kept
     setting, code = asked.setting, asked.setting.code
     found = code.ran(code.where(lambda ins, op: ins.opcode in ("I2F", "I2FP")))
     text = kernel_text(setting)

@@ -22,8 +22,8 @@ _WORDS = re.compile(
     r"|(?P<sign><<=|>>=|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[-+*/%&|^<>=!~?:;,.(){}\[\]])"
 )
 _QUALIFIERS = {"const", "volatile", "static", "constexpr", "__restrict__", "register"}
-VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n in (2, 3, 4)}
-"""Elements of a vector type."""
+VECTORS = {f"{kind}{n}": n for kind in ("float", "int", "uint", "double") for n in (2, 3, 4)} | {"float8": 8}
+"""Elements of a vector type. float8 is none of CUDA's: elements of an access of 16 bytes, of two bytes each."""
 
 WHOLE = {"int32_t", "uint32_t", "int64_t", "uint64_t", "uint"}
 _TYPES = {"int", "unsigned", "float", "double", "size_t", "long", "short", "char", "bool", "auto", *WHOLE, *VECTORS}

@@ -191,7 +191,7 @@ class Places:
 
     def _aligned(self, to: Pointer) -> Values:
         """Where a vector may lie: at multiples of its size, in shared memory of arrays that are."""
-        if to.width in (2, 4):
+        if to.width in (2, 4, 8):
             cells, _ = self.cells(to.memory)
             within = np.broadcast_to(to.at, self.on.shape)[self.on]
             if np.any(within % to.width) or (to.memory.startswith("[") and len(cells) % to.width):

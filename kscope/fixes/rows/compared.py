@@ -20,6 +20,8 @@ CELLS = 1 << 15  # elements of each array that is played with
 PLACES = 512  # that whole numbers lead to: longer rows take longer to play than they are worth (judged)
 SMALL = 8  # values below it repeat: where two are equal, either may be found
 SIZES = (7, 40, 300)  # that numbers of the launch are played as: shorter and longer rows than lanes (judged)
+SIGNED = ("rising", "falling", "signed", "below")
+TURNS = 150  # where rising and falling numbers are zero: within the rows that are played (judged)
 LEAST = 2  # sizes, or drawings, that must come out the same
 NEAR = 1e-9  # of the largest result: sums of doubles in another order (judged)
 _COMPARED = re.compile(r"\bif\s*\([^;{}]*\]\s*[<>]=?[^<>=]")  # places whose values decide which of them is kept
@@ -64,14 +66,14 @@ def same(fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[
     for drawn in ("several", "real"):
         compared, played, more = 0, 0, 0
         for size, n in tried:
-            one = _both(fn, (old[n], new[n]), size, drawn, known)
+            one = both(fn, (old[n], new[n]), size, drawn, known)
             if one is None:
                 continue
             if not one[0]:
                 return None
             played, compared, more = played + (one[1] > 0), compared + one[1], one[2]
         if played >= LEAST:
-            few = [_both(fn, (old[n], new[n]), size, "few", known) for size, n in tried[1:]]
+            few = [both(fn, (old[n], new[n]), size, "few", known) for size, n in tried[1:]]
             ties = any(one is not None and not one[0] for one in few)
             if ties and _COMPARED.search(fn.body) is None:
                 return None
@@ -79,11 +81,11 @@ def same(fn: Function, old: Sequence[Side], new: Sequence[Side], known: Mapping[
     return None
 
 
-def _both(
+def both(
     fn: Function, sides: tuple[Side, Side], size: int, drawn: str, known: Mapping[str, int]
 ) -> tuple[bool, int, int] | None:  # fmt: skip
-    """(whether both leave the same, results that are written, words of shared memory more); None where the first one
-    cannot be played."""
+    """(whether both leave the same, results that are written, words of shared memory more) in launches of numbers as
+    large as `size`, on numbers that are drawn so; None where the first one cannot be played."""
     first, second = (_made(fn, side, size, drawn, known) for side in sides)
     if first is None:
         return None
@@ -134,8 +136,16 @@ def arrayed(body: str) -> str:
 
 def _drawn(name: str, kind: str, drawn: str) -> Any:
     """Few small numbers that repeat; or numbers of which no two are equal, whole ones, which may be places in other
-    arrays, in pieces of so many; or fractions."""
+    arrays, in pieces of so many; or fractions; or whole numbers below and above zero, from the least to the largest,
+    from the largest to the least, in any order, which show where a window ends and what stands for what is outside."""
     made = np.random.default_rng([len(drawn), *map(ord, name)])
+    if drawn in SIGNED:
+        return {
+            "rising": np.arange(CELLS) - TURNS,
+            "falling": TURNS - np.arange(CELLS),
+            "signed": made.permutation(CELLS) - CELLS // 2,
+            "below": -1 - made.permutation(CELLS),
+        }[drawn]
     if drawn == "few":
         return made.integers(0, SMALL, CELLS)
     if drawn == "real" and kind in FLOATS:

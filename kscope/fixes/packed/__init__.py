@@ -1,0 +1,1 @@
+"""Several results of a thread side by side, and arithmetic on packed numbers."""
