@@ -48,7 +48,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",
                "template.proposed:idle", "recurrence.pieces:fixes"),
-    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "work.parts:fixes"),
+    "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "recurrence.ragged:fixes", "work.parts:fixes"),
     "GRD404": ("work.launch:rows", "work.launch:blocks", "thread.halo:fixes", "triton.programs:programs",
                "rows.warps:fixes", "template.proposed:small", "template.proposed:barriers"),
     "GRD405": ("work.longer:fixes", "work.several:fixes", "rows.lanes:fixes", "rows.warps:fixes"),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -74,7 +74,7 @@ def found(fn: Function) -> Serial | None:
     body = parsed("{" + fn.code[slice(*loop.body)] + "}")
     states, moved = _carried(body, given, loop.name)
     bounds = parsed(f"{{({loop.start}); ({loop.end});}}")
-    steady = not names(bounds) & {loop.name, *states, *moved, *_own(body)} and not contents(bounds)
+    steady = not names(bounds) & {loop.name, *states, *moved, *_own(body)} and not contents(bounds, _kept(fn))
     later = not _writes(body) and any(re.search(rf"\b{name}\b", tail) for name in moved)
     if not states or len(states) > MOST or not steady or later:
         return None
@@ -134,11 +134,20 @@ def _own(body: Node) -> set[str]:
     return {name for _, name, _, _ in _declared(("block", list(_statements(body))))}
 
 
-def contents(node: object) -> bool:
-    """Whether an expression may be another one in every round though its names are not."""
+def contents(node: object, kept: Collection[str] = ()) -> bool:
+    """Whether an expression may be another one in every round though its names are not. kept: arrays that stay."""
     if not isinstance(node, (tuple, list)):
         return False
-    return (len(node) > 0 and node[0] in _CONTENTS) or any(contents(part) for part in node)
+    if len(node) == 3 and node[0] == "index" and node[1][0] == "name" and node[1][1] in kept:
+        return contents(node[2], kept)
+    return (len(node) > 0 and node[0] in _CONTENTS) or any(contents(part, kept) for part in node)
+
+
+def _kept(fn: Function) -> set[str]:
+    """Arrays that a function does nothing with but look up elements."""
+    return {name for name in fn.pointers
+            if not re.search(rf"\b{name}\b(?!\s*\[[^][]*\](?!\s*(?:[-+*/|&^%]?=(?!=)|\+\+|--|\[|\.)))", fn.body)
+            and not re.search(rf"(?:&|\+\+|--)\s*{name}\b", fn.body)}  # fmt: skip
 
 
 def _carried(body: Node, given: Mapping[str, str], count: str) -> tuple[dict[str, str], dict[str, str]]:
