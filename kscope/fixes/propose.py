@@ -42,7 +42,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "CMP209": ("work.fences:products",), "CMP211": ("compute.powers:fixes",), "CMP212": ("work.build:fixes",),
     "LAT301": ("work.carveout:fixes", "work.launch:fixes", "work.grid:taller", "work.peaks:fixes"),
     "LAT302": ("work.grid:larger", "memory.jammed:overlapped", "work.several:fixes", "thread.first:fixes"),
-    "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers"),
+    "LAT304": ("work.shuffles:fixes", "rows.warps:fixes", "template.proposed:barriers", "recurrence.tree:fixes"),
     "LAT303": ("template.proposed:chains", "recurrence.chains:fixes"), "LAT305": ("work.halved:fixes",),
     "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
