@@ -62,8 +62,9 @@ REASONS: dict[str, str] = {
         "compute something else, and only who knows what they are for can say that the result may differ"
     ),
     "LAT304": (
-        "a barrier less is right only if no thread uses what another has written meanwhile: the change is"
-        " another algorithm, of which the code of this one proves nothing"
+        "a barrier less is right only if no thread uses what another has written meanwhile, and it is neither a tree of"
+        " sums nor one thread's walk along them: the change is another algorithm, of which the code of this one proves"
+        " nothing"
     ),
     "LAT305": (
         "which way a lane goes is in the data, not in its place: sorting them is another algorithm, of which the code"

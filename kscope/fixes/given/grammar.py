@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 Node = tuple[Any, ...]
-"""("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return`, `declare` type
-[(name, "*" or "&" or "", dims, value)] shared, `do` expression, `barrier`, `meeting` of a warp, `claim` cond;
-expressions `number` n, `name` s, `index` base at, `member` a letter, `deref` a, `address` a, `binary` op a b, `unary`
-op a, `cast` type a stars, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values]."""
+"""("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return`, `break`,
+`declare` type [(name, "*" or "&" or "", dims, value)] shared, `do` expression, `barrier`, `meeting` of a warp, `claim`
+cond; expressions `number` n, `name` s, `index` base at, `member` a letter, `deref` a, `address` a, `binary` op a b,
+`unary` op a, `cast` type a stars, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values].
+"""
 
 DEEPEST, LONGEST = 60, 6000  # brackets within brackets and words of a text that is looked at (judged)
 _WORDS = re.compile(
@@ -109,9 +110,9 @@ class Parser:
             self.need(")")
             then = self.statement()
             return ("if", test, then, self.statement() if self.take("else") else ("block", []))
-        if self.take("return"):
+        if word := self.take("return", "break"):
             self.need(";")
-            return ("return",)
+            return (word,)
         if word := self.take("__syncthreads", "__syncwarp"):
             for sign in "();":
                 self.need(sign)

@@ -93,7 +93,7 @@ class _Threads(Places):
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.on = np.ones(self.threads, dtype=bool)
-        self.alive = self.on.copy()
+        self.alive, self.left = self.on.copy(), ~self.on
 
     def run(self, node: Node) -> None:
         self.pay()
@@ -103,8 +103,7 @@ class _Threads(Places):
         before = dict(self.names)
         for one in node[1]:
             self.run(one)
-        hidden = self.names
-        self.names = {name: hidden[name] for name in before}
+        self.names = {name: self.names[name] for name in before}
 
     def _do_barrier(self, node: Node) -> None:
         if not all_or_none(self.on, self.alive, self.block if node[0] == "barrier" else self.warp):
@@ -127,8 +126,10 @@ class _Threads(Places):
             self.value(node[1])
 
     def _do_return(self, node: Node) -> None:
-        self.alive = self.alive & ~self.on
-        self.on = np.zeros_like(self.on)
+        self.alive, self.on = self.alive & ~self.on, np.zeros_like(self.on)
+
+    def _do_break(self, node: Node) -> None:
+        self.left, self.on = self.left | self.on, np.zeros_like(self.on)
 
     def _do_if(self, node: Node) -> None:
         test = self.value(node[1])
@@ -137,25 +138,25 @@ class _Threads(Places):
             self.on = was & self.alive & mask
             if self.on.any():
                 self.run(part)
-        self.on = was & self.alive
+        self.on = was & self.alive & ~self.left
 
     def _do_for(self, node: Node) -> None:
-        outside, was = dict(self.names), self.on
+        outside, was, left = dict(self.names), self.on, self.left
+        self.left = np.zeros_like(left)
         self.run(node[1])
         for _ in range(ROUNDS):
             test = self.value(node[2])
             if np.ndim(test):
                 self.on = self.on & (test != 0)
-            if not (self.on.any() if np.ndim(test) else test):
+            if not self.on.any() or not (np.ndim(test) or test):
                 break
             self.run(node[4])
             self.value(node[3])
             self.pay()
         else:
             raise Unplayable("a long loop")
-        inside = self.names
-        self.names = {name: inside[name] for name in outside}
-        self.on = was & self.alive
+        self.names = {name: self.names[name] for name in outside}
+        self.on, self.left = was & self.alive, left
 
     def _do_declare(self, node: Node) -> None:
         _, kind, made, shared = node
@@ -221,9 +222,8 @@ class _Threads(Places):
         return chosen(test, *out) if len(out) == 2 else out[0]
 
     def _of_unary(self, node: Node) -> Values:
-        one = self.value(node[2])
         known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
-        return known[node[1]](one)
+        return known[node[1]](self.value(node[2]))
 
     def _of_binary(self, node: Node) -> Values:
         _, op, left, right = node

@@ -128,7 +128,7 @@ def _left(
     """What each array holds before and after a launch; None where it cannot be played."""
     before = {name: (drawn or _drawn)(name, kind, size) for name, kind in fn.pointers.items()}
     if real:
-        before = {n: (c / (c.max() + 1.0) if fn.pointers[n] in FLOATS else c) for n, c in before.items()}
+        before = {n: (c / (c.max() + 1.0) if fn.pointers[n].startswith(FLOATS) else c) for n, c in before.items()}
     memory = {name: cells.copy() for name, cells in before.items()}
     rules = Rules(literals="real" if real else "drawn", races=True, kinds=fn.pointers)
     try:

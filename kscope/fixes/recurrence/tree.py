@@ -153,7 +153,8 @@ def _alone(found: Tree) -> re.Match[str] | None:
         return None
     statement = rest[m.end() :].strip()
     one = statement.count(";") == 1 and statement.endswith(";") and "{" not in statement
-    return m if one and found.memory and not re.search(rf"(?<![\w.]){found.memory}\b", first) else None
+    again = found.memory and re.search(rf"(?<![\w.]){found.memory}\b", first)
+    return m if one and not again else None
 
 
 def _spans(found: Tree) -> list[Span]:
