@@ -48,7 +48,7 @@ MAKERS: dict[str, tuple[str, ...]] = {
     "LAT307": ("triton.programs:stages", "work.waits:ring", "work.ahead:fixes"),
     "LAT308": ("work.fences:fences",), "LAT310": ("work.elected:fixes",),
     "GRD401": ("work.grid:larger", "triton.tiles:parts", "atomics.rounds:fixes", "atomics.merged:fixes",
-               "template.proposed:idle", "recurrence.pieces:fixes"),
+               "template.proposed:idle", "recurrence.pieces:fixes", "recurrence.prefix:fixes"),
     "GRD402": ("work.grid:waves",), "GRD403": ("work.dealt:fixes", "recurrence.ragged:fixes", "work.parts:fixes"),
     "GRD404": ("work.launch:rows", "work.launch:blocks", "thread.halo:fixes", "triton.programs:programs",
                "rows.warps:fixes", "template.proposed:small", "template.proposed:barriers"),

@@ -111,8 +111,9 @@ class Parser:
             then = self.statement()
             return ("if", test, then, self.statement() if self.take("else") else ("block", []))
         if word := self.take("return", "break"):
+            value = self.comma() if word == "return" and self.next() != ";" else None
             self.need(";")
-            return (word,)
+            return (word, value)
         if word := self.take("__syncthreads", "__syncwarp"):
             for sign in "();":
                 self.need(sign)

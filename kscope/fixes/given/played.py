@@ -9,31 +9,30 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from kscope.fixes.given.called import Function, called, trees
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, shuffled
 from kscope.fixes.given.places import ATOMICS, MADE, Places, Pointer, Reference, Values, Vector, chosen, words
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import REAL, combined, drawn, real
+from kscope.fixes.given.whole_numbers import BITS, CALLS, NUMBERS, REAL, combined
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
 ROUNDS = 4096  # of one loop
-_CALLS = {"fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs,
-          "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply}  # fmt: skip
-_BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
 
 
 class Rules(Struct, frozen=True):
     """How to play. literals: what fractions are: none (Unplayable), `drawn` (a whole number for each, so that sums stay
     exact), `real` (what they say, and arrays of floats hold them: then the order of operations shows in the last bits).
     races: whether threads that use one place with nothing between them are Unplayable. kinds: types of pointers that
-    are none to one word of four bytes. only: numbers of the blocks that are played, where not all are."""
+    are none to one word of four bytes. only: the blocks that are played, where not all are. functions: to be called."""
 
     literals: str = ""
     races: bool = False
     kinds: Mapping[str, str] = {}
     only: tuple[int, ...] = ()
+    functions: Mapping[str, Function] = {}
 
 
 class Played(Struct, frozen=True):
@@ -57,8 +56,7 @@ def play(
 ) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
     pointers; numbers: what other names stand for. Raises Unplayable, also where something is read and nobody wrote."""
-    number = {"drawn": drawn, "real": real}.get(rules.literals)
-    body = Parser(text, number).body()
+    body = Parser(text, NUMBERS.get(rules.literals)).body()
     try:
         one = _Threads(grid, block, memory, numbers, rules)
         with np.errstate(all="ignore"):
@@ -78,8 +76,7 @@ class _Threads(Places):
         super().__init__(memory, rules.literals == "real")
         blocks = np.array(rules.only or range(grid[0] * grid[1]))
         size, self.blocks = block[0] * block[1], len(blocks)
-        self.threads = size * self.blocks
-        self.each = np.arange(self.threads)
+        self.threads, self.each = size * self.blocks, np.arange(size * self.blocks)
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
         self.steps, self.passed = STEPS, 0
@@ -93,7 +90,8 @@ class _Threads(Places):
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.on = np.ones(self.threads, dtype=bool)
-        self.alive, self.left = self.on.copy(), ~self.on
+        self.alive, self.left, self.known = self.on.copy(), ~self.on, dict(self.names)
+        self.called = trees(rules.functions, NUMBERS.get(rules.literals))
 
     def run(self, node: Node) -> None:
         self.pay()
@@ -159,8 +157,8 @@ class _Threads(Places):
         self.on, self.left = was & self.alive, left
 
     def _do_declare(self, node: Node) -> None:
-        _, kind, made, shared = node
-        for name, star, dims, value in made:
+        kind, shared = node[1], node[3]
+        for name, star, dims, value in node[2]:
             if dims and not star:
                 self.array(name, kind, tuple(int(self.value(d)) for d in dims), value, shared=shared)
             elif shared or dims:
@@ -252,17 +250,19 @@ class _Threads(Places):
     def _of_call(self, node: Node) -> Values:
         given = [self.value(x) for x in node[2]]
         self.pay(self.threads)
+        if node[1] in self.called:
+            return called(self, *self.called[node[1]], given)
         if node[1] in ("fmaf", "__fmaf_rn"):
             return given[0] * given[1] + given[2]
         if node[1] in MADE and len(given) == MADE[node[1]] and not any(isinstance(x, (Pointer, Vector)) for x in given):
             return Vector(tuple(given))
-        if node[1] in _BITS:
+        if node[1] in BITS:
             if np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
                 raise Unplayable("bits of a negative number")  # those of others are in their order
             return given[0]
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
-        return (REAL[node[1]] if self.real and node[1] in REAL else _CALLS[node[1]])(*given)
+        return (REAL[node[1]] if self.real and node[1] in REAL else CALLS[node[1]])(*given)
 
     def _of_assign(self, node: Node) -> Values:
         _, op, target, right = node
