@@ -82,6 +82,22 @@ def test_a_state_that_only_the_end_stores_is_gone_through_once() -> None:
     assert compared(body) > 50
 
 
+@pytest.mark.parametrize("head", ["for (int t = steps - 1; t >= 0; t--)", "for (int t = steps; t > -1; --t)"])
+def test_a_sequence_may_be_gone_along_from_its_end(head: str) -> None:
+    body = f"{PLACE} float a = x[c];\n{head} {{ a = f[t * wide + c] + a * 0.9f * x[t]; y[t * wide + c] = a; }}"
+    one = serial(body)
+    assert one is not None and one.was is not one.fn
+    (_, (start, end, text)) = pieces.spans(one, 16, 16, 32)
+    assert (start, end) == (one.was.opened, len(one.was.code))
+    assert "for (int t_up = from_n; t_up < to_n; t_up++) { const int t = steps" in text
+    assert compared(body) > 100
+
+
+def test_a_block_takes_the_place_of_several_also_where_its_number_is_divided() -> None:
+    place = "int c = blockIdx.x % 2 * 32 + threadIdx.x + blockIdx.x / 2 * 64;"
+    assert compared(f"{place} float h = 1;\n{ALONG} {{ h = (h + x[t * wide + c]) / 2; y[t * wide + c] = h; }}") > 100
+
+
 @pytest.mark.parametrize(
     "body",
     [

@@ -21,7 +21,9 @@ WARPS = 4  # of a block that is played
 def fixes(asked: Asked) -> list[Fix]:
     setting, launch = asked.setting, asked.setting.launch
     one = serial(setting)
-    if one is None or launch is None or one.stores or one.moved or launch.block[2] * launch.grid[2] > 1:
+    if one is None or launch is None or launch.block[2] * launch.grid[2] > 1:
+        return []
+    if one.stores or one.moved or one.was is not one.fn:
         return []
     if not all(_steady(one, factor) for factor in _factors(one)):
         return []

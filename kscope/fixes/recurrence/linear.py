@@ -89,7 +89,7 @@ def form(node: Node, known: Mapping[str, Form], kind: str) -> Form:
         if node[1] == "*":
             return _product(a, b)
         if not b.state and kind in ("float", "double"):
-            return _product(a, Form("", "0", f"(1 / {b.rest})"))
+            return _product(a, Form("", "0", f"({'1.f' if kind == 'float' else '1.0'} / {b.rest})"))
     raise Unplayable("no linear dependence")
 
 

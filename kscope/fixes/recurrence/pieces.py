@@ -62,15 +62,14 @@ def spans(one: Serial, wide: int, pieces: int, block: int, end: str = "") -> lis
     text = _body(one, wide, pieces, end)
     text = re.sub(r"\bblockDim\.x\b", str(block), text)
     if times > 1:
-        place = f"(blockIdx.x % {times} * {wide} + threadIdx.x)"
-        text = re.sub(r"\bthreadIdx\.x\b", place, text)
-        text = re.sub(r"\b(blockIdx|gridDim)\.x\b(?! %)", rf"(\1.x / {times})", text)
+        text = re.sub(r"\b(blockIdx|gridDim)\.x\b", rf"(\1.x / {times})", text)
+        text = re.sub(r"\bthreadIdx\.x\b", f"(blockIdx.x % {times} * {wide} + threadIdx.x)", text)
     text = text.replace("lane_n", "threadIdx.x").replace("piece_n", "threadIdx.y")
     bounds = re.search(r"__launch_bounds__\s*\([^)]*\)", fn.code[: fn.opened])
     name = re.search(rf"\b{re.escape(fn.name)}\s*\(", fn.code)
     at = bounds.span() if bounds is not None else (name.start(),) * 2 if name is not None else (0, 0)
     put = f"__launch_bounds__({wide * pieces})" + (" " if bounds is None else "")
-    return [(at[0], at[1], put), (fn.opened, len(fn.code), text)]
+    return [(at[0], at[1], put), (fn.opened, len(one.was.code), text)]
 
 
 def _body(one: Serial, wide: int, pieces: int, other_end: str) -> str:
@@ -141,10 +140,13 @@ def _played(one: Serial, wide: int, pieces: int, block: int, tall: int, known: d
 
 
 def ended(one: Serial, known: Mapping[str, int]) -> tuple[str, str, set[str]]:
-    """The body, what its loop ends before, and the names that say how long it is: a number becomes one to play it."""
+    """The body, what its loop ends before, and the names that say how long it is: a number becomes one to play it, but
+    where the loop counts down."""
     fn, words = one.fn, set(re.findall(r"[A-Za-z_]\w*", one.loop.end))
     end = one.loop.end if words else LENGTH
     lengths = (words & {*known, *fn.numbers} or set(fn.numbers)) if words else {LENGTH}
+    if one.was is not fn:
+        return one.was.body, one.loop.end, lengths
     begin = fn.code.index("<", fn.code.index(";", one.loop.span[0])) + 1
     at = fn.code.index(";", begin)
     return fn.code[fn.opened : begin] + f" {end}" + fn.code[at:], end, lengths

@@ -3,6 +3,7 @@ up each block's part and the second scans it, behind what the parts before come 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,7 +28,7 @@ THREADS, EACH, MOST = 512, 4, 512  # of a block; elements of each; blocks, for e
 BLOCKS = 4  # an SM, which fill it (judged)
 LEAST = 1 << 15  # elements that a second launch is worth (judged)
 CELLS, NOBODY = 1 << 15, -1
-SIZES = (1, 2, 3)  # times the block's threads, which the length is played as; a length that fits no block may not play
+SIZES = ((1, 0), (2, 0), (3, 0), (2, 5))  # times the block's threads, and more, that the length is played as
 KINDS = {"float": "float", "int": "int", "unsigned": "unsigned", "double": "double", "uint": "unsigned"}
 OWN = set("v i part carry base units per from lower total far left upto sum w".split())
 BEFORE = """{{
@@ -162,8 +163,8 @@ def prefix(fn: Function, block: int, known: Mapping[str, int], called: Mapping[s
         return None
     found: set[tuple[str, str, bool]] = set()
     compared = played = 0
-    for times in SIZES:
-        size = times * block
+    for times, more in SIZES:
+        size = times * block + more
         before = {name: _drawn(name, size) for name in fn.pointers}
         memory = {name: cells.copy() for name, cells in before.items()}
         rules = Rules(literals="drawn", races=True, kinds=fn.pointers, functions=called)
@@ -210,7 +211,8 @@ def _made(
 def written(found: Prefix, fn: Function, blocks: int) -> dict[str, str]:
     """The new code, and the bodies of which it is made."""
     n, x, y, t = found.size, found.x, found.y, found.element
-    given = " ".join(fn.code[fn.code.index("(", fn.code.index(fn.name)) + 1 : fn.opened].rsplit(")", 1)[0].split())
+    head = re.split(rf"\b{re.escape(fn.name)}\s*\(", fn.code[: fn.opened], maxsplit=1)[1]
+    given = " ".join(head.rsplit(")", 1)[0].split())
     if found.width > 1:
         parts = [f"v.{letter}" for letter in LETTERS[: found.width]]
         units, load = n, f"{found.kind} v = {{}}; if (i < units) v = {x}[i];"

@@ -91,6 +91,8 @@ def runs(one: Serial) -> Runs | None:
     begins = _NEXT.fullmatch(start)
     if begins is None or end != f"{begins['array']}[blockIdx.x+1]" or one.stores or one.moved or one.factored:
         return None
+    if one.was is not fn:
+        return None
     if any(kind not in ADDED for kind in one.states.values()):
         return None
     if re.search(r"\breturn\b|\bblockIdx\.y|\bgridDim\b", fn.body):

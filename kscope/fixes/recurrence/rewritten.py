@@ -117,8 +117,8 @@ def _compared(
 
 
 def _numbers(body: str) -> str:
-    """A text without the divisions that places are made with: of threads, blocks, and whole numbers."""
-    return re.sub(r"\[[^][]*\]|(?:threadIdx|blockIdx|blockDim|gridDim)\.\w+\s*/|/\s*\d+(?![\d.])", "", body)
+    """A text without the divisions that places are made with: in indices, of threads and blocks."""
+    return re.sub(r"\[[^][]*\]|(?:threadIdx|blockIdx|blockDim|gridDim)\.\w+\s*/", "", body)
 
 
 def _left(

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.given.grammar import Node, Unplayable
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.given.text import Loop, loops
+from kscope.fixes.given.text import Loop, loops, statement_end
 from kscope.fixes.recurrence.linear import Form, bare, form, names, parsed, written
 from kscope.fixes.rows.function import Function, function
 
@@ -22,6 +22,10 @@ _NEVER = re.compile(
     r"\bcub::|#\s*(?!pragma\s+unroll)\w"
 )
 _UNROLL = re.compile(r"#\s*pragma\s+unroll(?:[ \t]+\d+|[ \t]*\([^)\n]*\))?[ \t]*\n\s*$")
+_DOWN = re.compile(
+    r"\bfor\s*\(\s*(?P<kind>int|long)\s+(?P<name>\w+)\s*=\s*(?P<first>[^;,=]+);\s*(?P=name)\s*(?:>=\s*0|>\s*-\s*1)\s*;"
+    r"\s*(?:(?P=name)\s*--|--\s*(?P=name))\s*\)\s*"
+)
 _CONTENTS = ("index", "deref", "call", "choose")  # of an expression that is not the same in every round
 
 
@@ -34,9 +38,11 @@ class Update(Struct, frozen=True):
 class Serial(Struct, frozen=True):
     """`start`: where the loop begins, its pragma too. `head`, `tail`: texts around it. `states`: their types. `moved`:
     names that go on by the same in every round. `rounds`: what a round does to the states, and declares for it.
-    `stores`: whether it does more than that. `count`: what the loop's number ends before."""
+    `stores`: whether it does more than that. `was`: the function as it is, where its loop counts down and `fn` has one
+    that counts up."""
 
     fn: Function
+    was: Function
     loop: Loop
     start: int
     head: str
@@ -65,6 +71,7 @@ def serial(setting: Setting) -> Serial | None:
 
 def found(fn: Function) -> Serial | None:
     """The loop of a function, if it is such a one; may raise Unplayable."""
+    was, fn = fn, _turned(fn)
     around = _around(fn)
     if around is None:
         return None
@@ -81,7 +88,21 @@ def found(fn: Function) -> Serial | None:
     rounds = tuple(r for r in _rounds(body, states, set(moved)) if r)
     if not all(any(isinstance(r, Update) and r.form.state == s for r in rounds) for s in states):
         return None
-    return Serial(fn, loop, start, head, tail, states, moved, rounds, _writes(body))
+    return Serial(fn, was, loop, start, head, tail, states, moved, rounds, _writes(body))
+
+
+def _turned(fn: Function) -> Function:
+    """With a loop that counts down to 0 as one that counts up, whose rounds have its number."""
+    every = list(_DOWN.finditer(fn.code, fn.opened))
+    end = statement_end(fn.code, every[0].end()) if len(every) == 1 else None
+    if end is None or f"{every[0]['name']}_up" in fn.code:
+        return fn
+    (m,) = every
+    kind, name, first = m["kind"], m["name"], m["first"].strip()
+    less = re.fullmatch(r"(\w+)\s*-\s*1", first)
+    head = f"for ({kind} {name}_up = 0; {name}_up < {less[1] if less is not None else f'{first} + 1'}; {name}_up++) "
+    body = f"{{ const {kind} {name} = {first} - {name}_up; {fn.code[m.end() : end]} }}"
+    return structs.replace(fn, code=fn.code[: m.start()] + head + body + fn.code[end:])
 
 
 def _around(fn: Function) -> tuple[Loop, int, str, str] | None:
