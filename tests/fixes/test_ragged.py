@@ -35,7 +35,7 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
     first, *rest = changes("ragged.block", "GRD403")
     assert first.title.startswith("as many rows for every block")
     text = first.edits[0].becomes
-    assert "for (int r = begin_n; r < end_n; r++) s += x[r * 128 + threadIdx.x];" in text
+    assert "value0_n[step_n] = r < to_n ? x[(r * 128) + threadIdx.x] : 0;" in text and "s += value0_n[step_n];" in text
     assert "atomicAdd(&y[run_n * 128 + threadIdx.x], s);" in text
     assert "if (start[middle_n] <= from_n) run_n = middle_n; else behind_n = middle_n;" in text
     assert first.conditions[0].state == "proved" and first.conditions[0].ran > 1000
@@ -54,6 +54,8 @@ def test_a_capture_gives_every_block_as_many_rows() -> None:
          "{ float v = x[at[e] * wide + threadIdx.x]; s += v * v; }", STORE),
         ("const int row = blockIdx.x, a = first[row], b = first[row + 1]; float s = 0.f;", SUM,
          "out[row * wide + threadIdx.x] = s;"),
+        (BOUNDS, SUM.replace("+= x", "+= x[blockIdx.x] * x"), STORE),  # a row's part depends on its run
+        ("int w = wide;" + BOUNDS, SUM.replace("wide", "w").replace("+= x", "+= 3 * r - x"), STORE),
     ],
 )  # fmt: skip
 def test_every_row_is_added_to_its_run(lines: tuple[str, ...], more: int) -> None:

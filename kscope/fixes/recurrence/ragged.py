@@ -14,14 +14,16 @@ from kscope.fixes.given.conditions import not_written, proved, reads
 from kscope.fixes.given.places import FLOATS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.text import Span, plain
+from kscope.fixes.recurrence.linear import bare
 from kscope.fixes.recurrence.rewritten import CELLS, Side, alike, edits, numbers, sized
-from kscope.fixes.recurrence.serial import Serial, serial
+from kscope.fixes.recurrence.serial import Serial, Update, serial
 from kscope.fixes.rows.function import Function
 from kscope.model.contract.fixes import Condition, Fix, Proof
 
 ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
 MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
 NAMED = 3  # names for names that are looked up
+AT_ONCE = 16  # rows of a block that are loaded before they are added (judged)
 RUNS = 6  # that are played
 WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
 PLACES = 256  # that whole numbers in arrays lead to
@@ -130,21 +132,8 @@ def _stores(fn: Function, tail: str) -> tuple[tuple[str, str, str], ...]:
 
 def spans(found: Runs) -> list[Span]:
     one, fn, array = found.one, found.one.fn, found.array
-    loop, kind = one.loop, one.loop.kind
-    add = " ".join(f"atomicAdd(&{name}[{at}], {s});" for name, at, s in found.stores)
-    unroll = fn.code[one.start : loop.span[0]].strip()
-    inner = "\n    ".join(
-        part for part in (
-            re.sub(r"\s*\n\s*", " ", one.head.strip()),
-            f"const {kind} begin_n = {loop.start} > from_n ? {loop.start} : from_n, "
-            f"end_n = {loop.end} < to_n ? {loop.end} : to_n;",
-            unroll,
-            f"for ({kind} {loop.name} = begin_n; {loop.name} < end_n; {loop.name}++) "
-            f"{fn.code[slice(*loop.body)].strip()}",
-            f"if (begin_n < end_n) {{ {add} }}",
-        ) if part
-    )  # fmt: skip
-    inner = re.sub(r"\bblockIdx\.x\b", "run_n", inner)
+    kind = one.loop.kind
+    inner = _together(found) or _one_by_one(found)
     text = (
         "{\n"
         f"  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y;\n"
@@ -152,14 +141,65 @@ def spans(found: Runs) -> list[Span]:
         f"  const {kind} per_n = (rows_n + blocks_n - 1) / blocks_n;\n"
         f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
         f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
+        "  if (from_n >= to_n) return;\n"
         "  int run_n = 0, behind_n = runs_n;\n"
         "  while (behind_n - run_n > 1) {\n"
         "    const int middle_n = (run_n + behind_n) / 2;\n"
         f"    if ({array}[middle_n] <= from_n) run_n = middle_n; else behind_n = middle_n;\n"
-        "  }\n"
-        f"  for (; run_n < runs_n && {array}[run_n] < to_n; run_n++) {{\n    {inner}\n  }}\n}}"
+        f"  }}\n  {inner}\n}}"
     )
     return [(fn.opened, len(fn.code), text)]
+
+
+def _added(found: Runs) -> str:
+    """What adds a block's sums to those of a run."""
+    add = " ".join(f"atomicAdd(&{name}[{at}], {s});" for name, at, s in found.stores)
+    return re.sub(r"\bblockIdx\.x\b", "run_n", add)
+
+
+def _together(found: Runs) -> str:
+    """Rows of all runs in one loop, many of them on their way at once; "" where what a row adds depends on its run."""
+    one, loop = found.one, found.one.loop
+    kind, updates = loop.kind, [r for r in one.rounds if isinstance(r, Update)]
+    own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{found.array}\s*\[[^][]*\]", "", one.head)
+    if len(updates) != len(one.rounds) or not all(re.fullmatch(r"\w+", side) for side in (loop.start, loop.end)):
+        return ""
+    asks = " ".join([*(u.form.rest for u in updates), *(at for _, at, _ in found.stores)])
+    if "blockIdx" in own + "".join(u.form.rest for u in updates):
+        return ""
+    if re.search(rf"(?<![\w.])(?:{loop.start}|{loop.end})\b", asks):
+        return ""
+    head = re.sub(r"\s*\n\s*", " ", re.sub(r"\bblockIdx\.x\b", "run_n", one.head).strip())
+    values = [f"{one.states[u.form.state]} value{n}_n[{AT_ONCE}];" for n, u in enumerate(updates)]
+    load = [f"value{n}_n[step_n] = {loop.name} < to_n ? {bare(u.form.rest)} : 0;" for n, u in enumerate(updates)]
+    add = [f"{u.form.state} += value{n}_n[step_n];" for n, u in enumerate(updates)]
+    zero = " ".join(f"{s} = 0;" for s in one.states)
+    each = f"#pragma unroll\n    for (int step_n = 0; step_n < {AT_ONCE}; step_n++)"
+    return (
+        f"{head}\n  {kind} end_n = {found.array}[run_n + 1];\n"
+        f"  for ({kind} at_n = from_n; at_n < to_n; at_n += {AT_ONCE}) {{\n    {' '.join(values)}\n    {each} {{\n"
+        f"      const {kind} {loop.name} = at_n + step_n; {' '.join(load)}\n    }}\n    {each} {{\n"
+        f"      while (at_n + step_n < to_n && at_n + step_n >= end_n) "
+        f"{{ {_added(found)} {zero} run_n++; end_n = {found.array}[run_n + 1]; }}\n"
+        f"      {' '.join(add)}\n    }}\n  }}\n  {_added(found)}"
+    )
+
+
+def _one_by_one(found: Runs) -> str:
+    """Each run's rows in a loop as it was, cut to the block's."""
+    one, loop, kind = found.one, found.one.loop, found.one.loop.kind
+    unroll = one.fn.code[one.start : loop.span[0]].strip()
+    parts = [
+        re.sub(r"\s*\n\s*", " ", one.head.strip()),
+        f"const {kind} begin_n = {loop.start} > from_n ? {loop.start} : from_n, "
+        f"end_n = {loop.end} < to_n ? {loop.end} : to_n;",
+        unroll,
+        f"for ({kind} {loop.name} = begin_n; {loop.name} < end_n; {loop.name}++) "
+        f"{one.fn.code[slice(*loop.body)].strip()}",
+        f"if (begin_n < end_n) {{ {_added(found)} }}",
+    ]  # fmt: skip
+    inner = re.sub(r"\bblockIdx\.x\b", "run_n", "\n    ".join(part for part in parts if part))
+    return f"for (; run_n < runs_n && {found.array}[run_n] < to_n; run_n++) {{\n    {inner}\n  }}"
 
 
 def _played(found: Runs, more: int, block: Sequence[int], known: dict[str, int]) -> int:
