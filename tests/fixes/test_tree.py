@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
-from kscope.fixes.recurrence.rewritten import Side, alike
-from kscope.fixes.recurrence.tree import _alone, _applied, tree
-from kscope.fixes.rows.compared import arrayed
+from kscope.fixes.recurrence.tree import _alone, _applied, _compared, tree
 from kscope.fixes.rows.function import _read
 from tests.support.with_sources import changes
 
@@ -17,20 +16,19 @@ SHARED = "__shared__ float s[256]; int i = threadIdx.x; s[i] = x[blockIdx.x * 25
 FIRST = "if (i == 0) y[blockIdx.x] = row[0];"
 
 
-def compared(*lines: str, block: int = 128) -> int:
+def compared(*lines: str, block: int = 128, within: bool = True) -> int:
     fn = _read("k.cu", [f"__global__ void k({GIVEN}) {{", *lines, "}"], "k", 1, (), None)
     assert fn is not None
     one = tree(fn, {}, block)
     if one is None:
         return -1
-    sides = (Side(arrayed(body), (2, 1), (block, 1)) for body in (fn.body, _applied(one)))
-    return alike(fn, *sides, (), {"n": block}, but={one.memory})
+    return _compared(structs.replace(one, within=within), {"n": block}, block)
 
 
 def test_a_capture_that_adds_up_in_memory_does_so_in_registers() -> None:
     (fix,) = [f for f in changes("halves.global", "LAT304") if "levels below" in f.title]
     tree_, last = fix.edits
-    assert "values_n[t] = 0.5f * (left_n + right_n);" in tree_.becomes
+    assert "value_n = 0.5f * (left_n + right_n);" in tree_.becomes
     assert tree_.becomes.count("__syncthreads()") == 1 and "row[0]" not in last.becomes
     assert last.becomes.endswith("if (!t) y[blockIdx.x] = value_n;")
     assert (fix.proof[0].before, fix.proof[0].after) == (10, 1)
@@ -45,12 +43,13 @@ def test_a_capture_that_adds_up_in_memory_does_so_in_registers() -> None:
         (OWN, LEVELS.replace("d /= 2", "d >>= 1").replace("d; ", "d > 0; "), FIRST),
         (OWN, LEVELS.replace("row[i] + row[i + d]", "fmaxf(row[i], row[d + i])"), FIRST),
         (OWN, LEVELS.replace("row[i] = row[i] + ", "row[i] += "), "if (!i) y[blockIdx.x] = 2 * row[0];"),
-        (OWN, LEVELS.replace("row[i] = row[i] + row[i + d];", "{ row[i] = row[i] - 3 * row[i + d]; }"), FIRST),
+        (OWN, LEVELS.replace("row[i] = row[i] + row[i + d];", "{ row[i] = row[i] + row[i] * row[i + d]; }"), FIRST),
         (OWN, LEVELS.replace("128", "blockDim.x"), "y[blockIdx.x * 128 + i] = row[0] * i;"),  # all threads take it
     ],
 )
 def test_the_same_pairs_come_together(lines: tuple[str, ...]) -> None:
-    assert compared(*lines) >= 4
+    assert compared(*lines, within=False) >= 4
+    assert (compared(*lines) >= 4) == ("row[i] * row" not in lines[1])  # which is another one by other pairs
 
 
 @pytest.mark.parametrize(
@@ -62,7 +61,8 @@ def test_the_same_pairs_come_together(lines: tuple[str, ...]) -> None:
     ],
 )  # fmt: skip
 def test_a_tree_in_shared_memory_stays_there(levels: str) -> None:
-    assert compared(SHARED, levels, "if (i == 0) y[blockIdx.x] = s[0];", block=256) >= 4
+    for within in (False, True):
+        assert compared(SHARED, levels, "if (i == 0) y[blockIdx.x] = s[0];", block=256, within=within) >= 4
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_other_levels_are_left_alone(lines: tuple[str, ...]) -> None:
     ],
 )
 def test_what_comes_out_otherwise_is_not_printed(lines: tuple[str, ...]) -> None:
-    assert compared(*lines) == 0
+    assert compared(*lines) == compared(*lines, within=False) == 0
 
 
 def test_the_first_value_stays_where_others_take_it() -> None:

@@ -1,12 +1,13 @@
-"""A block's tree of sums, a barrier a level: its first level by all threads, the others by one warp, which holds every
-32nd value in each lane and ends with shuffles. The pairs are the same, so results are the same to the last bit."""
+"""A block's tree of sums, a barrier a level: its first level by all threads, the others by shuffles, within each warp
+and then among what the warps have. Where other pairs give another result than by rounding, one warp takes the levels
+below the first instead, with every 32nd value in each lane: the same pairs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved
@@ -45,6 +46,8 @@ class Tree(Struct, frozen=True):
     joined: str
     ahead: bool
     span: tuple[int, int]
+    within: bool = True
+    """Whether the levels within a warp come first."""
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -56,10 +59,8 @@ def fixes(asked: Asked) -> list[Fix]:
     found = tree(fn, known, launch.block[0])
     if found is None or launch.block[0] % WARP:
         return []
-    body, but = _applied(found), {found.memory} - {""}
-    shape = (launch.block[0], 1)
-    compared = alike(fn, Side(arrayed(fn.body), (2, 1), shape), Side(arrayed(body), (2, 1), shape), (),
-                     sized(fn, known, launch.block[0], launch.block[0]), but=but)  # fmt: skip
+    tried = [(one, _compared(one, known, launch.block[0])) for one in (found, structs.replace(found, within=False))]
+    found, compared = next((x for x in tried if x[1]), tried[-1])
     if not compared:
         return []
     levels = found.many.bit_length()
@@ -69,19 +70,22 @@ def fixes(asked: Asked) -> list[Fix]:
     kept = 1 + (not _alone(found)) + found.ahead
     if met < levels:
         return []  # it ran otherwise
+    rounds = found.within and found.kind in ("float", "double") and not re.match(r"f?(?:max|min)f?\(", found.joined)
     left = [Condition(holds=f"nobody reads afterwards what the levels left in {found.memory}", state="check",
                       why="they stay in registers, and it keeps what it held")] if found.memory else []  # fmt: skip
     return [
         Fix(
             kind="lane_mapping",
-            title=f"the {levels - 1} levels below the first by one warp, by shuffles at last: {kept} barriers "
-                  f"for {levels}".replace("1 barriers", "1 barrier"),
+            title=f"the {levels - 1} levels below the first by {'' if found.within else 'one warp, by '}shuffles: "
+                  f"{kept} barrier{'s' * (kept > 1)} for {levels}",
             language="cuda",
             edits=edits(setting, fn, [*_spans(found)]),
             conditions=[
-                proved("every result is the same", "values", compared,
+                proved(f"every result is the same{' but for rounding' if rounds else ''}", "values", compared,
                        "both versions played on numbers, every result compared; no races"),
                 *left,
+                *([Condition(holds="the order of the sums does not matter", state="check",
+                             why="levels within a warp come first")] if rounds else []),
                 Condition(holds=f"every launch has blocks of {launch.block[0]} threads", state="check",
                           why="as many values as the tree has are numbers in the code"),
             ],
@@ -89,10 +93,16 @@ def fixes(asked: Asked) -> list[Fix]:
                 Proof(what="barriers that a warp passes", before=met, after=met - levels + kept, unit="barriers",
                       how=f"{levels} levels with one each, as they ran"),
             ],
-            costs=[f"{found.many} values in shared memory a block"] if found.memory else [],
+            costs=[f"{found.many // (WARP if found.within else 1)} values in shared memory a block"],
             price=asked.finding.estimate,
         )
     ]  # fmt: skip
+
+
+def _compared(found: Tree, known: Mapping[str, int], block: int) -> int:
+    fn, but = found.fn, {found.memory} - {""}
+    old, new = (Side(arrayed(body), (2, 1), (block, 1)) for body in (fn.body, _applied(found)))
+    return alike(fn, old, new, (), sized(fn, known, block, block), but=but)
 
 
 def tree(fn: Function, known: Mapping[str, int], block: int) -> Tree | None:
@@ -157,11 +167,31 @@ def _alone(found: Tree) -> re.Match[str] | None:
     return m if one and not again else None
 
 
-def _spans(found: Tree) -> list[Span]:
-    fn, a, t, many, kind = found.fn, found.array, found.thread, found.many, found.kind
-    each = many // WARP
-    own = "values_n" if found.memory else a
-    lines = [
+def _within_first(found: Tree) -> list[str]:
+    a, t, many, kind = found.array, found.thread, found.many, found.kind
+    step = f"right_n = __shfl_down_sync(~0u, value_n, half_n); value_n = {found.joined}; }}"
+    return [
+        f"__shared__ {kind} values_n[{many // WARP}];",
+        *(["__syncthreads();"] if found.ahead else []),
+        f"{kind} value_n = 0;",
+        f"if ({t} < {many}) {{ const {kind} left_n = {a}[{t}], right_n = {a}[{t} + {many}]; "
+        f"value_n = {found.joined}; }}",
+        "#pragma unroll",
+        f"for (int half_n = {WARP // 2}; half_n; half_n /= 2) {{ const {kind} left_n = value_n, {step}",
+        f"if ({t} < {many} && {t} % {WARP} == 0) values_n[{t} / {WARP}] = value_n;",
+        "__syncthreads();",
+        f"if ({t} < {WARP}) {{",
+        f"  value_n = {t} < {many // WARP} ? values_n[{t}] : 0;",
+        "  #pragma unroll",
+        f"  for (int half_n = {many // WARP // 2}; half_n; half_n /= 2) {{ const {kind} left_n = value_n, {step}",
+        "}",
+    ]
+
+
+def _same_pairs(found: Tree) -> list[str]:
+    a, t, many, kind = found.array, found.thread, found.many, found.kind
+    each, own = many // WARP, "values_n" if found.memory else a
+    return [
         *([f"__shared__ {kind} values_n[{many}];"] if found.memory else []),
         *(["__syncthreads();"] if found.ahead else []),
         f"if ({t} < {many}) {{ const {kind} left_n = {a}[{t}], right_n = {a}[{t} + {many}]; "
@@ -183,6 +213,11 @@ def _spans(found: Tree) -> list[Span]:
         f"right_n = __shfl_down_sync(~0u, value_n, half_n); value_n = {found.joined}; }}",
         "}",
     ]
+
+
+def _spans(found: Tree) -> list[Span]:
+    fn, a, t = found.fn, found.array, found.thread
+    lines = _within_first(found) if found.within else _same_pairs(found)
     if _alone(found) is None:
         lines += [f"if ({t} == 0) {a}[0] = value_n;", "__syncthreads();"]
         return [(*found.span, "\n  ".join(lines))]
