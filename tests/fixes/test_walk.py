@@ -31,7 +31,12 @@ def function(*lines: str) -> Function:
 
 def changed(fn: Function) -> str | None:
     one = walk(fn, {})
-    return fn.code[fn.opened : one.span[0]] + scanned(one, 64) + fn.code[one.span[1] :] if one is not None else None
+    if one is None:
+        return None
+    code = fn.code
+    for start, end, new in sorted(scanned(one, 64), reverse=True):
+        code = code[:start] + new + code[end:]
+    return code[fn.opened :]
 
 
 def compared(*lines: str) -> int:
@@ -54,7 +59,7 @@ def alone(walk_: str = WALK, begin: str = BEGIN, end: str = "at[0] = k;", test: 
 
 def test_a_capture_of_sampling_finds_its_place_with_all_threads() -> None:
     (fix,) = [f for f in changes("nucleus.walk", "LAT304") if f.title.startswith("the walk along 1023 sums")]
-    text = fix.edits[0].becomes
+    text = "\n".join(e.becomes for e in fix.edits)
     assert "c += own_n[step_n]; if (at_n < k && c > goal) k = at_n;" in text and "while" not in text
     assert "if (t == 0) { k = found_n; part[0] = k; }" in text
     assert fix.conditions[0].state == "proved" and fix.conditions[0].ran > 4
@@ -74,6 +79,15 @@ def test_a_capture_of_sampling_finds_its_place_with_all_threads() -> None:
 )  # fmt: skip
 def test_the_first_place_that_passes_is_found(lines: tuple[str, ...]) -> None:
     assert compared(*lines) >= BLOCKS * 64
+
+
+def test_plain_elements_are_taken_as_vectors_where_all_threads_have_theirs() -> None:
+    long = tuple(line.replace("p[200]", "p[256]").replace("j < 200", "j < 256") for line in alone())
+    text = changed(function(*long))
+    assert text is not None and "__shared__ __align__(16) float p[256];" in text
+    assert "const float4 whole_n = ((const float4*)p)[i];" in text and compared(*long) >= BLOCKS * 64
+    other = changed(function(*alone()))  # 64 threads of 4 elements would read behind the array
+    assert other is not None and "whole_n" not in other
 
 
 def test_goals_that_are_passed_and_others_are_played() -> None:

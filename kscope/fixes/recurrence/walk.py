@@ -12,9 +12,10 @@ from msgspec import Struct
 from kscope.features.sass.columns import total
 from kscope.fixes.given.conditions import proved, reads
 from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.given.places import LETTERS
 from kscope.fixes.given.setting import Asked
 from kscope.fixes.given.source import evaluated
-from kscope.fixes.given.text import closing, plain
+from kscope.fixes.given.text import Span, closing, plain
 from kscope.fixes.recurrence.linear import parsed
 from kscope.fixes.recurrence.rewritten import Side, alike, edits, numbers, sized
 from kscope.fixes.rows.compared import arrayed
@@ -35,6 +36,7 @@ _WALK = re.compile(
     r"(?P<step>(?:\w+\s*\+\+|\+\+\s*\w+)\s*;\s*)?\}"
 )
 _NEVER = re.compile(r"\b(?:asm|goto|extern|volatile|\w+_n)\b|\bthreadIdx\.[yz]|#\s*(?!pragma\s+unroll)\w")
+VECTOR = {"float": "float", "int": "int", "unsigned": "uint"}
 _TYPES = ("float", "double", "int", "unsigned")
 
 
@@ -53,6 +55,8 @@ class Walk(Struct, frozen=True):
     before: str
     behind: str
     span: tuple[int, int]
+    row: tuple[str, int, int] = ("", 0, 0)
+    """The shared array whose elements are added as they are, how many it has, and where its type is declared."""
 
 
 def fixes(asked: Asked) -> list[Fix]:
@@ -64,8 +68,11 @@ def fixes(asked: Asked) -> list[Fix]:
     found = walk(fn, known)
     if found is None or block % WARP or not LEAST <= found.many <= EACH * block:
         return []
-    text = scanned(found, block)
-    body = fn.code[fn.opened : found.span[0]] + text + fn.code[found.span[1] :]
+    spans = scanned(found, block)
+    body = fn.code
+    for start, end, new in sorted(spans, reverse=True):
+        body = body[:start] + new + body[end:]
+    body = body[fn.opened :]
     compared = alike(fn, Side(arrayed(fn.body), (2, 1), (block, 1)), Side(arrayed(body), (2, 1), (block, 1)), (),
                      sized(fn, known, block, block))  # fmt: skip
     if not compared:
@@ -81,7 +88,7 @@ def fixes(asked: Asked) -> list[Fix]:
             title=f"the walk along {found.many} sums by all {block} threads of the block: a scan, and the first place "
                   "that passes",
             language="cuda",
-            edits=edits(setting, fn, [(*found.span, text)]),
+            edits=edits(setting, fn, spans),
             conditions=[
                 proved("every result is the same", "values", compared,
                        "both versions played on numbers, every result compared; no races"),
@@ -129,7 +136,17 @@ def _walk(fn: Function, alone: re.Match[str], known: Mapping[str, int]) -> Walk 
         return None
     start = alone.end() - len(alone[0]) + re.match(_SYNC, alone[0]).end()  # type: ignore[union-attr]
     return Walk(fn, thread, place, many, m["c"], kind, m["value"], f"{m['test']} {m['goal'].strip()}", before, behind,
-                (start, end + 1))  # fmt: skip
+                (start, end + 1), _row(fn, kind, place, m["value"], known))  # fmt: skip
+
+
+def _row(fn: Function, kind: str, place: str, value: str, known: Mapping[str, int]) -> tuple[str, int, int]:
+    one = re.fullmatch(rf"\s*(\w+)\s*\[\s*{place}\s*\]\s*", value)
+    named = re.escape(one[1]) if one is not None else "0"
+    made = re.search(rf"__shared__\s+(?={kind}\s)[^;]*?[\s,]{named}\s*\[([^]]*)\]\s*[,;]", fn.code[fn.opened :])
+    long = evaluated(made[1], known) if made is not None and kind in VECTOR else None
+    if one is None or made is None or long is None:
+        return "", 0, 0
+    return one[1], long, fn.opened + made.start() + len("__shared__")
 
 
 def _summed(m: re.Match[str], place: str, before: str, behind: str) -> str:
@@ -188,23 +205,34 @@ def _counted(loop: Sequence[Any]) -> set[str]:
     return {name for name, *_ in loop[1][2]} if loop[1][0] == "declare" else set()
 
 
-def scanned(found: Walk, block: int) -> str:
+def _taken(found: Walk, each: int, block: int) -> tuple[list[str], list[Span]]:
+    """How a thread takes its elements: as a vector where its array is plain and long enough, once it is aligned."""
+    array, long, at = found.row
+    if each in (2, 4) and each * block <= long:
+        vector = f"{VECTOR[found.kind]}{each}"
+        parts = " ".join(f"own_n[{n}] = whole_n.{letter};" for n, letter in enumerate(LETTERS[:each]))
+        sums = " + ".join(f"own_n[{n}]" for n in range(each))
+        return [f"  const {vector} whole_n = ((const {vector}*){array})[{found.thread}];",
+                f"  {parts} upto_n = {sums};"], [(at, at, f" __align__({4 * each})")]  # fmt: skip
+    value = re.sub(rf"\b{found.place}\b", "at_n", found.value)
+    return ["  #pragma unroll",
+            f"  for (int step_n = 0; step_n < {each}; step_n++) {{ const int at_n = {found.thread} * {each} + step_n; "
+            f"own_n[step_n] = at_n < {found.many} ? {value} : 0; upto_n += own_n[step_n]; }}"], []  # fmt: skip
+
+
+def scanned(found: Walk, block: int) -> list[Span]:
     """What the block does instead."""
     t, kind, place = found.thread, found.kind, found.place
     each, warps = -(-found.many // block), block // WARP
 
-    def at(index: str) -> str:
-        return re.sub(rf"\b{place}\b", index, found.value)
-
     before = found.before.strip()
+    taken, aligned = _taken(found, each, block)
     lines = [
         "\n  {",
         *([f"  {before}"] if before else []),
-        f"  __shared__ {kind} sums_n[{warps}]; __shared__ int found_n;",
+        f"  __shared__ __align__(16) {kind} sums_n[{warps}]; __shared__ int found_n;",
         f"  {kind} own_n[{each}], upto_n = 0;",
-        "  #pragma unroll",
-        f"  for (int step_n = 0; step_n < {each}; step_n++) {{ const int at_n = {t} * {each} + step_n; "
-        f"own_n[step_n] = at_n < {found.many} ? {at('at_n')} : 0; upto_n += own_n[step_n]; }}",
+        *taken,
         "  #pragma unroll",
         f"  for (int far_n = 1; far_n < {WARP}; far_n *= 2) {{ "
         f"const {kind} left_n = __shfl_up_sync(~0u, upto_n, far_n); if ({t} % {WARP} >= far_n) upto_n += left_n; }}",
@@ -214,7 +242,8 @@ def scanned(found: Walk, block: int) -> str:
         "  __syncthreads();",
         f"  {found.sum} = {t} % {WARP} ? lower_n : 0;",
         "  #pragma unroll",
-        f"  for (int warp_n = 0; warp_n < {warps}; warp_n++) if (warp_n < {t} / {WARP}) {found.sum} += sums_n[warp_n];",
+        f"  for (int warp_n = 0; warp_n < {warps}; warp_n++) {{ const {kind} one_n = sums_n[warp_n]; "
+        f"if (warp_n < {t} / {WARP}) {found.sum} += one_n; }}",
         f"  {place} = {found.many};",
         "  #pragma unroll",
         f"  for (int step_n = 0; step_n < {each}; step_n++) {{ const int at_n = {t} * {each} + step_n; "
@@ -226,4 +255,4 @@ def scanned(found: Walk, block: int) -> str:
         *([f"  if ({t} == 0) {{ {place} = found_n; {found.behind.strip()} }}"] if found.behind.strip() else []),
         "}",
     ]
-    return "\n".join(lines)
+    return [(*found.span, "\n".join(lines)), *aligned]
