@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kscope.fixes import counted
 from kscope.fixes.given.setting import Setting
-from kscope.fixes.template.chain import one_chain
+from kscope.fixes.template.chain import a_round, one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
 from kscope.fixes.work.all_lanes import by_one_lane
@@ -38,6 +38,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("LAT302", "hoist"): (BEHIND, all_behind),
     ("GRD405", "jam"): ("rounds of a thread for each load in them", counted.rounds_a_load),
     ("LAT303", "jam"): ("cycles of the longest chain, an operation of its rounds", one_chain),
+    ("LAT303", "unroll"): ("cycles of the longest chain, a round", a_round),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", counted.exchanges),
     ("GRD404", "lane_mapping"): ("barriers and shuffles that lanes of a row meet in", counted.meetings),
     ("GRD405", "lane_mapping"): ("barriers and shuffles that lanes of a row meet in", counted.meetings),
@@ -49,6 +50,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
+    ("GRD401", "jam"): ("stores of sequences that no threads go along together", counted.unjoined),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),
 }

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from kscope.fixes.given.grammar import Unplayable
+from kscope.fixes.left import left
 from kscope.fixes.recurrence import chains, pieces
 from kscope.fixes.recurrence.serial import Serial, Update, found
 from kscope.fixes.rows.function import _read
 from tests.support.with_sources import changes
+from tools import fixes_pairs
 
 GIVEN = "const float* __restrict__ f, const float* __restrict__ x, float* __restrict__ y, int steps, int wide"
 PLACE = "int c = blockIdx.x * blockDim.x + threadIdx.x;"
@@ -31,7 +33,7 @@ def compared(body: str, given: str = GIVEN, block: int = 32) -> int:
 
 
 def test_a_capture_of_a_gated_recurrence_goes_in_pieces() -> None:
-    (fix,) = [f for f in changes("gated.serial", "GRD401") if f.kind == "lane_mapping"]
+    (fix,) = [f for f in changes("gated.serial", "GRD401") if f.kind == "jam"]
     first, *rest = fix.edits
     assert first.becomes.startswith("__global__ void __launch_bounds__(1024) gated_serial(")
     assert "h_sum_n = by_n * h_sum_n + x[(((size_t)l) * GC) + c]" in first.becomes
@@ -146,3 +148,11 @@ def test_a_chain_that_takes_its_own_number_takes_it_in_every_stretch() -> None:
     one = serial(f"{PLACE} int s = c;\n{ALONG} s = 3 * s + t;\ny[c] = s;")
     assert one is not None and [r.form.rest for r in one.rounds if isinstance(r, Update)] == ["t"]
     assert chains._played(one, KNOWN, 32) > 100
+
+
+def test_a_new_version_shows_by_what_its_loop_counts() -> None:
+    setting = fixes_pairs.setting("dependency_chain.slow")
+    assert left("unroll", setting, "LAT303") == ("cycles of the longest chain, a round", 4.0)
+    assert left("jam", fixes_pairs.setting("gated.serial"), "GRD401") == (
+        "stores of sequences that no threads go along together", 16,
+    )  # fmt: skip

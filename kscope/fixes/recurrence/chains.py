@@ -36,7 +36,7 @@ def fixes(asked: Asked) -> list[Fix]:
     fractions = kinds & {"float", "double"}
     return [
         Fix(
-            kind="jam",
+            kind="unroll",
             title=f"{SIDE} stretches of {LONG} rounds side by side, put together by what they do to {of}",
             language="cuda",
             edits=edits(setting, one.fn, [span(one)]),

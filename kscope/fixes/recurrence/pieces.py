@@ -168,7 +168,7 @@ def _fix(asked: Asked, one: Serial, wide: int, pieces: int, compared: int, long:
     ]  # fmt: skip
     busy = min(launch.blocks, setting.sms)
     return Fix(
-        kind="lane_mapping",
+        kind="jam",
         title=f"the sequence in {pieces} pieces, each by a thread of its own, joined by what they do to {of}",
         language="cuda",
         code=f"{setting.name}<<<{', '.join(given)}>>>(...);",
