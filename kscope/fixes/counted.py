@@ -199,6 +199,13 @@ def whole_sums(setting: Setting) -> float:
     return 0 if kinds["atomic"] + kinds["reduction"] else kinds["store"]
 
 
+def unjoined(setting: Setting) -> float:
+    """Global stores of a kernel whose threads never wait for each other."""
+    code = setting.code
+    stores = code.where(lambda ins, op: op.space in ("global", "generic") and op.access == "store")
+    return 0 if code.where(lambda ins, op: ins.opcode == "BAR") else len(stores)
+
+
 def exchanges(setting: Setting) -> float:
     code = setting.code
     barriers = code.where(lambda ins, op: ins.opcode == "BAR")

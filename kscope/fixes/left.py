@@ -8,7 +8,7 @@ from kscope.fixes import counted
 from kscope.fixes.algebra.onward import ANEW
 from kscope.fixes.given.setting import Setting
 from kscope.fixes.pipeline.batched import waits_one_by_one
-from kscope.fixes.template.chain import one_chain
+from kscope.fixes.template.chain import a_round, one_chain
 from kscope.fixes.thread.first import BEHIND, all_behind
 from kscope.fixes.thread.results import narrow_ones
 from kscope.fixes.work.all_lanes import by_one_lane
@@ -45,6 +45,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM118", "hoist"): (ANEW, counted.anew),
     ("GRD405", "jam"): ("rounds of a thread for each load in them", counted.rounds_a_load),
     ("LAT303", "jam"): ("cycles of the longest chain, an operation of its rounds", one_chain),
+    ("LAT303", "unroll"): ("cycles of the longest chain, a round", a_round),
     ("LAT304", "lane_mapping"): ("barriers of exchanges without a shuffle", counted.exchanges),
     ("GRD404", "lane_mapping"): ("barriers and shuffles that lanes of a row meet in", counted.meetings),
     ("GRD405", "lane_mapping"): ("barriers and shuffles that lanes of a row meet in", counted.meetings),
@@ -58,6 +59,7 @@ BY_RULE: dict[tuple[str, Kind], Count] = {
     ("MEM114", "register"): ("stores of sums that are kept in memory", counted.kept_stores),
     ("MEM106", "register"): ("loops that load from global memory", passes),
     ("ASY502", "lane_mapping"): ("bulk copies that one lane alone asks for", lambda setting: len(by_one_lane(setting))),
+    ("GRD401", "jam"): ("stores of sequences that no threads go along together", counted.unjoined),
     ("GRD401", "lane_mapping"): ("stores of sums that no blocks add up in parts", counted.whole_sums),
     ("LAT305", "jam"): ("branches in front of which no warp votes", counted.unvoted),
     ("LAT305", "lane_mapping"): ("exits of every second lane", lambda setting: len(exits(setting))),

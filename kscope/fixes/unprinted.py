@@ -60,12 +60,13 @@ REASONS: dict[str, str] = {
         "join cannot be reordered with a proof"
     ),
     "LAT303": (
-        "several chains instead of one change the order of the operations, and what they compute with it: "
-        "only who knows what the chain is for can say that the result may differ"
+        "a round of the chain is not one factor, the same in all of them, and a term: several chains instead of one "
+        "compute something else, and only who knows what they are for can say that the result may differ"
     ),
     "LAT304": (
-        "a barrier less is right only if no thread uses what another has written meanwhile: the change is"
-        " another algorithm, of which the code of this one proves nothing"
+        "a barrier less is right only if no thread uses what another has written meanwhile, and it is neither a tree of"
+        " sums nor one thread's walk along them: the change is another algorithm, of which the code of this one proves"
+        " nothing"
     ),
     "LAT305": (
         "threads meet, or no switch, if or test of the kernel's own statements tells their ways apart: that their "
@@ -85,8 +86,9 @@ REASONS: dict[str, str] = {
         "addresses nor the text say"
     ),
     "GRD401": (
-        "more blocks do the same work only in a loop over the grid, or where each thread sums up alone, and this kernel"
-        " has none of which that can be told: its blocks share the work in another way"
+        "more blocks do the same work only in a loop over the grid, where each thread sums up alone, or where it goes "
+        "along a sequence with a factor and a term for each step, and this kernel has none of which that can be told: "
+        "its blocks share the work in another way"
     ),
     "GRD402": "the number of a block says what it computes: another grid computes something else",
     "GRD403": (

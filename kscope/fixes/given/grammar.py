@@ -10,8 +10,8 @@ from typing import Any
 from kscope.fixes.given.cases import switch
 
 Node = tuple[Any, ...]
-"""("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return`, `leave` a loop
-"break" or "continue", `switch` value cases, `declare` type [(name, "*" or "&" or "", dims, value)] shared, `do`
+"""("name", ..): statements `block` [nodes], `for` init cond step body, `if` cond then else, `return` value, `leave` a
+loop "break" or "continue", `switch` value cases, `declare` type [(name, "*" or "&" or "", dims, value)] shared, `do`
 expression, `barrier`, `meeting` of a warp, `claim` cond;
 expressions `number` n, `name` s, `index` base at, `member` a letter, `deref` a, `address` a, `binary` op a b, `unary`
 op a, `cast` type a stars, `assign` op target value, `choose` c a b, `call` name [arguments], `list` [values]."""
@@ -113,8 +113,9 @@ class Parser:
             then = self.statement()
             return ("if", test, then, self.statement() if self.take("else") else ("block", []))
         if word := self.take("return", "break", "continue"):
+            value = self.comma() if word == "return" and self.next() != ";" else None
             self.need(";")
-            return ("return",) if word == "return" else ("leave", word)
+            return (word, value) if word == "return" else ("leave", word)
         if word := self.take("__syncthreads", "__syncwarp"):
             for sign in "();":
                 self.need(sign)

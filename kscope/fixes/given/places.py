@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from kscope.fixes.given.grammar import VECTORS, Node, Unplayable
 from kscope.fixes.given.races import Races
@@ -61,6 +61,9 @@ def chosen(mask: Any, new: Values, old: Values) -> Values:
     """The new value where the mask says so, the old one elsewhere."""
     if isinstance(new, Vector) and isinstance(old, Vector):
         return Vector(tuple(np.where(mask, a, b) for a, b in zip(new.parts, old.parts, strict=True)))
+    both = isinstance(new, Pointer) and isinstance(old, Pointer)
+    if both and structs.replace(new, at=0) == structs.replace(old, at=0):
+        return structs.replace(new, at=np.where(mask, new.at, old.at))
     if isinstance(new, (Vector, Pointer)) or isinstance(old, (Vector, Pointer)):
         raise Unplayable("a vector or a pointer of some threads")
     return np.where(mask, new, old)

@@ -9,21 +9,18 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
+from kscope.fixes.given.called import Function, called, trees
 from kscope.fixes.given.grammar import Node, Parser, Unplayable
 from kscope.fixes.given.lanes_played import SHUFFLES, WARP, all_or_none, bits_of, shuffled, voted
 from kscope.fixes.given.leaving import Leaving
 from kscope.fixes.given.places import ATOMICS, MADE, Pointer, Reference, Values, Vector, chosen, words
 from kscope.fixes.given.races import Races
 from kscope.fixes.given.remembered import remembered
-from kscope.fixes.given.whole_numbers import REAL, combined, drawn, mixed, real
+from kscope.fixes.given.whole_numbers import BITS, CALLS, NUMBERS, REAL, combined, mixed
 
 STEPS = 100_000_000  # numbers that are worked on in all: a second at most (judged)
 LEAST = 256  # of them that a step is taken for, however few it is of: what looking at its text costs
-_CALLS: dict[str, Any] = {
-    "fmaxf": np.maximum, "fminf": np.minimum, "max": np.maximum, "min": np.minimum, "fabsf": np.abs, "__popc": bits_of,
-    "__fadd_rn": np.add, "__fsub_rn": np.subtract, "__fmul_rn": np.multiply,
-}  # fmt: skip
-_BITS = ("__float_as_int", "__int_as_float", "__float_as_uint", "__uint_as_float")
+_CALLS = {**CALLS, "__popc": bits_of}
 
 
 class Rules(Struct, frozen=True):
@@ -32,7 +29,8 @@ class Rules(Struct, frozen=True):
     races: whether threads that use one place with nothing between them are Unplayable. kinds: types of pointers that
     are none to one word of four bytes. only: numbers of the blocks that are played, where not all are. tickets: whether
     what an atomicAdd returns may be used, as threads that come in the order of their numbers find it. opaque: functions
-    of numbers that change nothing, of which is only known that they give the same for the same."""
+    of numbers that change nothing, of which is only known that they give the same for the same. functions: to be
+    called."""
 
     literals: str = ""
     races: bool = False
@@ -40,6 +38,7 @@ class Rules(Struct, frozen=True):
     only: tuple[int, ...] = ()
     tickets: bool = False
     opaque: tuple[str, ...] = ()
+    functions: Mapping[str, Function] = {}
 
 
 class Played(Struct, frozen=True):
@@ -63,8 +62,7 @@ def play(
 ) -> Played:  # fmt: skip
     """Runs a kernel's body (from its brace on) on arrays, in place. memory: arrays of whole numbers by the names of
     pointers; numbers: what other names stand for. Raises Unplayable, also where something is read and nobody wrote."""
-    number = {"drawn": drawn, "real": real}.get(rules.literals)
-    body = Parser(text, number).body()
+    body = Parser(text, NUMBERS.get(rules.literals)).body()
     try:
         one = _Threads(grid, block, memory, numbers, rules)
         with np.errstate(all="ignore"):
@@ -84,8 +82,7 @@ class _Threads(Leaving):
         super().__init__(memory, rules.literals == "real")
         blocks = np.array(rules.only or range(grid[0] * grid[1]))
         size, self.blocks = block[0] * block[1], len(blocks)
-        self.threads = size * self.blocks
-        self.each = np.arange(self.threads)
+        self.threads, self.each = size * self.blocks, np.arange(size * self.blocks)
         self.block, lane = self.each // size, self.each % size
         self.lane, self.warp = lane, self.block * -(-size // WARP) + lane // WARP
         self.steps, self.passed, self.tickets = STEPS, 0, rules.tickets
@@ -100,6 +97,7 @@ class _Threads(Leaving):
         }  # fmt: skip
         self.names |= {name: Pointer(name, 0, (), *words(rules.kinds.get(name, ""))) for name in memory}
         self.start()
+        self.known, self.called = dict(self.names), trees(rules.functions, NUMBERS.get(rules.literals))
 
     def run(self, node: Node) -> None:
         self.pay()
@@ -133,8 +131,8 @@ class _Threads(Leaving):
             self.value(node[1])
 
     def _do_declare(self, node: Node) -> None:
-        _, kind, made, shared = node
-        for name, star, dims, value in made:
+        kind, shared = node[1], node[3]
+        for name, star, dims, value in node[2]:
             if dims and not star:
                 self.array(name, kind, tuple(int(self.value(d)) for d in dims), value, shared=shared)
             elif shared or dims:
@@ -196,9 +194,8 @@ class _Threads(Leaving):
         return chosen(test, *out) if len(out) == 2 else out[0]
 
     def _of_unary(self, node: Node) -> Values:
-        one = self.value(node[2])
         known = {"!": lambda v: np.asarray(v) == 0, "-": lambda v: -v, "~": lambda v: ~v, "+": lambda v: v}
-        return known[node[1]](one)
+        return known[node[1]](self.value(node[2]))
 
     def _of_binary(self, node: Node) -> Values:
         _, op, left, right = node
@@ -233,12 +230,16 @@ class _Threads(Leaving):
             return mixed(node[1], given)
         if node[1] == "__ballot_sync":
             return voted(given, self.lane, self.on, self.alive, self.warp)
+        if node[1] in self.called:
+            return called(self, *self.called[node[1]], given)
         if node[1] in ("fmaf", "__fmaf_rn"):
             return given[0] * given[1] + given[2]
         if node[1] in MADE and len(given) == MADE[node[1]] and not any(isinstance(x, (Pointer, Vector)) for x in given):
             return Vector(tuple(given))
-        if node[1] in _BITS and not np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
-            return given[0]  # those of negative numbers are not in their order
+        if node[1] in BITS:
+            if np.any(np.asarray(given[0])[..., self.on if np.ndim(given[0]) else None] < 0):
+                raise Unplayable("bits of a negative number")  # those of others are in their order
+            return given[0]
         if node[1] in SHUFFLES:
             return shuffled(node[1], given, self.lane, self.on, self.alive, self.warp)
         return (REAL[node[1]] if self.real and node[1] in REAL else _CALLS[node[1]])(*given)

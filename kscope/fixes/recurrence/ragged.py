@@ -1,0 +1,221 @@
+"""Runs of rows of very different lengths, one a block, that lie one behind the other: every block takes as many rows,
+of whichever runs they are, and adds what it has of each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from kscope.fixes.given.conditions import not_written, proved, reads
+from kscope.fixes.given.places import FLOATS
+from kscope.fixes.given.setting import Asked
+from kscope.fixes.given.text import Span, plain
+from kscope.fixes.recurrence.linear import bare
+from kscope.fixes.recurrence.rewritten import CELLS, Side, alike, edits, numbers, sized
+from kscope.fixes.recurrence.serial import Serial, Update, serial
+from kscope.fixes.rows.function import Function
+from kscope.model.contract.fixes import Condition, Fix, Proof
+
+ADDED = ("float", "double", "int", "unsigned", "unsigned int")  # that atomicAdd takes
+MOST = "instructions of the SM that executes most over the mean"  # the finding's (GRD403)
+NAMED = 3  # names for names that are looked up
+AT_ONCE = 16  # rows of a block that are loaded before they are added (judged)
+RUNS = 6  # that are played
+WAVES = 2  # of blocks that the device should have, so that none waits for another (judged)
+PLACES = 256  # that whole numbers in arrays lead to
+MEANS = (2, 9, 40)  # rows of a run that is played
+_STORE = re.compile(r"\s*(?P<name>\w+)\s*\[(?P<at>[^;=]*)\]\s*=(?!=)\s*(?P<value>\w+)\s*;")
+_NEXT = re.compile(r"(?P<array>\w+)\[blockIdx\.x\]")
+
+
+class Runs(Struct, frozen=True):
+    """`array`: where runs begin. `stores`: arrays, places and sums of what a block stores behind its loop."""
+
+    one: Serial
+    array: str
+    stores: tuple[tuple[str, str, str], ...]
+
+
+def fixes(asked: Asked) -> list[Fix]:
+    setting, launch, held = asked.setting, asked.setting.launch, asked.setting.occupancy()
+    one = serial(setting)
+    found = runs(one) if one is not None else None
+    if found is None or launch is None or held is None or max(launch.grid[1:]) > 1 or not setting.sms:
+        return []
+    fn, code = found.one.fn, setting.code
+    more = max(1, round(WAVES * held.blocks * setting.sms / launch.grid[0]))
+    compared = _played(found, more, launch.block, sized(fn, numbers(setting, fn), launch.threads, launch.block[0]))
+    uneven = next((e.value for e in asked.finding.evidence if e.metric == MOST), None)
+    if not compared or not isinstance(uneven, (int, float)):
+        return []
+    outs, fractions = sorted({name for name, _, _ in found.stores}), set(found.one.states.values()) & {*FLOATS}
+    loads = code.ran(code.where(lambda ins, op: op.space == "global" and op.access == "load"))
+    zero = "".join(f"// {name} is zero before: cudaMemsetAsync({name}, 0, bytes)\n" for name in outs)
+    grid = f"dim3({launch.grid[0]}, {more})" if more > 1 else str(launch.grid[0])
+    return [
+        Fix(
+            kind="lane_mapping",
+            title="as many rows for every block, of whichever runs they are, and added to their sums",
+            language="cuda",
+            code=f"{zero}// launch: {setting.name}<<<{grid}, dim3{launch.block}>>>(...)",
+            edits=edits(setting, fn, spans(found)),
+            parameters={"grid.y": more},
+            conditions=[
+                proved(f"every result is the same{' but for rounding' if fractions else ''}", "values", compared,
+                       "both versions played on numbers, with runs of random lengths, empty ones too; no races"),
+                reads("nothing but the sums is carried from row to row", "the loop's text taken apart"),
+                Condition(holds=f"{found.array} never goes down", state="check",
+                          why="each run begins where the one before it ends: blocks look for theirs in it"),
+                *(Condition(holds=f"{name} is zero before the launch", state="check", why="parts are added to it")
+                  for name in outs),
+                *not_written(code, loads),
+                *([Condition(holds="the order in which a sum is added up does not matter", state="check",
+                             why="parts of floats round differently")] if fractions else []),
+            ],
+            proof=[
+                Proof(what=MOST, before=uneven, after=1, how="every block has as many rows, but for the last one"),
+            ],
+            costs=["sums in another order from run to run",
+                   f"a search in {found.array} for each block"],
+            price=asked.finding.estimate,
+        )
+    ]  # fmt: skip
+
+
+def runs(one: Serial) -> Runs | None:
+    """What a kernel is whose blocks each sum up `array[blockIdx.x]` to `array[blockIdx.x + 1]`."""
+    fn, loop = one.fn, one.loop
+    start, end = (_put_in(side, fn.body) for side in (loop.start, loop.end))
+    begins = _NEXT.fullmatch(start)
+    if begins is None or end != f"{begins['array']}[blockIdx.x+1]" or one.stores or one.moved or one.factored:
+        return None
+    if one.was is not fn:
+        return None
+    if any(kind not in ADDED for kind in one.states.values()):
+        return None
+    if re.search(r"\breturn\b|\bblockIdx\.y|\bgridDim\b", fn.body):
+        return None
+    if fn.pointers.get(begins["array"]) in (None, *FLOATS):
+        return None
+    stores = _stores(fn, one.tail)
+    if not stores or sorted(s for _, _, s in stores) != sorted(one.states) or not _zero(one):
+        return None
+    return Runs(one, begins["array"], stores)
+
+
+def _put_in(expression: str, text: str) -> str:
+    """With the names in it that stand for others, and what these stand for."""
+    for _ in range(NAMED):
+        expression = plain(expression, text)
+    return expression
+
+
+def _zero(one: Serial) -> bool:
+    return all(re.search(rf"\b{s}\s*=\s*0(?:\.0*)?f?\s*[,;]", one.head) for s in one.states)
+
+
+def _stores(fn: Function, tail: str) -> tuple[tuple[str, str, str], ...]:
+    """What the end of a kernel stores, if it does nothing else."""
+    out, at = [], 0
+    while tail[at:].strip():
+        match = _STORE.match(tail, at)
+        if match is None or match["name"] not in fn.pointers or len(re.findall(rf"\b{match['name']}\b", fn.body)) > 1:
+            return ()
+        out.append((match["name"], match["at"].strip(), match["value"]))
+        at = match.end()
+    return tuple(out)
+
+
+def spans(found: Runs) -> list[Span]:
+    one, fn, array = found.one, found.one.fn, found.array
+    kind = one.loop.kind
+    inner = _together(found) or _one_by_one(found)
+    text = (
+        "{\n"
+        f"  const int runs_n = gridDim.x, blocks_n = runs_n * gridDim.y;\n"
+        f"  const {kind} first_n = {array}[0], rows_n = {array}[runs_n] - first_n;\n"
+        f"  const {kind} per_n = (rows_n + blocks_n - 1) / blocks_n;\n"
+        f"  const {kind} from_n = first_n + per_n * ({kind})(blockIdx.y * runs_n + blockIdx.x);\n"
+        f"  const {kind} to_n = from_n + per_n < first_n + rows_n ? from_n + per_n : first_n + rows_n;\n"
+        "  if (from_n >= to_n) return;\n"
+        "  int run_n = 0, behind_n = runs_n;\n"
+        "  while (behind_n - run_n > 1) {\n"
+        "    const int middle_n = (run_n + behind_n) / 2;\n"
+        f"    if ({array}[middle_n] <= from_n) run_n = middle_n; else behind_n = middle_n;\n"
+        f"  }}\n  {inner}\n}}"
+    )
+    return [(fn.opened, len(fn.code), text)]
+
+
+def _added(found: Runs) -> str:
+    """What adds a block's sums to those of a run."""
+    add = " ".join(f"atomicAdd(&{name}[{at}], {s});" for name, at, s in found.stores)
+    return re.sub(r"\bblockIdx\.x\b", "run_n", add)
+
+
+def _together(found: Runs) -> str:
+    """Rows of all runs in one loop, many of them on their way at once; "" where what a row adds depends on its run."""
+    one, loop = found.one, found.one.loop
+    kind, updates = loop.kind, [r for r in one.rounds if isinstance(r, Update)]
+    own = re.sub(rf"(?<![\w.])(?:{loop.start}|{loop.end})\s*=\s*{found.array}\s*\[[^][]*\]", "", one.head)
+    if len(updates) != len(one.rounds) or not all(re.fullmatch(r"\w+", side) for side in (loop.start, loop.end)):
+        return ""
+    asks = " ".join([*(u.form.rest for u in updates), *(at for _, at, _ in found.stores)])
+    if "blockIdx" in own + "".join(u.form.rest for u in updates):
+        return ""
+    if re.search(rf"(?<![\w.])(?:{loop.start}|{loop.end})\b", asks):
+        return ""
+    head = re.sub(r"\s*\n\s*", " ", re.sub(r"\bblockIdx\.x\b", "run_n", one.head).strip())
+    values = [f"{one.states[u.form.state]} value{n}_n[{AT_ONCE}];" for n, u in enumerate(updates)]
+    load = [f"value{n}_n[step_n] = {loop.name} < to_n ? {bare(u.form.rest)} : 0;" for n, u in enumerate(updates)]
+    add = [f"{u.form.state} += value{n}_n[step_n];" for n, u in enumerate(updates)]
+    zero = " ".join(f"{s} = 0;" for s in one.states)
+    each = f"#pragma unroll\n    for (int step_n = 0; step_n < {AT_ONCE}; step_n++)"
+    return (
+        f"{head}\n  {kind} end_n = {found.array}[run_n + 1];\n"
+        f"  for ({kind} at_n = from_n; at_n < to_n; at_n += {AT_ONCE}) {{\n    {' '.join(values)}\n    {each} {{\n"
+        f"      const {kind} {loop.name} = at_n + step_n; {' '.join(load)}\n    }}\n    {each} {{\n"
+        f"      while (at_n + step_n < to_n && at_n + step_n >= end_n) "
+        f"{{ {_added(found)} {zero} run_n++; end_n = {found.array}[run_n + 1]; }}\n"
+        f"      {' '.join(add)}\n    }}\n  }}\n  {_added(found)}"
+    )
+
+
+def _one_by_one(found: Runs) -> str:
+    """Each run's rows in a loop as it was, cut to the block's."""
+    one, loop, kind = found.one, found.one.loop, found.one.loop.kind
+    unroll = one.fn.code[one.start : loop.span[0]].strip()
+    parts = [
+        re.sub(r"\s*\n\s*", " ", one.head.strip()),
+        f"const {kind} begin_n = {loop.start} > from_n ? {loop.start} : from_n, "
+        f"end_n = {loop.end} < to_n ? {loop.end} : to_n;",
+        unroll,
+        f"for ({kind} {loop.name} = begin_n; {loop.name} < end_n; {loop.name}++) "
+        f"{one.fn.code[slice(*loop.body)].strip()}",
+        f"if (begin_n < end_n) {{ {_added(found)} }}",
+    ]  # fmt: skip
+    inner = re.sub(r"\bblockIdx\.x\b", "run_n", "\n    ".join(part for part in parts if part))
+    return f"for (; run_n < runs_n && {found.array}[run_n] < to_n; run_n++) {{\n    {inner}\n  }}"
+
+
+def _played(found: Runs, more: int, block: Sequence[int], known: dict[str, int]) -> int:
+    fn = found.one.fn
+    shape = (block[0], block[1] * block[2])
+
+    def drawn(name: str, kind: str, size: int) -> Any:
+        made = np.random.default_rng([size, *map(ord, name)])
+        if name == found.array:
+            return np.pad(np.cumsum(made.integers(0, 2 * size + 1, RUNS + 1)), (0, CELLS - RUNS - 1))
+        if name in {to for to, _, _ in found.stores}:
+            return np.zeros(CELLS, dtype=np.int64)
+        return made.integers(1, 1 << 20 if kind in FLOATS else PLACES, CELLS)
+
+    if block[2] > 1:
+        return 0
+    (_, _, new), = spans(found)
+    return alike(fn, Side(fn.body, (RUNS, 1), shape), Side(new, (RUNS, more), shape), (), known, sizes=MEANS,
+                 drawn=drawn)  # fmt: skip
